@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# What every script of this folder needs: where things are, and how to say what is being done. Source it, do not run it:
+#     source scripts/env.sh
+# The variables are useful in an interactive shell too. CUDA_PATH is set even where it was set before: the CUDA that a machine
+# happens to have is often newer than what clang 19 takes.
+
+MNEME_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export MNEME_ROOT
+export LLVM_SYS_191_PREFIX=${LLVM_SYS_191_PREFIX:-/usr/lib/llvm-19}
+export CUDA_PATH=$MNEME_ROOT/.deps/cuda
+
+# clang's linker wrapper looks for nvlink on PATH only.
+case :$PATH: in *:"$CUDA_PATH/bin":*) ;; *) PATH=$PATH:$CUDA_PATH/bin ;; esac
+
+# rustup's default home, for shells that have not read ~/.profile.
+if ! command -v cargo >/dev/null 2>&1 && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
+    PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+fi
+
+export PATH
+
+# One short line a step.
+step() { printf '==> %s\n' "$*"; }
+
+# One sentence, and out.
+die() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# Prints a command as one would type it, then runs it.
+show() {
+    local quoted
+    quoted=$(printf '%q ' "$@")
+    # Angle brackets are the only characters of ours that %q escapes with backslashes where a person would quote.
+    quoted=$(sed -E "s/default\\\\<(O[0-9sz])\\\\>/'default<\1>'/g" <<<"$quoted")
+    printf '\n$ %s\n' "${quoted% }"
+    "$@"
+}
+
+# clang's switches for a CUDA program against the toolkit that scripts/setup assembles. clang 19 knows CUDA up to 12.5 by name
+# and merely warns about 12.9.
+cuda_flags() {
+    printf '%s\n' -x cuda "--cuda-path=$CUDA_PATH" "--cuda-gpu-arch=${MNEME_TEST_ARCH:-sm_90}" -O3 -std=c++17 -Wno-unknown-cuda-version
+}
+
+# Link switches, shared (the default) or static.
+cudart_flags() {
+    case ${1:-shared} in
+        shared) printf '%s\n' "-L$CUDA_PATH/lib64" "-Wl,-rpath,$CUDA_PATH/lib64" -lcudart ;;
+        static) printf '%s\n' "-L$CUDA_PATH/lib64" -lcudart_static -ldl -lrt -lpthread ;;
+        *) die "cudart is linked 'shared' or 'static', not '$1'" ;;
+    esac
+}
+
+# True where the driver lists a GPU.
+have_gpu() { [ -e /dev/nvidiactl ] && ls /dev/nvidia[0-9]* >/dev/null 2>&1; }
