@@ -1,0 +1,6 @@
+// What the two translation units share.
+#pragma once
+
+extern __device__ unsigned long long calls;
+extern __constant__ int table[4];
+__device__ long mix(long value, int round);
