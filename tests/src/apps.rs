@@ -1,0 +1,312 @@
+//! The applications of `tests/apps`: what is known of each, and how it is compiled.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use crate::command::{Run, run};
+use crate::installation::{Cudart, checkout, program, target_folder};
+
+/// An application and what a recording of it has to contain.
+#[derive(Clone, Copy, Debug)]
+pub struct App {
+    pub name: &'static str,
+    /// Source files, below `tests/apps`.
+    pub sources: &'static [&'static str],
+    pub kernels: &'static [Kernel],
+}
+
+/// A kernel of an application.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// As it begins, or after a template's return type begins, in the demangled name.
+    pub name: &'static str,
+    /// Launches for each dynamic hash, in ascending order.
+    pub occurrences: &'static [u64],
+    pub comparison: Comparison,
+}
+
+/// How a replay under another pipeline is compared with what was recorded.
+#[derive(Clone, Copy, Debug)]
+pub enum Comparison {
+    /// Every pipeline gives the same bits.
+    Bitwise,
+    /// Pipelines may legitimately differ in rounding.
+    Tolerance {
+        /// Arguments of `mneme-replay`.
+        options: &'static [&'static str],
+        reason: &'static str,
+    },
+}
+
+const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> Kernel {
+    Kernel {
+        name,
+        occurrences,
+        comparison: Comparison::Bitwise,
+    }
+}
+
+const fn tolerant(
+    name: &'static str,
+    occurrences: &'static [u64],
+    options: &'static [&'static str],
+    reason: &'static str,
+) -> Kernel {
+    Kernel {
+        name,
+        occurrences,
+        comparison: Comparison::Tolerance { options, reason },
+    }
+}
+
+/// Every application that the suite records.
+pub const APPS: &[App] = &[
+    App {
+        name: "vecadd",
+        sources: &["vecadd.cu"],
+        kernels: &[bitwise("vecadd<long>", &[1])],
+    },
+    App {
+        name: "saxpy",
+        sources: &["saxpy.cu"],
+        kernels: &[bitwise("saxpy", &[1])],
+    },
+    App {
+        name: "stencil",
+        sources: &["stencil.cu"],
+        kernels: &[tolerant(
+            "stencil",
+            &[1, 1],
+            &["--rtol", "1e-5", "--atol", "1e-6"],
+            "centre + rate * (...) is fused into one rounding or not, as the pipeline leaves the two operations side by side",
+        )],
+    },
+    App {
+        name: "reduce",
+        sources: &["reduce.cu"],
+        kernels: &[bitwise("reduce", &[1])],
+    },
+    App {
+        name: "floatsum",
+        sources: &["floatsum.cu"],
+        kernels: &[tolerant(
+            "floatsum",
+            &[1],
+            &["--rtol", "1e-4", "--atol", "0"],
+            "float atomics add up in the order in which threads arrive; a bin has 512 summands of about one half, so that reordering costs a few units of 2^-24 * 512",
+        )],
+    },
+    App {
+        name: "histogram",
+        sources: &["histogram.cu"],
+        kernels: &[bitwise("histogram", &[1])],
+    },
+    App {
+        name: "matmul",
+        sources: &["matmul.cu"],
+        kernels: &[bitwise("matmul<16>", &[1])],
+    },
+    App {
+        name: "nbody",
+        sources: &["nbody.cu"],
+        kernels: &[tolerant(
+            "nbody",
+            &[1],
+            &["--rtol", "1e-4", "--atol", "1e-6"],
+            "sums of products are fused or not as the pipeline orders them; velocities change by a sum of 300 terms of either sign",
+        )],
+    },
+    App {
+        name: "globals",
+        sources: &["globals.cu"],
+        kernels: &[bitwise("globals", &[1])],
+    },
+    App {
+        name: "bigstruct",
+        sources: &["bigstruct.cu"],
+        kernels: &[bitwise("bigstruct", &[1])],
+    },
+    App {
+        name: "list",
+        sources: &["list.cu"],
+        kernels: &[bitwise("reverse", &[1])],
+    },
+    App {
+        name: "streams",
+        sources: &["streams.cu"],
+        kernels: &[
+            bitwise("squares", &[1]),
+            bitwise("triangles", &[1]),
+            bitwise("combine", &[1]),
+        ],
+    },
+    App {
+        name: "inplace",
+        sources: &["inplace.cu"],
+        kernels: &[bitwise("inplace", &[3])],
+    },
+    App {
+        name: "math",
+        sources: &["math.cu"],
+        kernels: &[bitwise("single_math", &[1]), bitwise("double_math", &[1])],
+    },
+    App {
+        name: "atomics",
+        sources: &["atomics.cu"],
+        kernels: &[bitwise("atomics", &[1])],
+    },
+    App {
+        name: "warp",
+        sources: &["warp.cu"],
+        kernels: &[bitwise("warp", &[1])],
+    },
+    App {
+        name: "print",
+        sources: &["print.cu"],
+        kernels: &[bitwise("print", &[1])],
+    },
+    App {
+        name: "assertion",
+        sources: &["assertion.cu"],
+        kernels: &[bitwise("assertion", &[1])],
+    },
+    App {
+        name: "rdc",
+        sources: &["rdc/main.cu", "rdc/device.cu"],
+        kernels: &[bitwise("rdc", &[1])],
+    },
+];
+
+pub fn app(name: &str) -> &'static App {
+    APPS.iter()
+        .find(|app| app.name == name)
+        .unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
+}
+
+/// Where the sources are.
+pub fn sources() -> PathBuf {
+    checkout().join("tests/apps")
+}
+
+/// The toolkit that `scripts/setup` assembles.
+pub fn toolkit() -> PathBuf {
+    checkout().join(".deps/cuda")
+}
+
+/// GPU architecture that applications are compiled for.
+pub fn arch() -> String {
+    std::env::var("MNEME_TEST_ARCH").unwrap_or_else(|_| "sm_90".into())
+}
+
+/// The switches of a CUDA compilation with clang.
+pub fn compile_flags() -> Vec<String> {
+    vec![
+        "-x".into(),
+        "cuda".into(),
+        format!("--cuda-path={}", toolkit().display()),
+        format!("--cuda-gpu-arch={}", arch()),
+        "-O3".into(),
+        "-std=c++17".into(),
+        "-Wno-unknown-cuda-version".into(),
+    ]
+}
+
+/// The switches that link the CUDA runtime. A compiled application that is moved finds the shared one beside itself.
+pub fn link_flags(cudart: Cudart) -> Vec<String> {
+    let library_folder = toolkit().join("lib64");
+    let mut flags = vec![format!("-L{}", library_folder.display())];
+    match cudart {
+        Cudart::Shared => flags.extend([
+            format!("-Wl,-rpath,$ORIGIN:{}", library_folder.display()),
+            "-lcudart".into(),
+        ]),
+        Cudart::Static => {
+            flags.extend(["-lcudart_static", "-ldl", "-lrt", "-lpthread"].map(String::from))
+        }
+    }
+    flags
+}
+
+/// `mneme-cc clang++-19`, with the toolkit's programs on PATH, which clang's linker wrapper needs.
+pub fn recordable_clang() -> Run {
+    with_toolkit(run(program("mneme-cc")).arg("clang++-19"))
+}
+
+/// clang without us.
+pub fn plain_clang() -> Run {
+    with_toolkit(run("clang++-19"))
+}
+
+fn with_toolkit(run: Run) -> Run {
+    let path = std::env::var("PATH").unwrap_or_default();
+    run.env(
+        "PATH",
+        format!("{path}:{}", toolkit().join("bin").display()),
+    )
+}
+
+/// The executable of an application: a prebuilt one, else compiled where it is missing or older than what it is made from.
+pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
+    if let Some(folder) = std::env::var_os("MNEME_TEST_APPS") {
+        let path = Path::new(&folder).join(cudart.name()).join(app.name);
+        assert!(
+            path.is_file(),
+            "{} is missing from the prebuilt applications",
+            path.display()
+        );
+        return path;
+    }
+    // Two tests may want the same application at once.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = BUILDING
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = target_folder().join("e2e/apps").join(cudart.name());
+    let path = folder.join(app.name);
+    if !is_current(app, &path) {
+        build(app, cudart, &path);
+    }
+    path
+}
+
+/// Compiles an application through `mneme-cc`.
+pub fn build(app: &App, cudart: Cudart, path: &Path) {
+    let folder = path.parent().expect("an executable is in a folder");
+    std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let relocatable: &[&str] = if app.sources.len() > 1 {
+        &["-fgpu-rdc", "--offload-new-driver"]
+    } else {
+        &[]
+    };
+    // The name appears when the program is complete: an interrupted build leaves nothing that looks current.
+    let unfinished = path.with_extension("partial");
+    recordable_clang()
+        .args(compile_flags())
+        .args(relocatable)
+        .args(app.sources.iter().map(|source| sources().join(source)))
+        .args([Path::new("-o"), &unfinished])
+        .args(link_flags(cudart))
+        .succeed();
+    std::fs::rename(&unfinished, path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+fn is_current(app: &App, path: &Path) -> bool {
+    let changed = |path: &Path| {
+        std::fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .unwrap_or(SystemTime::now())
+    };
+    let Ok(built) = std::fs::metadata(path).and_then(|metadata| metadata.modified()) else {
+        return false;
+    };
+    let inputs = app.sources.iter().map(|source| sources().join(source));
+    let inputs = inputs.chain([
+        sources().join("check.cuh"),
+        sources().join("rdc/device.cuh"),
+        program("mneme-cc"),
+        toolkit().join(".recipe"),
+    ]);
+    inputs.into_iter().all(|input| changed(&input) < built)
+}

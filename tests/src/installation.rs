@@ -1,0 +1,99 @@
+//! Where the programs under test are, and what they are tested on.
+
+use std::path::{Path, PathBuf};
+
+/// What the suite records and replays on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    Cpu,
+    Cuda,
+}
+
+impl Device {
+    /// The device of this run, from `MNEME_TEST_DEVICE`.
+    pub fn under_test() -> Self {
+        match std::env::var("MNEME_TEST_DEVICE").as_deref() {
+            Ok("cuda") => Self::Cuda,
+            Ok("cpu" | "") | Err(_) => Self::Cpu,
+            Ok(other) => panic!("MNEME_TEST_DEVICE is cpu or cuda, not '{other}'"),
+        }
+    }
+
+    /// As in `--device NAME` and `MNEME_DEVICE=NAME`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+/// How the applications are linked to the CUDA runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cudart {
+    Shared,
+    Static,
+}
+
+impl Cudart {
+    /// The linkage of this run, from `MNEME_TEST_CUDART`.
+    pub fn under_test() -> Self {
+        match std::env::var("MNEME_TEST_CUDART").as_deref() {
+            Ok("static") => Self::Static,
+            Ok("shared" | "") | Err(_) => Self::Shared,
+            Ok(other) => panic!("MNEME_TEST_CUDART is shared or static, not '{other}'"),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Static => "static",
+        }
+    }
+}
+
+/// The checkout that this suite was compiled in; need not exist where the suite runs.
+pub fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate is in a folder of the workspace")
+        .to_path_buf()
+}
+
+/// Cargo's folder for release builds.
+pub fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout().join("target"), PathBuf::from)
+}
+
+/// A program under test: in `MNEME_HOME`, else in the release folder.
+pub fn program(name: &str) -> PathBuf {
+    part("bin", name)
+}
+
+/// A library under test.
+pub fn library(name: &str) -> PathBuf {
+    part("lib", name)
+}
+
+fn part(kind: &str, name: &str) -> PathBuf {
+    let path = match std::env::var_os("MNEME_HOME") {
+        Some(home) => Path::new(&home).join(kind).join(name),
+        None => target_folder().join("release").join(name),
+    };
+    assert!(
+        path.is_file(),
+        "{} is missing: run 'cargo build --release --workspace' first, or set MNEME_HOME",
+        path.display()
+    );
+    path
+}
+
+/// Whether applications can be compiled here. Says on standard output that the calling test is skipped otherwise.
+pub fn have_compiler(test: &str) -> bool {
+    let prebuilt = std::env::var_os("MNEME_TEST_APPS").is_some();
+    if prebuilt {
+        println!("skipped: {test} needs a compiler, and MNEME_TEST_APPS says that there is none");
+    }
+    !prebuilt
+}

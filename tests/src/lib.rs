@@ -1,0 +1,17 @@
+//! What the end-to-end tests share: finding the programs under test, building the applications of `tests/apps`, recording them
+//! and replaying what was recorded.
+//!
+//! The suite runs in two places: in a checkout, where it compiles the applications itself and takes the programs from cargo's
+//! release folder, and on a machine that has a GPU but no compiler, where everything arrives compiled:
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `MNEME_TEST_DEVICE` | `cpu` (the default) or `cuda`: what is recorded and replayed on |
+//! | `MNEME_TEST_CUDART` | `shared` (the default) or `static`: how the applications are linked to the CUDA runtime |
+//! | `MNEME_TEST_APPS` | a folder of compiled applications; nothing is compiled then, and tests of the compiler are skipped |
+//! | `MNEME_HOME` | an installation of the programs under test, with `bin/` and `lib/` |
+
+pub mod apps;
+pub mod command;
+pub mod installation;
+pub mod recording;

@@ -1,0 +1,241 @@
+//! Ways in which projects build: CMake with `add_mneme`, CMake with a launcher, compiler wrappers, archives, shared libraries.
+//! What they make is recorded and replayed.
+
+use std::fs;
+use std::path::Path;
+
+use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
+use mneme_e2e::command::{Run, run};
+use mneme_e2e::installation::{Cudart, Device, have_compiler, program};
+use mneme_e2e::recording::{Instance, load_kernels};
+
+fn config(key: &str) -> String {
+    let outcome = run(program("mneme")).args(["config", key]).succeed();
+    outcome.stdout.trim_end_matches('\n').to_owned()
+}
+
+/// Records a program, requires this line of it, and replays every kernel it launched.
+#[track_caller]
+fn record_and_verify(executable: &Path, line: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run(program("mneme"))
+        .args([
+            "record".as_ref(),
+            "-rdb".as_ref(),
+            folder.path().as_os_str(),
+            "--".as_ref(),
+            executable.as_os_str(),
+        ])
+        .env("MNEME_DEVICE", Device::under_test().name())
+        .succeed();
+    assert!(outcome.stdout.contains(line), "{outcome}");
+    let kernels = load_kernels(folder.path());
+    assert!(!kernels.is_empty(), "nothing was recorded: {outcome}");
+    for (database, record) in kernels {
+        for id in record.instances.keys() {
+            Instance::new(&database, id).verify("default<O2>", &[]);
+        }
+    }
+}
+
+fn cmake(source: &Path, build: &Path, settings: &[String]) {
+    let path = format!(
+        "{}:{}",
+        std::env::var("PATH").unwrap_or_default(),
+        toolkit().join("bin").display()
+    );
+    run("cmake")
+        .args([
+            "-G".as_ref(),
+            "Ninja".as_ref(),
+            "-S".as_ref(),
+            source.as_os_str(),
+            "-B".as_ref(),
+            build.as_os_str(),
+        ])
+        .args([
+            "-DCMAKE_BUILD_TYPE=Release",
+            "-DCMAKE_CUDA_RUNTIME_LIBRARY=Shared",
+        ])
+        .arg(format!(
+            "-DCMAKE_CUDA_ARCHITECTURES={}",
+            arch().trim_start_matches("sm_")
+        ))
+        .arg(format!("-DCUDAToolkit_ROOT={}", toolkit().display()))
+        .arg(format!(
+            "-DCMAKE_BUILD_RPATH={}",
+            toolkit().join("lib64").display()
+        ))
+        .args(settings)
+        .env("PATH", &path)
+        .succeed();
+    run("cmake")
+        .args(["--build".as_ref(), build.as_os_str()])
+        .env("PATH", &path)
+        .succeed();
+}
+
+#[test]
+fn cmake_with_add_mneme() {
+    if !have_compiler("cmake_with_add_mneme") {
+        return;
+    }
+    let build = tempfile::tempdir().unwrap();
+    let settings = [
+        format!("-DCMAKE_PREFIX_PATH={}", config("cmakedir")),
+        format!("-DCMAKE_C_COMPILER={}", config("cc")),
+        format!("-DCMAKE_CXX_COMPILER={}", config("cxx")),
+        "-DCMAKE_CUDA_COMPILER=clang++-19".to_owned(),
+    ];
+    cmake(&sources().join("cmake"), build.path(), &settings);
+    record_and_verify(&build.path().join("saxpy"), "saxpy: ok");
+}
+
+#[test]
+fn cmake_with_a_launcher() {
+    if !have_compiler("cmake_with_a_launcher") {
+        return;
+    }
+    let build = tempfile::tempdir().unwrap();
+    let settings = [
+        "-DEXAMPLE_USES_MNEME=OFF".to_owned(),
+        "-DCMAKE_CXX_COMPILER=clang++-19".to_owned(),
+        "-DCMAKE_CUDA_COMPILER=clang++-19".to_owned(),
+        format!(
+            "-DCMAKE_CUDA_COMPILER_LAUNCHER={}",
+            program("mneme-cc").display()
+        ),
+    ];
+    cmake(&sources().join("cmake"), build.path(), &settings);
+    record_and_verify(&build.path().join("saxpy"), "saxpy: ok");
+}
+
+#[test]
+fn the_compiler_wrapper_compiles_cuda() {
+    if !have_compiler("the_compiler_wrapper_compiles_cuda") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let executable = folder.path().join("saxpy");
+    run(config("cxx"))
+        .args(compile_flags())
+        .args(split(&config("cflags")))
+        .args([&sources().join("saxpy.cu"), Path::new("-o"), &executable])
+        .args(split(&config("ldflags")))
+        .args(link_flags(Cudart::under_test()))
+        .succeed();
+    record_and_verify(&executable, "saxpy: ok");
+}
+
+#[test]
+fn every_config_key_answers() {
+    for key in ["prefix", "libdir", "includedir", "cmakedir"] {
+        let folder = config(key);
+        assert!(
+            Path::new(&folder).is_dir(),
+            "mneme config {key} says '{folder}'"
+        );
+    }
+    for key in ["cc", "cxx"] {
+        let compiler = config(key);
+        assert!(
+            Path::new(&compiler).is_file(),
+            "mneme config {key} says '{compiler}'"
+        );
+    }
+    assert!(Path::new(&config("includedir")).join("mneme.h").is_file());
+    for key in ["cflags", "ldflags"] {
+        let flags = config(key);
+        assert!(
+            split(&flags).iter().all(|flag| flag.starts_with('-')),
+            "mneme config {key} says '{flags}'"
+        );
+    }
+    run(program("mneme"))
+        .args(["config", "colour"])
+        .exit_with(mneme_core::exit::BAD_USAGE)
+        .complains("colour");
+}
+
+fn split(flags: &str) -> Vec<&str> {
+    flags.split_whitespace().collect()
+}
+
+const LIBRARY: &str = "
+__global__ void triple(int *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        x[i] *= 3;
+}
+extern \"C\" int tripled() {
+    int host[300], *device;
+    for (int i = 0; i < 300; ++i)
+        host[i] = i;
+    if (cudaMalloc(&device, sizeof host) || cudaMemcpy(device, host, sizeof host, cudaMemcpyHostToDevice))
+        return -1;
+    triple<<<3, 128>>>(device, 300);
+    if (cudaMemcpy(host, device, sizeof host, cudaMemcpyDeviceToHost))
+        return -1;
+    for (int i = 0; i < 300; ++i)
+        if (host[i] != 3 * i)
+            return -1;
+    return host[299];
+}
+";
+
+const MAIN: &str = "
+#include <cstdio>
+extern \"C\" int tripled();
+int main() { std::printf(\"tripled to %d\\n\", tripled()); }
+";
+
+/// Builds `main.cpp` against the library source by two commands, the second of which links.
+fn with_library(library: impl FnOnce(&Path, Run) -> Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("library.cu"), LIBRARY).unwrap();
+    fs::write(folder.path().join("main.cpp"), MAIN).unwrap();
+    let inputs = library(
+        folder.path(),
+        recordable_clang()
+            .args(compile_flags())
+            .folder(folder.path()),
+    );
+    run("clang++-19")
+        .args(["main.cpp", "-o", "main", "-Wl,-rpath,$ORIGIN"])
+        .args(inputs)
+        .args(link_flags(Cudart::under_test()))
+        .folder(folder.path())
+        .succeed();
+    record_and_verify(&folder.path().join("main"), "tripled to 897");
+}
+
+#[test]
+fn a_kernel_in_a_static_archive() {
+    if !have_compiler("a_kernel_in_a_static_archive") {
+        return;
+    }
+    with_library(|folder, clang| {
+        clang
+            .args(["-c", "library.cu", "-o", "library.o"])
+            .succeed();
+        run("ar")
+            .args(["rcs", "liblibrary.a", "library.o"])
+            .folder(folder)
+            .succeed();
+        vec!["-L.".into(), "-llibrary".into()]
+    });
+}
+
+#[test]
+fn a_kernel_in_a_shared_library() {
+    if !have_compiler("a_kernel_in_a_shared_library") {
+        return;
+    }
+    with_library(|_, clang| {
+        clang
+            .args(["-fPIC", "-shared", "library.cu", "-o", "liblibrary.so"])
+            .args(link_flags(Cudart::under_test()))
+            .succeed();
+        vec!["-L.".into(), "-llibrary".into()]
+    });
+}

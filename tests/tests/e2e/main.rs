@@ -1,0 +1,9 @@
+//! The main job end to end, on real programs: compile, record, replay, verify, tune.
+
+mod building;
+mod compiling;
+mod programs;
+mod recorder;
+mod statuses;
+mod tuning;
+mod verification;

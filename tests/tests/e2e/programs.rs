@@ -1,0 +1,71 @@
+//! Every application of `tests/apps`: recording changes nothing that it does, and each of its kernels replays verified under
+//! every pipeline.
+
+use mneme_e2e::apps::{APPS, Comparison, app};
+use mneme_e2e::recording::{Instance, PIPELINES, Recording, is_named, unrecorded};
+
+macro_rules! programs {
+    ($($name:ident),* $(,)?) => {
+        $(#[test] fn $name() { record_and_replay(stringify!($name)); })*
+
+        #[test]
+        fn every_program_has_a_test() {
+            let tested = [$(stringify!($name)),*];
+            let known: Vec<_> = APPS.iter().map(|app| app.name).collect();
+            assert_eq!(tested.as_slice(), known);
+        }
+    };
+}
+
+programs!(
+    vecadd, saxpy, stencil, reduce, floatsum, histogram, matmul, nbody, globals, bigstruct, list,
+    streams, inplace, math, atomics, warp, print, assertion, rdc,
+);
+
+fn record_and_replay(name: &str) {
+    let app = app(name);
+    let plain = unrecorded(app).succeed();
+    let recording = Recording::of(app, &[]);
+    assert_eq!(
+        recording.outcome.stdout, plain.stdout,
+        "what the recorded {name} prints"
+    );
+    assert!(plain.stdout.contains(&format!("{name}: ok")), "{plain}");
+
+    let recorded = recording.kernels();
+    assert_eq!(
+        recorded.len(),
+        app.kernels.len(),
+        "kernels recorded of {name}"
+    );
+    for kernel in app.kernels {
+        let found = recorded
+            .iter()
+            .find(|(_, record)| is_named(record, kernel.name));
+        let (database, record) =
+            found.unwrap_or_else(|| panic!("kernel {} of {name} was not recorded", kernel.name));
+        let mut occurrences: Vec<_> = record
+            .instances
+            .values()
+            .map(|instance| instance.occurrences)
+            .collect();
+        occurrences.sort_unstable();
+        assert_eq!(
+            occurrences, kernel.occurrences,
+            "launches of {}",
+            kernel.name
+        );
+        recording.outcome.complains(kernel.name);
+        let options: &[&str] = match kernel.comparison {
+            Comparison::Bitwise => &[],
+            Comparison::Tolerance { options, .. } => options,
+        };
+        for id in record.instances.keys() {
+            let instance = Instance::new(database, id);
+            for passes in PIPELINES {
+                let json = instance.verify(passes, options);
+                assert_eq!(json["Replay-config"]["passes"], passes);
+            }
+        }
+    }
+}

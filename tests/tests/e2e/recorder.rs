@@ -1,0 +1,168 @@
+//! The recorder leaves the application as it is, and obeys its environment variables.
+
+use mneme_e2e::apps::{app, executable};
+use mneme_e2e::command::run;
+use mneme_e2e::installation::{Cudart, Device, have_compiler, library};
+use mneme_e2e::recording::{Instance, Recording, load_kernels, record_into, unrecorded};
+
+#[test]
+fn a_bare_preload_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = run(executable(app("vecadd"), Cudart::under_test()))
+        .arg("2")
+        .env("LD_PRELOAD", library("libmneme_rec.so"))
+        .env("MNEME_DATA_DIR", folder.path())
+        .env("MNEME_DEVICE", Device::under_test().name())
+        .succeed();
+    assert_eq!(outcome.stdout, "vecadd: ok (n=20000)\n");
+    let kernels = load_kernels(folder.path());
+    assert_eq!(kernels.len(), 1);
+    let id = kernels[0].1.instances.keys().next().unwrap();
+    Instance::new(&kernels[0].0, id).verify("default<O3>", &[]);
+}
+
+#[test]
+fn output_and_exit_status_are_the_applications() {
+    for (name, arguments) in [
+        ("vecadd", &["nonsense"][..]),
+        ("vecadd", &["1", "string"]),
+        ("assertion", &["500", "fail"]),
+        ("print", &["2"]),
+        ("vecadd", &["1", "double"]),
+    ] {
+        let plain = unrecorded(app(name)).args(arguments).outcome();
+        let folder = tempfile::tempdir().unwrap();
+        let recorded = record_into(folder.path(), app(name), arguments).outcome();
+        assert_eq!(
+            (recorded.status, &recorded.stdout),
+            (plain.status, &plain.stdout),
+            "{recorded}"
+        );
+        for line in plain.stderr.lines() {
+            recorded.complains(line);
+        }
+    }
+}
+
+#[test]
+fn a_program_that_launches_nothing_records_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    record_into(folder.path(), app("vecadd"), &["nonsense"]).exit_with(64);
+    assert!(load_kernels(folder.path()).is_empty());
+}
+
+#[test]
+fn kernels_are_chosen_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    record_into(folder.path(), app("streams"), &[])
+        .env("MNEME_RR_KERNELS", "tri.*|combine")
+        .succeed();
+    let mut names: Vec<_> = load_kernels(folder.path())
+        .into_iter()
+        .map(|(_, kernel)| kernel.demangled_name)
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(
+        names[0].starts_with("combine(") && names[1].starts_with("triangles("),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn at_most_so_many_instances_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    record_into(folder.path(), app("stencil"), &[])
+        .env("MNEME_MAX_RECORDINGS", "1")
+        .succeed();
+    assert_eq!(load_kernels(folder.path())[0].1.instances.len(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    record_into(folder.path(), app("stencil"), &[])
+        .env("MNEME_SKIP_RECORDINGS", "1")
+        .succeed();
+    assert_eq!(load_kernels(folder.path())[0].1.instances.len(), 1);
+}
+
+#[test]
+fn a_second_run_adds_to_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    for size in ["1000", "2000"] {
+        record_into(folder.path(), app("saxpy"), &[size]).succeed();
+    }
+    let kernels = load_kernels(folder.path());
+    assert_eq!(kernels.len(), 1);
+    assert_eq!(kernels[0].1.instances.len(), 2);
+    for id in kernels[0].1.instances.keys() {
+        Instance::new(&kernels[0].0, id).verify("default<O2>", &[]);
+    }
+}
+
+#[test]
+fn a_recording_is_upstreams_on_the_outside() {
+    let recording = Recording::of(app("saxpy"), &["1000"]);
+    let (path, kernel) = recording.kernel("saxpy");
+    assert_eq!(
+        path.file_name().unwrap().to_str().unwrap(),
+        format!("{}.json", kernel.static_hash)
+    );
+    let (id, instance) = kernel.instances.iter().next().unwrap();
+    assert_eq!(
+        kernel.modules,
+        [format!("RecordedIR_{}.bc", kernel.static_hash)]
+    );
+    assert_eq!(
+        instance.prologue,
+        format!("DeviceState.prologue.{}.{id}.mneme", kernel.static_hash)
+    );
+    assert_eq!(
+        instance.epilogue,
+        format!("DeviceState.epilogue.{}.{id}.mneme", kernel.static_hash)
+    );
+    for file in kernel
+        .modules
+        .iter()
+        .chain([&instance.prologue, &instance.epilogue])
+    {
+        assert!(recording.folder().join(file).is_file(), "{file}");
+    }
+    assert_eq!(
+        (
+            instance.block_dims.x,
+            instance.grid_dims.x,
+            instance.shared_mem
+        ),
+        (128, 8, 0)
+    );
+    // n, a, x, y, bias, negate: pointers are not to be folded into the code.
+    assert_eq!(
+        kernel.specializations,
+        [true, true, false, false, true, true]
+    );
+    assert_eq!(
+        (instance.args[0], instance.args[1]),
+        (1000, u64::from(2.5_f32.to_bits()))
+    );
+}
+
+#[test]
+fn static_cudart_on_the_cpu_device_is_refused_in_one_sentence() {
+    if Device::under_test() == Device::Cuda
+        || !have_compiler("static_cudart_on_the_cpu_device_is_refused_in_one_sentence")
+    {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let executable = executable(app("saxpy"), Cudart::Static);
+    let outcome = run(mneme_e2e::installation::program("mneme"))
+        .args([
+            "record".as_ref(),
+            "-rdb".as_ref(),
+            folder.path().as_os_str(),
+            "--".as_ref(),
+            executable.as_os_str(),
+        ])
+        .env("MNEME_DEVICE", "cpu")
+        .outcome();
+    assert_ne!(outcome.status, 0, "{outcome}");
+    outcome.complains("static");
+}

@@ -1,0 +1,170 @@
+//! A replay is verified for good reasons only: what differs is found, and damage is not mistaken for data.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mneme_core::exit;
+use mneme_core::hash::ChunkId;
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::manifest::State;
+use mneme_e2e::apps::app;
+use mneme_e2e::recording::{Instance, Recording, copy_of};
+use tempfile::TempDir;
+
+/// A recording to be damaged, and the instance in it.
+fn damaged_copy(recording: &Recording) -> (TempDir, Instance) {
+    let copy = copy_of(recording.folder());
+    let instance = recording.single().moved_to(copy.path());
+    (copy, instance)
+}
+
+fn state_paths(instance: &Instance) -> (PathBuf, PathBuf) {
+    let record = KernelRecord::load(&instance.database).unwrap();
+    let folder = instance.database.parent().unwrap();
+    let files = &record.instances[&instance.id];
+    (folder.join(&files.prologue), folder.join(&files.epilogue))
+}
+
+fn flip_middle_byte(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+/// Pack files of a recording folder: everything that is neither a kernel's JSON, its code, a manifest nor hidden.
+fn packs(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![folder.to_path_buf()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                pending.push(path);
+            } else if !(name.starts_with('.')
+                || name.ends_with(".json")
+                || name.ends_with(".bc")
+                || name.starts_with("DeviceState."))
+            {
+                found.push(path);
+            }
+        }
+    }
+    assert!(!found.is_empty(), "a recording has pack files");
+    found
+}
+
+#[test]
+fn float_atomics_verify_under_a_tolerance_only() {
+    let recording = Recording::of(app("floatsum"), &[]);
+    let instance = recording.single();
+    let options = ["--rtol", "1e-4", "--atol", "0"];
+    // Another launch shape adds the same numbers in another order: some of the 64 bins are rounded otherwise.
+    let reshaped = ["--block-dim-x", "64"];
+    instance.refute("default<O3>", &reshaped);
+    instance.verify("default<O3>", &[&reshaped[..], &options[..]].concat());
+    instance.verify("default<O3>", &options);
+    // A tolerance that is too tight for what differs says by how much.
+    let json = instance.refute(
+        "default<O3>",
+        &["--rtol", "1e-12", "--atol", "0", "--block-dim-x", "64"],
+    );
+    assert!(
+        json["Result"]["mismatch"]["largest_error"].as_f64() > Some(0.0),
+        "{json}"
+    );
+}
+
+#[test]
+fn memory_is_restored_between_iterations() {
+    let recording = Recording::of(app("inplace"), &[]);
+    let json = recording
+        .single()
+        .verify("default<O3>", &["--iterations", "5", "--warmup", "1"]);
+    assert_eq!(
+        json["Result"]["exec_time"].as_array().map(Vec::len),
+        Some(6),
+        "{json}"
+    );
+}
+
+#[test]
+fn work_left_undone_is_found() {
+    let recording = Recording::of(app("saxpy"), &["20000"]);
+    // Half of the recorded blocks.
+    let json = recording
+        .single()
+        .refute("default<O3>", &["--grid-dim-x", "78"]);
+    let mismatch = &json["Result"]["mismatch"];
+    let first_undone = 78 * 128 * 4;
+    let offset = mismatch["offset"].as_u64().unwrap();
+    assert!((first_undone..first_undone + 4).contains(&offset), "{json}");
+}
+
+#[test]
+fn a_corrupted_epilogue_is_found() {
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (_copy, instance) = damaged_copy(&recording);
+    instance.verify("default<O3>", &[]);
+    let (prologue, epilogue) = state_paths(&instance);
+    let before = State::load(&prologue).unwrap();
+    let mut after = State::load(&epilogue).unwrap();
+    // A well-formed epilogue that claims zeros where the kernel wrote something.
+    let changed = (0..after.chunks.len())
+        .flat_map(|region| (0..after.chunks[region].len()).map(move |chunk| (region, chunk)))
+        .find(|(region, chunk)| after.chunks[*region][*chunk] != before.chunks[*region][*chunk])
+        .expect("the kernel wrote something");
+    after.chunks[changed.0][changed.1] = ChunkId::ZERO;
+    after.save(&epilogue).unwrap();
+    instance.refute("default<O3>", &[]);
+
+    // And one that is not well-formed.
+    flip_middle_byte(&epilogue);
+    instance
+        .replay("default<O3>")
+        .exit_with(exit::BAD_RECORDING);
+    fs::remove_file(&epilogue).unwrap();
+    instance
+        .replay("default<O3>")
+        .exit_with(exit::BAD_RECORDING);
+}
+
+#[test]
+fn a_corrupted_argument_is_found() {
+    let recording = Recording::of(app("inplace"), &["1000"]);
+    let (_copy, instance) = damaged_copy(&recording);
+    let (prologue, _) = state_paths(&instance);
+    let mut before = State::load(&prologue).unwrap();
+    assert_eq!(
+        before.header.arguments[1].bytes,
+        1000_i32.to_le_bytes(),
+        "the second argument is the number of elements"
+    );
+    before.header.arguments[1].bytes = 999_i32.to_le_bytes().to_vec();
+    before.save(&prologue).unwrap();
+    let json = instance.refute("default<O3>", &[]);
+    let offset = json["Result"]["mismatch"]["offset"].as_u64().unwrap();
+    assert!(
+        (999 * 4..1000 * 4).contains(&offset),
+        "the element left out is the last one: {json}"
+    );
+}
+
+#[test]
+fn a_corrupted_chunk_is_found() {
+    let recording = Recording::of(app("vecadd"), &[]);
+    let (copy, instance) = damaged_copy(&recording);
+    for pack in packs(copy.path()) {
+        flip_middle_byte(&pack);
+    }
+    instance
+        .replay("default<O3>")
+        .exit_with(exit::BAD_RECORDING);
+    for pack in packs(copy.path()) {
+        fs::remove_file(pack).unwrap();
+    }
+    instance
+        .replay("default<O3>")
+        .exit_with(exit::BAD_RECORDING);
+}
