@@ -19,8 +19,9 @@ __global__ void warp(unsigned *out) {
     row[5] = __ballot_sync(full, value & 1);
     row[6] = __any_sync(full, value % 61 == 0) * 2 + __all_sync(full, value < 4096);
     row[7] = __match_any_sync(full, value % 4);
-    row[8] = __reduce_add_sync(full, value) ^ __reduce_max_sync(full, value);
-    row[9] = __reduce_min_sync(full, value) ^ __reduce_or_sync(full, value) ^ __reduce_and_sync(full, value);
+    // The builtins behind __reduce_add_sync and its like: clang 19's header hands them mask and value the wrong way round.
+    row[8] = __nvvm_redux_sync_add(value, full) ^ __nvvm_redux_sync_umax(value, full);
+    row[9] = __nvvm_redux_sync_umin(value, full) ^ __nvvm_redux_sync_or(value, full) ^ __nvvm_redux_sync_and(value, full);
     row[10] = 0;
     // Half of the lanes, diverged from the rest.
     if (lane % 2 == 1) {
