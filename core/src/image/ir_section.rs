@@ -1,0 +1,327 @@
+//! Section `.mneme.ir`: the LLVM IR of device code inside a host ELF object.
+//!
+//! The section is a run of self-delimiting records, one for each translation unit and architecture; linkers
+//! concatenate them, with zero padding in between. A record is
+//!
+//! ```text
+//! "MNEMEIR1"                      8 bytes, the record starts at a multiple of 8 in its object file
+//! u64 length of the whole record, bytes, a multiple of 8
+//! u64 length of the table, bytes
+//! u64 length of the stored bitcode, bytes
+//! u64 checksum (XXH3-64) of table and stored bitcode
+//! table: JSON, see [`Table`]
+//! bitcode, zstd-compressed; then zeros up to the length
+//! ```
+//!
+//! all numbers little endian. The table lets a reader without LLVM find a kernel, its arguments and the units that
+//! its closure needs.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::{Hash64, checksum};
+
+pub const SECTION: &str = ".mneme.ir";
+const MAGIC: &[u8; 8] = b"MNEMEIR1";
+const HEADER: usize = 40;
+/// An upper bound on what one unit's bitcode may decompress to, bytes; larger claims are damage.
+const MAX_BITCODE: usize = 1 << 30;
+
+/// What a reader needs to know of a unit without reading its bitcode.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// GPU architecture, e.g. "sm_90" or "gfx90a".
+    pub arch: String,
+    /// LLVM target triple of the bitcode, e.g. "nvptx64-nvidia-cuda".
+    pub triple: String,
+    /// Compilation-unit id: equal for the records of one source file's architectures.
+    pub unit: String,
+    /// Source file, for messages.
+    pub source: String,
+    /// LLVM version that wrote the bitcode, e.g. "19.1.7".
+    pub llvm: String,
+    /// Whether the unit was compiled for relocatable device code, i.e. may refer to other units.
+    pub rdc: bool,
+    pub symbols: Vec<Symbol>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SymbolKind {
+    Kernel,
+    Function,
+    Variable,
+}
+
+/// A function or variable that the unit defines or refers to. Intrinsics are left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Symbol {
+    pub name: String,
+    pub kind: SymbolKind,
+    /// False for a declaration: another unit defines it.
+    pub defined: bool,
+    /// Visible to other units (external, weak or linkonce linkage).
+    pub external: bool,
+    /// Hash of the definition's IR text; 0 for a declaration.
+    pub hash: u64,
+    /// Indices into the table's symbols of what the definition refers to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<u32>,
+    /// Kernels only: their parameters, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<Argument>,
+    /// Variables only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<VariableInfo>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Argument {
+    /// Source name where the IR has one, else "".
+    pub name: String,
+    /// IR type: "ptr", "i32", "float", …; "byval" for an aggregate passed by value.
+    pub kind: String,
+    /// Offset in the parameter buffer and size, bytes.
+    pub offset: u32,
+    pub size: u32,
+}
+
+impl Argument {
+    /// Whether the value may be folded into the code (upstream's rule: i1, i8, i32, i64, float, double).
+    pub fn specialisable(&self) -> bool {
+        matches!(self.kind.as_str(), "i1" | "i8" | "i32" | "i64" | "float" | "double")
+    }
+
+    pub fn is_pointer(&self) -> bool {
+        self.kind == "ptr"
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariableInfo {
+    /// LLVM address space: 1 global, 3 shared, 4 constant.
+    pub space: u32,
+    /// Bytes.
+    pub size: u64,
+    pub align: u32,
+}
+
+/// One record: a unit for one architecture.
+#[derive(Clone, Debug)]
+pub struct Unit<'a> {
+    pub table: Table,
+    stored: Cow<'a, [u8]>,
+}
+
+impl Unit<'_> {
+    /// The LLVM bitcode.
+    pub fn bitcode(&self) -> std::io::Result<Vec<u8>> {
+        let size = zstd::zstd_safe::get_frame_content_size(&self.stored)
+            .ok()
+            .flatten()
+            .and_then(|size| usize::try_from(size).ok())
+            .filter(|size| *size <= MAX_BITCODE)
+            .ok_or_else(|| std::io::Error::other("the bitcode's compressed frame is damaged"))?;
+        zstd::bulk::decompress(&self.stored, size)
+    }
+
+    pub fn into_owned(self) -> Unit<'static> {
+        Unit { table: self.table, stored: Cow::Owned(self.stored.into_owned()) }
+    }
+
+    pub fn symbol(&self, name: &str) -> Option<&Symbol> {
+        self.table.symbols.iter().find(|symbol| symbol.name == name)
+    }
+}
+
+/// Encodes one record.
+pub fn encode(table: &Table, bitcode: &[u8]) -> std::io::Result<Vec<u8>> {
+    let table = serde_json::to_vec(table)?;
+    let stored = zstd::bulk::compress(bitcode, 9)?;
+    let mut record = Vec::with_capacity(HEADER + table.len() + stored.len() + 8);
+    let length = (HEADER + table.len() + stored.len()).next_multiple_of(8);
+    let payload = [&table[..], &stored[..]].concat();
+    record.extend_from_slice(MAGIC);
+    for number in [length as u64, table.len() as u64, stored.len() as u64, checksum(&payload)] {
+        record.extend_from_slice(&number.to_le_bytes());
+    }
+    record.extend_from_slice(&payload);
+    record.resize(length, 0);
+    Ok(record)
+}
+
+/// The records of a section; damaged ones are skipped (the next magic is looked for).
+pub fn decode(mut section: &[u8]) -> Vec<Unit<'_>> {
+    let mut units = Vec::new();
+    while let Some(start) = section.windows(8).step_by(1).position(|window| window == MAGIC) {
+        section = &section[start..];
+        match decode_one(section) {
+            Some((unit, length)) => {
+                units.push(unit);
+                section = &section[length..];
+            }
+            None => section = &section[MAGIC.len()..],
+        }
+    }
+    units
+}
+
+fn decode_one(bytes: &[u8]) -> Option<(Unit<'_>, usize)> {
+    let number = |index: usize| -> Option<usize> {
+        let field = bytes.get(8 * index..8 * index + 8)?;
+        usize::try_from(u64::from_le_bytes(field.try_into().ok()?)).ok()
+    };
+    let (length, table, stored, sum) = (number(1)?, number(2)?, number(3)?, number(4)?);
+    let payload = table.checked_add(stored)?;
+    if payload.checked_add(HEADER)? > length || length > bytes.len() {
+        return None;
+    }
+    let payload = bytes.get(HEADER..HEADER + payload)?;
+    if checksum(payload) != sum as u64 {
+        return None;
+    }
+    let unit = Unit { table: serde_json::from_slice(&payload[..table]).ok()?, stored: Cow::Borrowed(&payload[table..]) };
+    Some((unit, length))
+}
+
+/// What a kernel needs: the units of its closure and its identity.
+#[derive(Debug)]
+pub struct Closure {
+    /// Indices into the units that were searched; the kernel's own first.
+    pub units: Vec<usize>,
+    /// Names of device variables (spaces 1 and 4) that the closure reaches, with their unit's index.
+    pub variables: Vec<(usize, Symbol)>,
+    /// Undefined names that no unit defines (`vprintf` and `malloc` among them).
+    pub unresolved: Vec<String>,
+    /// 64-bit hash over the definitions of the closure, independent of their order.
+    pub static_hash: u64,
+}
+
+/// Walks the references from `kernel`, across units where a name is undefined in one and external in another.
+/// Only units of `arch` take part. `None` if no unit defines the kernel.
+pub fn closure(units: &[Unit<'_>], kernel: &str, arch: &str) -> Option<Closure> {
+    use std::collections::{BTreeSet, HashMap};
+
+    let eligible = |unit: &Unit<'_>| unit.table.arch == arch;
+    let mut exported: HashMap<&str, (usize, usize)> = HashMap::new();
+    for (unit_index, unit) in units.iter().enumerate().filter(|(_, unit)| eligible(unit)) {
+        for (index, symbol) in unit.table.symbols.iter().enumerate() {
+            if symbol.defined && symbol.external {
+                exported.entry(&symbol.name).or_insert((unit_index, index));
+            }
+        }
+    }
+    let start = units.iter().enumerate().filter(|(_, unit)| eligible(unit)).find_map(|(unit_index, unit)| {
+        let index = unit.table.symbols.iter().position(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)?;
+        Some((unit_index, index))
+    })?;
+
+    let mut reached = BTreeSet::from([start]);
+    let mut pending = vec![start];
+    let mut order = vec![start.0];
+    let mut unresolved = BTreeSet::new();
+    while let Some((unit_index, index)) = pending.pop() {
+        let symbols = &units[unit_index].table.symbols;
+        for reference in &symbols[index].refs {
+            let Some(symbol) = symbols.get(*reference as usize) else { continue };
+            let target = if symbol.defined {
+                (unit_index, *reference as usize)
+            } else if let Some(target) = exported.get(symbol.name.as_str()) {
+                *target
+            } else {
+                unresolved.insert(symbol.name.clone());
+                continue;
+            };
+            if reached.insert(target) {
+                pending.push(target);
+                if !order.contains(&target.0) {
+                    order.push(target.0);
+                }
+            }
+        }
+    }
+
+    let mut definitions: Vec<(&str, u64)> = reached
+        .iter()
+        .map(|(unit_index, index)| &units[*unit_index].table.symbols[*index])
+        .map(|symbol| (symbol.name.as_str(), symbol.hash))
+        .collect();
+    definitions.sort_unstable();
+    let hash = definitions
+        .iter()
+        .fold(Hash64::new().part(kernel.as_bytes()), |hash, (name, definition)| hash.part(name.as_bytes()).number(*definition));
+    let variables = reached
+        .iter()
+        .map(|(unit_index, index)| (*unit_index, units[*unit_index].table.symbols[*index].clone()))
+        .filter(|(_, symbol)| symbol.variable.as_ref().is_some_and(|variable| matches!(variable.space, 0 | 1 | 4)))
+        .collect();
+    Some(Closure { units: order, variables, unresolved: unresolved.into_iter().collect(), static_hash: hash.finish() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn symbol(name: &str, kind: SymbolKind, defined: bool, refs: &[u32]) -> Symbol {
+        Symbol { name: name.into(), kind, defined, external: true, hash: u64::from(defined) * 7, refs: refs.to_vec(), arguments: vec![], variable: None }
+    }
+
+    fn unit(symbols: Vec<Symbol>) -> Unit<'static> {
+        let table = Table { arch: "sm_90".into(), symbols, ..Table::default() };
+        let record = encode(&table, b"BC").unwrap();
+        decode(&record).remove(0).into_owned()
+    }
+
+    #[test]
+    fn records_survive_concatenation_and_padding() {
+        let table = Table { arch: "sm_90".into(), unit: "u".into(), ..Table::default() };
+        let mut section = vec![0; 16];
+        section.extend(encode(&table, b"first").unwrap());
+        section.extend([0; 24]);
+        section.extend(encode(&table, &[7; 5000]).unwrap());
+        let units = decode(&section);
+        assert_eq!(units.len(), 2);
+        assert_eq!(units[0].bitcode().unwrap(), b"first");
+        assert_eq!(units[1].bitcode().unwrap(), [7; 5000]);
+    }
+
+    #[test]
+    fn a_damaged_record_is_skipped_and_its_neighbour_read() {
+        let table = Table::default();
+        let mut first = encode(&table, b"first").unwrap();
+        let last = first.len() - 9;
+        first[last] ^= 0x40;
+        let section = [first, encode(&table, b"second").unwrap()].concat();
+        let units = decode(&section);
+        assert_eq!(units.len(), 1);
+        assert_eq!(units[0].bitcode().unwrap(), b"second");
+    }
+
+    #[test]
+    fn the_closure_crosses_units_and_ignores_strangers() {
+        let first = unit(vec![symbol("kernel", SymbolKind::Kernel, true, &[1]), symbol("helper", SymbolKind::Function, false, &[]), symbol("stranger", SymbolKind::Function, true, &[])]);
+        let second = unit(vec![symbol("helper", SymbolKind::Function, true, &[1]), symbol("vprintf", SymbolKind::Function, false, &[])]);
+        let found = closure(&[first.clone(), second.clone()], "kernel", "sm_90").unwrap();
+        assert_eq!(found.units, [0, 1]);
+        assert_eq!(found.unresolved, ["vprintf"]);
+        let mut changed = first.clone();
+        changed.table.symbols[2].hash = 99;
+        assert_eq!(closure(&[changed, second.clone()], "kernel", "sm_90").unwrap().static_hash, found.static_hash);
+        let mut changed = second;
+        changed.table.symbols[0].hash = 99;
+        assert_ne!(closure(&[first, changed], "kernel", "sm_90").unwrap().static_hash, found.static_hash);
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_makes_the_decoder_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), fields in any::<[u64; 4]>()) {
+            decode(&bytes);
+            let mut record = MAGIC.to_vec();
+            for field in fields { record.extend(field.to_le_bytes()); }
+            record.append(&mut bytes);
+            decode(&record);
+        }
+    }
+}

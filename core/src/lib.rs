@@ -1,0 +1,14 @@
+//! What every Mneme program shares: recordings on disk, code images, devices, launches, configurations.
+//!
+//! There is no LLVM in this crate: it is loaded into other people's processes by the recorder and the CPU device.
+
+pub mod configuration;
+pub mod device;
+pub mod exit;
+pub mod hash;
+pub mod image;
+pub mod install;
+pub mod launch;
+pub mod protocol;
+pub mod recording;
+pub mod result;

@@ -1,0 +1,280 @@
+//! `<static-hash>.json`: a kernel and its recorded instances. Keys up to "instances" are upstream's; ours are under "Mneme".
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::RecordingError;
+use crate::launch::{Dim3, LaunchAttributes};
+
+/// Format version of our part of the file.
+pub const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct KernelRecord {
+    pub static_hash: u64,
+    /// Start and size of the recorder's arena.
+    #[serde(rename = "VAddr")]
+    pub v_addr: String,
+    #[serde(rename = "VASize")]
+    pub v_a_size: u64,
+    /// Mangled.
+    pub kernel_name: String,
+    pub demangled_name: String,
+    /// Bitcode files of the kernel's closure, the kernel's own unit first.
+    pub modules: Vec<String>,
+    /// Code images (cubin, PTX, code object) in place of IR.
+    pub binary_blobs: Vec<String>,
+    pub arg_names: Vec<String>,
+    /// Which arguments may be folded into the code.
+    pub specializations: Vec<bool>,
+    /// By dynamic hash, in decimal.
+    #[serde(rename = "instances")]
+    pub instances: BTreeMap<String, Instance>,
+    #[serde(rename = "Mneme", default)]
+    pub ours: KernelDetails,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelDetails {
+    /// [`VERSION`]; 0 in a file of upstream's.
+    pub format: u32,
+    /// Recording device, e.g. "NVIDIA H200".
+    pub device: String,
+    /// Architecture of the recording device: "sm_90", or "cpu".
+    pub device_arch: String,
+    /// Architecture that the IR was compiled for, e.g. "sm_90".
+    pub ir_arch: String,
+    pub triple: String,
+    /// Layout of the parameter buffer.
+    pub arguments: Vec<ArgumentLayout>,
+    /// Recorder version.
+    pub version: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArgumentLayout {
+    /// Bytes, from the start of the parameter buffer.
+    pub offset: u32,
+    pub size: u32,
+    /// IR type ("ptr", "i32", "byval", …), "" where unknown.
+    #[serde(default)]
+    pub kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Instance {
+    pub prologue: String,
+    pub epilogue: String,
+    pub block_dims: Dim3,
+    pub grid_dims: Dim3,
+    /// Dynamic shared memory, bytes.
+    pub shared_mem: u32,
+    /// The little-endian value of each argument of at most 8 bytes; 0 for larger ones (their bytes are in the prologue).
+    pub args: Vec<u64>,
+    /// Launches with this dynamic hash that the recorder saw.
+    pub occurrences: u64,
+    #[serde(rename = "Mneme", default)]
+    pub ours: InstanceDetails,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InstanceDetails {
+    pub attributes: LaunchAttributes,
+    /// Bytes of memory described by the prologue.
+    pub memory_bytes: u64,
+    /// Seconds since 1970, UTC.
+    pub recorded_at: u64,
+}
+
+impl KernelRecord {
+    pub fn load(path: &Path) -> Result<Self, RecordingError> {
+        let text = std::fs::read(path).map_err(RecordingError::io(path))?;
+        let record: Self = serde_json::from_slice(&text).map_err(|error| RecordingError::damaged(path, error.to_string()))?;
+        if record.ours.format > VERSION {
+            return Err(RecordingError::Version { path: path.into(), found: record.ours.format, supported: VERSION });
+        }
+        let files = record.modules.iter().chain(&record.binary_blobs);
+        let files = files.chain(record.instances.values().flat_map(|instance| [&instance.prologue, &instance.epilogue]));
+        for name in files {
+            if !is_plain_name(name) {
+                return Err(RecordingError::Outside { path: path.into(), name: name.clone() });
+            }
+        }
+        Ok(record)
+    }
+
+    /// Writes the file by a temporary name and a rename.
+    pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
+        let text = serde_json::to_vec_pretty(self).expect("plain data serialises");
+        write_atomically(path, &text)
+    }
+
+    /// The instance named, or the only one where `id` is `None`.
+    pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &Instance), RecordingError> {
+        let missing = |id: &str| RecordingError::NoInstance { path: path.into(), instance: id.into(), known: self.known() };
+        match id {
+            Some(id) => self.instances.get_key_value(id).map(|(id, instance)| (id.as_str(), instance)).ok_or_else(|| missing(id)),
+            None if self.instances.len() == 1 => Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).next().expect("one")),
+            None => Err(missing("(none given)")),
+        }
+    }
+
+    fn known(&self) -> String {
+        match self.instances.len() {
+            0 => "none".into(),
+            n if n > 8 => format!("{n} (see `mneme show`)"),
+            _ => self.instances.keys().cloned().collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    pub fn file_name(&self) -> String {
+        format!("{}.json", self.static_hash)
+    }
+}
+
+/// Every `<number>.json` of a folder, sorted by name.
+pub fn kernels(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {
+        let path = entry.map_err(RecordingError::io(folder))?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        if path.extension().is_some_and(|extension| extension == "json") && stem.parse::<u64>().is_ok() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A name that stays in its folder.
+fn is_plain_name(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    matches!((components.next(), components.next()), (Some(Component::Normal(_)), None))
+}
+
+/// Writes, syncs and renames, so that a reader sees the old file or the new one.
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let temporary = path.with_file_name(format!(".{}.{}.tmp", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+    let write = || -> std::io::Result<()> {
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        RecordingError::io(path)(error)
+    })
+}
+
+/// The advisory lock of a recording folder, held while `<static-hash>.json` files are merged or packs collected.
+pub struct FolderLock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
+
+impl FolderLock {
+    pub fn take(folder: &Path) -> Result<Self, RecordingError> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = folder.join(".lock");
+        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(RecordingError::io(&path))?;
+        file.lock().map_err(RecordingError::io(&path))?;
+        Ok(Self(file))
+    }
+}
+
+/// Adds an instance (and a kernel seen for the first time) to a folder, safely against other processes that do the same.
+pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: Instance) -> Result<(), RecordingError> {
+    let _lock = FolderLock::take(folder)?;
+    let path = folder.join(kernel.file_name());
+    let mut record = if path.exists() { KernelRecord::load(&path)? } else { KernelRecord { instances: BTreeMap::new(), ..kernel.clone() } };
+    record.instances.insert(id.into(), instance);
+    record.save(&path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel() -> KernelRecord {
+        KernelRecord {
+            static_hash: 42,
+            v_addr: "0x0000100000000000".into(),
+            v_a_size: 1 << 41,
+            kernel_name: "_Z1kv".into(),
+            demangled_name: "k()".into(),
+            modules: vec!["RecordedIR_42.bc".into()],
+            binary_blobs: vec![],
+            arg_names: vec![],
+            specializations: vec![],
+            instances: BTreeMap::new(),
+            ours: KernelDetails { format: VERSION, ..KernelDetails::default() },
+        }
+    }
+
+    fn instance() -> Instance {
+        Instance {
+            prologue: "DeviceState.prologue.42.7.mneme".into(),
+            epilogue: "DeviceState.epilogue.42.7.mneme".into(),
+            block_dims: Dim3::new(256, 1, 1),
+            grid_dims: Dim3::new(4, 1, 1),
+            shared_mem: 0,
+            args: vec![1],
+            occurrences: 1,
+            ours: InstanceDetails::default(),
+        }
+    }
+
+    #[test]
+    fn keys_are_upstreams() {
+        let mut record = kernel();
+        record.instances.insert("7".into(), instance());
+        let json = serde_json::to_value(&record).unwrap();
+        for key in ["StaticHash", "VAddr", "VASize", "KernelName", "DemangledName", "Modules", "BinaryBlobs", "ArgNames", "Specializations", "instances"] {
+            assert!(json.get(key).is_some(), "{key}");
+        }
+        for key in ["Prologue", "Epilogue", "BlockDims", "GridDims", "SharedMem", "Args", "Occurrences"] {
+            assert!(json["instances"]["7"].get(key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn instances_of_two_writers_are_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        add_instance(folder.path(), &kernel(), "7", instance()).unwrap();
+        add_instance(folder.path(), &kernel(), "8", instance()).unwrap();
+        let paths = kernels(folder.path()).unwrap();
+        let record = KernelRecord::load(&paths[0]).unwrap();
+        assert_eq!(record.instances.len(), 2);
+        assert!(record.instance(&paths[0], None).is_err());
+        assert_eq!(record.instance(&paths[0], Some("8")).unwrap().0, "8");
+    }
+
+    #[test]
+    fn names_that_leave_the_folder_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("42.json");
+        for name in ["../passwd", "/etc/passwd", "a/b", "", ".."] {
+            let mut record = kernel();
+            record.modules = vec![name.into()];
+            record.save(&path).unwrap();
+            assert!(matches!(KernelRecord::load(&path), Err(RecordingError::Outside { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("42.json");
+        let mut record = kernel();
+        record.ours.format = VERSION + 1;
+        record.save(&path).unwrap();
+        assert!(matches!(KernelRecord::load(&path), Err(RecordingError::Version { .. })));
+    }
+}

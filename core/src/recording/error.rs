@@ -1,0 +1,30 @@
+//! What can be wrong with a recording, each in one sentence for the user.
+
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    #[error("{path}: {source}", path = path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{path} is damaged: {what}; record the kernel again", path = path.display())]
+    Damaged { path: PathBuf, what: String },
+    #[error("{path} has format version {found}, this Mneme reads up to {supported}; use a newer Mneme", path = path.display())]
+    Version { path: PathBuf, found: u32, supported: u32 },
+    #[error("{path} has no instance {instance}; it has {known}", path = path.display())]
+    NoInstance { path: PathBuf, instance: String, known: String },
+    #[error("{path} names the file '{name}', which is outside its folder; refused", path = path.display())]
+    Outside { path: PathBuf, name: String },
+    #[error("chunk {chunk} is in no pack file of {path}; the recording is incomplete, record the kernel again", path = path.display())]
+    MissingChunk { path: PathBuf, chunk: String },
+}
+
+impl RecordingError {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+
+    pub(crate) fn damaged(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.into(), what: what.into() }
+    }
+}

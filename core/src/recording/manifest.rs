@@ -1,0 +1,272 @@
+//! `DeviceState.{prologue,epilogue}.<static>.<dynamic>.mneme`: what device memory held, as chunks of the store.
+//!
+//! ```text
+//! "MNEMEST1"                      8 bytes
+//! u32 version, u32 length of the header in bytes
+//! header: JSON, see [`Header`]
+//! 16 bytes for each chunk of each region, in the header's order: variables, then allocations
+//! u64 checksum (XXH3-64) of everything before it
+//! ```
+//!
+//! A region is cut into chunks of [`CHUNK`] bytes from its start; its last chunk may be short.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::RecordingError;
+use super::database::write_atomically;
+use crate::hash::{ChunkId, checksum};
+
+/// Chunk size, bytes.
+pub const CHUNK: u64 = 64 * 1024;
+pub const VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"MNEMEST1";
+
+/// The state of device memory at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State {
+    pub header: Header,
+    /// Chunk identities of each region: `header.variables`, then `header.allocations`.
+    pub chunks: Vec<Vec<ChunkId>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub moment: Moment,
+    /// Device variables and constants by name.
+    pub variables: Vec<Variable>,
+    pub allocations: Vec<Allocation>,
+    /// The parameter buffer of the launch, by argument; in prologues only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<Argument>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Moment {
+    #[default]
+    Prologue,
+    Epilogue,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Variable {
+    /// Mangled name.
+    pub name: String,
+    /// Where the recording device had it.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// In constant memory: the kernel cannot write it.
+    #[serde(default)]
+    pub constant: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Allocation {
+    pub address: u64,
+    /// Bytes, as the application asked for.
+    pub size: u64,
+    pub kind: AllocationKind,
+    /// Name given by the application's annotation, or "".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AllocationKind {
+    /// From the recorder's arena.
+    Arena,
+    /// From the vendor's allocator: pools, managed memory, the application's own mappings.
+    Vendor,
+    /// Page-locked host memory that the kernel can address.
+    Host,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Argument {
+    /// Offset in the parameter buffer, bytes.
+    pub offset: u32,
+    #[serde(with = "hex")]
+    pub bytes: Vec<u8>,
+}
+
+/// A stretch of device memory in a [`State`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region<'a> {
+    /// Name of the device variable; `None` for an allocation.
+    pub variable: Option<&'a Variable>,
+    pub tag: &'a str,
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    pub chunks: &'a [ChunkId],
+}
+
+impl Region<'_> {
+    /// Offset and length, bytes, of chunk `index` in the region.
+    pub fn extent(&self, index: usize) -> (u64, u64) {
+        let offset = index as u64 * CHUNK;
+        (offset, CHUNK.min(self.size - offset))
+    }
+}
+
+/// Chunks that a region of `size` bytes is cut into.
+pub fn chunk_count(size: u64) -> usize {
+    size.div_ceil(CHUNK) as usize
+}
+
+impl State {
+    /// Variables first, then allocations.
+    pub fn regions(&self) -> impl Iterator<Item = Region<'_>> {
+        let variables = self.header.variables.iter().map(|variable| (Some(variable), variable.name.as_str(), variable.address, variable.size));
+        let allocations = self.header.allocations.iter().map(|allocation| (None, allocation.tag.as_str(), allocation.address, allocation.size));
+        variables
+            .chain(allocations)
+            .zip(&self.chunks)
+            .map(|((variable, tag, address, size), chunks)| Region { variable, tag, address, size, chunks })
+    }
+
+    /// Bytes of memory described.
+    pub fn memory_bytes(&self) -> u64 {
+        self.regions().map(|region| region.size).sum()
+    }
+
+    /// The parameter buffer, gaps zero-filled.
+    pub fn parameter_buffer(&self) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        for argument in &self.header.arguments {
+            let end = argument.offset as usize + argument.bytes.len();
+            if buffer.len() < end {
+                buffer.resize(end, 0);
+            }
+            buffer[argument.offset as usize..end].copy_from_slice(&argument.bytes);
+        }
+        buffer
+    }
+
+    /// Writes the manifest by a temporary name and a rename. The chunks it names must be on disk (synced) before.
+    pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
+        let header = serde_json::to_vec(&self.header).expect("plain data serialises");
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&header);
+        for id in self.chunks.iter().flatten() {
+            bytes.extend_from_slice(&id.0);
+        }
+        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        write_atomically(path, &bytes)
+    }
+
+    pub fn load(path: &Path) -> Result<Self, RecordingError> {
+        let bytes = std::fs::read(path).map_err(RecordingError::io(path))?;
+        Self::parse(path, &bytes)
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RecordingError> {
+        let damaged = |what: &str| RecordingError::damaged(path, what);
+        let (body, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| damaged("it is too short"))?;
+        let rest = body.strip_prefix(MAGIC).ok_or_else(|| damaged("it is not a memory manifest"))?;
+        let (version, rest) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
+        let version = u32::from_le_bytes(*version);
+        if version > VERSION {
+            return Err(RecordingError::Version { path: path.into(), found: version, supported: VERSION });
+        }
+        if checksum(body) != u64::from_le_bytes(*sum) {
+            return Err(damaged("its checksum does not match"));
+        }
+        let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
+        let (header, ids) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(|| damaged("its header is cut short"))?;
+        let header: Header = serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
+        let (ids, remainder) = ids.as_chunks::<16>();
+        let sizes = header.variables.iter().map(|variable| variable.size).chain(header.allocations.iter().map(|allocation| allocation.size));
+        let mut ids = ids.iter().map(|id| ChunkId(*id));
+        let chunks: Vec<Vec<ChunkId>> = sizes.map(|size| ids.by_ref().take(chunk_count(size)).collect()).collect();
+        let state = Self { header, chunks };
+        let complete = state.regions().all(|region| region.chunks.len() == chunk_count(region.size));
+        if !complete || ids.next().is_some() || !remainder.is_empty() {
+            return Err(damaged("its chunk table does not fit its regions"));
+        }
+        Ok(state)
+    }
+}
+
+mod hex {
+    //! Bytes as a hexadecimal string in JSON.
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        use std::fmt::Write;
+        let text = bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        serializer.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(D::Error::custom("an odd number of hexadecimal digits"));
+        }
+        pairs.iter().map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()).ok_or_else(|| D::Error::custom("not hexadecimal"))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state() -> State {
+        State {
+            header: Header {
+                moment: Moment::Prologue,
+                variables: vec![Variable { name: "counter".into(), address: 0x1000, size: 4, constant: false }],
+                allocations: vec![Allocation { address: 0x1000_0000_0000, size: CHUNK + 1, kind: AllocationKind::Arena, tag: String::new() }],
+                arguments: vec![Argument { offset: 0, bytes: vec![1, 2, 3, 4] }, Argument { offset: 8, bytes: vec![0xff; 8] }],
+            },
+            chunks: vec![vec![ChunkId([1; 16])], vec![ChunkId::ZERO, ChunkId([2; 16])]],
+        }
+    }
+
+    #[test]
+    fn a_saved_state_loads_equal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        state().save(&path).unwrap();
+        assert_eq!(State::load(&path).unwrap(), state());
+        assert_eq!(state().parameter_buffer(), [1, 2, 3, 4, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+        assert_eq!(state().regions().nth(1).unwrap().extent(1), (CHUNK, 1));
+    }
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        state().save(&path).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            assert!(State::parse(&path, &bad).is_err(), "byte {at}");
+            assert!(State::parse(&path, &good[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut whole = MAGIC.to_vec();
+            whole.extend_from_slice(&VERSION.to_le_bytes());
+            whole.extend_from_slice(&bytes);
+            let sum = checksum(&whole);
+            whole.extend_from_slice(&sum.to_le_bytes());
+            let _ = State::parse(Path::new("x"), &whole);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Recordings on disk. The format is docs/recording-format.md.
+//!
+//! A recording is a folder: one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and for each
+//! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).
+
+pub mod database;
+pub mod error;
+pub mod housekeeping;
+pub mod manifest;
+pub mod pack;
+pub mod store;
+
+pub use error::RecordingError;

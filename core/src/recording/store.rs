@@ -1,0 +1,176 @@
+//! The chunk store: memory in, chunk identities out, and back.
+//!
+//! A store is the `packs/` folder of a recording. Writers of any number of processes add pack files of their own, so
+//! no two ever write one file.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
+
+use rayon::prelude::*;
+
+use super::RecordingError;
+use super::manifest::{CHUNK, Region};
+use super::pack::{self, Location, PackReader, PackWriter};
+use crate::hash::{ChunkId, chunk_id, is_zero};
+
+/// Name of the folder of packs inside a recording.
+pub const FOLDER: &str = "packs";
+
+/// Reads chunks.
+pub struct Store {
+    folder: PathBuf,
+    packs: Vec<PackReader>,
+    index: HashMap<ChunkId, (usize, Location)>,
+}
+
+impl Store {
+    /// Opens the packs of a recording folder. A recording whose memory was all zero has none.
+    pub fn open(recording: &Path) -> Result<Self, RecordingError> {
+        let folder = recording.join(FOLDER);
+        let mut packs = Vec::new();
+        let mut index = HashMap::new();
+        for path in pack::files(&folder)? {
+            let (reader, entries) = PackReader::open(&path)?;
+            index.extend(entries.into_iter().map(|(id, location)| (id, (packs.len(), location))));
+            packs.push(reader);
+        }
+        Ok(Self { folder, packs, index })
+    }
+
+    pub fn contains(&self, id: &ChunkId) -> bool {
+        id.is_zero() || self.index.contains_key(id)
+    }
+
+    /// Decodes one chunk into `out`, whose length must be the chunk's, and checks it against its identity.
+    pub fn read_chunk(&self, id: &ChunkId, out: &mut [u8]) -> Result<(), RecordingError> {
+        if id.is_zero() {
+            out.fill(0);
+            return Ok(());
+        }
+        let (pack, location) = self
+            .index
+            .get(id)
+            .ok_or_else(|| RecordingError::MissingChunk { path: self.folder.clone(), chunk: id.to_string() })?;
+        self.packs[*pack].read(id, location, out)
+    }
+
+    /// Decodes a region into `out` (`region.size` bytes), on all cores.
+    pub fn read_region(&self, region: &Region<'_>, out: &mut [u8]) -> Result<(), RecordingError> {
+        assert_eq!(out.len() as u64, region.size, "the buffer must have the region's size");
+        out.par_chunks_mut(CHUNK as usize).zip(region.chunks).try_for_each(|(out, id)| self.read_chunk(id, out))
+    }
+}
+
+/// Adds chunks. Shared by threads; each keeps a pack of its own busy.
+pub struct StoreWriter {
+    folder: PathBuf,
+    level: i32,
+    known: RwLock<HashMap<ChunkId, ()>>,
+    writers: Vec<Mutex<Option<PackWriter>>>,
+    written: AtomicU64,
+}
+
+impl StoreWriter {
+    /// Opens the store of a recording folder, creating it (0700) where missing. `level` is zstd's; chunks that other packs of the
+    /// folder already hold are not written again.
+    pub fn open(recording: &Path, level: i32) -> Result<Self, RecordingError> {
+        let folder = recording.join(FOLDER);
+        create_private_folder(&folder)?;
+        let known = Store::open(recording)?.index.into_keys().map(|id| (id, ())).collect();
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        let writers = (0..workers).map(|_| Mutex::new(None)).collect();
+        Ok(Self { folder, level, known: RwLock::new(known), writers, written: AtomicU64::new(0) })
+    }
+
+    /// Stores one chunk (at most [`CHUNK`] bytes) unless it is there already, and names it.
+    pub fn put(&self, bytes: &[u8]) -> Result<ChunkId, RecordingError> {
+        self.put_with(0, bytes)
+    }
+
+    /// Stores a region on all cores; one identity for each [`CHUNK`] bytes.
+    pub fn put_region(&self, bytes: &[u8]) -> Result<Vec<ChunkId>, RecordingError> {
+        let chunks: Vec<&[u8]> = bytes.chunks(CHUNK as usize).collect();
+        // Threads of our own, no pool: a pool would stay behind in the application's process.
+        let workers = self.writers.len().min(chunks.len() / 16).max(1);
+        if workers == 1 {
+            return chunks.into_iter().map(|chunk| self.put(chunk)).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let parts = std::thread::scope(|scope| {
+            let work = |worker: usize| {
+                let mut done = Vec::new();
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(chunk) = chunks.get(index) else { return Ok(done) };
+                    done.push((index, self.put_with(worker, chunk)?));
+                }
+            };
+            let threads: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(RecordingError::damaged(&self.folder, "a writer thread panicked"))))
+                .collect::<Result<Vec<Vec<_>>, _>>()
+        })?;
+        let mut ids = vec![ChunkId::ZERO; chunks.len()];
+        for (index, id) in parts.into_iter().flatten() {
+            ids[index] = id;
+        }
+        Ok(ids)
+    }
+
+    fn put_with(&self, worker: usize, bytes: &[u8]) -> Result<ChunkId, RecordingError> {
+        if is_zero(bytes) {
+            return Ok(ChunkId::ZERO);
+        }
+        let id = chunk_id(bytes);
+        let is_new = !self.known.read().expect("no writer panics").contains_key(&id) && self.known.write().expect("no writer panics").insert(id, ()).is_none();
+        if is_new && let Err(error) = self.append(worker, &id, bytes) {
+            self.known.write().expect("no writer panics").remove(&id);
+            return Err(error);
+        }
+        Ok(id)
+    }
+
+    fn append(&self, worker: usize, id: &ChunkId, bytes: &[u8]) -> Result<(), RecordingError> {
+        let mut writer = self.writers[worker].lock().expect("no writer panics");
+        let pack = match &mut *writer {
+            Some(pack) => pack,
+            empty => empty.insert(PackWriter::create(&self.folder, self.level)?),
+        };
+        self.written.fetch_add(pack.append(id, bytes)?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes everything that was put durable. Must come before a manifest that names it is saved.
+    pub fn sync(&self) -> Result<(), RecordingError> {
+        for writer in &self.writers {
+            if let Some(pack) = &mut *writer.lock().expect("no writer panics") {
+                pack.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes appended to packs by this writer.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Closes the packs with their indexes. A store that was not finished is read as well, only slower.
+    pub fn finish(&self) -> Result<(), RecordingError> {
+        for writer in &self.writers {
+            if let Some(pack) = writer.lock().expect("no writer panics").take() {
+                pack.finish()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Creates a folder (and its parents) that only its owner can read.
+pub fn create_private_folder(folder: &Path) -> Result<(), RecordingError> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(RecordingError::io(folder))
+}
