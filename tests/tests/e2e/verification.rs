@@ -7,6 +7,7 @@ use mneme_core::exit;
 use mneme_core::hash::ChunkId;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::State;
+use mneme_core::recording::store;
 use mneme_e2e::apps::app;
 use mneme_e2e::recording::{Instance, Recording, copy_of};
 use tempfile::TempDir;
@@ -32,27 +33,16 @@ fn flip_middle_byte(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Pack files of a recording folder: everything that is neither a kernel's JSON, its code, a manifest nor hidden.
 fn packs(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut pending = vec![folder.to_path_buf()];
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
-                pending.push(path);
-            } else if !(name.starts_with('.')
-                || name.ends_with(".json")
-                || name.ends_with(".bc")
-                || name.starts_with("DeviceState."))
-            {
-                found.push(path);
-            }
-        }
-    }
-    assert!(!found.is_empty(), "a recording has pack files");
-    found
+    let packs: Vec<_> = fs::read_dir(folder.join(store::FOLDER))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert!(
+        !packs.is_empty(),
+        "a recording of memory that is not zero has packs"
+    );
+    packs
 }
 
 #[test]
