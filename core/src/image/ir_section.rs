@@ -213,7 +213,8 @@ pub fn closure(units: &[Unit<'_>], kernel: &str, arch: &str) -> Option<Closure> 
         }
     }
     let start = units.iter().enumerate().filter(|(_, unit)| eligible(unit)).find_map(|(unit_index, unit)| {
-        let index = unit.table.symbols.iter().position(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)?;
+        let index =
+            unit.table.symbols.iter().position(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)?;
         Some((unit_index, index))
     })?;
 
@@ -265,7 +266,16 @@ mod tests {
     use proptest::prelude::*;
 
     fn symbol(name: &str, kind: SymbolKind, defined: bool, refs: &[u32]) -> Symbol {
-        Symbol { name: name.into(), kind, defined, external: true, hash: u64::from(defined) * 7, refs: refs.to_vec(), arguments: vec![], variable: None }
+        Symbol {
+            name: name.into(),
+            kind,
+            defined,
+            external: true,
+            hash: u64::from(defined) * 7,
+            refs: refs.to_vec(),
+            arguments: vec![],
+            variable: None,
+        }
     }
 
     fn unit(symbols: Vec<Symbol>) -> Unit<'static> {
@@ -301,7 +311,11 @@ mod tests {
 
     #[test]
     fn the_closure_crosses_units_and_ignores_strangers() {
-        let first = unit(vec![symbol("kernel", SymbolKind::Kernel, true, &[1]), symbol("helper", SymbolKind::Function, false, &[]), symbol("stranger", SymbolKind::Function, true, &[])]);
+        let first = unit(vec![
+            symbol("kernel", SymbolKind::Kernel, true, &[1]),
+            symbol("helper", SymbolKind::Function, false, &[]),
+            symbol("stranger", SymbolKind::Function, true, &[]),
+        ]);
         let second = unit(vec![symbol("helper", SymbolKind::Function, true, &[1]), symbol("vprintf", SymbolKind::Function, false, &[])]);
         let found = closure(&[first.clone(), second.clone()], "kernel", "sm_90").unwrap();
         assert_eq!(found.units, [0, 1]);

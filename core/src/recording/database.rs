@@ -17,11 +17,12 @@ pub const VERSION: u32 = 1;
 #[serde(rename_all = "PascalCase")]
 pub struct KernelRecord {
     pub static_hash: u64,
-    /// Start and size of the recorder's arena.
+    /// Start of the recorder's arena, "0x" and 16 hexadecimal digits.
     #[serde(rename = "VAddr")]
-    pub v_addr: String,
+    pub arena_address: String,
+    /// Size of the arena, bytes.
     #[serde(rename = "VASize")]
-    pub v_a_size: u64,
+    pub arena_size: u64,
     /// Mangled.
     pub kernel_name: String,
     pub demangled_name: String,
@@ -122,7 +123,9 @@ impl KernelRecord {
         let missing = |id: &str| RecordingError::NoInstance { path: path.into(), instance: id.into(), known: self.known() };
         match id {
             Some(id) => self.instances.get_key_value(id).map(|(id, instance)| (id.as_str(), instance)).ok_or_else(|| missing(id)),
-            None if self.instances.len() == 1 => Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).next().expect("one")),
+            None if self.instances.len() == 1 => {
+                Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).next().expect("one"))
+            }
             None => Err(missing("(none given)")),
         }
     }
@@ -205,8 +208,8 @@ mod tests {
     fn kernel() -> KernelRecord {
         KernelRecord {
             static_hash: 42,
-            v_addr: "0x0000100000000000".into(),
-            v_a_size: 1 << 41,
+            arena_address: "0x0000100000000000".into(),
+            arena_size: 1 << 41,
             kernel_name: "_Z1kv".into(),
             demangled_name: "k()".into(),
             modules: vec!["RecordedIR_42.bc".into()],
@@ -236,7 +239,18 @@ mod tests {
         let mut record = kernel();
         record.instances.insert("7".into(), instance());
         let json = serde_json::to_value(&record).unwrap();
-        for key in ["StaticHash", "VAddr", "VASize", "KernelName", "DemangledName", "Modules", "BinaryBlobs", "ArgNames", "Specializations", "instances"] {
+        for key in [
+            "StaticHash",
+            "VAddr",
+            "VASize",
+            "KernelName",
+            "DemangledName",
+            "Modules",
+            "BinaryBlobs",
+            "ArgNames",
+            "Specializations",
+            "instances",
+        ] {
             assert!(json.get(key).is_some(), "{key}");
         }
         for key in ["Prologue", "Epilogue", "BlockDims", "GridDims", "SharedMem", "Args", "Occurrences"] {

@@ -1,1 +1,292 @@
-//! x
+//! Removing, copying and moving recordings. What an operation does not name stays as it is.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::RecordingError;
+use super::database::{self, FolderLock, Instance, KernelRecord, add_instance};
+use super::manifest::State;
+use super::pack::{self, PackReader, PackWriter};
+use super::store::{self, Store, StoreWriter, create_private_folder};
+use crate::hash::ChunkId;
+
+/// Compression of chunks that are written again, zstd's level: these wait for nobody.
+const LEVEL: i32 = 9;
+
+/// What an operation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub instances: usize,
+    /// Bytes of disk that were freed (remove) or written (copy).
+    pub bytes: u64,
+}
+
+/// Removes an instance, or the kernel with all of them, and every chunk that nothing else in the folder uses.
+pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result<Outcome, RecordingError> {
+    let lock = FolderLock::take(folder)?;
+    let path = folder.join(format!("{static_hash}.json"));
+    let mut record = KernelRecord::load(&path)?;
+    let doomed: Vec<(String, Instance)> = match instance {
+        Some(id) => {
+            let (id, found) = record.instance(&path, Some(id))?;
+            vec![(id.to_owned(), found.clone())]
+        }
+        None => record.instances.clone().into_iter().collect(),
+    };
+    for (id, _) in &doomed {
+        record.instances.remove(id);
+    }
+    // The database first: a crash in between leaves unnamed files, never names without files.
+    let mut files: Vec<&String> = doomed.iter().flat_map(|(_, instance)| [&instance.prologue, &instance.epilogue]).collect();
+    if record.instances.is_empty() {
+        std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
+        files.extend(record.modules.iter().chain(&record.binary_blobs));
+    } else {
+        record.save(&path)?;
+    }
+    let mut bytes = 0;
+    for name in files {
+        let path = folder.join(name);
+        bytes += std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        remove_if_there(&path)?;
+    }
+    drop(lock);
+    bytes += collect_garbage(folder)?;
+    Ok(Outcome { instances: doomed.len(), bytes })
+}
+
+/// Copies an instance, or the kernel with all of them, and exactly the chunks and modules it refers to.
+pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<Outcome, RecordingError> {
+    let path = from.join(format!("{static_hash}.json"));
+    let record = KernelRecord::load(&path)?;
+    let chosen: Vec<(String, Instance)> = match instance {
+        Some(id) => {
+            let (id, found) = record.instance(&path, Some(id))?;
+            vec![(id.to_owned(), found.clone())]
+        }
+        None => record.instances.clone().into_iter().collect(),
+    };
+    create_private_folder(to)?;
+    let source = Store::open(from)?;
+    let target = StoreWriter::open(to, LEVEL)?;
+    let mut states = Vec::new();
+    for (_, instance) in &chosen {
+        for name in [&instance.prologue, &instance.epilogue] {
+            let state = State::load(&from.join(name))?;
+            copy_chunks(&source, &target, &state)?;
+            states.push((name.clone(), state));
+        }
+    }
+    target.sync()?;
+    target.finish()?;
+    for (name, state) in &states {
+        state.save(&to.join(name))?;
+    }
+    for name in record.modules.iter().chain(&record.binary_blobs) {
+        let bytes = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
+        database::write_atomically(&to.join(name), &bytes)?;
+    }
+    for (id, instance) in &chosen {
+        add_instance(to, &record, id, instance.clone())?;
+    }
+    Ok(Outcome { instances: chosen.len(), bytes: target.written() })
+}
+
+/// [`copy`], then [`remove`] from where it was.
+pub fn move_to(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<Outcome, RecordingError> {
+    let same = matches!((std::fs::canonicalize(from), std::fs::canonicalize(to)), (Ok(from), Ok(to)) if from == to);
+    if same {
+        return Ok(Outcome::default());
+    }
+    let outcome = copy(from, to, static_hash, instance)?;
+    remove(from, static_hash, instance)?;
+    Ok(outcome)
+}
+
+fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<(), RecordingError> {
+    let mut buffer = Vec::new();
+    let mut done = HashSet::new();
+    for region in state.regions() {
+        for (index, id) in region.chunks.iter().enumerate() {
+            if id.is_zero() || !done.insert(*id) {
+                continue;
+            }
+            buffer.resize(region.extent(index).1 as usize, 0);
+            source.read_chunk(id, &mut buffer)?;
+            target.put(&buffer)?;
+        }
+    }
+    Ok(())
+}
+
+/// Drops chunks that no manifest of the folder names: packs without a live chunk are deleted, packs that are mostly
+/// dead are rewritten. Gives the bytes freed.
+pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
+    let _lock = FolderLock::take(folder)?;
+    let mut live: HashSet<ChunkId> = HashSet::new();
+    for path in manifests(folder)? {
+        live.extend(State::load(&path)?.chunks.into_iter().flatten());
+    }
+    let packs = folder.join(store::FOLDER);
+    let mut freed = 0;
+    for path in pack::files(&packs)? {
+        let (reader, entries) = PackReader::open(&path)?;
+        let size = std::fs::metadata(&path).map_err(RecordingError::io(&path))?.len();
+        let (alive, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(id, _)| live.contains(id));
+        let weight = |entries: &[(ChunkId, pack::Location)]| entries.iter().map(|(_, location)| u64::from(location.stored)).sum::<u64>();
+        if dead.is_empty() || (!alive.is_empty() && weight(&dead) * 4 < weight(&alive)) {
+            continue;
+        }
+        freed += size;
+        if !alive.is_empty() {
+            let mut writer = PackWriter::create(&packs, LEVEL)?;
+            let mut buffer = Vec::new();
+            freed = freed.saturating_sub(pack_overhead(alive.len()));
+            for (id, location) in &alive {
+                buffer.resize(location.raw as usize, 0);
+                reader.read(id, location, &mut buffer)?;
+                freed = freed.saturating_sub(writer.append(id, &buffer)?);
+            }
+            writer.finish()?;
+        }
+        std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
+    }
+    Ok(freed)
+}
+
+/// Bytes of header, index and trailer of a pack with so many chunks.
+fn pack_overhead(chunks: usize) -> u64 {
+    16 + 24 + 24 + 32 * chunks as u64
+}
+
+/// Every manifest in the folder, also those that no database names yet: a recorder may be about to.
+fn manifests(folder: &Path) -> Result<Vec<std::path::PathBuf>, RecordingError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {
+        let path = entry.map_err(RecordingError::io(folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("DeviceState.") && name.ends_with(".mneme") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+fn remove_if_there(path: &Path) -> Result<(), RecordingError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(RecordingError::io(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::Dim3;
+    use crate::recording::database::{InstanceDetails, KernelDetails};
+    use crate::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment};
+
+    /// Memory of three chunks: one shared by all seeds, one of its own, one zero.
+    fn memory(seed: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 3 * CHUNK as usize - 100];
+        bytes[..CHUNK as usize].fill(0xaa);
+        for (index, byte) in bytes[CHUNK as usize..2 * CHUNK as usize].iter_mut().enumerate() {
+            *byte = (index as u8).wrapping_mul(seed) ^ (index >> 8) as u8;
+        }
+        bytes
+    }
+
+    fn record(folder: &Path, static_hash: u64, seed: u8) -> String {
+        let store = StoreWriter::open(folder, 1).unwrap();
+        let bytes = memory(seed);
+        let id = seed.to_string();
+        let mut names = Vec::new();
+        for moment in [Moment::Prologue, Moment::Epilogue] {
+            let allocation = Allocation { address: 0x1000, size: bytes.len() as u64, kind: AllocationKind::Arena, tag: String::new() };
+            let header = Header { moment, variables: vec![], allocations: vec![allocation], arguments: vec![] };
+            let state = State { header, chunks: vec![store.put_region(&bytes).unwrap()] };
+            store.sync().unwrap();
+            let name = format!("DeviceState.{}.{static_hash}.{id}.mneme", if moment == Moment::Prologue { "prologue" } else { "epilogue" });
+            state.save(&folder.join(&name)).unwrap();
+            names.push(name);
+        }
+        store.finish().unwrap();
+        let module = format!("RecordedIR_{static_hash}.bc");
+        std::fs::write(folder.join(&module), b"BC").unwrap();
+        let kernel = KernelRecord {
+            static_hash,
+            arena_address: String::new(),
+            arena_size: 0,
+            kernel_name: "k".into(),
+            demangled_name: "k".into(),
+            modules: vec![module],
+            binary_blobs: vec![],
+            arg_names: vec![],
+            specializations: vec![],
+            instances: Default::default(),
+            ours: KernelDetails::default(),
+        };
+        let instance = Instance {
+            prologue: names[0].clone(),
+            epilogue: names[1].clone(),
+            block_dims: Dim3::default(),
+            grid_dims: Dim3::default(),
+            shared_mem: 0,
+            args: vec![],
+            occurrences: 1,
+            ours: InstanceDetails::default(),
+        };
+        add_instance(folder, &kernel, &id, instance).unwrap();
+        id
+    }
+
+    fn check(folder: &Path, static_hash: u64, seed: u8) {
+        let path = folder.join(format!("{static_hash}.json"));
+        let kernel = KernelRecord::load(&path).unwrap();
+        let (_, instance) = kernel.instance(&path, Some(&seed.to_string())).unwrap();
+        let store = Store::open(folder).unwrap();
+        for name in [&instance.prologue, &instance.epilogue] {
+            let state = State::load(&folder.join(name)).unwrap();
+            let region = state.regions().next().unwrap();
+            let mut out = vec![1; region.size as usize];
+            store.read_region(&region, &mut out).unwrap();
+            assert!(out == memory(seed));
+        }
+        assert!(folder.join(&kernel.modules[0]).exists());
+    }
+
+    #[test]
+    fn removing_one_recording_keeps_the_chunks_that_another_uses() {
+        let folder = tempfile::tempdir().unwrap();
+        for seed in [3, 5, 7] {
+            record(folder.path(), 42, seed);
+        }
+        record(folder.path(), 43, 3);
+        remove(folder.path(), 42, Some("3")).unwrap();
+        check(folder.path(), 42, 5);
+        check(folder.path(), 43, 3);
+        remove(folder.path(), 42, None).unwrap();
+        check(folder.path(), 43, 3);
+        assert!(!folder.path().join("42.json").exists() && !folder.path().join("RecordedIR_42.bc").exists());
+        let outcome = remove(folder.path(), 43, None).unwrap();
+        assert_eq!(outcome.instances, 1);
+        assert!(pack::files(&folder.path().join(store::FOLDER)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_copy_carries_what_is_referenced_and_a_move_leaves_nothing() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        record(from.path(), 42, 3);
+        record(from.path(), 42, 5);
+        let to = to.path().join("new");
+        assert_eq!(copy(from.path(), &to, 42, Some("5")).unwrap().instances, 1);
+        check(&to, 42, 5);
+        let store = Store::open(&to).unwrap();
+        let strangers = State::load(&from.path().join("DeviceState.prologue.42.3.mneme")).unwrap();
+        assert!(!strangers.chunks.iter().flatten().all(|id| store.contains(id)), "chunks of the other instance stayed behind");
+        move_to(from.path(), &to, 42, None).unwrap();
+        check(&to, 42, 3);
+        check(&to, 42, 5);
+        assert!(database::kernels(from.path()).unwrap().is_empty());
+    }
+}

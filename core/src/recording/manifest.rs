@@ -121,12 +121,17 @@ pub fn chunk_count(size: u64) -> usize {
 impl State {
     /// Variables first, then allocations.
     pub fn regions(&self) -> impl Iterator<Item = Region<'_>> {
-        let variables = self.header.variables.iter().map(|variable| (Some(variable), variable.name.as_str(), variable.address, variable.size));
-        let allocations = self.header.allocations.iter().map(|allocation| (None, allocation.tag.as_str(), allocation.address, allocation.size));
-        variables
-            .chain(allocations)
-            .zip(&self.chunks)
-            .map(|((variable, tag, address, size), chunks)| Region { variable, tag, address, size, chunks })
+        let variables =
+            self.header.variables.iter().map(|variable| (Some(variable), variable.name.as_str(), variable.address, variable.size));
+        let allocations =
+            self.header.allocations.iter().map(|allocation| (None, allocation.tag.as_str(), allocation.address, allocation.size));
+        variables.chain(allocations).zip(&self.chunks).map(|((variable, tag, address, size), chunks)| Region {
+            variable,
+            tag,
+            address,
+            size,
+            chunks,
+        })
     }
 
     /// Bytes of memory described.
@@ -179,10 +184,12 @@ impl State {
             return Err(damaged("its checksum does not match"));
         }
         let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
-        let (header, ids) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(|| damaged("its header is cut short"))?;
+        let (header, ids) =
+            rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(|| damaged("its header is cut short"))?;
         let header: Header = serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
         let (ids, remainder) = ids.as_chunks::<16>();
-        let sizes = header.variables.iter().map(|variable| variable.size).chain(header.allocations.iter().map(|allocation| allocation.size));
+        let sizes =
+            header.variables.iter().map(|variable| variable.size).chain(header.allocations.iter().map(|allocation| allocation.size));
         let mut ids = ids.iter().map(|id| ChunkId(*id));
         let chunks: Vec<Vec<ChunkId>> = sizes.map(|size| ids.by_ref().take(chunk_count(size)).collect()).collect();
         let state = Self { header, chunks };
@@ -213,7 +220,15 @@ mod hex {
         if !rest.is_empty() {
             return Err(D::Error::custom("an odd number of hexadecimal digits"));
         }
-        pairs.iter().map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()).ok_or_else(|| D::Error::custom("not hexadecimal"))).collect()
+        pairs
+            .iter()
+            .map(|pair| {
+                std::str::from_utf8(pair)
+                    .ok()
+                    .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+                    .ok_or_else(|| D::Error::custom("not hexadecimal"))
+            })
+            .collect()
     }
 }
 
@@ -227,7 +242,12 @@ mod tests {
             header: Header {
                 moment: Moment::Prologue,
                 variables: vec![Variable { name: "counter".into(), address: 0x1000, size: 4, constant: false }],
-                allocations: vec![Allocation { address: 0x1000_0000_0000, size: CHUNK + 1, kind: AllocationKind::Arena, tag: String::new() }],
+                allocations: vec![Allocation {
+                    address: 0x1000_0000_0000,
+                    size: CHUNK + 1,
+                    kind: AllocationKind::Arena,
+                    tag: String::new(),
+                }],
                 arguments: vec![Argument { offset: 0, bytes: vec![1, 2, 3, 4] }, Argument { offset: 8, bytes: vec![0xff; 8] }],
             },
             chunks: vec![vec![ChunkId([1; 16])], vec![ChunkId::ZERO, ChunkId([2; 16])]],

@@ -1,1 +1,344 @@
-//! x
+//! Pack files: chunks, appended one after the other by one writer.
+//!
+//! ```text
+//! "MNEMEPK1", u32 version, u32 zero                    16 bytes
+//! chunks:  16 bytes identity, u32 raw length, u32 stored length, stored bytes (zstd; raw where stored = raw length)
+//! index:   16 bytes zero identity, u32 number of entries, u32 zero,
+//!          entries of 16 bytes identity, u64 offset of the stored bytes, u32 raw length, u32 stored length
+//! trailer: u64 offset of the index, u64 checksum (XXH3-64) of the entries, "MNEMEEND"
+//! ```
+//!
+//! Little endian. Index and trailer are written when the writer finishes. Without them (the writer was killed) a
+//! reader walks the chunk headers up to the first incomplete one.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::RecordingError;
+use super::manifest::CHUNK;
+use crate::hash::{ChunkId, checksum, chunk_id};
+
+pub const VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"MNEMEPK1";
+const END: &[u8; 8] = b"MNEMEEND";
+const FILE_HEADER: u64 = 16;
+const CHUNK_HEADER: u64 = 24;
+const ENTRY: usize = 32;
+const TRAILER: u64 = 24;
+const EXTENSION: &str = "pack";
+
+/// Where a chunk lies in a pack; bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub offset: u64,
+    pub raw: u32,
+    pub stored: u32,
+}
+
+/// The pack files of a folder, oldest name first; none where the folder is missing.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(RecordingError::io(folder))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(RecordingError::io(folder))?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Appends chunks to a new pack file.
+pub struct PackWriter {
+    path: PathBuf,
+    file: File,
+    position: u64,
+    entries: Vec<(ChunkId, Location)>,
+    compressor: zstd::bulk::Compressor<'static>,
+    /// One chunk's header and stored bytes, so that a chunk is one write.
+    buffer: Vec<u8>,
+    synced: bool,
+}
+
+impl PackWriter {
+    /// Creates a pack with a name of its own; `level` is zstd's.
+    pub fn create(folder: &Path, level: i32) -> Result<Self, RecordingError> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let name = format!("{now:x}-{}-{}.{EXTENSION}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        let path = folder.join(name);
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&path).map_err(RecordingError::io(&path))?;
+        let mut header = MAGIC.to_vec();
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&[0; 4]);
+        let mut pack = Self {
+            file,
+            position: 0,
+            entries: Vec::new(),
+            compressor: zstd::bulk::Compressor::new(level).map_err(RecordingError::io(&path))?,
+            buffer: header,
+            synced: false,
+            path,
+        };
+        pack.flush_buffer()?;
+        Ok(pack)
+    }
+
+    /// Appends one chunk; gives the bytes that it took.
+    pub fn append(&mut self, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
+        assert!(bytes.len() as u64 <= CHUNK && !bytes.is_empty(), "a chunk has 1 to {CHUNK} bytes");
+        let header = CHUNK_HEADER as usize;
+        self.buffer.clear();
+        self.buffer.resize(header + zstd::zstd_safe::compress_bound(bytes.len()), 0);
+        let compressed = self.compressor.compress_to_buffer(bytes, &mut self.buffer[header..]).map_err(RecordingError::io(&self.path))?;
+        let stored = if compressed < bytes.len() {
+            compressed
+        } else {
+            self.buffer[header..header + bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        };
+        self.buffer.truncate(header + stored);
+        self.buffer[..16].copy_from_slice(&id.0);
+        self.buffer[16..20].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.buffer[20..24].copy_from_slice(&(stored as u32).to_le_bytes());
+        let location = Location { offset: self.position + CHUNK_HEADER, raw: bytes.len() as u32, stored: stored as u32 };
+        let before = self.position;
+        self.flush_buffer()?;
+        self.entries.push((*id, location));
+        Ok(self.position - before)
+    }
+
+    /// Writes the buffer at the current position. A failed write leaves the position, so that the next one overwrites the torn chunk.
+    fn flush_buffer(&mut self) -> Result<(), RecordingError> {
+        self.synced = false;
+        self.file.write_all_at(&self.buffer, self.position).map_err(RecordingError::io(&self.path))?;
+        self.position += self.buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Waits until every appended chunk is on disk.
+    pub fn sync(&mut self) -> Result<(), RecordingError> {
+        if !self.synced {
+            self.file.sync_data().map_err(RecordingError::io(&self.path))?;
+            self.synced = true;
+        }
+        Ok(())
+    }
+
+    /// Writes index and trailer and syncs.
+    pub fn finish(mut self) -> Result<(), RecordingError> {
+        let mut entries = Vec::with_capacity(self.entries.len() * ENTRY);
+        for (id, location) in &self.entries {
+            entries.extend_from_slice(&id.0);
+            entries.extend_from_slice(&location.offset.to_le_bytes());
+            entries.extend_from_slice(&location.raw.to_le_bytes());
+            entries.extend_from_slice(&location.stored.to_le_bytes());
+        }
+        self.buffer = ChunkId::ZERO.0.to_vec();
+        self.buffer.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        self.buffer.extend_from_slice(&[0; 4]);
+        self.buffer.extend_from_slice(&entries);
+        self.buffer.extend_from_slice(&self.position.to_le_bytes());
+        self.buffer.extend_from_slice(&checksum(&entries).to_le_bytes());
+        self.buffer.extend_from_slice(END);
+        self.flush_buffer()?;
+        self.file.flush().and_then(|()| self.file.sync_all()).map_err(RecordingError::io(&self.path))
+    }
+}
+
+/// Reads chunks of one pack.
+pub struct PackReader {
+    path: PathBuf,
+    file: File,
+}
+
+impl PackReader {
+    /// Opens a pack and lists its chunks.
+    pub fn open(path: &Path) -> Result<(Self, Vec<(ChunkId, Location)>), RecordingError> {
+        let file = File::open(path).map_err(RecordingError::io(path))?;
+        let length = file.metadata().map_err(RecordingError::io(path))?.len();
+        let reader = Self { path: path.into(), file };
+        let mut header = [0; FILE_HEADER as usize];
+        if length < FILE_HEADER {
+            return Ok((reader, Vec::new())); // The writer was killed at once.
+        }
+        reader.bytes_at(0, &mut header)?;
+        if &header[..8] != MAGIC {
+            return Err(RecordingError::damaged(path, "it is not a pack file"));
+        }
+        let version = u32_at(&header, 8);
+        if version > VERSION {
+            return Err(RecordingError::Version { path: path.into(), found: version, supported: VERSION });
+        }
+        let entries = match reader.index(length)? {
+            Some(entries) => entries,
+            None => reader.walk(length)?,
+        };
+        Ok((reader, entries))
+    }
+
+    /// The index at the end, or `None` where it is missing or does not check.
+    fn index(&self, length: u64) -> Result<Option<Vec<(ChunkId, Location)>>, RecordingError> {
+        if length < FILE_HEADER + CHUNK_HEADER + TRAILER {
+            return Ok(None);
+        }
+        let mut trailer = [0; TRAILER as usize];
+        self.bytes_at(length - TRAILER, &mut trailer)?;
+        let start = u64_at(&trailer, 0).saturating_add(CHUNK_HEADER);
+        if &trailer[16..] != END || start > length - TRAILER {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; (length - TRAILER - start) as usize];
+        self.bytes_at(start, &mut bytes)?;
+        if checksum(&bytes) != u64_at(&trailer, 8) || bytes.len() % ENTRY != 0 {
+            return Ok(None);
+        }
+        let entry = |bytes: &[u8]| {
+            let id = ChunkId(bytes[..16].try_into().expect("16 bytes"));
+            (id, Location { offset: u64_at(bytes, 16), raw: u32_at(bytes, 24), stored: u32_at(bytes, 28) })
+        };
+        Ok(Some(bytes.chunks_exact(ENTRY).map(entry).collect()))
+    }
+
+    /// Finds the complete chunks of a pack without an index.
+    fn walk(&self, length: u64) -> Result<Vec<(ChunkId, Location)>, RecordingError> {
+        let mut entries = Vec::new();
+        let mut position = FILE_HEADER;
+        let mut header = [0; CHUNK_HEADER as usize];
+        while position + CHUNK_HEADER <= length {
+            self.bytes_at(position, &mut header)?;
+            let id = ChunkId(header[..16].try_into().expect("16 bytes"));
+            let location = Location { offset: position + CHUNK_HEADER, raw: u32_at(&header, 16), stored: u32_at(&header, 20) };
+            let end = location.offset + u64::from(location.stored);
+            if id.is_zero() || u64::from(location.raw) > CHUNK || end > length {
+                break;
+            }
+            entries.push((id, location));
+            position = end;
+        }
+        Ok(entries)
+    }
+
+    /// Decodes a chunk into `out` and checks it against its identity.
+    pub fn read(&self, id: &ChunkId, location: &Location, out: &mut [u8]) -> Result<(), RecordingError> {
+        let damaged = |what: &str| RecordingError::damaged(&self.path, format!("chunk {id} {what}"));
+        if location.raw as usize != out.len() || location.stored > location.raw {
+            return Err(damaged("has the wrong length"));
+        }
+        if location.stored == location.raw {
+            self.bytes_at(location.offset, out)?;
+        } else {
+            let mut stored = vec![0; location.stored as usize];
+            self.bytes_at(location.offset, &mut stored)?;
+            match zstd::bulk::decompress_to_buffer(&stored, out) {
+                Ok(length) if length == out.len() => {}
+                _ => return Err(damaged("does not decompress")),
+            }
+        }
+        if chunk_id(out) != *id {
+            return Err(damaged("does not match its checksum"));
+        }
+        Ok(())
+    }
+
+    fn bytes_at(&self, offset: u64, out: &mut [u8]) -> Result<(), RecordingError> {
+        self.file.read_exact_at(out, offset).map_err(RecordingError::io(&self.path))
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn write(folder: &Path, chunks: &[Vec<u8>], finish: bool) -> PathBuf {
+        let mut writer = PackWriter::create(folder, 1).unwrap();
+        for chunk in chunks {
+            writer.append(&chunk_id(chunk), chunk).unwrap();
+        }
+        let path = writer.path.clone();
+        if finish {
+            writer.finish().unwrap()
+        } else {
+            writer.sync().unwrap()
+        }
+        path
+    }
+
+    fn read_all(path: &Path) -> Vec<Vec<u8>> {
+        let (reader, entries) = PackReader::open(path).unwrap();
+        entries
+            .iter()
+            .map(|(id, location)| {
+                let mut out = vec![0; location.raw as usize];
+                reader.read(id, location, &mut out).unwrap();
+                out
+            })
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn chunks_come_back_with_and_without_an_index(chunks in proptest::collection::vec(proptest::collection::vec(0u8..4, 1..2000), 0..8), cut in 0usize..400) {
+            let folder = tempfile::tempdir().unwrap();
+            prop_assert_eq!(&read_all(&write(folder.path(), &chunks, true)), &chunks);
+            let unfinished = write(folder.path(), &chunks, false);
+            prop_assert_eq!(&read_all(&unfinished), &chunks);
+            // Killed in the middle of a write: what was complete is there, in order.
+            let length = std::fs::metadata(&unfinished).unwrap().len();
+            File::options().write(true).open(&unfinished).unwrap().set_len(length.saturating_sub(cut as u64)).unwrap();
+            let rest = read_all(&unfinished);
+            prop_assert_eq!(&rest[..], &chunks[..rest.len()]);
+        }
+
+        #[test]
+        fn no_input_makes_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), trailer in any::<bool>()) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("x.pack");
+            let mut whole = MAGIC.to_vec();
+            whole.extend_from_slice(&VERSION.to_le_bytes());
+            whole.extend_from_slice(&[0; 4]);
+            whole.extend_from_slice(&bytes);
+            if trailer { whole.extend_from_slice(END); }
+            std::fs::write(&path, &whole).unwrap();
+            let (reader, entries) = PackReader::open(&path).unwrap();
+            for (id, location) in entries {
+                let _ = reader.read(&id, &location, &mut vec![0; location.raw.min(70000) as usize]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_in_a_chunk_is_caught() {
+        let folder = tempfile::tempdir().unwrap();
+        let chunk: Vec<u8> = (0..5000u32).map(|i| (i * i >> 3) as u8).collect();
+        let path = write(folder.path(), &[chunk], true);
+        let (_, entries) = PackReader::open(&path).unwrap();
+        let (id, location) = entries[0];
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        for at in [0, u64::from(location.stored) / 2, u64::from(location.stored) - 1] {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, location.offset + at).unwrap();
+            file.write_all_at(&[byte[0] ^ 1], location.offset + at).unwrap();
+            let (reader, _) = PackReader::open(&path).unwrap();
+            assert!(reader.read(&id, &location, &mut vec![0; location.raw as usize]).is_err());
+            file.write_all_at(&byte, location.offset + at).unwrap();
+        }
+    }
+}

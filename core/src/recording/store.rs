@@ -49,10 +49,8 @@ impl Store {
             out.fill(0);
             return Ok(());
         }
-        let (pack, location) = self
-            .index
-            .get(id)
-            .ok_or_else(|| RecordingError::MissingChunk { path: self.folder.clone(), chunk: id.to_string() })?;
+        let (pack, location) =
+            self.index.get(id).ok_or_else(|| RecordingError::MissingChunk { path: self.folder.clone(), chunk: id.to_string() })?;
         self.packs[*pack].read(id, location, out)
     }
 
@@ -125,7 +123,8 @@ impl StoreWriter {
             return Ok(ChunkId::ZERO);
         }
         let id = chunk_id(bytes);
-        let is_new = !self.known.read().expect("no writer panics").contains_key(&id) && self.known.write().expect("no writer panics").insert(id, ()).is_none();
+        let is_new = !self.known.read().expect("no writer panics").contains_key(&id)
+            && self.known.write().expect("no writer panics").insert(id, ()).is_none();
         if is_new && let Err(error) = self.append(worker, &id, bytes) {
             self.known.write().expect("no writer panics").remove(&id);
             return Err(error);
