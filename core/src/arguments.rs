@@ -1,0 +1,56 @@
+//! Command lines as Mneme's users write them: long options with one dash (`-rdb`, `-rid`, `-vass`).
+//!
+//! Parsers in the style of getopt take `-rdb` for three short options, so these spellings are turned into `--rdb`
+//! before a parser sees them; the program declares `rdb` as an alias of the long option.
+
+use std::ffi::{OsStr, OsString};
+
+/// Gives the named options a second dash where they have one, up to a bare `--`. Values joined by `=` stay joined.
+pub fn normalise(arguments: impl IntoIterator<Item = OsString>, names: &[&str]) -> Vec<OsString> {
+    let mut ours = true;
+    arguments
+        .into_iter()
+        .map(|argument| {
+            ours &= argument != "--";
+            if ours && is_named(&argument, names) {
+                let mut long = OsString::from("-");
+                long.push(argument);
+                return long;
+            }
+            argument
+        })
+        .collect()
+}
+
+fn is_named(argument: &OsStr, names: &[&str]) -> bool {
+    let Some(name) = argument.to_str().and_then(|argument| argument.strip_prefix('-')) else { return false };
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    names.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(arguments: &[&str]) -> Vec<String> {
+        let names = ["rdb", "rid", "vass"];
+        normalise(arguments.iter().map(OsString::from), &names).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn one_dash_becomes_two() {
+        assert_eq!(after(&["-rdb", "x", "-rid=7"]), ["--rdb", "x", "--rid=7"]);
+    }
+
+    #[test]
+    fn two_dashes_short_options_and_strangers_stay() {
+        for argument in ["--rdb", "-v", "-r", "-rdbx", "rdb", "-", ""] {
+            assert_eq!(after(&[argument]), [argument]);
+        }
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_somebody_elses() {
+        assert_eq!(after(&["-vass", "4", "--", "app", "-rdb"]), ["--vass", "4", "--", "app", "-rdb"]);
+    }
+}
