@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(chunk_id(b"").to_string(), PINNED_EMPTY);
     }
     const PINNED_1003: &str = "e554bebe2bc710f01c7c2c6784070c1d";
-    const PINNED_EMPTY: &str = "00000000000000000000000000000000";
+    const PINNED_EMPTY: &str = "01000000000000000000000000000000";
 
     proptest! {
         #[test]

@@ -187,7 +187,13 @@ impl FolderLock {
         use std::os::unix::fs::OpenOptionsExt;
         let path = folder.join(".lock");
         let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(RecordingError::io(&path))?;
-        file.lock().map_err(RecordingError::io(&path))?;
+        // SAFETY: flock takes no memory; the descriptor is open.
+        while unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&file), libc::LOCK_EX) } != 0 {
+            let error = std::io::Error::last_os_error();
+            if error.kind() != std::io::ErrorKind::Interrupted {
+                return Err(RecordingError::io(&path)(error));
+            }
+        }
         Ok(Self(file))
     }
 }

@@ -197,7 +197,7 @@ impl PackReader {
         }
         let mut bytes = vec![0; (length - TRAILER - start) as usize];
         self.bytes_at(start, &mut bytes)?;
-        if checksum(&bytes) != u64_at(&trailer, 8) || bytes.len() % ENTRY != 0 {
+        if checksum(&bytes) != u64_at(&trailer, 8) || !bytes.len().is_multiple_of(ENTRY) {
             return Ok(None);
         }
         let entry = |bytes: &[u8]| {
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_flipped_bit_in_a_chunk_is_caught() {
         let folder = tempfile::tempdir().unwrap();
-        let chunk: Vec<u8> = (0..5000u32).map(|i| (i * i >> 3) as u8).collect();
+        let chunk: Vec<u8> = (0..5000u32).map(|i| ((i * i) >> 3) as u8).collect();
         let path = write(folder.path(), &[chunk], true);
         let (_, entries) = PackReader::open(&path).unwrap();
         let (id, location) = entries[0];
