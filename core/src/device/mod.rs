@@ -1,1 +1,89 @@
 //! Devices that kernels are replayed on.
+//!
+//! [`Device`] is what a replay needs of one, and no more: memory at addresses of our choice, modules, launches timed by the
+//! device. [`cuda`] implements it over any library with the CUDA driver's ABI, NVIDIA's or the CPU device's, so that both
+//! are driven by the same code.
+
+pub mod cuda;
+mod error;
+
+pub use error::DeviceError;
+
+use serde::{Deserialize, Serialize};
+
+use crate::launch::Launch;
+
+/// Who a device is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// As the driver names it, e.g. "NVIDIA H200".
+    pub name: String,
+    /// Architecture of its machine code, e.g. "sm_90".
+    pub arch: String,
+    /// Version of the driver's API, e.g. "13.0".
+    pub driver: String,
+    /// Number of the device among those the driver shows.
+    pub ordinal: i32,
+}
+
+/// A loaded code object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Module(usize);
+
+/// A kernel of a loaded code object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function(usize);
+
+/// What the driver says of a kernel; -1 where it does not say. Memory in bytes of a thread, shared memory of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionUse {
+    pub registers: i64,
+    pub local: i64,
+    pub constant: i64,
+    pub static_shared: i64,
+}
+
+/// One device with a context current on the calling thread.
+///
+/// Copies and launches run in the order of the calls. Device addresses are checked by the driver against what it has mapped.
+pub trait Device {
+    fn description(&self) -> &Description;
+
+    /// Granularity of [`Device::map_at`], bytes.
+    fn page_size(&self) -> u64;
+
+    /// Free and total memory, bytes.
+    fn memory(&self) -> Result<(u64, u64), DeviceError>;
+
+    /// Maps `size` bytes of new memory exactly at `address`; both multiples of the page size. The memory is zero.
+    fn map_at(&self, address: u64, size: u64) -> Result<(), DeviceError>;
+
+    /// New memory at an address of the driver's choice.
+    fn allocate(&self, size: u64) -> Result<u64, DeviceError>;
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    fn zero(&self, address: u64, size: u64) -> Result<(), DeviceError>;
+
+    fn read(&self, address: u64, out: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Copies within the device, after everything before it and before every later launch.
+    fn copy(&self, to: u64, from: u64, size: u64) -> Result<(), DeviceError>;
+
+    fn load(&self, image: &[u8]) -> Result<Module, DeviceError>;
+
+    fn unload(&self, module: Module) -> Result<(), DeviceError>;
+
+    /// Address and size, bytes, of a variable; `None` where the module has no such variable.
+    fn variable(&self, module: Module, name: &str) -> Result<Option<(u64, u64)>, DeviceError>;
+
+    fn function(&self, module: Module, name: &str) -> Result<Function, DeviceError>;
+
+    fn function_use(&self, function: Function) -> FunctionUse;
+
+    /// Lets launches of `function` ask for so much dynamic shared memory, bytes.
+    fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError>;
+
+    /// Launches with a parameter buffer, waits, and returns the kernel's time in ns.
+    fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<u64, DeviceError>;
+}

@@ -1,0 +1,82 @@
+//! The functions of the driver that a replay calls, found by name in a library that was loaded by path.
+//!
+//! cudarc declares the types; its own loader is not used, because it knows one library only and would find a preloaded
+//! recorder's wrappers.
+
+use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+use std::path::Path;
+
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUlaunchConfig, CUmemAccessDesc,
+    CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUstream,
+};
+use libloading::Library;
+
+use crate::device::DeviceError;
+
+/// A `CUresult` as the number that it is: a driver newer than the enumeration may return others.
+pub type Code = c_uint;
+
+macro_rules! table {
+    ($($symbol:ident($($argument:ty),*);)*) => {
+        /// Entry points, each named by its symbol.
+        #[expect(non_snake_case, reason = "fields are named like the symbols")]
+        pub struct Table {
+            $(pub $symbol: unsafe extern "C" fn($($argument),*) -> Code,)*
+            /// Keeps the functions in memory.
+            _library: Library,
+        }
+
+        impl Table {
+            pub fn load(path: &Path) -> Result<Self, DeviceError> {
+                let failed = |error: libloading::Error| DeviceError::Library { library: path.display().to_string(), message: error.to_string() };
+                // SAFETY: the constructors of a driver library are made to run when a process loads it.
+                let library = unsafe { Library::new(path) }.map_err(failed)?;
+                Ok(Self {
+                    // SAFETY: the driver's ABI fixes the type of the function with this name; `_library` outlives the pointer.
+                    $($symbol: *unsafe { library.get(concat!(stringify!($symbol), "\0").as_bytes()) }.map_err(failed)?,)*
+                    _library: library,
+                })
+            }
+        }
+    };
+}
+
+table! {
+    cuInit(c_uint);
+    cuDriverGetVersion(*mut c_int);
+    cuGetErrorName(Code, *mut *const c_char);
+    cuGetErrorString(Code, *mut *const c_char);
+    cuDeviceGetCount(*mut c_int);
+    cuDeviceGet(*mut CUdevice, c_int);
+    cuDeviceGetName(*mut c_char, c_int, CUdevice);
+    cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice);
+    cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
+    cuCtxSetCurrent(CUcontext);
+    cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuMemGetAllocationGranularity(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
+    cuMemAddressReserve(*mut CUdeviceptr, usize, usize, CUdeviceptr, c_ulonglong);
+    cuMemAddressFree(CUdeviceptr, usize);
+    cuMemCreate(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong);
+    cuMemRelease(CUmemGenericAllocationHandle);
+    cuMemMap(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, c_ulonglong);
+    cuMemSetAccess(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
+    cuMemAlloc_v2(*mut CUdeviceptr, usize);
+    cuMemcpyHtoD_v2(CUdeviceptr, *const c_void, usize);
+    cuMemcpyDtoH_v2(*mut c_void, CUdeviceptr, usize);
+    cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+    cuMemsetD8_v2(CUdeviceptr, c_uchar, usize);
+    cuModuleLoadData(*mut CUmodule, *const c_void);
+    cuModuleUnload(CUmodule);
+    cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+    cuModuleGetGlobal_v2(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
+    cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction);
+    cuFuncSetAttribute(CUfunction, CUfunction_attribute, c_int);
+    cuStreamCreate(*mut CUstream, c_uint);
+    cuEventCreate(*mut CUevent, c_uint);
+    cuEventRecord(CUevent, CUstream);
+    cuEventElapsedTime(*mut f32, CUevent, CUevent);
+    cuStreamSynchronize(CUstream);
+    cuLaunchKernel(CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);
+    cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+}

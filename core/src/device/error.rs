@@ -1,0 +1,20 @@
+//! What can go wrong with a device, each in one sentence for the user.
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The driver's library is not there or is not a driver.
+    #[error("{library} cannot be used: {message}")]
+    Library { library: String, message: String },
+    #[error("{library} finds no device")]
+    NoDevice { library: String },
+    #[error("there is no device {ordinal}; {library} shows {count}")]
+    NoSuchDevice { library: String, ordinal: i32, count: i32 },
+    /// The address range is taken in this process.
+    #[error("the address range 0x{address:x}+0x{size:x} is taken in this process")]
+    Clash { address: u64, size: u64 },
+    #[error("the device has no room for {size} bytes more")]
+    OutOfMemory { size: u64 },
+    /// Any other failure of a driver call.
+    #[error("{name}: {text} ({function})")]
+    Call { function: &'static str, code: u32, name: String, text: String },
+}
