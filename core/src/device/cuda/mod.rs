@@ -213,7 +213,7 @@ fn attributes(launch: &Launch) -> Vec<CUlaunchAttribute> {
 }
 
 fn call_error(table: &Table, function: &'static str, code: Code) -> DeviceError {
-    let text = |get: unsafe extern "C" fn(Code, *mut *const i8) -> CUresult| {
+    let text = |get: unsafe extern "C" fn(Code, *mut *const i8) -> Code| {
         let mut text = std::ptr::null();
         // SAFETY: `text` is a valid place; on success the driver points it at a string constant.
         unsafe {
@@ -223,9 +223,9 @@ fn call_error(table: &Table, function: &'static str, code: Code) -> DeviceError 
             }
         }
     };
-    let name = text(table.cuGetErrorName).unwrap_or_else(|| format!("CUDA error {}", code));
+    let name = text(table.cuGetErrorName).unwrap_or_else(|| format!("CUDA error {code}"));
     let text = text(table.cuGetErrorString).unwrap_or_else(|| "no description".into());
-    DeviceError::Call { function, code: code, name, text }
+    DeviceError::Call { function, code, name, text }
 }
 
 fn name_of(name: &str) -> Result<CString, DeviceError> {
