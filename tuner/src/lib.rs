@@ -1,0 +1,11 @@
+//! `mneme-tune` searches for the configuration under which a recorded kernel is fastest; `mneme` is the umbrella command.
+//!
+//! Neither compiles nor runs anything itself: kernels are replayed by a `mneme-replay serve` child process
+//! ([`server`]), so that nothing a candidate does can damage the session that judges it.
+
+pub mod metric;
+pub mod results;
+pub mod server;
+pub mod session;
+pub mod space;
+pub mod umbrella;

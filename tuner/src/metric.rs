@@ -1,0 +1,60 @@
+//! The one number that a configuration is ranked by.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// How measured times are condensed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    Mean,
+    Median,
+    Min,
+    Max,
+}
+
+impl Metric {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Median => "median",
+            Self::Min => "min",
+            Self::Max => "max",
+        }
+    }
+
+    /// Condenses times; `None` where there are none. The unit stays.
+    pub fn of(self, times: &[u64]) -> Option<f64> {
+        let (min, max) = (*times.iter().min()?, *times.iter().max()?);
+        Some(match self {
+            Self::Min => min as f64,
+            Self::Max => max as f64,
+            Self::Mean => times.iter().map(|time| *time as f64).sum::<f64>() / times.len() as f64,
+            Self::Median => {
+                let mut sorted = times.to_vec();
+                sorted.sort_unstable();
+                let middle = sorted.len() / 2;
+                if sorted.len().is_multiple_of(2) { (sorted[middle - 1] as f64 + sorted[middle] as f64) / 2.0 } else { sorted[middle] as f64 }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_by_hand() {
+        let times = [40, 10, 30, 20];
+        let all = [Metric::Mean, Metric::Median, Metric::Min, Metric::Max].map(|metric| metric.of(&times).unwrap());
+        assert_eq!(all, [25.0, 25.0, 10.0, 40.0]);
+        assert_eq!(Metric::Median.of(&[9, 1, 2]), Some(2.0));
+        assert_eq!(Metric::Mean.of(&[86280, 84600, 88561, 81040, 81360, 80721, 74720]), Some(82468.85714285714));
+    }
+
+    #[test]
+    fn nothing_measured_has_no_metric() {
+        assert_eq!(Metric::Max.of(&[]), None);
+    }
+}

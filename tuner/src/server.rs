@@ -1,0 +1,143 @@
+//! The `mneme-replay serve` child process, and its replacement when it dies.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::protocol::{self, Reply, Request};
+use mneme_core::result::ReplayResult;
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct ServerCommand {
+    /// `mneme-replay`.
+    pub program: PathBuf,
+    /// `<static-hash>.json`.
+    pub database: PathBuf,
+    /// Dynamic hash.
+    pub instance: String,
+    /// `cpu` or `cuda`; the server chooses where it is `None`.
+    pub device: Option<String>,
+    /// Where the server's standard error goes.
+    pub log: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("{program} cannot be started: {source}", program = program.display())]
+    Start { program: PathBuf, source: std::io::Error },
+    /// The server said why it cannot work; `status` is one of [`mneme_core::exit`].
+    #[error("{error}")]
+    Fatal { status: i32, error: String },
+    #[error("mneme-replay speaks protocol {found}, this mneme-tune {}; install both from one release", protocol::VERSION)]
+    Protocol { found: u32 },
+    #[error("the replay server ended unexpectedly ({how})")]
+    Died { how: String },
+    #[error("the replay server sent a line that is no reply: {line}")]
+    Garbled { line: String },
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    device: String,
+    driver: String,
+    /// Configurations submitted and not answered.
+    pending: usize,
+}
+
+impl ServerCommand {
+    /// Starts a server and waits until it is ready.
+    pub fn start(&self) -> Result<Server, ServerError> {
+        let failed = |source| ServerError::Start { program: self.program.clone(), source };
+        let log = open_log(&self.log).map_err(failed)?;
+        let mut command = Command::new(&self.program);
+        command.arg("serve").arg("-rdb").arg(&self.database).arg("-rid").arg(&self.instance);
+        if let Some(device) = &self.device {
+            command.args(["--device", device]);
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+        let mut server = Server { child, input, output, device: String::new(), driver: String::new(), pending: 0 };
+        match server.read()? {
+            Reply::Hello { protocol, .. } if protocol > protocol::VERSION => Err(ServerError::Protocol { found: protocol }),
+            Reply::Hello { device, driver, .. } => {
+                (server.device, server.driver) = (device, driver);
+                Ok(server)
+            }
+            Reply::Result { id, .. } => Err(ServerError::Garbled { line: format!("a result for {id} before the greeting") }),
+            Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
+        }
+    }
+}
+
+fn open_log(path: &Path) -> std::io::Result<File> {
+    File::options().create(true).append(true).open(path)
+}
+
+impl Server {
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    pub fn driver(&self) -> &str {
+        &self.driver
+    }
+
+    /// Submits a configuration. An error means that the server is gone.
+    pub fn submit(&mut self, id: u64, config: Configuration, iterations: u32, warmup: u32) -> Result<(), ServerError> {
+        let mut line = serde_json::to_string(&Request::Submit { id, config, iterations, warmup }).expect("plain data serialises");
+        line.push('\n');
+        let written = match &mut self.input {
+            Some(input) => input.write_all(line.as_bytes()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        written.map_err(|_| self.died())?;
+        self.pending += 1;
+        Ok(())
+    }
+
+    /// Waits for the next result.
+    pub fn next_result(&mut self) -> Result<(u64, ReplayResult), ServerError> {
+        match self.read()? {
+            Reply::Result { id, result } => {
+                self.pending = self.pending.saturating_sub(1);
+                Ok((id, *result))
+            }
+            Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
+            Reply::Hello { .. } => Err(ServerError::Garbled { line: "a second greeting".into() }),
+        }
+    }
+
+    fn read(&mut self) -> Result<Reply, ServerError> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line) {
+            Ok(0) | Err(_) => Err(self.died()),
+            Ok(_) => serde_json::from_str(&line).map_err(|_| ServerError::Garbled { line: line.trim_end().into() }),
+        }
+    }
+
+    fn died(&mut self) -> ServerError {
+        self.input = None;
+        let _ = self.child.kill();
+        let how = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        ServerError::Died { how }
+    }
+}
+
+impl Drop for Server {
+    /// End of input asks the server to finish; one that is still at work is not waited for.
+    fn drop(&mut self) {
+        self.input = None;
+        if self.pending > 0 {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,165 @@
+//! Which block shapes are worth a try, and the grid that goes with each. The rules are upstream's.
+
+use std::collections::BTreeSet;
+
+use mneme_core::launch::Dim3;
+
+use super::{LaunchDimensions, LaunchSafety};
+
+/// Threads of a block along x, y and z that CUDA and HIP devices take.
+const AXIS_LIMITS: [u32; 3] = [1024, 1024, 64];
+/// Threads of a block that CUDA and HIP devices take.
+const BLOCK_LIMIT: u64 = 1024;
+/// Blocks of a grid along x, y and z that CUDA devices take.
+const GRID_LIMITS: [u64; 3] = [i32::MAX as u64, 65_535, 65_535];
+/// Divisors of an axis' work are looked for up to here.
+const LARGEST_DIVISOR: u64 = 2048;
+/// What recorded extents are multiplied with, as fractions.
+const FACTORS: [(u64, u64); 5] = [(1, 2), (3, 4), (5, 4), (3, 2), (2, 1)];
+
+/// The axes, of x, y and z, along which the block's shape is varied.
+pub fn active_axes(dimensions: LaunchDimensions, grid: Dim3, block: Dim3) -> [bool; 3] {
+    match dimensions {
+        LaunchDimensions::None => [false; 3],
+        LaunchDimensions::X => [true, false, false],
+        LaunchDimensions::Xy => [true, true, false],
+        LaunchDimensions::Xyz => [true; 3],
+        LaunchDimensions::Auto => {
+            let (grid, block) = (grid.as_array(), block.as_array());
+            std::array::from_fn(|axis| grid[axis] > 1 || block[axis] > 1)
+        }
+    }
+}
+
+/// The block shapes to try, ascending by z, y, x; the recorded shape is always among them.
+pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafety) -> Vec<Dim3> {
+    let budget = thread_budget(block, safety);
+    let candidates: [BTreeSet<u32>; 3] = std::array::from_fn(|axis| {
+        let recorded = block.as_array()[axis];
+        if axes[axis] { extents(grid.as_array()[axis], recorded, AXIS_LIMITS[axis]) } else { BTreeSet::from([recorded]) }
+    });
+    let mut shapes = Vec::new();
+    for z in &candidates[2] {
+        for y in &candidates[1] {
+            for x in &candidates[0] {
+                let shape = Dim3::new(*x, *y, *z);
+                let fits = shape.count() <= budget && grid_for(grid, block, shape, axes).is_some();
+                if fits || shape == block {
+                    shapes.push(shape);
+                }
+            }
+        }
+    }
+    shapes
+}
+
+/// The grid that gives every recorded thread its work under another block shape: as many blocks along each active axis
+/// as cover the recorded threads. `None` where no device takes that many.
+pub fn grid_for(grid: Dim3, block: Dim3, shape: Dim3, axes: [bool; 3]) -> Option<Dim3> {
+    let (recorded, old, new) = (grid.as_array(), block.as_array(), shape.as_array());
+    let mut extents = recorded;
+    for axis in (0..3).filter(|axis| axes[*axis]) {
+        let blocks = work(recorded[axis], old[axis]).div_ceil(u64::from(new[axis]));
+        if blocks > GRID_LIMITS[axis] {
+            return None;
+        }
+        extents[axis] = blocks as u32;
+    }
+    Some(extents.into())
+}
+
+/// Threads of a block that a shape may have.
+fn thread_budget(block: Dim3, safety: LaunchSafety) -> u64 {
+    let threads = match safety {
+        LaunchSafety::Conservative => block.count(),
+        LaunchSafety::Balanced => 2 * block.count(),
+        LaunchSafety::Aggressive => BLOCK_LIMIT,
+    };
+    threads.min(BLOCK_LIMIT)
+}
+
+/// Threads along one axis of the whole launch.
+fn work(blocks: u32, threads: u32) -> u64 {
+    u64::from(blocks) * u64::from(threads)
+}
+
+/// Candidates for the block's extent along one axis.
+fn extents(blocks: u32, recorded: u32, limit: u32) -> BTreeSet<u32> {
+    let work = work(blocks, recorded);
+    let largest = u64::from(limit).min(work);
+    let powers = (0..u32::BITS).map(|exponent| 1u64 << exponent);
+    let scaled = FACTORS.iter().map(|(numerator, denominator)| u64::from(recorded) * numerator / denominator);
+    let mut found: BTreeSet<u32> =
+        powers.chain(scaled).chain(divisors(work)).filter(|extent| (1..=largest).contains(extent)).map(|extent| extent as u32).collect();
+    found.insert(recorded);
+    found
+}
+
+/// Divisors of `work` up to the smaller of its square root and [`LARGEST_DIVISOR`], and their cofactors.
+fn divisors(work: u64) -> impl Iterator<Item = u64> {
+    let end = work.isqrt().min(LARGEST_DIVISOR);
+    (1..=end).filter(move |divisor| work.is_multiple_of(*divisor)).flat_map(move |divisor| [divisor, work / divisor])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use LaunchSafety::{Aggressive, Balanced, Conservative};
+
+    const X: [bool; 3] = [true, false, false];
+
+    fn widths(grid: u32, block: u32, safety: LaunchSafety) -> Vec<u32> {
+        block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety).into_iter().map(|shape| shape.x).collect()
+    }
+
+    #[test]
+    fn a_small_launch_by_hand() {
+        // Work 4 * 6 = 24: powers 1 2 4 8 16; of 6: 3, 4, 7, 9, 12; divisors 1 2 3 4 and cofactors 24 12 8 6.
+        assert_eq!(widths(4, 6, Aggressive), [1, 2, 3, 4, 6, 7, 8, 9, 12, 16, 24]);
+        assert_eq!(widths(4, 6, Balanced), [1, 2, 3, 4, 6, 7, 8, 9, 12]);
+        assert_eq!(widths(4, 6, Conservative), [1, 2, 3, 4, 6]);
+    }
+
+    #[test]
+    fn a_prime_amount_of_work_still_has_powers_of_two() {
+        let found = widths(10_007, 1, Aggressive);
+        assert_eq!(found, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]);
+    }
+
+    #[test]
+    fn the_recorded_shape_is_in_whatever_the_limits() {
+        let (grid, block) = (Dim3::new(7, 1, 1), Dim3::new(1, 1, 100));
+        let shapes = block_shapes(grid, block, [true; 3], Conservative);
+        assert!(shapes.contains(&block), "{shapes:?}");
+        assert!(shapes.iter().filter(|shape| **shape != block).all(|shape| shape.z <= 64 && shape.count() <= 100));
+    }
+
+    #[test]
+    fn no_shape_exceeds_a_thousand_and_twenty_four_threads() {
+        let shapes = block_shapes(Dim3::new(64, 64, 64), Dim3::new(16, 16, 4), [true; 3], Balanced);
+        assert!(shapes.len() > 50);
+        assert!(shapes.iter().all(|shape| shape.count() <= 1024));
+    }
+
+    #[test]
+    fn inactive_axes_stay_as_recorded() {
+        let (grid, block) = (Dim3::new(10, 20, 1), Dim3::new(8, 4, 1));
+        assert_eq!(active_axes(LaunchDimensions::Auto, grid, block), [true, true, false]);
+        assert_eq!(block_shapes(grid, block, active_axes(LaunchDimensions::None, grid, block), Aggressive), [block]);
+        for shape in block_shapes(grid, block, X, Aggressive) {
+            assert_eq!((shape.y, shape.z), (4, 1));
+            assert_eq!(grid_for(grid, block, shape, X).unwrap().y, 20);
+        }
+    }
+
+    #[test]
+    fn the_grid_covers_the_recorded_threads_and_no_more_blocks_than_that_takes() {
+        let (grid, block) = (Dim3::new(40_000, 1, 1), Dim3::new(256, 1, 1));
+        for shape in block_shapes(grid, block, X, Aggressive) {
+            let blocks = u64::from(grid_for(grid, block, shape, X).unwrap().x);
+            assert!(blocks * u64::from(shape.x) >= 10_240_000);
+            assert!((blocks - 1) * u64::from(shape.x) < 10_240_000);
+        }
+        assert_eq!(grid_for(Dim3::new(1, 65_535, 1), Dim3::new(1, 2, 1), Dim3::new(1, 1, 1), [false, true, false]), None);
+    }
+}
