@@ -1,0 +1,65 @@
+//! `ptxas`, NVIDIA's assembler as a program.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub struct Ptxas {
+    program: PathBuf,
+    version: String,
+}
+
+impl Ptxas {
+    /// On the search path, then in the toolkits.
+    pub fn find() -> Option<Self> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(super::places::toolkits().into_iter().map(|root| root.join("bin")));
+        folders.map(|folder| folder.join("ptxas")).filter(|program| program.is_file()).find_map(|program| Self::new(&program))
+    }
+
+    fn new(program: &Path) -> Option<Self> {
+        let output = Command::new(program).arg("--version").output().ok().filter(|output| output.status.success())?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.split("release ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap_or("").to_owned();
+        Some(Self { program: program.to_owned(), version })
+    }
+
+    pub fn name(&self) -> String {
+        format!("ptxas {}", self.version).trim_end().to_owned()
+    }
+
+    /// Assembles PTX text for `device`; the error is ptxas's own words.
+    pub fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, String> {
+        let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let (source, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
+        std::fs::write(&source, ptx).map_err(|error| format!("{} cannot be written: {error}", source.display()))?;
+        let output = Command::new(&self.program)
+            .arg(format!("-arch={device}"))
+            .arg("-O3")
+            .arg("-o")
+            .arg(&cubin)
+            .arg(&source)
+            .output()
+            .map_err(|error| format!("{} cannot be run: {error}", self.program.display()))?;
+        if !output.status.success() {
+            let words = [output.stderr, output.stdout].concat();
+            return Err(String::from_utf8_lossy(&words).trim().replace('\n', "; "));
+        }
+        std::fs::read(&cubin).map_err(|error| format!("{} cannot be read: {error}", cubin.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_assembles_and_nonsense_is_rejected_in_ptxas_words() {
+        let Some(ptxas) = Ptxas::find() else {
+            eprintln!("no ptxas on this machine");
+            return;
+        };
+        let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+        assert!(ptxas.assemble(ptx, "sm_90").unwrap().starts_with(b"\x7fELF"));
+        assert!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90").unwrap_err().contains("rot"));
+    }
+}

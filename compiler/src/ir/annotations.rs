@@ -1,0 +1,101 @@
+//! `nvvm.annotations`: what NVPTX knows of kernels (that they are kernels, launch bounds).
+//!
+//! Each node is `!{ptr @function, !"key", i32 value, !"key", i32 value, …}` (LLVM 19's NVPTX usage guide).
+
+use inkwell::module::Module;
+use llvm_sys::core::*;
+use llvm_sys::prelude::LLVMValueRef;
+
+use super::Value;
+
+const NAME: &std::ffi::CStr = c"nvvm.annotations";
+/// `CallingConv::PTX_Kernel`.
+const PTX_KERNEL: u32 = 71;
+
+struct Entry<'m> {
+    /// The metadata node, as a value.
+    node: LLVMValueRef,
+    /// Index of the key among the node's operands.
+    index: u32,
+    function: Value<'m>,
+    key: String,
+    value: Option<u64>,
+}
+
+fn entries<'m>(module: &'m Module<'_>) -> Vec<Entry<'m>> {
+    let mut entries = Vec::new();
+    // SAFETY: the vectors have the lengths that LLVM announces; operands may be null where a function was deleted.
+    unsafe {
+        let count = LLVMGetNamedMetadataNumOperands(module.as_mut_ptr(), NAME.as_ptr()) as usize;
+        let mut nodes: Vec<LLVMValueRef> = vec![std::ptr::null_mut(); count];
+        LLVMGetNamedMetadataOperands(module.as_mut_ptr(), NAME.as_ptr(), nodes.as_mut_ptr());
+        for node in nodes {
+            let mut operands: Vec<LLVMValueRef> = vec![std::ptr::null_mut(); LLVMGetMDNodeNumOperands(node) as usize];
+            LLVMGetMDNodeOperands(node, operands.as_mut_ptr());
+            let Some(function) = operands.first().and_then(|value| Value::new(*value)).and_then(Value::as_function) else { continue };
+            for index in (1..operands.len().saturating_sub(1)).step_by(2) {
+                let (Some(key), Some(value)) = (Value::new(operands[index]), Value::new(operands[index + 1])) else { continue };
+                let Some(key) = string(key) else { continue };
+                let value = (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw()));
+                entries.push(Entry { node, index: index as u32, function, key, value });
+            }
+        }
+    }
+    entries
+}
+
+fn string(value: Value<'_>) -> Option<String> {
+    let mut length = 0;
+    // SAFETY: LLVM returns null for anything but a metadata string; else `length` bytes owned by the context.
+    unsafe {
+        let start = LLVMGetMDString(value.raw(), &mut length);
+        (!start.is_null()).then(|| String::from_utf8_lossy(std::slice::from_raw_parts(start.cast::<u8>(), length as usize)).into_owned())
+    }
+}
+
+/// The module's kernels: annotated ones and those of the PTX kernel calling convention, definitions only.
+pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
+    let annotated: Vec<Value<'_>> =
+        entries(module).into_iter().filter(|entry| entry.key == "kernel" && entry.value != Some(0)).map(|entry| entry.function).collect();
+    super::functions(module)
+        .into_iter()
+        .filter(|function| !function.is_declaration())
+        // SAFETY: the value is a live function.
+        .filter(|function| annotated.contains(function) || unsafe { LLVMGetFunctionCallConv(function.raw()) } == PTX_KERNEL)
+        .collect()
+}
+
+/// The value annotated under `key`.
+pub fn get(module: &Module<'_>, function: Value<'_>, key: &str) -> Option<u64> {
+    entries(module).into_iter().find(|entry| entry.function == function && entry.key == key)?.value
+}
+
+/// Makes every annotation of `function` under one of `keys` void.
+///
+/// LLVM's C interface cannot remove a node; one with a key that the back end does not know means nothing.
+pub fn clear(module: &Module<'_>, function: Value<'_>, keys: &[&str]) {
+    let void = "mneme.void";
+    for entry in entries(module).into_iter().filter(|entry| entry.function == function && keys.contains(&entry.key.as_str())) {
+        // SAFETY: node and index come from the walk above; the string is copied.
+        unsafe {
+            let context = LLVMGetModuleContext(module.as_mut_ptr());
+            LLVMReplaceMDNodeOperandWith(entry.node, entry.index, LLVMMDStringInContext2(context, void.as_ptr().cast(), void.len()));
+        }
+    }
+}
+
+/// Adds an annotation.
+pub fn add(module: &Module<'_>, function: Value<'_>, key: &str, value: u32) {
+    // SAFETY: all values belong to the module's context; the strings are copied.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let number = LLVMConstInt(LLVMInt32TypeInContext(context), u64::from(value), 0);
+        let mut operands = [
+            LLVMValueAsMetadata(function.raw()),
+            LLVMMDStringInContext2(context, key.as_ptr().cast(), key.len()),
+            LLVMValueAsMetadata(number),
+        ];
+        let node = LLVMMDNodeInContext2(context, operands.as_mut_ptr(), operands.len());
+        LLVMAddNamedMetadataOperand(module.as_mut_ptr(), NAME.as_ptr(), LLVMMetadataAsValue(context, node));
+    }
+}

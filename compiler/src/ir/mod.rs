@@ -1,0 +1,65 @@
+//! A small safe view of LLVM modules for what inkwell has no words for: walking operands through constants,
+//! replacing and deleting globals, editing named metadata.
+
+pub mod annotations;
+pub mod diagnostics;
+pub mod parameters;
+pub mod producer;
+pub mod reach;
+pub mod value;
+
+pub use value::Value;
+
+use std::ffi::{CStr, CString};
+
+use inkwell::module::Module;
+use llvm_sys::core::{
+    LLVMDisposeMessage, LLVMGetFirstFunction, LLVMGetFirstGlobal, LLVMGetFirstGlobalAlias, LLVMGetNamedFunction, LLVMGetNamedGlobal,
+    LLVMGetNextFunction, LLVMGetNextGlobal, LLVMGetNextGlobalAlias, LLVMPrintModuleToString,
+};
+use llvm_sys::prelude::LLVMValueRef;
+
+/// Functions, defined and declared.
+pub fn functions<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
+    // SAFETY: the module is alive; the functions walk its own list.
+    unsafe { walk(LLVMGetFirstFunction(module.as_mut_ptr()), |value| LLVMGetNextFunction(value)) }
+}
+
+/// Global variables, defined and declared.
+pub fn variables<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
+    // SAFETY: as above.
+    unsafe { walk(LLVMGetFirstGlobal(module.as_mut_ptr()), |value| LLVMGetNextGlobal(value)) }
+}
+
+/// Aliases.
+pub fn aliases<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
+    // SAFETY: as above.
+    unsafe { walk(LLVMGetFirstGlobalAlias(module.as_mut_ptr()), |value| LLVMGetNextGlobalAlias(value)) }
+}
+
+pub fn function<'m>(module: &'m Module<'_>, name: &str) -> Option<Value<'m>> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the module is alive and the name NUL-terminated.
+    Value::new(unsafe { LLVMGetNamedFunction(module.as_mut_ptr(), name.as_ptr()) })
+}
+
+pub fn variable<'m>(module: &'m Module<'_>, name: &str) -> Option<Value<'m>> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the module is alive and the name NUL-terminated.
+    Value::new(unsafe { LLVMGetNamedGlobal(module.as_mut_ptr(), name.as_ptr()) })
+}
+
+/// The module as text. Unlike inkwell's, it keeps bytes that are not UTF-8 from being undefined behaviour.
+pub fn text(module: &Module<'_>) -> String {
+    // SAFETY: LLVM returns a NUL-terminated string that is ours to dispose of.
+    unsafe {
+        let message = LLVMPrintModuleToString(module.as_mut_ptr());
+        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+        LLVMDisposeMessage(message);
+        text
+    }
+}
+
+fn walk<'m>(first: LLVMValueRef, next: impl Fn(LLVMValueRef) -> LLVMValueRef) -> Vec<Value<'m>> {
+    std::iter::successors(Value::new(first), |value| Value::new(next(value.raw()))).collect()
+}

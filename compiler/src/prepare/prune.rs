@@ -1,0 +1,53 @@
+//! Drops what the kernel does not reach and hides what only it uses.
+
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::TargetMachine;
+use llvm_sys::LLVMLinkage;
+use llvm_sys::comdat::LLVMSetComdat;
+
+use crate::ir::{self, Value, reach};
+use crate::request::BuildError;
+
+/// Deletes `llvm.used` and `llvm.compiler.used`: they keep what the *program* may ask for by name (every variable the
+/// host mentions), which a replay does not.
+pub fn drop_used_lists(module: &Module<'_>) {
+    for name in ["llvm.used", "llvm.compiler.used"] {
+        if let Some(list) = ir::variable(module, name) {
+            list.delete_global();
+        }
+    }
+}
+
+/// `internalize`: everything but the kernel and `visible` becomes local. `prune`: what they do not reach goes.
+pub fn trim(
+    module: &Module<'_>,
+    kernel: Value<'_>,
+    visible: &[Value<'_>],
+    internalize: bool,
+    prune: bool,
+    machine: &TargetMachine,
+) -> Result<(), BuildError> {
+    if kernel.is_local() {
+        kernel.set_linkage(LLVMLinkage::LLVMExternalLinkage);
+    }
+    let roots: Vec<Value<'_>> = std::iter::once(kernel).chain(visible.iter().copied()).collect();
+    let reached = if internalize { Default::default() } else { reach::closure(roots.iter().copied()) };
+    for global in [ir::functions(module), ir::variables(module), ir::aliases(module)].concat() {
+        if global.is_declaration() || global.is_local() || global.name().starts_with("llvm.") || roots.contains(&global) || reached.contains(&global) {
+            continue;
+        }
+        if global.as_function().is_some() || global.as_variable().is_some() {
+            // SAFETY: the value is a live global object; no comdat is a valid state, and a local one must have none.
+            unsafe { LLVMSetComdat(global.raw(), std::ptr::null_mut()) };
+        }
+        global.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+    }
+    if prune {
+        let pipeline = "globaldce";
+        module
+            .run_passes(pipeline, machine, PassBuilderOptions::create())
+            .map_err(|error| BuildError::Pipeline { pipeline: pipeline.into(), message: error.to_string() })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `__nvvm_reflect`: libdevice's questions about the compilation, answered before any pipeline runs.
+//!
+//! LLVM answers them in a pass that only the NVPTX `default<…>` pipelines and the NVPTX back end run; a hand-written
+//! pipeline and the CPU device need the answers too.
+
+use inkwell::module::Module;
+use llvm_sys::core::{LLVMConstInt, LLVMConstIntGetZExtValue, LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext, LLVMGetModuleFlag, LLVMIsAConstantInt, LLVMMetadataAsValue};
+
+use crate::ir::{self, Value};
+use crate::target::Architecture;
+
+/// Replaces each call by its answer; what is unknown is 0, as for LLVM.
+pub fn resolve(module: &Module<'_>, architecture: &Architecture) {
+    let flush = flag(module, "nvvm-reflect-ftz").unwrap_or(0);
+    for name in ["__nvvm_reflect", "__nvvm_reflect_ocl"] {
+        let Some(reflect) = ir::function(module, name) else { continue };
+        for call in reflect.users() {
+            if !call.is_call() || call.callee() != Some(reflect) {
+                continue;
+            }
+            let answer = match call.call_arguments().first().and_then(|argument| question(*argument)).as_deref() {
+                Some("__CUDA_ARCH") => u64::from(architecture.number) * 10,
+                Some("__CUDA_FTZ") => flush,
+                _ => 0,
+            };
+            // SAFETY: the call's type is an integer type by the function's signature.
+            if let Some(constant) = Value::new(unsafe { LLVMConstInt(call.ty(), answer, 0) }) {
+                call.replace_uses_with(constant);
+                call.erase_instruction();
+            }
+        }
+    }
+}
+
+/// The string that the argument points at, through casts.
+fn question(argument: Value<'_>) -> Option<String> {
+    let mut value = argument;
+    while value.as_variable().is_none() {
+        value = *value.operands().first()?;
+    }
+    let bytes = value.initializer()?.as_bytes()?;
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8(bytes[..end].to_vec()).ok()
+}
+
+/// An integer module flag.
+fn flag(module: &Module<'_>, key: &str) -> Option<u64> {
+    // SAFETY: LLVM reads `len` bytes of the key; the flag's value, if it is a constant, is its only operand.
+    unsafe {
+        let metadata = LLVMGetModuleFlag(module.as_mut_ptr(), key.as_ptr().cast(), key.len());
+        if metadata.is_null() {
+            return None;
+        }
+        let value = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), metadata);
+        if LLVMGetMDNodeNumOperands(value) != 1 {
+            return None;
+        }
+        let mut operand = std::ptr::null_mut();
+        LLVMGetMDNodeOperands(value, &mut operand);
+        Value::new(operand).filter(|value| !LLVMIsAConstantInt(value.raw()).is_null()).map(|value| LLVMConstIntGetZExtValue(value.raw()))
+    }
+}
