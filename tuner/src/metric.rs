@@ -34,7 +34,11 @@ impl Metric {
                 let mut sorted = times.to_vec();
                 sorted.sort_unstable();
                 let middle = sorted.len() / 2;
-                if sorted.len().is_multiple_of(2) { (sorted[middle - 1] as f64 + sorted[middle] as f64) / 2.0 } else { sorted[middle] as f64 }
+                if sorted.len().is_multiple_of(2) {
+                    (sorted[middle - 1] as f64 + sorted[middle] as f64) / 2.0
+                } else {
+                    sorted[middle] as f64
+                }
             }
         })
     }

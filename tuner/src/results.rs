@@ -130,7 +130,8 @@ pub fn default_folder() -> PathBuf {
 /// `proteus_tuned_kernels.json`, which Proteus reads through `PROTEUS_TUNED_KERNELS`.
 pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
     // Proteus knows the levels 0 to 3 by number; a pipeline of another kind rules by itself.
-    let level = best.passes.strip_prefix("default<O").and_then(|rest| rest.strip_suffix('>')).and_then(|level| level.parse().ok()).unwrap_or(2u8);
+    let level =
+        best.passes.strip_prefix("default<O").and_then(|rest| rest.strip_suffix('>')).and_then(|level| level.parse().ok()).unwrap_or(2u8);
     let threads = best.max_threads.filter(|_| best.set_launch_bounds).map_or(best.block.count(), u64::from);
     let tuned = json!({
         "CodeGen": best.codegen_method,
@@ -192,7 +193,14 @@ mod tests {
         let value = serde_json::to_value(&summary).unwrap();
         assert_eq!(value["num_trials_completed"], 8);
         assert_eq!(value["num_runtime_error"], 2);
-        for key in ["num_verified", "num_failed_verification", "num_invalid_launch", "num_compile_error", "num_invalid_config", "num_internal_error"] {
+        for key in [
+            "num_verified",
+            "num_failed_verification",
+            "num_invalid_launch",
+            "num_compile_error",
+            "num_invalid_config",
+            "num_internal_error",
+        ] {
             assert_eq!(value[key], 1, "{key}");
         }
     }

@@ -117,8 +117,7 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
         return Err((status::INVALID_CONFIGURATION, "--passes has an empty pipeline; name one, such as 'default<O3>'".into()));
     }
     let codegen = options.fixed_codegen_opt.map(|level| CodegenRange { low: level, high: level, step: 1 }).or(options.codegen_opt_range);
-    let space_options =
-        SpaceOptions::new(options.space_preset, options.launch_dim, options.launch_safety, options.passes.clone(), codegen);
+    let space_options = SpaceOptions::new(options.space_preset, options.launch_dim, options.launch_safety, options.passes.clone(), codegen);
     let recorded = Recorded { grid: instance.grid_dims, block: instance.block_dims, shared_mem: instance.shared_mem };
     let space = Space::new(&space_options, recorded);
     if options.print_space {
@@ -143,7 +142,8 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
     if let (Some(settings), serde_json::Value::Object(space_settings)) = (settings.as_object_mut(), space_settings) {
         settings.extend(space_settings);
     }
-    let command = ServerCommand { program, instance: id.to_owned(), device, log: results.join("logs/tune.log"), database: database.clone() };
+    let command =
+        ServerCommand { program, instance: id.to_owned(), device, log: results.join("logs/tune.log"), database: database.clone() };
     let plan = Plan {
         space,
         kernel: kernel.kernel_name.clone(),
@@ -167,6 +167,8 @@ fn database(path: &Path) -> Result<PathBuf, String> {
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
         (None, _) => Err(format!("{} holds no recorded kernel", path.display())),
-        (Some(_), others) => Err(format!("{} holds {} kernels; name one of its .json files (mneme ls lists them)", path.display(), others + 1)),
+        (Some(_), others) => {
+            Err(format!("{} holds {} kernels; name one of its .json files (mneme ls lists them)", path.display(), others + 1))
+        }
     }
 }

@@ -1,1 +1,101 @@
-fn main() {}
+//! `mneme`: the umbrella command.
+
+use std::ffi::OsString;
+use std::process::exit;
+
+use clap::{Parser, Subcommand};
+use mneme_core::install;
+use mneme_tuner::umbrella::{Error, config, list, manage, record, show, siblings};
+
+/// Options that may be written with one dash.
+const ONE_DASH: [&str; 5] = ["rdb", "rid", "vass", "mr", "rr"];
+
+/// Record GPU kernels of a program, replay them alone, tune them
+#[derive(Debug, Parser)]
+#[command(name = "mneme", version, after_help = EXAMPLES)]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a program and record its kernels; exits with the program's status
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(record::Options),
+    /// Replay a recorded kernel and verify what it writes (mneme-replay)
+    #[command(disable_help_flag = true)]
+    Replay(Handover),
+    /// Find the fastest configuration of a recorded kernel (mneme-tune)
+    #[command(disable_help_flag = true)]
+    Tune(Handover),
+    /// List recorded kernels and instances
+    #[command(after_help = "Example:\n  mneme ls recording")]
+    Ls(list::Options),
+    /// Show everything about recorded kernels
+    #[command(after_help = "Examples:\n  mneme show recording\n  mneme show recording/7312.json -rid 1631 --json")]
+    Show(show::Options),
+    /// Remove recordings, and the memory that no other recording of their folder uses
+    #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
+    Clean(manage::CleanOptions),
+    /// Move recordings to another folder, with everything they need
+    #[command(name = "move", after_help = "Example:\n  mneme move recording/7312.json -rid 1631 elsewhere")]
+    Move(manage::TransferOptions),
+    /// Copy recordings to another folder, with everything they need
+    #[command(after_help = "Example:\n  mneme copy recording/7312.json elsewhere")]
+    Copy(manage::TransferOptions),
+    /// Print what a build system needs to know
+    #[command(
+        after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) -DCMAKE_CXX_COMPILER=$(mneme config cxx)"
+    )]
+    Config(config::Options),
+}
+
+/// A command line for another program of this installation.
+#[derive(Debug, clap::Args)]
+struct Handover {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "Examples:
+  mneme record -rdb recording -- ./app arguments
+  mneme ls recording
+  mneme replay -rdb recording/7312.json -rid 1631 'default<O3>'
+  mneme tune -rdb recording/7312.json -rid 1631 --space-preset quick
+
+Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device; that of the program for record, replay and tune.";
+
+const RECORD_EXAMPLES: &str = "Examples:
+  mneme record -rdb recording -- ./app arguments
+  mneme record -rdb recording -rr 'stencil.*' -mr 2 --skip 10 -- ./app
+  mneme record -rdb recording --device cpu -- ./app";
+
+fn main() {
+    // Like every program whose output is piped into another: end quietly when that one ends.
+    // SAFETY: no other thread runs yet and the default disposition needs no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
+    let options = Options::try_parse_from(arguments).unwrap_or_else(|error| {
+        let _ = error.print();
+        exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })
+    });
+    if let Err(error) = run(options.command) {
+        eprintln!("mneme: {error}");
+        exit(error.exit_status());
+    }
+}
+
+fn run(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Record(options) => match record::run(&options)? {},
+        Command::Replay(handover) => Err(siblings::become_program(install::REPLAYER, &handover.arguments)),
+        Command::Tune(handover) => Err(siblings::become_program(install::TUNER, &handover.arguments)),
+        Command::Ls(options) => list::run(&options),
+        Command::Show(options) => show::run(&options),
+        Command::Clean(options) => manage::clean(&options),
+        Command::Move(options) => manage::move_to(options),
+        Command::Copy(options) => manage::copy(options),
+        Command::Config(options) => config::run(&options),
+    }
+}

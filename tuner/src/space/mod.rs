@@ -101,7 +101,8 @@ impl std::str::FromStr for CodegenRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Vec<u8> = text.split(':').map(|part| part.parse().map_err(|_| format!("'{part}' is no level"))).collect::<Result<_, _>>()?;
+        let numbers: Vec<u8> =
+            text.split(':').map(|part| part.parse().map_err(|_| format!("'{part}' is no level"))).collect::<Result<_, _>>()?;
         let range = match numbers[..] {
             [low, high] => Self { low, high, step: 1 },
             [low, high, step] => Self { low, high, step },

@@ -1,1 +1,47 @@
-//! The commands of `mneme`.
+//! The commands of `mneme`: recording, looking at recordings and keeping house.
+
+pub mod config;
+pub mod device;
+pub mod list;
+pub mod manage;
+pub mod record;
+pub mod selection;
+pub mod show;
+pub mod siblings;
+mod table;
+
+use std::path::PathBuf;
+
+use mneme_core::exit;
+use mneme_core::recording::RecordingError;
+
+/// What went wrong, in one sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    NoDevice(String),
+    #[error("{name} is not part of this installation; install all of Mneme, or set MNEME_HOME to where it is")]
+    Incomplete { name: &'static str },
+    #[error("{path}: {source}", path = path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    /// A program that cannot be started, with the status that shells give.
+    #[error("{path}: {source}", path = path.display())]
+    Start { path: PathBuf, source: std::io::Error },
+}
+
+impl Error {
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::Recording(_) => exit::BAD_RECORDING,
+            Self::Usage(_) => exit::BAD_USAGE,
+            Self::NoDevice(_) => exit::NO_DEVICE,
+            Self::Incomplete { .. } | Self::Io { .. } => exit::INTERNAL,
+            Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
+            Self::Start { .. } => 126,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+# add_mneme(<target>...): makes the kernels of a target recordable, by putting Mneme's compiler launcher in front of its compilers.
+#
+#     find_package(mneme REQUIRED)
+#     add_executable(app app.cu)
+#     add_mneme(app)
+#
+# Configure with -DCMAKE_PREFIX_PATH=$(mneme config cmakedir). MNEME_COMPILER_LAUNCHER overrides the launcher that is found.
+
+include_guard(GLOBAL)
+
+# This file is in lib/cmake/mneme of an installation, or in cmake/mneme of the folder that cargo builds in.
+find_program(MNEME_COMPILER_LAUNCHER mneme-cc
+  HINTS "${CMAKE_CURRENT_LIST_DIR}/../../../bin" "${CMAKE_CURRENT_LIST_DIR}/../.."
+  DOC "Mneme's compiler launcher")
+mark_as_advanced(MNEME_COMPILER_LAUNCHER)
+
+if(NOT MNEME_COMPILER_LAUNCHER)
+  set(mneme_FOUND FALSE)
+  set(mneme_NOT_FOUND_MESSAGE "mneme-cc was not found; set MNEME_COMPILER_LAUNCHER to its path")
+  return()
+endif()
+
+# Sets <result> to TRUE where a command line starts or continues with a program of Mneme's.
+function(_mneme_has_launcher result)
+  set(${result} FALSE PARENT_SCOPE)
+  foreach(part IN LISTS ARGN)
+    get_filename_component(name "${part}" NAME)
+    if(name MATCHES "^mneme-(cc|clang|clang\\+\\+)$")
+      set(${result} TRUE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
+function(add_mneme)
+  foreach(target IN LISTS ARGN)
+    if(NOT TARGET "${target}")
+      message(FATAL_ERROR "add_mneme: there is no target '${target}'; call it after add_executable or add_library")
+    endif()
+    get_target_property(aliased "${target}" ALIASED_TARGET)
+    if(aliased)
+      set(target "${aliased}")
+    endif()
+    foreach(language IN ITEMS CUDA HIP CXX)
+      get_target_property(launcher "${target}" ${language}_COMPILER_LAUNCHER)
+      if(NOT launcher)
+        set(launcher "")
+      endif()
+      # A launcher is for the compilation only once: not where the compiler is Mneme's wrapper, not where it is set already.
+      _mneme_has_launcher(present ${launcher} "${CMAKE_${language}_COMPILER}")
+      if(NOT present)
+        set_property(TARGET "${target}" PROPERTY ${language}_COMPILER_LAUNCHER "${MNEME_COMPILER_LAUNCHER}" ${launcher})
+      endif()
+    endforeach()
+  endforeach()
+endfunction()

@@ -1,0 +1,156 @@
+//! `mneme config`: what build systems ask.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use mneme_core::install;
+
+use super::{Error, siblings};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// What to print; everything, as KEY=VALUE, where it is left out
+    #[arg(value_enum)]
+    key: Option<Key>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Key {
+    /// C compiler that makes kernels recordable
+    Cc,
+    /// C++ (and CUDA) compiler that makes kernels recordable
+    Cxx,
+    /// Where Mneme is installed
+    Prefix,
+    /// Folder of the libraries
+    Libdir,
+    /// Folder of the headers
+    Includedir,
+    /// Folder for CMAKE_PREFIX_PATH
+    Cmakedir,
+    /// Compiler flags
+    Cflags,
+    /// Linker flags
+    Ldflags,
+}
+
+/// The CMake package, for the folder that cargo builds in; `scripts/install` copies the same files.
+const CMAKE_FILES: [(&str, &str); 2] = [
+    ("mnemeConfig.cmake", include_str!("../../../compiler/cmake/mnemeConfig.cmake")),
+    ("mnemeConfigVersion.cmake", include_str!("../../../compiler/cmake/mnemeConfigVersion.cmake")),
+];
+
+/// The compiler wrappers: names under which mneme-cc is a compiler.
+const WRAPPERS: [&str; 2] = ["mneme-clang", "mneme-clang++"];
+
+/// Where things are in one of the two layouts of [`install`].
+struct Layout {
+    prefix: PathBuf,
+    programs: PathBuf,
+    libraries: PathBuf,
+    cmake: PathBuf,
+}
+
+pub fn run(options: &Options) -> Result<(), Error> {
+    let layout = layout()?;
+    match options.key {
+        Some(key) => println!("{}", layout.value(key)?),
+        None => {
+            for key in Key::value_variants() {
+                let name = key.to_possible_value().expect("no key is skipped");
+                println!("{}={}", name.get_name(), layout.value(*key)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn layout() -> Result<Layout, Error> {
+    // Also says so where mneme-cc is missing.
+    let compiler = siblings::find(install::COMPILER)?;
+    let programs = compiler.parent().map(Path::to_path_buf).unwrap_or_default();
+    if programs.file_name().is_some_and(|name| name == "bin")
+        && let Some(prefix) = programs.parent()
+    {
+        let libraries = prefix.join("lib");
+        return Ok(Layout { prefix: prefix.into(), cmake: libraries.join("cmake/mneme"), libraries, programs });
+    }
+    Ok(Layout { prefix: programs.clone(), libraries: programs.clone(), cmake: programs.join("cmake/mneme"), programs })
+}
+
+impl Layout {
+    fn value(&self, key: Key) -> Result<String, Error> {
+        let path = match key {
+            Key::Cc => self.wrapper(WRAPPERS[0])?,
+            Key::Cxx => self.wrapper(WRAPPERS[1])?,
+            Key::Prefix => self.prefix.clone(),
+            Key::Libdir => self.libraries.clone(),
+            Key::Includedir => self.prefix.join("include"),
+            Key::Cmakedir => self.cmake_package()?,
+            Key::Cflags => return Ok(format!("-I{}", self.prefix.join("include").display())),
+            Key::Ldflags => return Ok(format!("-L{}", self.libraries.display())),
+        };
+        Ok(path.display().to_string())
+    }
+
+    /// A compiler wrapper beside mneme-cc. Cargo makes no links, so a build folder gets them here.
+    fn wrapper(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.programs.join(name);
+        if path.exists() {
+            return Ok(path);
+        }
+        match std::os::unix::fs::symlink(install::COMPILER, &path) {
+            // Another process was as quick.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(path),
+            Err(source) => Err(Error::Io { path, source }),
+            Ok(()) => Ok(path),
+        }
+    }
+
+    /// The folder of the CMake package, filled where it is missing or of another version.
+    fn cmake_package(&self) -> Result<PathBuf, Error> {
+        for (name, text) in CMAKE_FILES {
+            let path = self.cmake.join(name);
+            if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+                continue;
+            }
+            let write = || {
+                std::fs::create_dir_all(&self.cmake)?;
+                let temporary = self.cmake.join(format!(".{name}.{}", std::process::id()));
+                std::fs::write(&temporary, text)?;
+                std::fs::rename(&temporary, &path)
+            };
+            write().map_err(|source| Error::Io { path: path.clone(), source })?;
+        }
+        Ok(self.cmake.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(folder: &Path) -> Layout {
+        Layout { prefix: folder.into(), programs: folder.into(), libraries: folder.into(), cmake: folder.join("cmake/mneme") }
+    }
+
+    #[test]
+    fn a_build_folder_gets_wrappers_and_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = layout(folder.path());
+        std::fs::write(folder.path().join(install::COMPILER), "").unwrap();
+        for _ in 0..2 {
+            let wrapper = layout.value(Key::Cxx).unwrap();
+            assert_eq!(std::fs::read_link(wrapper).unwrap(), Path::new(install::COMPILER));
+        }
+        let package = PathBuf::from(layout.value(Key::Cmakedir).unwrap());
+        std::fs::write(package.join("mnemeConfig.cmake"), "old").unwrap();
+        layout.value(Key::Cmakedir).unwrap();
+        assert_eq!(std::fs::read_to_string(package.join("mnemeConfig.cmake")).unwrap(), CMAKE_FILES[0].1);
+    }
+
+    #[test]
+    fn the_package_has_this_version() {
+        assert!(CMAKE_FILES[1].1.contains(&format!("set(PACKAGE_VERSION \"{}\")", env!("CARGO_PKG_VERSION"))));
+    }
+}

@@ -1,0 +1,70 @@
+//! Which device a program is recorded on.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use super::Error;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// Kernels run in software
+    Cpu,
+    /// An NVIDIA GPU
+    Cuda,
+}
+
+impl Device {
+    /// As in `MNEME_DEVICE`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+/// The device to use, and whether it is so for want of a GPU: what the user asked for, else `MNEME_DEVICE`, else a GPU
+/// where there is one.
+pub fn choose(asked: Option<Device>) -> Result<(Device, bool), Error> {
+    let variable = std::env::var("MNEME_DEVICE").unwrap_or_default();
+    let from_environment = match variable.as_str() {
+        "" => None,
+        "cpu" => Some(Device::Cpu),
+        "cuda" => Some(Device::Cuda),
+        other => return Err(Error::Usage(format!("MNEME_DEVICE is '{other}'; it has to be cpu or cuda"))),
+    };
+    let device = asked.or(from_environment);
+    match device {
+        Some(device) => Ok((device, false)),
+        None if has_gpu(Path::new("/dev")) => Ok((Device::Cuda, false)),
+        None => Ok((Device::Cpu, true)),
+    }
+}
+
+/// Whether NVIDIA's kernel driver offers a GPU: its control node and at least one device node, or WSL's.
+fn has_gpu(folder: &Path) -> bool {
+    let is_gpu =
+        |name: &str| name.strip_prefix("nvidia").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut nodes = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    folder.join("dxg").exists() || (folder.join("nvidiactl").exists() && nodes.any(|node| node.file_name().to_str().is_some_and(is_gpu)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_is_a_numbered_node_beside_the_control_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let touch = |name: &str| std::fs::write(folder.path().join(name), "").unwrap();
+        assert!(!has_gpu(folder.path()));
+        touch("nvidiactl");
+        touch("nvidia-uvm");
+        assert!(!has_gpu(folder.path()));
+        touch("nvidia0");
+        assert!(has_gpu(folder.path()));
+        std::fs::remove_file(folder.path().join("nvidiactl")).unwrap();
+        assert!(!has_gpu(folder.path()), "the driver is not loaded");
+    }
+}

@@ -1,0 +1,74 @@
+//! `mneme ls`: what a folder holds, a line for each instance.
+
+use clap::Args;
+use indicatif::BinaryBytes;
+use serde_json::json;
+
+use super::Error;
+use super::selection::{Kernel, Selection};
+use super::table::{Align, render, shorten};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    selection: Selection,
+    /// As JSON, hashes as strings
+    #[arg(long)]
+    json: bool,
+}
+
+/// Width of the kernel's name, characters.
+const NAME_WIDTH: usize = 44;
+
+pub fn run(options: &Options) -> Result<(), Error> {
+    let kernels = options.selection.kernels()?;
+    let id = options.selection.record_id.as_deref();
+    if options.json {
+        let described = kernels.iter().map(|kernel| describe(kernel, id)).collect::<Result<Vec<_>, _>>()?;
+        println!("{:#}", serde_json::Value::from(described));
+        return Ok(());
+    }
+    if kernels.is_empty() {
+        println!("{} holds no recorded kernel", options.selection.path().display());
+        return Ok(());
+    }
+    use Align::{Left, Right};
+    let columns = [Left, Right, Right, Right, Right, Right, Right, Right];
+    let mut rows = vec![["KERNEL", "STATIC HASH", "INSTANCE", "GRID", "BLOCK", "SHARED", "MEMORY", "SEEN"].map(String::from).to_vec()];
+    for kernel in &kernels {
+        for (id, instance) in kernel.instances(id)? {
+            rows.push(vec![
+                shorten(&kernel.record.demangled_name, NAME_WIDTH),
+                kernel.record.static_hash.to_string(),
+                id.into(),
+                instance.grid_dims.to_string(),
+                instance.block_dims.to_string(),
+                instance.shared_mem.to_string(),
+                BinaryBytes(instance.ours.memory_bytes).to_string(),
+                instance.occurrences.to_string(),
+            ]);
+        }
+    }
+    print!("{}", render(&columns, &rows));
+    Ok(())
+}
+
+fn describe(kernel: &Kernel, id: Option<&str>) -> Result<serde_json::Value, Error> {
+    let instances = kernel.instances(id)?.into_iter().map(|(id, instance)| {
+        json!({
+            "id": id,
+            "grid": instance.grid_dims,
+            "block": instance.block_dims,
+            "shared_mem": instance.shared_mem,
+            "memory_bytes": instance.ours.memory_bytes,
+            "occurrences": instance.occurrences,
+        })
+    });
+    Ok(json!({
+        "file": kernel.path,
+        "kernel": kernel.record.demangled_name,
+        "mangled": kernel.record.kernel_name,
+        "static_hash": kernel.record.static_hash.to_string(),
+        "instances": instances.collect::<Vec<_>>(),
+    }))
+}

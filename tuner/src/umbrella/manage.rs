@@ -1,0 +1,102 @@
+//! `mneme clean`, `mneme copy`, `mneme move`: keeping house among recordings.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::BinaryBytes;
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::housekeeping::{self, Outcome};
+
+use super::Error;
+use super::selection::{Kernel, Selection};
+
+#[derive(Debug, Args)]
+pub struct CleanOptions {
+    #[command(flatten)]
+    selection: Selection,
+}
+
+#[derive(Debug, Args)]
+pub struct TransferOptions {
+    /// What to take (a folder with recordings, or the <static-hash>.json of one kernel), then the folder it goes to
+    #[arg(value_name = "RECORDING FOLDER", num_args = 1..=2, required = true)]
+    paths: Vec<PathBuf>,
+    /// The same as RECORDING
+    #[arg(long = "record-database", visible_aliases = ["record-db", "rdb"], value_name = "RECORDING")]
+    record_database: Option<PathBuf>,
+    /// One instance (dynamic hash) only
+    #[arg(long = "record-id", visible_alias = "rid", value_name = "ID")]
+    record_id: Option<String>,
+}
+
+/// Removes instances, and the chunks that nothing else in their folder uses.
+pub fn clean(options: &CleanOptions) -> Result<(), Error> {
+    let total = each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
+    // Chunks that an interrupted recording left belong to no kernel.
+    let left_over = if options.selection.path().is_dir() && options.selection.record_id.is_none() {
+        housekeeping::collect_garbage(options.selection.path())?
+    } else {
+        0
+    };
+    println!("removed {}, {} freed", instances(total.instances), BinaryBytes(total.bytes + left_over));
+    Ok(())
+}
+
+/// Copies instances with exactly what they refer to.
+pub fn copy(options: TransferOptions) -> Result<(), Error> {
+    transfer(options, "copied", housekeeping::copy)
+}
+
+/// Moves instances with exactly what they refer to.
+pub fn move_to(options: TransferOptions) -> Result<(), Error> {
+    transfer(options, "moved", housekeeping::move_to)
+}
+
+type Transfer = fn(&Path, &Path, u64, Option<&str>) -> Result<Outcome, RecordingError>;
+
+fn transfer(options: TransferOptions, verb: &str, operation: Transfer) -> Result<(), Error> {
+    let (from, to) = endpoints(options.paths, options.record_database)?;
+    let selection = Selection::new(from, options.record_id);
+    let total = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
+    println!("{verb} {} to {}, {} written", instances(total.instances), to.display(), BinaryBytes(total.bytes));
+    Ok(())
+}
+
+fn endpoints(mut paths: Vec<PathBuf>, named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), Error> {
+    match (paths.pop(), paths.pop(), named) {
+        (Some(to), Some(from), None) | (Some(to), None, Some(from)) => Ok((from, to)),
+        (_, Some(_), Some(_)) => Err(Error::Usage("name the recording once: as the first path or with -rdb".into())),
+        _ => Err(Error::Usage("name the recording and then the folder it goes to".into())),
+    }
+}
+
+fn each(
+    selection: &Selection,
+    mut operation: impl FnMut(&Kernel, Option<&str>) -> Result<Outcome, RecordingError>,
+) -> Result<Outcome, Error> {
+    let mut total = Outcome::default();
+    for kernel in selection.kernels()? {
+        let outcome = operation(&kernel, selection.record_id.as_deref())?;
+        total.instances += outcome.instances;
+        total.bytes += outcome.bytes;
+    }
+    Ok(total)
+}
+
+fn instances(count: usize) -> String {
+    format!("{count} instance{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recording_is_named_once() {
+        let path = |name: &str| PathBuf::from(name);
+        assert_eq!(endpoints(vec![path("a"), path("b")], None).unwrap(), (path("a"), path("b")));
+        assert_eq!(endpoints(vec![path("b")], Some(path("a"))).unwrap(), (path("a"), path("b")));
+        assert!(endpoints(vec![path("b")], None).is_err());
+        assert!(endpoints(vec![path("a"), path("b")], Some(path("c"))).is_err());
+    }
+}

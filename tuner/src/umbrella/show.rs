@@ -1,0 +1,316 @@
+//! `mneme show`: everything about a recorded kernel.
+
+use std::path::Path;
+
+use clap::Args;
+use indicatif::BinaryBytes;
+use mneme_core::hash::ChunkId;
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::database::{ArgumentLayout, Instance};
+use mneme_core::recording::manifest::{Region, State};
+use mneme_core::recording::store::Store;
+use serde::Serialize;
+
+use super::Error;
+use super::selection::{Kernel, Selection};
+use super::table::{Align, render};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    selection: Selection,
+    /// As JSON, hashes as strings
+    #[arg(long)]
+    json: bool,
+}
+
+/// A kernel in detail.
+#[derive(Debug, Serialize)]
+struct KernelDetails {
+    file: String,
+    kernel: String,
+    mangled: String,
+    static_hash: String,
+    /// Recording device and its architecture.
+    device: String,
+    device_arch: String,
+    /// Architecture that the IR is for.
+    ir_arch: String,
+    triple: String,
+    /// IR or code files.
+    code: Vec<FileDetails>,
+    instances: Vec<InstanceDetails>,
+}
+
+#[derive(Debug, Serialize)]
+struct FileDetails {
+    name: String,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct InstanceDetails {
+    id: String,
+    grid: String,
+    block: String,
+    shared_mem: u32,
+    occurrences: u64,
+    /// Seconds since 1970, UTC.
+    recorded_at: u64,
+    arguments: Vec<ArgumentDetails>,
+    regions: Vec<RegionDetails>,
+    memory_bytes: u64,
+    /// Bytes that differ between prologue and epilogue.
+    changed_bytes: u64,
+    files: Vec<FileDetails>,
+}
+
+#[derive(Debug, Serialize)]
+struct ArgumentDetails {
+    name: String,
+    kind: String,
+    offset: u32,
+    size: u32,
+    value: String,
+    /// May be folded into the code.
+    specialisable: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct RegionDetails {
+    /// The device variable's name, the allocation's tag, or "".
+    name: String,
+    kind: String,
+    address: String,
+    bytes: u64,
+    /// Bytes that differ between prologue and epilogue; `None` where only one of them has the region.
+    changed_bytes: Option<u64>,
+}
+
+pub fn run(options: &Options) -> Result<(), Error> {
+    let mut described = Vec::new();
+    for kernel in options.selection.kernels()? {
+        described.push(describe(&kernel, options.selection.record_id.as_deref())?);
+    }
+    if options.json {
+        println!("{:#}", serde_json::to_value(&described).expect("plain data serialises"));
+    } else if described.is_empty() {
+        println!("{} holds no recorded kernel", options.selection.path().display());
+    } else {
+        for kernel in &described {
+            print(kernel);
+        }
+    }
+    Ok(())
+}
+
+fn describe(kernel: &Kernel, id: Option<&str>) -> Result<KernelDetails, RecordingError> {
+    let (folder, record) = (kernel.folder(), &kernel.record);
+    let store = Store::open(folder)?;
+    let instances = kernel.instances(id)?.into_iter().map(|(id, instance)| describe_instance(kernel, &store, id, instance));
+    Ok(KernelDetails {
+        file: kernel.path.display().to_string(),
+        kernel: record.demangled_name.clone(),
+        mangled: record.kernel_name.clone(),
+        static_hash: record.static_hash.to_string(),
+        device: record.ours.device.clone(),
+        device_arch: record.ours.device_arch.clone(),
+        ir_arch: record.ours.ir_arch.clone(),
+        triple: record.ours.triple.clone(),
+        code: record.modules.iter().chain(&record.binary_blobs).map(|name| file(folder, name)).collect::<Result<_, _>>()?,
+        instances: instances.collect::<Result<_, _>>()?,
+    })
+}
+
+fn describe_instance(kernel: &Kernel, store: &Store, id: &str, instance: &Instance) -> Result<InstanceDetails, RecordingError> {
+    let folder = kernel.folder();
+    let prologue = State::load(&folder.join(&instance.prologue))?;
+    let epilogue = State::load(&folder.join(&instance.epilogue))?;
+    let regions = compare(store, &prologue, &epilogue)?;
+    Ok(InstanceDetails {
+        id: id.into(),
+        grid: instance.grid_dims.to_string(),
+        block: instance.block_dims.to_string(),
+        shared_mem: instance.shared_mem,
+        occurrences: instance.occurrences,
+        recorded_at: instance.ours.recorded_at,
+        arguments: arguments(kernel, &prologue),
+        memory_bytes: prologue.memory_bytes(),
+        changed_bytes: regions.iter().filter_map(|region| region.changed_bytes).sum(),
+        regions,
+        files: vec![file(folder, &instance.prologue)?, file(folder, &instance.epilogue)?],
+    })
+}
+
+fn file(folder: &Path, name: &str) -> Result<FileDetails, RecordingError> {
+    let path = folder.join(name);
+    let metadata = std::fs::metadata(&path).map_err(|source| RecordingError::Io { path, source })?;
+    Ok(FileDetails { name: name.into(), bytes: metadata.len() })
+}
+
+fn arguments(kernel: &Kernel, prologue: &State) -> Vec<ArgumentDetails> {
+    let record = &kernel.record;
+    let details = |(index, argument): (usize, &mneme_core::recording::manifest::Argument)| {
+        let size = argument.bytes.len() as u32;
+        let unknown = ArgumentLayout { offset: argument.offset, size, kind: String::new() };
+        let layout = record.ours.arguments.iter().find(|layout| layout.offset == argument.offset).unwrap_or(&unknown);
+        ArgumentDetails {
+            name: record.arg_names.get(index).cloned().unwrap_or_default(),
+            kind: layout.kind.clone(),
+            offset: argument.offset,
+            size,
+            value: value(&layout.kind, &argument.bytes),
+            specialisable: record.specializations.get(index).copied().unwrap_or(false),
+        }
+    };
+    prologue.header.arguments.iter().enumerate().map(details).collect()
+}
+
+/// An argument's bytes as its IR type reads them; in hexadecimal, as stored, where that says nothing.
+fn value(kind: &str, bytes: &[u8]) -> String {
+    match (kind, bytes) {
+        ("float", &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).to_string(),
+        ("double", bytes) if bytes.len() == 8 => f64::from_le_bytes(bytes.try_into().expect("eight bytes")).to_string(),
+        ("ptr", bytes) if bytes.len() == 8 => format!("{:#x}", u64::from_le_bytes(bytes.try_into().expect("eight bytes"))),
+        ("i1", [byte]) => (*byte != 0).to_string(),
+        (kind, bytes) if kind.starts_with('i') && matches!(bytes.len(), 1 | 2 | 4 | 8) => {
+            let mut wide = [if bytes[bytes.len() - 1] & 0x80 == 0 { 0 } else { 0xff }; 8];
+            wide[..bytes.len()].copy_from_slice(bytes);
+            i64::from_le_bytes(wide).to_string()
+        }
+        (_, bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// The prologue's regions with how much the kernel changed of each.
+fn compare(store: &Store, prologue: &State, epilogue: &State) -> Result<Vec<RegionDetails>, RecordingError> {
+    let kinds = prologue.header.variables.iter().map(|variable| if variable.constant { "constant" } else { "variable" }.to_owned());
+    let kinds = kinds.chain(prologue.header.allocations.iter().map(|allocation| format!("{:?}", allocation.kind).to_lowercase()));
+    let mut details = Vec::new();
+    for (before, kind) in prologue.regions().zip(kinds) {
+        let is_same = |after: &Region<'_>| {
+            (after.address, after.size, after.variable.is_some()) == (before.address, before.size, before.variable.is_some())
+        };
+        let after = epilogue.regions().find(is_same);
+        details.push(RegionDetails {
+            name: before.tag.into(),
+            kind,
+            address: format!("{:#x}", before.address),
+            bytes: before.size,
+            changed_bytes: after.map(|after| changed_bytes(store, &before, &after)).transpose()?,
+        });
+    }
+    Ok(details)
+}
+
+fn changed_bytes(store: &Store, before: &Region<'_>, after: &Region<'_>) -> Result<u64, RecordingError> {
+    let mut changed = 0;
+    for (index, (old, new)) in before.chunks.iter().zip(after.chunks).enumerate() {
+        if old != new {
+            let length = before.extent(index).1 as usize;
+            let (old, new) = (read(store, old, length)?, read(store, new, length)?);
+            changed += old.iter().zip(&new).filter(|(old, new)| old != new).count() as u64;
+        }
+    }
+    Ok(changed)
+}
+
+fn read(store: &Store, id: &ChunkId, length: usize) -> Result<Vec<u8>, RecordingError> {
+    let mut bytes = vec![0; length];
+    store.read_chunk(id, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn print(kernel: &KernelDetails) {
+    use Align::{Left, Right};
+    println!("{}", kernel.kernel);
+    let facts = [
+        ("file", kernel.file.clone()),
+        ("mangled name", kernel.mangled.clone()),
+        ("static hash", kernel.static_hash.clone()),
+        ("recorded on", format!("{} ({})", kernel.device, kernel.device_arch)),
+        ("IR", format!("{} for {}", kernel.triple, kernel.ir_arch)),
+    ];
+    for (name, fact) in facts {
+        println!("  {name:<13} {fact}");
+    }
+    for file in &kernel.code {
+        println!("  {:<13} {} ({})", "code", file.name, BinaryBytes(file.bytes));
+    }
+    for instance in &kernel.instances {
+        println!("\n  instance {}", instance.id);
+        println!(
+            "    launch        grid {}, block {}, {} bytes of dynamic shared memory",
+            instance.grid, instance.block, instance.shared_mem
+        );
+        println!("    seen          {}", instance.occurrences);
+        println!("    memory        {}, of which the kernel changed {} bytes", BinaryBytes(instance.memory_bytes), instance.changed_bytes);
+        for file in &instance.files {
+            println!("    manifest      {} ({})", file.name, BinaryBytes(file.bytes));
+        }
+        let mut rows = vec![["ARGUMENT", "TYPE", "OFFSET", "SIZE", "VALUE"].map(String::from).to_vec()];
+        rows.extend(instance.arguments.iter().enumerate().map(|(index, argument)| {
+            let name = if argument.name.is_empty() { index.to_string() } else { format!("{index} {}", argument.name) };
+            vec![name, argument.kind.clone(), argument.offset.to_string(), argument.size.to_string(), argument.value.clone()]
+        }));
+        indented(&render(&[Left, Left, Right, Right, Left], &rows));
+        let mut rows = vec![["MEMORY", "ADDRESS", "BYTES", "CHANGED", "NAME"].map(String::from).to_vec()];
+        rows.extend(instance.regions.iter().map(|region| {
+            let changed = region.changed_bytes.map_or_else(|| "gone".into(), |bytes| bytes.to_string());
+            vec![region.kind.clone(), region.address.clone(), region.bytes.to_string(), changed, region.name.clone()]
+        }));
+        indented(&render(&[Left, Right, Right, Right, Left], &rows));
+    }
+    println!();
+}
+
+fn indented(text: &str) {
+    println!();
+    for line in text.lines() {
+        println!("    {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, Variable};
+    use mneme_core::recording::store::StoreWriter;
+
+    #[test]
+    fn values_are_read_by_type() {
+        assert_eq!(value("i32", &(-5i32).to_le_bytes()), "-5");
+        assert_eq!(value("i64", &7u64.to_le_bytes()), "7");
+        assert_eq!(value("float", &2.5f32.to_le_bytes()), "2.5");
+        assert_eq!(value("double", &0.1f64.to_le_bytes()), "0.1");
+        assert_eq!(value("ptr", &0x1000_0000_0000u64.to_le_bytes()), "0x100000000000");
+        assert_eq!(value("i1", &[1]), "true");
+        assert_eq!(value("byval", &[1, 0xab]), "01 ab");
+    }
+
+    #[test]
+    fn changed_bytes_are_counted_region_by_region() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreWriter::open(folder.path(), 1).unwrap();
+        let size = CHUNK + 100;
+        let memory = vec![7u8; size as usize];
+        let mut written = memory.clone();
+        written[5] = 0;
+        written[CHUNK as usize + 99] = 1;
+        let state = |moment, bytes: &[u8]| State {
+            header: Header {
+                moment,
+                variables: vec![Variable { name: "v".into(), address: 0x10, size: 4, constant: false }],
+                allocations: vec![Allocation { address: 0x1000, size, kind: AllocationKind::Arena, tag: String::new() }],
+                arguments: vec![],
+            },
+            chunks: vec![store.put_region(&[1; 4]).unwrap(), store.put_region(bytes).unwrap()],
+        };
+        let (prologue, epilogue) = (state(Moment::Prologue, &memory), state(Moment::Epilogue, &written));
+        store.sync().unwrap();
+        store.finish().unwrap();
+        let regions = compare(&Store::open(folder.path()).unwrap(), &prologue, &epilogue).unwrap();
+        assert_eq!(regions.iter().map(|region| region.changed_bytes).collect::<Vec<_>>(), [Some(0), Some(2)]);
+        assert_eq!((regions[0].name.as_str(), regions[1].kind.as_str()), ("v", "arena"));
+    }
+}

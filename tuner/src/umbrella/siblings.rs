@@ -1,0 +1,26 @@
+//! Programs of this installation that `mneme` hands over to.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use mneme_core::install;
+
+use super::Error;
+
+/// A program or library of this installation.
+pub fn find(name: &'static str) -> Result<PathBuf, Error> {
+    install::locate(name).ok_or(Error::Incomplete { name })
+}
+
+/// Becomes `name` with these arguments; returns only if that fails.
+pub fn become_program(name: &'static str, arguments: &[OsString]) -> Error {
+    match find(name) {
+        Err(error) => error,
+        Ok(path) => {
+            let source = Command::new(&path).args(arguments).exec();
+            Error::Start { path, source }
+        }
+    }
+}
