@@ -96,6 +96,9 @@ impl NvJitLink {
     pub fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, String> {
         let option = CString::new(format!("-arch={device}")).map_err(|error| error.to_string())?;
         let options = [option.as_ptr()];
+        // The library recognises PTX by its terminating NUL among other things.
+        let text = CString::new(ptx).map_err(|error| error.to_string())?;
+        let text = text.as_bytes_with_nul();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the options are valid NUL-terminated strings for the length of the call.
         if unsafe { (self.create)(&mut handle, options.len() as u32, options.as_ptr()) } != SUCCESS {
@@ -104,7 +107,7 @@ impl NvJitLink {
         // SAFETY: the handle was just created and is destroyed once, below; the data lives over all calls; the cubin
         // and log buffers have the sizes that the library announces.
         unsafe {
-            let mut code = (self.add_data)(handle, INPUT_PTX, ptx.as_ptr().cast(), ptx.len(), c"kernel.ptx".as_ptr());
+            let mut code = (self.add_data)(handle, INPUT_PTX, text.as_ptr().cast(), text.len(), c"kernel.ptx".as_ptr());
             if code == SUCCESS {
                 code = (self.complete)(handle);
             }
