@@ -40,38 +40,17 @@ pub enum Comparison {
 }
 
 const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> Kernel {
-    Kernel {
-        name,
-        occurrences,
-        comparison: Comparison::Bitwise,
-    }
+    Kernel { name, occurrences, comparison: Comparison::Bitwise }
 }
 
-const fn tolerant(
-    name: &'static str,
-    occurrences: &'static [u64],
-    options: &'static [&'static str],
-    reason: &'static str,
-) -> Kernel {
-    Kernel {
-        name,
-        occurrences,
-        comparison: Comparison::Tolerance { options, reason },
-    }
+const fn tolerant(name: &'static str, occurrences: &'static [u64], options: &'static [&'static str], reason: &'static str) -> Kernel {
+    Kernel { name, occurrences, comparison: Comparison::Tolerance { options, reason } }
 }
 
 /// Every application that the suite records.
 pub const APPS: &[App] = &[
-    App {
-        name: "vecadd",
-        sources: &["vecadd.cu"],
-        kernels: &[bitwise("vecadd<long>", &[1])],
-    },
-    App {
-        name: "saxpy",
-        sources: &["saxpy.cu"],
-        kernels: &[bitwise("saxpy", &[1])],
-    },
+    App { name: "vecadd", sources: &["vecadd.cu"], kernels: &[bitwise("vecadd<long>", &[1])] },
+    App { name: "saxpy", sources: &["saxpy.cu"], kernels: &[bitwise("saxpy", &[1])] },
     App {
         name: "stencil",
         sources: &["stencil.cu"],
@@ -82,11 +61,7 @@ pub const APPS: &[App] = &[
             "centre + rate * (...) is fused into one rounding or not, as the pipeline leaves the two operations side by side",
         )],
     },
-    App {
-        name: "reduce",
-        sources: &["reduce.cu"],
-        kernels: &[bitwise("reduce", &[1])],
-    },
+    App { name: "reduce", sources: &["reduce.cu"], kernels: &[bitwise("reduce", &[1])] },
     App {
         name: "floatsum",
         sources: &["floatsum.cu"],
@@ -97,16 +72,8 @@ pub const APPS: &[App] = &[
             "float atomics add up in the order in which threads arrive; a bin has 512 summands of about one half, so that reordering costs a few units of 2^-24 * 512",
         )],
     },
-    App {
-        name: "histogram",
-        sources: &["histogram.cu"],
-        kernels: &[bitwise("histogram", &[1])],
-    },
-    App {
-        name: "matmul",
-        sources: &["matmul.cu"],
-        kernels: &[bitwise("matmul<16>", &[1])],
-    },
+    App { name: "histogram", sources: &["histogram.cu"], kernels: &[bitwise("histogram", &[1])] },
+    App { name: "matmul", sources: &["matmul.cu"], kernels: &[bitwise("matmul<16>", &[1])] },
     App {
         name: "nbody",
         sources: &["nbody.cu"],
@@ -117,71 +84,25 @@ pub const APPS: &[App] = &[
             "sums of products are fused or not as the pipeline orders them; velocities change by a sum of 300 terms of either sign",
         )],
     },
-    App {
-        name: "globals",
-        sources: &["globals.cu"],
-        kernels: &[bitwise("globals", &[1])],
-    },
-    App {
-        name: "bigstruct",
-        sources: &["bigstruct.cu"],
-        kernels: &[bitwise("bigstruct", &[1])],
-    },
-    App {
-        name: "list",
-        sources: &["list.cu"],
-        kernels: &[bitwise("reverse", &[1])],
-    },
+    App { name: "globals", sources: &["globals.cu"], kernels: &[bitwise("globals", &[1])] },
+    App { name: "bigstruct", sources: &["bigstruct.cu"], kernels: &[bitwise("bigstruct", &[1])] },
+    App { name: "list", sources: &["list.cu"], kernels: &[bitwise("reverse", &[1])] },
     App {
         name: "streams",
         sources: &["streams.cu"],
-        kernels: &[
-            bitwise("squares", &[1]),
-            bitwise("triangles", &[1]),
-            bitwise("combine", &[1]),
-        ],
+        kernels: &[bitwise("squares", &[1]), bitwise("triangles", &[1]), bitwise("combine", &[1])],
     },
-    App {
-        name: "inplace",
-        sources: &["inplace.cu"],
-        kernels: &[bitwise("inplace", &[3])],
-    },
-    App {
-        name: "math",
-        sources: &["math.cu"],
-        kernels: &[bitwise("single_math", &[1]), bitwise("double_math", &[1])],
-    },
-    App {
-        name: "atomics",
-        sources: &["atomics.cu"],
-        kernels: &[bitwise("atomics", &[1])],
-    },
-    App {
-        name: "warp",
-        sources: &["warp.cu"],
-        kernels: &[bitwise("warp", &[1])],
-    },
-    App {
-        name: "print",
-        sources: &["print.cu"],
-        kernels: &[bitwise("print", &[1])],
-    },
-    App {
-        name: "assertion",
-        sources: &["assertion.cu"],
-        kernels: &[bitwise("assertion", &[1])],
-    },
-    App {
-        name: "rdc",
-        sources: &["rdc/main.cu", "rdc/device.cu"],
-        kernels: &[bitwise("rdc", &[1])],
-    },
+    App { name: "inplace", sources: &["inplace.cu"], kernels: &[bitwise("inplace", &[3])] },
+    App { name: "math", sources: &["math.cu"], kernels: &[bitwise("single_math", &[1]), bitwise("double_math", &[1])] },
+    App { name: "atomics", sources: &["atomics.cu"], kernels: &[bitwise("atomics", &[1])] },
+    App { name: "warp", sources: &["warp.cu"], kernels: &[bitwise("warp", &[1])] },
+    App { name: "print", sources: &["print.cu"], kernels: &[bitwise("print", &[1])] },
+    App { name: "assertion", sources: &["assertion.cu"], kernels: &[bitwise("assertion", &[1])] },
+    App { name: "rdc", sources: &["rdc/main.cu", "rdc/device.cu"], kernels: &[bitwise("rdc", &[1])] },
 ];
 
 pub fn app(name: &str) -> &'static App {
-    APPS.iter()
-        .find(|app| app.name == name)
-        .unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
+    APPS.iter().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
 }
 
 /// Where the sources are.
@@ -217,13 +138,8 @@ pub fn link_flags(cudart: Cudart) -> Vec<String> {
     let library_folder = toolkit().join("lib64");
     let mut flags = vec![format!("-L{}", library_folder.display())];
     match cudart {
-        Cudart::Shared => flags.extend([
-            format!("-Wl,-rpath,$ORIGIN:{}", library_folder.display()),
-            "-lcudart".into(),
-        ]),
-        Cudart::Static => {
-            flags.extend(["-lcudart_static", "-ldl", "-lrt", "-lpthread"].map(String::from))
-        }
+        Cudart::Shared => flags.extend([format!("-Wl,-rpath,$ORIGIN:{}", library_folder.display()), "-lcudart".into()]),
+        Cudart::Static => flags.extend(["-lcudart_static", "-ldl", "-lrt", "-lpthread"].map(String::from)),
     }
     flags
 }
@@ -240,28 +156,19 @@ pub fn plain_clang() -> Run {
 
 fn with_toolkit(run: Run) -> Run {
     let path = std::env::var("PATH").unwrap_or_default();
-    run.env(
-        "PATH",
-        format!("{path}:{}", toolkit().join("bin").display()),
-    )
+    run.env("PATH", format!("{path}:{}", toolkit().join("bin").display()))
 }
 
 /// The executable of an application: a prebuilt one, else compiled where it is missing or older than what it is made from.
 pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
     if let Some(folder) = std::env::var_os("MNEME_TEST_APPS") {
         let path = Path::new(&folder).join(cudart.name()).join(app.name);
-        assert!(
-            path.is_file(),
-            "{} is missing from the prebuilt applications",
-            path.display()
-        );
+        assert!(path.is_file(), "{} is missing from the prebuilt applications", path.display());
         return path;
     }
     // Two tests may want the same application at once.
     static BUILDING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = BUILDING
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _one_at_a_time = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = target_folder().join("e2e/apps").join(cudart.name());
     let path = folder.join(app.name);
     if !is_current(app, &path) {
@@ -274,11 +181,7 @@ pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
 pub fn build(app: &App, cudart: Cudart, path: &Path) {
     let folder = path.parent().expect("an executable is in a folder");
     std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let relocatable: &[&str] = if app.sources.len() > 1 {
-        &["-fgpu-rdc", "--offload-new-driver"]
-    } else {
-        &[]
-    };
+    let relocatable: &[&str] = if app.sources.len() > 1 { &["-fgpu-rdc", "--offload-new-driver"] } else { &[] };
     // The name appears when the program is complete: an interrupted build leaves nothing that looks current.
     let unfinished = path.with_extension("partial");
     recordable_clang()
@@ -288,25 +191,16 @@ pub fn build(app: &App, cudart: Cudart, path: &Path) {
         .args([Path::new("-o"), &unfinished])
         .args(link_flags(cudart))
         .succeed();
-    std::fs::rename(&unfinished, path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    std::fs::rename(&unfinished, path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
 fn is_current(app: &App, path: &Path) -> bool {
-    let changed = |path: &Path| {
-        std::fs::metadata(path)
-            .and_then(|metadata| metadata.modified())
-            .unwrap_or(SystemTime::now())
-    };
+    let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::now());
     let Ok(built) = std::fs::metadata(path).and_then(|metadata| metadata.modified()) else {
         return false;
     };
     let inputs = app.sources.iter().map(|source| sources().join(source));
-    let inputs = inputs.chain([
-        sources().join("check.cuh"),
-        sources().join("rdc/device.cuh"),
-        program("mneme-cc"),
-        toolkit().join(".recipe"),
-    ]);
+    let inputs =
+        inputs.chain([sources().join("check.cuh"), sources().join("rdc/device.cuh"), program("mneme-cc"), toolkit().join(".recipe")]);
     inputs.into_iter().all(|input| changed(&input) < built)
 }

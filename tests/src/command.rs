@@ -27,12 +27,7 @@ pub struct Outcome {
 }
 
 pub fn run(program: impl AsRef<OsStr>) -> Run {
-    Run {
-        program: program.as_ref().to_owned(),
-        arguments: Vec::new(),
-        environment: Vec::new(),
-        folder: None,
-    }
+    Run { program: program.as_ref().to_owned(), arguments: Vec::new(), environment: Vec::new(), folder: None }
 }
 
 impl Run {
@@ -42,18 +37,13 @@ impl Run {
     }
 
     pub fn args<T: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = T>) -> Self {
-        self.arguments.extend(
-            arguments
-                .into_iter()
-                .map(|argument| argument.as_ref().to_owned()),
-        );
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
         self
     }
 
     /// Sets a variable for the program itself, not for the programs that watch over it (this matters for `LD_PRELOAD`).
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.environment
-            .push((name.into(), value.as_ref().to_owned()));
+        self.environment.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
@@ -70,24 +60,15 @@ impl Run {
             setting
         });
         let mut command = Command::new("timeout");
-        command
-            .args(["--kill-after=5", LIMIT, "env"])
-            .args(settings)
-            .arg(&self.program)
-            .args(&self.arguments);
+        command.args(["--kill-after=5", LIMIT, "env"]).args(settings).arg(&self.program).args(&self.arguments);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
         let line = format!("{command:?}").replace('"', "");
-        let output = command
-            .output()
-            .unwrap_or_else(|error| panic!("{line}: {error}"));
+        let output = command.output().unwrap_or_else(|error| panic!("{line}: {error}"));
         let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
         Outcome {
-            status: output
-                .status
-                .code()
-                .unwrap_or_else(|| 128 + signal.unwrap_or(0)),
+            status: output.status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0)),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             line,
@@ -113,26 +94,18 @@ impl Outcome {
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("standard output is not JSON ({error}): {self}"))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("standard output is not JSON ({error}): {self}"))
     }
 
     /// Panics unless standard error contains the text.
     #[track_caller]
     pub fn complains(&self, text: &str) {
-        assert!(
-            self.stderr.contains(text),
-            "standard error does not say '{text}': {self}"
-        );
+        assert!(self.stderr.contains(text), "standard error does not say '{text}': {self}");
     }
 }
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}\nstatus {}\n--- stdout\n{}\n--- stderr\n{}",
-            self.line, self.status, self.stdout, self.stderr
-        )
+        write!(f, "{}\nstatus {}\n--- stdout\n{}\n--- stderr\n{}", self.line, self.status, self.stdout, self.stderr)
     }
 }

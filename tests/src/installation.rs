@@ -55,10 +55,7 @@ impl Cudart {
 
 /// The checkout that this suite was compiled in; need not exist where the suite runs.
 pub fn checkout() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("the crate is in a folder of the workspace")
-        .to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a folder of the workspace").to_path_buf()
 }
 
 /// Cargo's folder for release builds.
@@ -81,11 +78,7 @@ fn part(kind: &str, name: &str) -> PathBuf {
         Some(home) => Path::new(&home).join(kind).join(name),
         None => target_folder().join("release").join(name),
     };
-    assert!(
-        path.is_file(),
-        "{} is missing: run 'cargo build --release --workspace' first, or set MNEME_HOME",
-        path.display()
-    );
+    assert!(path.is_file(), "{} is missing: run 'cargo build --release --workspace' first, or set MNEME_HOME", path.display());
     path
 }
 

@@ -10,14 +10,7 @@ use crate::command::{Outcome, Run, run};
 use crate::installation::{Cudart, Device, library, program};
 
 /// The pipelines that every recorded kernel is replayed under.
-pub const PIPELINES: [&str; 6] = [
-    "default<O0>",
-    "default<O1>",
-    "default<O2>",
-    "default<O3>",
-    "default<Os>",
-    "default<Oz>",
-];
+pub const PIPELINES: [&str; 6] = ["default<O0>", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"];
 
 /// The application as it runs without the recorder: on the GPU, or with the CPU device in place of the vendor's libraries.
 pub fn unrecorded(app: &App) -> Run {
@@ -31,12 +24,7 @@ pub fn unrecorded(app: &App) -> Run {
 /// `mneme record -rdb FOLDER -- APP ARGUMENTS`.
 pub fn record_into(folder: &Path, app: &App, arguments: &[&str]) -> Run {
     run(program("mneme"))
-        .args([
-            "record".as_ref(),
-            "-rdb".as_ref(),
-            folder.as_os_str(),
-            "--".as_ref(),
-        ])
+        .args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str(), "--".as_ref()])
         .arg(executable(app, Cudart::under_test()))
         .args(arguments)
         .env("MNEME_DEVICE", Device::under_test().name())
@@ -73,12 +61,7 @@ impl Recording {
     pub fn kernel(&self, name: &str) -> (PathBuf, KernelRecord) {
         let mut found = self.kernels();
         found.retain(|(_, kernel)| is_named(kernel, name));
-        assert_eq!(
-            found.len(),
-            1,
-            "kernels named '{name}' in {}",
-            self.folder().display()
-        );
+        assert_eq!(found.len(), 1, "kernels named '{name}' in {}", self.folder().display());
         found.remove(0)
     }
 
@@ -88,12 +71,7 @@ impl Recording {
         let mut found = self.kernels();
         assert_eq!(found.len(), 1, "kernels in {}", self.folder().display());
         let (database, kernel) = found.remove(0);
-        assert_eq!(
-            kernel.instances.len(),
-            1,
-            "instances in {}",
-            database.display()
-        );
+        assert_eq!(kernel.instances.len(), 1, "instances in {}", database.display());
         let id = kernel.instances.keys().next().expect("one").clone();
         Instance { database, id }
     }
@@ -103,23 +81,13 @@ impl Recording {
 #[track_caller]
 pub fn load_kernels(folder: &Path) -> Vec<(PathBuf, KernelRecord)> {
     let paths = kernels(folder).unwrap_or_else(|error| panic!("{error}"));
-    paths
-        .into_iter()
-        .map(|path| {
-            (
-                path.clone(),
-                KernelRecord::load(&path).unwrap_or_else(|error| panic!("{error}")),
-            )
-        })
-        .collect()
+    paths.into_iter().map(|path| (path.clone(), KernelRecord::load(&path).unwrap_or_else(|error| panic!("{error}")))).collect()
 }
 
 /// Whether a kernel's demangled name begins so, after the return type that demanglers print for templates.
 pub fn is_named(kernel: &KernelRecord, name: &str) -> bool {
     let demangled = kernel.demangled_name.trim_start_matches("void ");
-    demangled
-        .strip_prefix(name)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
+    demangled.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
 }
 
 /// A recorded kernel instance.
@@ -131,30 +99,21 @@ pub struct Instance {
 
 impl Instance {
     pub fn new(database: &Path, id: &str) -> Self {
-        Self {
-            database: database.to_path_buf(),
-            id: id.into(),
-        }
+        Self { database: database.to_path_buf(), id: id.into() }
     }
 
     /// The same instance in another folder.
     pub fn moved_to(&self, folder: &Path) -> Self {
-        Self {
-            database: folder.join(self.database.file_name().expect("a database is a file")),
-            id: self.id.clone(),
-        }
+        Self { database: folder.join(self.database.file_name().expect("a database is a file")), id: self.id.clone() }
     }
 
     /// `mneme-replay -rdb … -rid … --device … PASSES`, ready for further options.
     pub fn replay(&self, passes: &str) -> Run {
-        run(program("mneme-replay"))
-            .args([
-                "-rdb".as_ref(),
-                self.database.as_os_str(),
-                "-rid".as_ref(),
-                self.id.as_ref(),
-            ])
-            .args(["--device", Device::under_test().name(), passes])
+        run(program("mneme-replay")).args(["-rdb".as_ref(), self.database.as_os_str(), "-rid".as_ref(), self.id.as_ref()]).args([
+            "--device",
+            Device::under_test().name(),
+            passes,
+        ])
     }
 
     /// Replays and requires a verified result; gives the JSON.
@@ -172,18 +131,12 @@ impl Instance {
     /// Replays and requires that memory was found to differ; gives the JSON.
     #[track_caller]
     pub fn refute(&self, passes: &str, options: &[&str]) -> serde_json::Value {
-        let outcome = self
-            .replay(passes)
-            .args(options)
-            .exit_with(mneme_core::exit::NOT_VERIFIED);
+        let outcome = self.replay(passes).args(options).exit_with(mneme_core::exit::NOT_VERIFIED);
         let json = outcome.json();
         let result = &json["Result"];
         assert_eq!(result["verified"], false, "{outcome}");
         assert_eq!(result["executed"], true, "{outcome}");
-        assert!(
-            result["mismatch"]["differing"].as_u64() > Some(0),
-            "{outcome}"
-        );
+        assert!(result["mismatch"]["differing"].as_u64() > Some(0), "{outcome}");
         json
     }
 }
@@ -191,12 +144,6 @@ impl Instance {
 /// A copy of a folder, for damage.
 pub fn copy_of(folder: &Path) -> TempDir {
     let copy = tempfile::tempdir().expect("a temporary folder");
-    run("cp")
-        .args([
-            "-r".as_ref(),
-            folder.join(".").as_os_str(),
-            copy.path().as_os_str(),
-        ])
-        .succeed();
+    run("cp").args(["-r".as_ref(), folder.join(".").as_os_str(), copy.path().as_os_str()]).succeed();
     copy
 }

@@ -19,13 +19,7 @@ fn config(key: &str) -> String {
 fn record_and_verify(executable: &Path, line: &str) {
     let folder = tempfile::tempdir().unwrap();
     let outcome = run(program("mneme"))
-        .args([
-            "record".as_ref(),
-            "-rdb".as_ref(),
-            folder.path().as_os_str(),
-            "--".as_ref(),
-            executable.as_os_str(),
-        ])
+        .args(["record".as_ref(), "-rdb".as_ref(), folder.path().as_os_str(), "--".as_ref(), executable.as_os_str()])
         .env("MNEME_DEVICE", Device::under_test().name())
         .succeed();
     assert!(outcome.stdout.contains(line), "{outcome}");
@@ -39,40 +33,17 @@ fn record_and_verify(executable: &Path, line: &str) {
 }
 
 fn cmake(source: &Path, build: &Path, settings: &[String]) {
-    let path = format!(
-        "{}:{}",
-        std::env::var("PATH").unwrap_or_default(),
-        toolkit().join("bin").display()
-    );
+    let path = format!("{}:{}", std::env::var("PATH").unwrap_or_default(), toolkit().join("bin").display());
     run("cmake")
-        .args([
-            "-G".as_ref(),
-            "Ninja".as_ref(),
-            "-S".as_ref(),
-            source.as_os_str(),
-            "-B".as_ref(),
-            build.as_os_str(),
-        ])
-        .args([
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DCMAKE_CUDA_RUNTIME_LIBRARY=Shared",
-        ])
-        .arg(format!(
-            "-DCMAKE_CUDA_ARCHITECTURES={}",
-            arch().trim_start_matches("sm_")
-        ))
+        .args(["-G".as_ref(), "Ninja".as_ref(), "-S".as_ref(), source.as_os_str(), "-B".as_ref(), build.as_os_str()])
+        .args(["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CUDA_RUNTIME_LIBRARY=Shared"])
+        .arg(format!("-DCMAKE_CUDA_ARCHITECTURES={}", arch().trim_start_matches("sm_")))
         .arg(format!("-DCUDAToolkit_ROOT={}", toolkit().display()))
-        .arg(format!(
-            "-DCMAKE_BUILD_RPATH={}",
-            toolkit().join("lib64").display()
-        ))
+        .arg(format!("-DCMAKE_BUILD_RPATH={}", toolkit().join("lib64").display()))
         .args(settings)
         .env("PATH", &path)
         .succeed();
-    run("cmake")
-        .args(["--build".as_ref(), build.as_os_str()])
-        .env("PATH", &path)
-        .succeed();
+    run("cmake").args(["--build".as_ref(), build.as_os_str()]).env("PATH", &path).succeed();
 }
 
 #[test]
@@ -101,10 +72,7 @@ fn cmake_with_a_launcher() {
         "-DEXAMPLE_USES_MNEME=OFF".to_owned(),
         "-DCMAKE_CXX_COMPILER=clang++-19".to_owned(),
         "-DCMAKE_CUDA_COMPILER=clang++-19".to_owned(),
-        format!(
-            "-DCMAKE_CUDA_COMPILER_LAUNCHER={}",
-            program("mneme-cc").display()
-        ),
+        format!("-DCMAKE_CUDA_COMPILER_LAUNCHER={}", program("mneme-cc").display()),
     ];
     cmake(&sources().join("cmake"), build.path(), &settings);
     record_and_verify(&build.path().join("saxpy"), "saxpy: ok");
@@ -131,30 +99,18 @@ fn the_compiler_wrapper_compiles_cuda() {
 fn every_config_key_answers() {
     for key in ["prefix", "libdir", "includedir", "cmakedir"] {
         let folder = config(key);
-        assert!(
-            Path::new(&folder).is_dir(),
-            "mneme config {key} says '{folder}'"
-        );
+        assert!(Path::new(&folder).is_dir(), "mneme config {key} says '{folder}'");
     }
     for key in ["cc", "cxx"] {
         let compiler = config(key);
-        assert!(
-            Path::new(&compiler).is_file(),
-            "mneme config {key} says '{compiler}'"
-        );
+        assert!(Path::new(&compiler).is_file(), "mneme config {key} says '{compiler}'");
     }
     assert!(Path::new(&config("includedir")).join("mneme.h").is_file());
     for key in ["cflags", "ldflags"] {
         let flags = config(key);
-        assert!(
-            split(&flags).iter().all(|flag| flag.starts_with('-')),
-            "mneme config {key} says '{flags}'"
-        );
+        assert!(split(&flags).iter().all(|flag| flag.starts_with('-')), "mneme config {key} says '{flags}'");
     }
-    run(program("mneme"))
-        .args(["config", "colour"])
-        .exit_with(mneme_core::exit::BAD_USAGE)
-        .complains("colour");
+    run(program("mneme")).args(["config", "colour"]).exit_with(mneme_core::exit::BAD_USAGE).complains("colour");
 }
 
 fn split(flags: &str) -> Vec<&str> {
@@ -194,12 +150,7 @@ fn with_library(library: impl FnOnce(&Path, Run) -> Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("library.cu"), LIBRARY).unwrap();
     fs::write(folder.path().join("main.cpp"), MAIN).unwrap();
-    let inputs = library(
-        folder.path(),
-        recordable_clang()
-            .args(compile_flags())
-            .folder(folder.path()),
-    );
+    let inputs = library(folder.path(), recordable_clang().args(compile_flags()).folder(folder.path()));
     run("clang++-19")
         .args(["main.cpp", "-o", "main", "-Wl,-rpath,$ORIGIN"])
         .args(inputs)
@@ -215,13 +166,8 @@ fn a_kernel_in_a_static_archive() {
         return;
     }
     with_library(|folder, clang| {
-        clang
-            .args(["-c", "library.cu", "-o", "library.o"])
-            .succeed();
-        run("ar")
-            .args(["rcs", "liblibrary.a", "library.o"])
-            .folder(folder)
-            .succeed();
+        clang.args(["-c", "library.cu", "-o", "library.o"]).succeed();
+        run("ar").args(["rcs", "liblibrary.a", "library.o"]).folder(folder).succeed();
         vec!["-L.".into(), "-llibrary".into()]
     });
 }
@@ -232,10 +178,7 @@ fn a_kernel_in_a_shared_library() {
         return;
     }
     with_library(|_, clang| {
-        clang
-            .args(["-fPIC", "-shared", "library.cu", "-o", "liblibrary.so"])
-            .args(link_flags(Cudart::under_test()))
-            .succeed();
+        clang.args(["-fPIC", "-shared", "library.cu", "-o", "liblibrary.so"]).args(link_flags(Cudart::under_test())).succeed();
         vec!["-L.".into(), "-llibrary".into()]
     });
 }

@@ -25,10 +25,7 @@ fn tables(path: &Path) -> Vec<Table> {
         if elf.shdr_strtab.get_at(header.sh_name) == Some(SECTION) {
             let section = &bytes[header.file_range().unwrap()];
             for unit in decode(section) {
-                assert!(
-                    unit.bitcode().unwrap().starts_with(b"BC\xc0\xde"),
-                    "a record holds bitcode"
-                );
+                assert!(unit.bitcode().unwrap().starts_with(b"BC\xc0\xde"), "a record holds bitcode");
                 found.push(unit.table);
             }
         }
@@ -37,9 +34,7 @@ fn tables(path: &Path) -> Vec<Table> {
 }
 
 fn defines_kernel(table: &Table, part: &str) -> bool {
-    table.symbols.iter().any(|symbol| {
-        symbol.defined && symbol.name.contains(part) && symbol.kind == SymbolKind::Kernel
-    })
+    table.symbols.iter().any(|symbol| symbol.defined && symbol.name.contains(part) && symbol.kind == SymbolKind::Kernel)
 }
 
 /// Every section's flags and bytes by name, without ours and without the symbol and string tables, which have to name ours.
@@ -52,15 +47,8 @@ fn other_sections(path: &Path) -> BTreeMap<String, Vec<(u64, Vec<u8>)>> {
         if [SECTION, ".symtab", ".strtab", ".shstrtab", ""].contains(&name) {
             continue;
         }
-        let data = if header.sh_type == SHT_NOBITS {
-            Vec::new()
-        } else {
-            bytes[header.file_range().unwrap()].to_vec()
-        };
-        sections
-            .entry(name.into())
-            .or_default()
-            .push((header.sh_flags, data));
+        let data = if header.sh_type == SHT_NOBITS { Vec::new() } else { bytes[header.file_range().unwrap()].to_vec() };
+        sections.entry(name.into()).or_default().push((header.sh_flags, data));
     }
     sections
 }
@@ -69,12 +57,7 @@ fn other_sections(path: &Path) -> BTreeMap<String, Vec<(u64, Vec<u8>)>> {
 fn compile_both(arguments: &[&str]) -> (TempDir, TempDir) {
     let compile = |clang: Run| {
         let folder = tempfile::tempdir().unwrap();
-        clang
-            .args(compile_flags())
-            .args(arguments)
-            .args(["-o", "out.o"])
-            .folder(folder.path())
-            .succeed();
+        clang.args(compile_flags()).args(arguments).args(["-o", "out.o"]).folder(folder.path()).succeed();
         folder
     };
     (compile(plain_clang()), compile(recordable_clang()))
@@ -85,44 +68,23 @@ fn an_object_is_clangs_with_one_more_section() {
     if !have_compiler("an_object_is_clangs_with_one_more_section") {
         return;
     }
-    for (source, switches) in [
-        ("globals.cu", &["-c"][..]),
-        ("rdc/device.cu", &["-c", "-fgpu-rdc"]),
-        ("saxpy.cu", &["-c", "-g"]),
-    ] {
+    for (source, switches) in [("globals.cu", &["-c"][..]), ("rdc/device.cu", &["-c", "-fgpu-rdc"]), ("saxpy.cu", &["-c", "-g"])] {
         let source = sources().join(source);
         let (plain, recordable) = compile_both(&[switches, &[source.to_str().unwrap()]].concat());
         let (plain, recordable) = (plain.path().join("out.o"), recordable.path().join("out.o"));
         let (expected, found) = (other_sections(&plain), other_sections(&recordable));
-        assert_eq!(
-            expected.keys().collect::<Vec<_>>(),
-            found.keys().collect::<Vec<_>>(),
-            "sections of {}",
-            source.display()
-        );
+        assert_eq!(expected.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>(), "sections of {}", source.display());
         for (name, contents) in expected {
-            assert!(
-                contents == found[&name],
-                "section {name} of {} differs",
-                source.display()
-            );
+            assert!(contents == found[&name], "section {name} of {} differs", source.display());
         }
         assert!(tables(&plain).is_empty());
         assert_eq!(tables(&recordable).len(), 1);
 
         let bytes = fs::read(&recordable).unwrap();
         let elf = Elf::parse(&bytes).unwrap();
-        let header = elf
-            .section_headers
-            .iter()
-            .find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(SECTION))
-            .unwrap();
+        let header = elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(SECTION)).unwrap();
         let flags = u64::from(SHF_ALLOC) | SHF_GNU_RETAIN;
-        assert_eq!(
-            header.sh_flags & flags,
-            flags,
-            "the section is allocated and retained"
-        );
+        assert_eq!(header.sh_flags & flags, flags, "the section is allocated and retained");
     }
 }
 
@@ -131,11 +93,7 @@ fn every_architecture_has_a_record() {
     if !have_compiler("every_architecture_has_a_record") {
         return;
     }
-    let (_plain, recordable) = compile_both(&[
-        "-c",
-        "--cuda-gpu-arch=sm_80",
-        sources().join("saxpy.cu").to_str().unwrap(),
-    ]);
+    let (_plain, recordable) = compile_both(&["-c", "--cuda-gpu-arch=sm_80", sources().join("saxpy.cu").to_str().unwrap()]);
     let tables = tables(&recordable.path().join("out.o"));
     let mut archs: Vec<_> = tables.iter().map(|table| table.arch.as_str()).collect();
     archs.sort_unstable();
@@ -154,21 +112,12 @@ fn the_ir_survives_linkers_and_strippers() {
         let path = folder.path().join(linker);
         recordable_clang()
             .args(compile_flags())
-            .args([
-                "-ffunction-sections",
-                "-fdata-sections",
-                "-Wl,--gc-sections",
-            ])
+            .args(["-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"])
             .arg(format!("-fuse-ld={linker}"))
             .args([&sources().join("saxpy.cu"), Path::new("-o"), &path])
             .args(link_flags(Cudart::Shared))
             .succeed();
-        for strip in [
-            &["strip"][..],
-            &["strip", "--strip-unneeded"],
-            &["llvm-strip-19"],
-            &["llvm-strip-19", "--strip-all"],
-        ] {
+        for strip in [&["strip"][..], &["strip", "--strip-unneeded"], &["llvm-strip-19"], &["llvm-strip-19", "--strip-all"]] {
             let stripped = folder.path().join("stripped");
             fs::copy(&path, &stripped).unwrap();
             run(strip[0]).args(&strip[1..]).arg(&stripped).succeed();
@@ -193,19 +142,11 @@ fn errors_and_warnings_are_clangs_own() {
         "__global__ void k(int *p) { int unused = 1; *p = 2; }\nint main() { k<<<1, 1>>>(nullptr); int also_unused = 0; }\n",
     ] {
         fs::write(&wrong, source).unwrap();
-        let compile = |clang: Run| {
-            clang
-                .args(compile_flags())
-                .args(["-Wall", "-c", "wrong.cu", "-o", "wrong.o"])
-                .folder(folder.path())
-                .outcome()
-        };
+        let compile =
+            |clang: Run| clang.args(compile_flags()).args(["-Wall", "-c", "wrong.cu", "-o", "wrong.o"]).folder(folder.path()).outcome();
         let (plain, recordable) = (compile(plain_clang()), compile(recordable_clang()));
         assert!(!plain.stderr.is_empty(), "{plain}");
-        assert_eq!(
-            (recordable.status, &recordable.stdout, &recordable.stderr),
-            (plain.status, &plain.stdout, &plain.stderr)
-        );
+        assert_eq!((recordable.status, &recordable.stdout, &recordable.stderr), (plain.status, &plain.stdout, &plain.stderr));
     }
 }
 
@@ -215,46 +156,21 @@ fn what_has_no_device_code_passes_through() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    fs::write(
-        folder.path().join("host.cpp"),
-        "int answer() { return 42; }\n",
-    )
-    .unwrap();
-    fs::write(
-        folder.path().join("host.c"),
-        "int answer(void) { return 42; }\n",
-    )
-    .unwrap();
-    for (ours, theirs, source) in [
-        ("cxx", "clang++-19", "host.cpp"),
-        ("cc", "clang-19", "host.c"),
-    ] {
+    fs::write(folder.path().join("host.cpp"), "int answer() { return 42; }\n").unwrap();
+    fs::write(folder.path().join("host.c"), "int answer(void) { return 42; }\n").unwrap();
+    for (ours, theirs, source) in [("cxx", "clang++-19", "host.cpp"), ("cc", "clang-19", "host.c")] {
         let wrapper = run(program("mneme")).args(["config", ours]).succeed();
         let compile = |compiler: Run, object: &str| {
-            compiler
-                .args(["-O2", "-c", source, "-o", object])
-                .folder(folder.path())
-                .succeed();
+            compiler.args(["-O2", "-c", source, "-o", object]).folder(folder.path()).succeed();
             fs::read(folder.path().join(object)).unwrap()
         };
         let expected = compile(run(theirs), "plain.o");
-        assert!(
-            compile(run(wrapper.stdout.trim()), "wrapped.o") == expected,
-            "mneme config {ours}"
-        );
-        assert!(
-            compile(run(program("mneme-cc")).arg(theirs), "launched.o") == expected,
-            "mneme-cc {theirs}"
-        );
+        assert!(compile(run(wrapper.stdout.trim()), "wrapped.o") == expected, "mneme config {ours}");
+        assert!(compile(run(program("mneme-cc")).arg(theirs), "launched.o") == expected, "mneme-cc {theirs}");
     }
     let version = |clang: Run| clang.arg("--version").succeed().stdout;
     assert_eq!(version(recordable_clang()), version(plain_clang()));
-    let preprocessed = |clang: Run| {
-        clang
-            .args(compile_flags())
-            .args(["-E".as_ref(), sources().join("saxpy.cu").as_os_str()])
-            .succeed()
-            .stdout
-    };
+    let preprocessed =
+        |clang: Run| clang.args(compile_flags()).args(["-E".as_ref(), sources().join("saxpy.cu").as_os_str()]).succeed().stdout;
     assert!(preprocessed(recordable_clang()) == preprocessed(plain_clang()));
 }

@@ -2,6 +2,7 @@
 
 mod building;
 mod compiling;
+mod housekeeping;
 mod programs;
 mod recorder;
 mod statuses;

@@ -18,43 +18,25 @@ macro_rules! programs {
 }
 
 programs!(
-    vecadd, saxpy, stencil, reduce, floatsum, histogram, matmul, nbody, globals, bigstruct, list,
-    streams, inplace, math, atomics, warp, print, assertion, rdc,
+    vecadd, saxpy, stencil, reduce, floatsum, histogram, matmul, nbody, globals, bigstruct, list, streams, inplace, math, atomics, warp,
+    print, assertion, rdc,
 );
 
 fn record_and_replay(name: &str) {
     let app = app(name);
     let plain = unrecorded(app).succeed();
     let recording = Recording::of(app, &[]);
-    assert_eq!(
-        recording.outcome.stdout, plain.stdout,
-        "what the recorded {name} prints"
-    );
+    assert_eq!(recording.outcome.stdout, plain.stdout, "what the recorded {name} prints");
     assert!(plain.stdout.contains(&format!("{name}: ok")), "{plain}");
 
     let recorded = recording.kernels();
-    assert_eq!(
-        recorded.len(),
-        app.kernels.len(),
-        "kernels recorded of {name}"
-    );
+    assert_eq!(recorded.len(), app.kernels.len(), "kernels recorded of {name}");
     for kernel in app.kernels {
-        let found = recorded
-            .iter()
-            .find(|(_, record)| is_named(record, kernel.name));
-        let (database, record) =
-            found.unwrap_or_else(|| panic!("kernel {} of {name} was not recorded", kernel.name));
-        let mut occurrences: Vec<_> = record
-            .instances
-            .values()
-            .map(|instance| instance.occurrences)
-            .collect();
+        let found = recorded.iter().find(|(_, record)| is_named(record, kernel.name));
+        let (database, record) = found.unwrap_or_else(|| panic!("kernel {} of {name} was not recorded", kernel.name));
+        let mut occurrences: Vec<_> = record.instances.values().map(|instance| instance.occurrences).collect();
         occurrences.sort_unstable();
-        assert_eq!(
-            occurrences, kernel.occurrences,
-            "launches of {}",
-            kernel.name
-        );
+        assert_eq!(occurrences, kernel.occurrences, "launches of {}", kernel.name);
         recording.outcome.complains(kernel.name);
         let options: &[&str] = match kernel.comparison {
             Comparison::Bitwise => &[],

@@ -33,11 +33,7 @@ fn output_and_exit_status_are_the_applications() {
         let plain = unrecorded(app(name)).args(arguments).outcome();
         let folder = tempfile::tempdir().unwrap();
         let recorded = record_into(folder.path(), app(name), arguments).outcome();
-        assert_eq!(
-            (recorded.status, &recorded.stdout),
-            (plain.status, &plain.stdout),
-            "{recorded}"
-        );
+        assert_eq!((recorded.status, &recorded.stdout), (plain.status, &plain.stdout), "{recorded}");
         for line in plain.stderr.lines() {
             recorded.complains(line);
         }
@@ -54,32 +50,20 @@ fn a_program_that_launches_nothing_records_nothing() {
 #[test]
 fn kernels_are_chosen_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    record_into(folder.path(), app("streams"), &[])
-        .env("MNEME_RR_KERNELS", "tri.*|combine")
-        .succeed();
-    let mut names: Vec<_> = load_kernels(folder.path())
-        .into_iter()
-        .map(|(_, kernel)| kernel.demangled_name)
-        .collect();
+    record_into(folder.path(), app("streams"), &[]).env("MNEME_RR_KERNELS", "tri.*|combine").succeed();
+    let mut names: Vec<_> = load_kernels(folder.path()).into_iter().map(|(_, kernel)| kernel.demangled_name).collect();
     names.sort_unstable();
     assert_eq!(names.len(), 2, "{names:?}");
-    assert!(
-        names[0].starts_with("combine(") && names[1].starts_with("triangles("),
-        "{names:?}"
-    );
+    assert!(names[0].starts_with("combine(") && names[1].starts_with("triangles("), "{names:?}");
 }
 
 #[test]
 fn at_most_so_many_instances_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
-    record_into(folder.path(), app("stencil"), &[])
-        .env("MNEME_MAX_RECORDINGS", "1")
-        .succeed();
+    record_into(folder.path(), app("stencil"), &[]).env("MNEME_MAX_RECORDINGS", "1").succeed();
     assert_eq!(load_kernels(folder.path())[0].1.instances.len(), 1);
     let folder = tempfile::tempdir().unwrap();
-    record_into(folder.path(), app("stencil"), &[])
-        .env("MNEME_SKIP_RECORDINGS", "1")
-        .succeed();
+    record_into(folder.path(), app("stencil"), &[]).env("MNEME_SKIP_RECORDINGS", "1").succeed();
     assert_eq!(load_kernels(folder.path())[0].1.instances.len(), 1);
 }
 
@@ -101,66 +85,29 @@ fn a_second_run_adds_to_a_recording() {
 fn a_recording_is_upstreams_on_the_outside() {
     let recording = Recording::of(app("saxpy"), &["1000"]);
     let (path, kernel) = recording.kernel("saxpy");
-    assert_eq!(
-        path.file_name().unwrap().to_str().unwrap(),
-        format!("{}.json", kernel.static_hash)
-    );
+    assert_eq!(path.file_name().unwrap().to_str().unwrap(), format!("{}.json", kernel.static_hash));
     let (id, instance) = kernel.instances.iter().next().unwrap();
-    assert_eq!(
-        kernel.modules,
-        [format!("RecordedIR_{}.bc", kernel.static_hash)]
-    );
-    assert_eq!(
-        instance.prologue,
-        format!("DeviceState.prologue.{}.{id}.mneme", kernel.static_hash)
-    );
-    assert_eq!(
-        instance.epilogue,
-        format!("DeviceState.epilogue.{}.{id}.mneme", kernel.static_hash)
-    );
-    for file in kernel
-        .modules
-        .iter()
-        .chain([&instance.prologue, &instance.epilogue])
-    {
+    assert_eq!(kernel.modules, [format!("RecordedIR_{}.bc", kernel.static_hash)]);
+    assert_eq!(instance.prologue, format!("DeviceState.prologue.{}.{id}.mneme", kernel.static_hash));
+    assert_eq!(instance.epilogue, format!("DeviceState.epilogue.{}.{id}.mneme", kernel.static_hash));
+    for file in kernel.modules.iter().chain([&instance.prologue, &instance.epilogue]) {
         assert!(recording.folder().join(file).is_file(), "{file}");
     }
-    assert_eq!(
-        (
-            instance.block_dims.x,
-            instance.grid_dims.x,
-            instance.shared_mem
-        ),
-        (128, 8, 0)
-    );
+    assert_eq!((instance.block_dims.x, instance.grid_dims.x, instance.shared_mem), (128, 8, 0));
     // n, a, x, y, bias, negate: pointers are not to be folded into the code.
-    assert_eq!(
-        kernel.specializations,
-        [true, true, false, false, true, true]
-    );
-    assert_eq!(
-        (instance.args[0], instance.args[1]),
-        (1000, u64::from(2.5_f32.to_bits()))
-    );
+    assert_eq!(kernel.specializations, [true, true, false, false, true, true]);
+    assert_eq!((instance.args[0], instance.args[1]), (1000, u64::from(2.5_f32.to_bits())));
 }
 
 #[test]
 fn static_cudart_on_the_cpu_device_is_refused_in_one_sentence() {
-    if Device::under_test() == Device::Cuda
-        || !have_compiler("static_cudart_on_the_cpu_device_is_refused_in_one_sentence")
-    {
+    if Device::under_test() == Device::Cuda || !have_compiler("static_cudart_on_the_cpu_device_is_refused_in_one_sentence") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let executable = executable(app("saxpy"), Cudart::Static);
     let outcome = run(mneme_e2e::installation::program("mneme"))
-        .args([
-            "record".as_ref(),
-            "-rdb".as_ref(),
-            folder.path().as_os_str(),
-            "--".as_ref(),
-            executable.as_os_str(),
-        ])
+        .args(["record".as_ref(), "-rdb".as_ref(), folder.path().as_os_str(), "--".as_ref(), executable.as_os_str()])
         .env("MNEME_DEVICE", "cpu")
         .outcome();
     assert_ne!(outcome.status, 0, "{outcome}");

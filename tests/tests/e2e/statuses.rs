@@ -9,33 +9,17 @@ use mneme_e2e::recording::{Instance, Recording};
 #[test]
 fn an_unknown_pass_is_a_failed_build_in_llvms_words() {
     let recording = Recording::of(app("saxpy"), &[]);
-    let outcome = recording
-        .single()
-        .replay("default<O2>,no-such-pass")
-        .exit_with(exit::BUILD_FAILED);
+    let outcome = recording.single().replay("default<O2>,no-such-pass").exit_with(exit::BUILD_FAILED);
     let result = &outcome.json()["Result"];
-    assert_eq!(
-        (&result["verified"], &result["executed"], &result["failed"]),
-        (&false.into(), &false.into(), &true.into()),
-        "{outcome}"
-    );
-    assert!(
-        result["error"]
-            .as_str()
-            .is_some_and(|error| error.contains("unknown pass name 'no-such-pass'")),
-        "{outcome}"
-    );
+    assert_eq!((&result["verified"], &result["executed"], &result["failed"]), (&false.into(), &false.into(), &true.into()), "{outcome}");
+    assert!(result["error"].as_str().is_some_and(|error| error.contains("unknown pass name 'no-such-pass'")), "{outcome}");
 }
 
 #[test]
 fn a_pipeline_may_be_anything_that_opt_accepts() {
     let recording = Recording::of(app("matmul"), &[]);
     let instance = recording.single();
-    for passes in [
-        "function(sroa,early-cse),always-inline,function(loop-simplify,lcssa)",
-        "verify",
-        "default<O1>,function(instcombine)",
-    ] {
+    for passes in ["function(sroa,early-cse),always-inline,function(loop-simplify,lcssa)", "verify", "default<O1>,function(instcombine)"] {
         instance.verify(passes, &[]);
     }
 }
@@ -43,23 +27,10 @@ fn a_pipeline_may_be_anything_that_opt_accepts() {
 #[test]
 fn a_launch_that_no_device_takes_has_failed() {
     let recording = Recording::of(app("histogram"), &[]);
-    let outcome = recording
-        .single()
-        .replay("default<O3>")
-        .args(["--shared-mem", "100000000"])
-        .exit_with(exit::LAUNCH_FAILED);
+    let outcome = recording.single().replay("default<O3>").args(["--shared-mem", "100000000"]).exit_with(exit::LAUNCH_FAILED);
     let result = &outcome.json()["Result"];
-    assert_eq!(
-        (&result["verified"], &result["failed"]),
-        (&false.into(), &true.into()),
-        "{outcome}"
-    );
-    assert!(
-        result["error"]
-            .as_str()
-            .is_some_and(|error| !error.is_empty()),
-        "{outcome}"
-    );
+    assert_eq!((&result["verified"], &result["failed"]), (&false.into(), &true.into()), "{outcome}");
+    assert!(result["error"].as_str().is_some_and(|error| !error.is_empty()), "{outcome}");
 }
 
 #[test]
@@ -67,15 +38,8 @@ fn a_kernel_that_fails_is_reported_not_suffered() {
     // With twice the blocks the guard 'i < n' still holds; a block shape that the kernel does not expect makes it index past its
     // shared tile or leave work undone, and either way the replayer has to say so and end in order.
     let recording = Recording::of(app("nbody"), &[]);
-    let outcome = recording
-        .single()
-        .replay("default<O3>")
-        .args(["--block-dim-x", "1024"])
-        .outcome();
-    assert!(
-        [exit::NOT_VERIFIED, exit::LAUNCH_FAILED].contains(&outcome.status),
-        "{outcome}"
-    );
+    let outcome = recording.single().replay("default<O3>").args(["--block-dim-x", "1024"]).outcome();
+    assert!([exit::NOT_VERIFIED, exit::LAUNCH_FAILED].contains(&outcome.status), "{outcome}");
     assert_eq!(outcome.json()["Result"]["verified"], false, "{outcome}");
 }
 
@@ -83,27 +47,12 @@ fn a_kernel_that_fails_is_reported_not_suffered() {
 fn command_lines_that_make_no_sense() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
-    instance
-        .replay("default<O3>")
-        .arg("--no-such-option")
-        .exit_with(exit::BAD_USAGE)
-        .complains("--no-such-option");
-    instance
-        .replay("default<O3>")
-        .args(["--block-dim-x", "4096"])
-        .exit_with(exit::BAD_USAGE);
-    instance
-        .replay("default<O3>")
-        .args(["--iterations", "many"])
-        .exit_with(exit::BAD_USAGE);
+    instance.replay("default<O3>").arg("--no-such-option").exit_with(exit::BAD_USAGE).complains("--no-such-option");
+    instance.replay("default<O3>").args(["--block-dim-x", "4096"]).exit_with(exit::BAD_USAGE);
+    instance.replay("default<O3>").args(["--iterations", "many"]).exit_with(exit::BAD_USAGE);
     run(program("mneme-replay")).exit_with(exit::BAD_USAGE);
-    run(program("mneme"))
-        .arg("frobnicate")
-        .exit_with(exit::BAD_USAGE)
-        .complains("frobnicate");
-    run(program("mneme"))
-        .args(["record", "-rdb", "/nonexistent/folder"])
-        .exit_with(exit::BAD_USAGE);
+    run(program("mneme")).arg("frobnicate").exit_with(exit::BAD_USAGE).complains("frobnicate");
+    run(program("mneme")).args(["record", "-rdb", "/nonexistent/folder"]).exit_with(exit::BAD_USAGE);
 }
 
 #[test]
@@ -111,21 +60,13 @@ fn recordings_that_are_not_there() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
     let missing = Instance::new(&recording.folder().join("12345.json"), &instance.id);
-    missing
-        .replay("default<O3>")
-        .exit_with(exit::BAD_RECORDING)
-        .complains("12345.json");
+    missing.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains("12345.json");
     // The message for an unknown instance names those that there are.
     let unknown = Instance::new(&instance.database, "1");
-    unknown
-        .replay("default<O3>")
-        .exit_with(exit::BAD_RECORDING)
-        .complains(&instance.id);
+    unknown.replay("default<O3>").exit_with(exit::BAD_RECORDING).complains(&instance.id);
     let text = recording.folder().join("67890.json");
     std::fs::write(&text, "not a recording").unwrap();
-    Instance::new(&text, &instance.id)
-        .replay("default<O3>")
-        .exit_with(exit::BAD_RECORDING);
+    Instance::new(&text, &instance.id).replay("default<O3>").exit_with(exit::BAD_RECORDING);
 }
 
 #[test]
@@ -133,14 +74,13 @@ fn the_instance_may_be_left_out_where_there_is_one() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
     let replay = |database: &std::path::Path| {
-        run(program("mneme-replay"))
-            .args(["-rdb".as_ref(), database.as_os_str()])
-            .args(["--device", Device::under_test().name(), "default<O3>"])
+        run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str()]).args([
+            "--device",
+            Device::under_test().name(),
+            "default<O3>",
+        ])
     };
-    assert_eq!(
-        replay(&instance.database).succeed().json()["Result"]["verified"],
-        true
-    );
+    assert_eq!(replay(&instance.database).succeed().json()["Result"]["verified"], true);
     let recording = Recording::of(app("stencil"), &[]);
     let (database, kernel) = recording.kernel("stencil");
     let outcome = replay(&database).exit_with(exit::BAD_RECORDING);
@@ -154,13 +94,7 @@ fn the_umbrella_replays_too() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
     let outcome = run(program("mneme"))
-        .args([
-            "replay".as_ref(),
-            "-rdb".as_ref(),
-            instance.database.as_os_str(),
-            "-rid".as_ref(),
-            instance.id.as_ref(),
-        ])
+        .args(["replay".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
         .args(["--device", Device::under_test().name(), "default<O3>"])
         .succeed();
     assert_eq!(outcome.json()["Result"]["verified"], true);
@@ -175,17 +109,8 @@ fn a_machine_without_a_gpu_says_so() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
     let outcome = run(program("mneme-replay"))
-        .args([
-            "-rdb".as_ref(),
-            instance.database.as_os_str(),
-            "-rid".as_ref(),
-            instance.id.as_ref(),
-        ])
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
         .args(["--device", "cuda", "default<O3>"])
         .exit_with(exit::NO_DEVICE);
-    assert_eq!(
-        outcome.stderr.trim().lines().count(),
-        1,
-        "one sentence: {outcome}"
-    );
+    assert_eq!(outcome.stderr.trim().lines().count(), 1, "one sentence: {outcome}");
 }

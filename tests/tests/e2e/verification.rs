@@ -34,14 +34,8 @@ fn flip_middle_byte(path: &Path) {
 }
 
 fn packs(folder: &Path) -> Vec<PathBuf> {
-    let packs: Vec<_> = fs::read_dir(folder.join(store::FOLDER))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    assert!(
-        !packs.is_empty(),
-        "a recording of memory that is not zero has packs"
-    );
+    let packs: Vec<_> = fs::read_dir(folder.join(store::FOLDER)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!packs.is_empty(), "a recording of memory that is not zero has packs");
     packs
 }
 
@@ -56,36 +50,22 @@ fn float_atomics_verify_under_a_tolerance_only() {
     instance.verify("default<O3>", &[&reshaped[..], &options[..]].concat());
     instance.verify("default<O3>", &options);
     // A tolerance that is too tight for what differs says by how much.
-    let json = instance.refute(
-        "default<O3>",
-        &["--rtol", "1e-12", "--atol", "0", "--block-dim-x", "64"],
-    );
-    assert!(
-        json["Result"]["mismatch"]["largest_error"].as_f64() > Some(0.0),
-        "{json}"
-    );
+    let json = instance.refute("default<O3>", &["--rtol", "1e-12", "--atol", "0", "--block-dim-x", "64"]);
+    assert!(json["Result"]["mismatch"]["largest_error"].as_f64() > Some(0.0), "{json}");
 }
 
 #[test]
 fn memory_is_restored_between_iterations() {
     let recording = Recording::of(app("inplace"), &[]);
-    let json = recording
-        .single()
-        .verify("default<O3>", &["--iterations", "5", "--warmup", "1"]);
-    assert_eq!(
-        json["Result"]["exec_time"].as_array().map(Vec::len),
-        Some(6),
-        "{json}"
-    );
+    let json = recording.single().verify("default<O3>", &["--iterations", "5", "--warmup", "1"]);
+    assert_eq!(json["Result"]["exec_time"].as_array().map(Vec::len), Some(6), "{json}");
 }
 
 #[test]
 fn work_left_undone_is_found() {
     let recording = Recording::of(app("saxpy"), &["20000"]);
     // Half of the recorded blocks.
-    let json = recording
-        .single()
-        .refute("default<O3>", &["--grid-dim-x", "78"]);
+    let json = recording.single().refute("default<O3>", &["--grid-dim-x", "78"]);
     let mismatch = &json["Result"]["mismatch"];
     let first_undone = 78 * 128 * 4;
     let offset = mismatch["offset"].as_u64().unwrap();
@@ -111,13 +91,9 @@ fn a_corrupted_epilogue_is_found() {
 
     // And one that is not well-formed.
     flip_middle_byte(&epilogue);
-    instance
-        .replay("default<O3>")
-        .exit_with(exit::BAD_RECORDING);
+    instance.replay("default<O3>").exit_with(exit::BAD_RECORDING);
     fs::remove_file(&epilogue).unwrap();
-    instance
-        .replay("default<O3>")
-        .exit_with(exit::BAD_RECORDING);
+    instance.replay("default<O3>").exit_with(exit::BAD_RECORDING);
 }
 
 #[test]
@@ -126,19 +102,12 @@ fn a_corrupted_argument_is_found() {
     let (_copy, instance) = damaged_copy(&recording);
     let (prologue, _) = state_paths(&instance);
     let mut before = State::load(&prologue).unwrap();
-    assert_eq!(
-        before.header.arguments[1].bytes,
-        1000_i32.to_le_bytes(),
-        "the second argument is the number of elements"
-    );
+    assert_eq!(before.header.arguments[1].bytes, 1000_i32.to_le_bytes(), "the second argument is the number of elements");
     before.header.arguments[1].bytes = 999_i32.to_le_bytes().to_vec();
     before.save(&prologue).unwrap();
     let json = instance.refute("default<O3>", &[]);
     let offset = json["Result"]["mismatch"]["offset"].as_u64().unwrap();
-    assert!(
-        (999 * 4..1000 * 4).contains(&offset),
-        "the element left out is the last one: {json}"
-    );
+    assert!((999 * 4..1000 * 4).contains(&offset), "the element left out is the last one: {json}");
 }
 
 #[test]
@@ -148,13 +117,9 @@ fn a_corrupted_chunk_is_found() {
     for pack in packs(copy.path()) {
         flip_middle_byte(&pack);
     }
-    instance
-        .replay("default<O3>")
-        .exit_with(exit::BAD_RECORDING);
+    instance.replay("default<O3>").exit_with(exit::BAD_RECORDING);
     for pack in packs(copy.path()) {
         fs::remove_file(pack).unwrap();
     }
-    instance
-        .replay("default<O3>")
-        .exit_with(exit::BAD_RECORDING);
+    instance.replay("default<O3>").exit_with(exit::BAD_RECORDING);
 }
