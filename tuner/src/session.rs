@@ -27,7 +27,7 @@ pub mod status {
 
 /// Submitted at a time, so that the server can build one configuration while another runs.
 const WINDOW: usize = 4;
-/// Servers that may end in a row without a single result.
+/// Servers that may end in a row without settling a single configuration.
 const RESTARTS: u32 = 3;
 
 /// What a session needs to know.
@@ -143,14 +143,14 @@ impl Session {
                         for (id, config) in std::mem::take(&mut flying) {
                             printer.add(id, self.judge(id, config, failed(&error))?, |line| self.print(line));
                         }
-                        suspects = suspects.saturating_sub(1);
+                        (deaths, suspects) = (0, suspects.saturating_sub(1));
                     } else {
+                        deaths += 1;
                         suspects = flying.len();
                         for lost in std::mem::take(&mut flying).into_iter().rev() {
                             waiting.push_front(lost);
                         }
                     }
-                    deaths += 1;
                     if deaths > RESTARTS {
                         return Err(error.into());
                     }

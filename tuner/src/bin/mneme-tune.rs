@@ -24,11 +24,11 @@ const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 #[derive(Debug, Parser)]
 #[command(name = "mneme-tune", version, after_help = EXAMPLES)]
 struct Options {
-    /// Recorded kernel: <static-hash>.json, or a folder that holds one kernel
-    #[arg(long = "record-database", visible_aliases = ["record-db", "rdb"], value_name = "PATH")]
+    /// Recorded kernel: <static-hash>.json, or a folder that holds one kernel (also -rdb)
+    #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "PATH")]
     record_database: PathBuf,
-    /// Instance of the kernel (dynamic hash); may be left out where there is one
-    #[arg(long = "record-id", visible_alias = "rid", value_name = "ID")]
+    /// Instance of the kernel (dynamic hash); may be left out where there is one (also -rid)
+    #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     record_id: Option<String>,
     /// How candidates are chosen
     #[arg(long, value_enum, default_value = "exhaustive")]

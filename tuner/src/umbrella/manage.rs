@@ -21,11 +21,11 @@ pub struct TransferOptions {
     /// What to take (a folder with recordings, or the <static-hash>.json of one kernel), then the folder it goes to
     #[arg(value_name = "RECORDING FOLDER", num_args = 1..=2, required = true)]
     paths: Vec<PathBuf>,
-    /// The same as RECORDING
-    #[arg(long = "record-database", visible_aliases = ["record-db", "rdb"], value_name = "RECORDING")]
+    /// The same as RECORDING (also -rdb)
+    #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "RECORDING")]
     record_database: Option<PathBuf>,
-    /// One instance (dynamic hash) only
-    #[arg(long = "record-id", visible_alias = "rid", value_name = "ID")]
+    /// One instance (dynamic hash) only (also -rid)
+    #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     record_id: Option<String>,
 }
 

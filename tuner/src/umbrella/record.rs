@@ -16,17 +16,17 @@ use super::{Error, siblings};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Folder for the recording; created where missing, added to where it holds one
-    #[arg(long = "record-database", visible_aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
+    /// Folder for the recording; created where missing, added to where it holds one (also -rdb)
+    #[arg(long = "record-database", aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: PathBuf,
-    /// Address space reserved for device memory, GB
-    #[arg(long = "virtual-address-space", visible_alias = "vass", value_name = "GB")]
+    /// Address space reserved for device memory, GB (also -vass)
+    #[arg(long = "virtual-address-space", alias = "vass", value_name = "GB")]
     virtual_address_space: Option<u64>,
-    /// Instances to record of each kernel [default: 4]
-    #[arg(long, visible_alias = "mr", value_name = "COUNT")]
+    /// Instances to record of each kernel (also -mr) [default: 4]
+    #[arg(long, alias = "mr", value_name = "COUNT")]
     max_recordings: Option<u64>,
-    /// Record kernels whose mangled or demangled name this regular expression is found in
-    #[arg(long, visible_alias = "rr", value_name = "REGEX")]
+    /// Record kernels whose mangled or demangled name this regular expression is found in (also -rr)
+    #[arg(long, alias = "rr", value_name = "REGEX")]
     record_regex: Option<String>,
     /// Launches of each kernel to let pass first
     #[arg(long, value_name = "COUNT")]

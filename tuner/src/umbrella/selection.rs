@@ -14,11 +14,11 @@ pub struct Selection {
     /// A folder with recordings, or the <static-hash>.json of one kernel
     #[arg(value_name = "RECORDING", required_unless_present = "record_database")]
     path: Option<PathBuf>,
-    /// The same as RECORDING
-    #[arg(long = "record-database", visible_aliases = ["record-db", "rdb"], value_name = "RECORDING", conflicts_with = "path")]
+    /// The same as RECORDING (also -rdb)
+    #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "RECORDING", conflicts_with = "path")]
     record_database: Option<PathBuf>,
-    /// One instance (dynamic hash) only
-    #[arg(long = "record-id", visible_alias = "rid", value_name = "ID")]
+    /// One instance (dynamic hash) only (also -rid)
+    #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     pub record_id: Option<String>,
 }
 

@@ -1,0 +1,111 @@
+//! Whole sessions against a server that does as its configurations say.
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::launch::Dim3;
+use mneme_tuner::metric::Metric;
+use mneme_tuner::server::ServerCommand;
+use mneme_tuner::session::{self, Plan, SessionError, status};
+use mneme_tuner::space::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, Recorded, Space, SpaceOptions};
+use serde_json::Value;
+
+/// A plan over block widths 1 to 6 and 8, and these pipelines.
+fn plan(folder: &Path, passes: &[&str]) -> Plan {
+    let passes = passes.iter().map(ToString::to_string).collect();
+    let codegen = CodegenRange { low: 3, high: 3, step: 1 };
+    let options = SpaceOptions::new(Preset::Launch, Some(LaunchDimensions::X), Some(LaunchSafety::Balanced), passes, Some(codegen));
+    let recorded = Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0 };
+    let results = folder.join("results");
+    Plan {
+        space: Space::new(&options, recorded),
+        kernel: "_Z1kv".into(),
+        command: ServerCommand {
+            program: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/replay"),
+            database: "1.json".into(),
+            instance: "1".into(),
+            device: None,
+            log: results.join("logs/tune.log"),
+        },
+        iterations: 2,
+        warmup: 1,
+        metric: Metric::Mean,
+        results,
+        settings: Value::Null,
+        quiet: true,
+    }
+}
+
+fn json(folder: &Path, name: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join("results").join(name)).unwrap()).unwrap()
+}
+
+fn trials(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join("results/trials.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_fastest_verified_configuration_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    // "wrong" is faster than everything and does not verify.
+    let plan = plan(folder.path(), &["right", "wrong", "unknown"]);
+    let size = plan.space.len();
+    assert_eq!(session::run(plan).unwrap(), 0);
+    let best = json(folder.path(), "best.json");
+    assert_eq!((&best["config"]["block"]["x"], &best["config"]["passes"]), (&Value::from(8), &Value::from("right")));
+    assert_eq!(best["metric"], 993.0, "warm-up runs do not count");
+    assert_eq!(best["config"]["grid"]["x"], 3);
+    let summary = json(folder.path(), "summary.json");
+    assert_eq!(summary["status"], "completed");
+    assert_eq!(summary["num_trials_completed"], size);
+    for key in ["num_verified", "num_failed_verification", "num_compile_error"] {
+        assert_eq!(summary[key], size / 3, "{key}");
+    }
+    assert_eq!(summary["baseline_metric"], 997.0);
+    assert_eq!(trials(folder.path()).len(), size);
+    for name in ["config.json", "search_space.json", "baseline.json"] {
+        json(folder.path(), name);
+    }
+    assert!(json(folder.path(), "proteus_tuned_kernels.json")["_Z1kv"].is_object());
+}
+
+#[test]
+fn a_server_that_dies_costs_only_the_configuration_that_killed_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), &["right", "die 1", "die 2", "die 3", "die 4", "good"]);
+    let size = plan.space.len();
+    assert_eq!(session::run(plan).unwrap(), 0);
+    let summary = json(folder.path(), "summary.json");
+    assert_eq!(summary["num_trials_completed"], size);
+    assert_eq!((&summary["num_verified"], &summary["num_internal_error"]), (&(size / 3).into(), &(2 * size / 3).into()));
+    for trial in trials(folder.path()) {
+        let died = trial["config"]["passes"].as_str().unwrap().starts_with("die");
+        assert_eq!(trial["result"]["failed"] == true, died, "{trial}");
+        assert_eq!(trial["result"]["error"].as_str().unwrap().contains("signal: 9"), died, "{trial}");
+    }
+}
+
+#[test]
+fn a_baseline_that_does_not_verify_ends_the_session() {
+    for passes in ["wrong", "unknown", "die 1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let error = session::run(plan(folder.path(), &[passes])).unwrap_err();
+        assert!(matches!(error, SessionError::Baseline(_)), "{error}");
+        assert_eq!(error.exit_status(), status::BASELINE_FAILED);
+        assert_eq!(json(folder.path(), "summary.json")["status"], "baseline_failed");
+        assert!(!folder.path().join("results/best.json").exists());
+    }
+}
+
+#[test]
+fn what_the_server_says_before_it_starts_decides_the_status() {
+    let folder = tempfile::tempdir().unwrap();
+    for (instance, expected) in [("0", status::BAD_RECORD), ("69", mneme_core::exit::NO_DEVICE)] {
+        let mut plan = plan(&folder.path().join(instance), &["right"]);
+        plan.command.instance = instance.into();
+        assert_eq!(session::run(plan).unwrap_err().exit_status(), expected);
+    }
+    let mut plan = plan(&folder.path().join("none"), &["right"]);
+    plan.command.program = PathBuf::from("/nonexistent/mneme-replay");
+    assert_eq!(session::run(plan).unwrap_err().exit_status(), status::INTERNAL);
+}
