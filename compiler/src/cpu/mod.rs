@@ -1,6 +1,23 @@
 //! Lowers device IR to a CPU code object (docs/cpu-device.md).
+//!
+//! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU device's
+//! imports ([`intrinsics`], [`ptx`]); each kernel is examined for what it reaches ([`closure`]); shared memory becomes offsets
+//! ([`shared`]); kernels get entries ([`entry`]); x86 code is generated ([`emit`]).
+
+mod closure;
+mod edit;
+mod emit;
+mod entry;
+mod intrinsics;
+mod ptx;
+mod replace;
+mod shared;
+mod variables;
 
 use inkwell::module::Module;
+use mneme_core::image::cpu_object::{self, Refusal, Table};
+
+use entry::Interface;
 
 /// How to lower.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,9 +31,41 @@ pub struct LowerOptions {
 pub enum LowerError {
     #[error("LLVM produced no x86 code: {0}")]
     Codegen(String),
+    #[error("the CPU device's runtime does not fit the module (a defect of Mneme): {0}")]
+    Runtime(String),
+    #[error("the module is not valid after lowering to the CPU (a defect of Mneme): {0}")]
+    Invalid(String),
+    #[error("the table of the CPU code object cannot be written: {0}")]
+    Table(String),
 }
 
 /// Lowers a module to a relocatable object with its table.
+///
+/// Kernels that need what the CPU device does not have are listed in the table as refused; the others stay usable.
+///
+/// # Errors
+/// LLVM cannot generate code for the module.
 pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions) -> Result<Vec<u8>, LowerError> {
-    Err(LowerError::Codegen(format!("{} at level {}", module.get_name().to_string_lossy(), options.codegen_opt)))
+    let machine = emit::target_machine(options.codegen_opt)?;
+    let replaced = replace::replace(&module);
+    let kernels = closure::kernels(&module, &replaced);
+    let interfaces: Vec<Interface> = kernels.iter().map(|kernel| Interface::of(&module, kernel.function)).collect();
+    let extents = shared::lower(&module, &kernels);
+
+    emit::retarget(&module, &machine);
+    let mut table = Table { version: cpu_object::VERSION, variables: variables::list(&module), ..Table::default() };
+    for ((kernel, interface), extent) in kernels.iter().zip(interfaces).zip(extents) {
+        if let Some(reason) = &kernel.refusal {
+            table.refused.push(Refusal { kernel: kernel.name.clone(), reason: reason.clone() });
+            entry::remove(&module, kernel);
+        } else {
+            table.kernels.push(entry::define(&module, kernel, interface, extent));
+        }
+    }
+    emit::link_runtime(&module, &machine, &replaced.definitions)?;
+    emit::seal(&module, &table);
+    emit::object(&module, &machine, &table)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! The edits of the lowering that LLVM's C interface offers only piecemeal: operands, callees, attributes, declarations.
+//!
+//! All functions take live values of the module being lowered ([`Value`]'s invariant).
+
+use std::ffi::{CStr, CString};
+
+use inkwell::module::Module;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+use llvm_sys::{LLVMOpcode, LLVMVisibility};
+
+use crate::ir::{self, Value};
+
+/// Attribute position of the function itself; parameters are their index plus one.
+pub const FUNCTION: u32 = u32::MAX;
+
+pub fn is_constant_expression(value: Value<'_>) -> bool {
+    // SAFETY: a checked cast of a live value.
+    unsafe { !LLVMIsAConstantExpr(value.raw()).is_null() }
+}
+
+pub fn is_phi(value: Value<'_>) -> bool {
+    // SAFETY: a checked cast of a live value.
+    unsafe { !LLVMIsAPHINode(value.raw()).is_null() }
+}
+
+/// What a call calls, function or not.
+pub fn called_value(call: Value<'_>) -> Option<Value<'_>> {
+    // SAFETY: `call` is a live call.
+    Value::new(unsafe { LLVMGetCalledValue(call.raw()) })
+}
+
+/// Assembly text and constraints of a value that is inline assembly.
+pub fn inline_asm(value: Value<'_>) -> Option<(String, String)> {
+    // SAFETY: the value is alive; both texts live in the context and have the length LLVM gives.
+    unsafe {
+        let asm = LLVMIsAInlineAsm(value.raw());
+        if asm.is_null() {
+            return None;
+        }
+        let text = |read: unsafe extern "C" fn(LLVMValueRef, *mut usize) -> *const std::ffi::c_char| {
+            let mut length = 0;
+            let start = read(asm, &mut length);
+            String::from_utf8_lossy(std::slice::from_raw_parts(start.cast::<u8>(), length)).into_owned()
+        };
+        Some((text(LLVMGetInlineAsmAsmString), text(LLVMGetInlineAsmConstraintString)))
+    }
+}
+
+pub fn set_operand(user: Value<'_>, index: u32, operand: Value<'_>) {
+    // SAFETY: a live user and an index below its operand count.
+    unsafe { LLVMSetOperand(user.raw(), index, operand.raw()) }
+}
+
+/// Makes a call call another function of the same type: the callee is its last operand.
+pub fn set_callee(call: Value<'_>, function: Value<'_>) {
+    // SAFETY: a live call has at least one operand.
+    let count = unsafe { LLVMGetNumOperands(call.raw()) } as u32;
+    set_operand(call, count - 1, function);
+}
+
+pub fn called_function_type(call: Value<'_>) -> LLVMTypeRef {
+    // SAFETY: `call` is a live call.
+    unsafe { LLVMGetCalledFunctionType(call.raw()) }
+}
+
+pub fn opcode(value: Value<'_>) -> LLVMOpcode {
+    // SAFETY: the value is a live instruction or constant expression.
+    unsafe {
+        if is_constant_expression(value) { LLVMGetConstOpcode(value.raw()) } else { LLVMGetInstructionOpcode(value.raw()) }
+    }
+}
+
+/// Declares `name`, or gives the function of that name.
+pub fn declare<'m>(module: &'m Module<'_>, name: &str, function_type: LLVMTypeRef) -> Value<'m> {
+    if let Some(function) = ir::function(module, name) {
+        return function;
+    }
+    let name = CString::new(name.replace('\0', "")).unwrap_or_default();
+    // SAFETY: the module is alive and the type belongs to its context; LLVM returns a new function, never null.
+    let raw = unsafe { LLVMAddFunction(module.as_mut_ptr(), name.as_ptr(), function_type) };
+    Value::new(raw).expect("LLVM returns the function that it added")
+}
+
+/// A type as LLVM writes it in assembly.
+pub fn type_text(ty: LLVMTypeRef) -> String {
+    // SAFETY: `ty` is alive; LLVM's string is copied and disposed of.
+    unsafe {
+        let raw = LLVMPrintTypeToString(ty);
+        let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
+        LLVMDisposeMessage(raw);
+        text
+    }
+}
+
+/// Result and parameter types of a function type.
+pub fn signature(function_type: LLVMTypeRef) -> (LLVMTypeRef, Vec<LLVMTypeRef>) {
+    // SAFETY: a live function type; LLVM fills exactly as many as it counted.
+    unsafe {
+        let mut parameters = vec![std::ptr::null_mut(); LLVMCountParamTypes(function_type) as usize];
+        LLVMGetParamTypes(function_type, parameters.as_mut_ptr());
+        (LLVMGetReturnType(function_type), parameters)
+    }
+}
+
+pub fn alignment(global: Value<'_>) -> u32 {
+    // SAFETY: a live global.
+    unsafe { LLVMGetAlignment(global.raw()) }
+}
+
+pub fn set_visibility(global: Value<'_>, visibility: LLVMVisibility) {
+    // SAFETY: a live global.
+    unsafe { LLVMSetVisibility(global.raw(), visibility) }
+}
+
+pub fn has_uses(value: Value<'_>) -> bool {
+    // SAFETY: a live value.
+    unsafe { !LLVMGetFirstUse(value.raw()).is_null() }
+}
+
+pub fn attributes(function: Value<'_>, index: u32) -> Vec<LLVMAttributeRef> {
+    // SAFETY: a live function; LLVM fills exactly as many as it counted.
+    unsafe {
+        let mut attributes = vec![std::ptr::null_mut(); LLVMGetAttributeCountAtIndex(function.raw(), index) as usize];
+        LLVMGetAttributesAtIndex(function.raw(), index, attributes.as_mut_ptr());
+        attributes
+    }
+}
+
+pub fn string_attribute(function: Value<'_>, name: &str) -> Option<String> {
+    // SAFETY: a live function; the attribute's text lives in the context.
+    unsafe {
+        let attribute = LLVMGetStringAttributeAtIndex(function.raw(), FUNCTION, name.as_ptr().cast(), name.len() as u32);
+        if attribute.is_null() {
+            return None;
+        }
+        let mut length = 0;
+        let text = LLVMGetStringAttributeValue(attribute, &mut length);
+        Some(String::from_utf8_lossy(std::slice::from_raw_parts(text.cast::<u8>(), length as usize)).into_owned())
+    }
+}
+
+/// Takes every string attribute off a function: they name the GPU's processor, features and float modes.
+pub fn remove_string_attributes(function: Value<'_>) {
+    for attribute in attributes(function, FUNCTION) {
+        // SAFETY: a live function; the kind's text lives in the context.
+        unsafe {
+            if LLVMIsStringAttribute(attribute) != 0 {
+                let mut length = 0;
+                let kind = LLVMGetStringAttributeKind(attribute, &mut length);
+                LLVMRemoveStringAttributeAtIndex(function.raw(), FUNCTION, kind, length);
+            }
+        }
+    }
+}
+
+pub fn remove_enum_attribute(function: Value<'_>, name: &str) {
+    // SAFETY: a live function.
+    unsafe { LLVMRemoveEnumAttributeAtIndex(function.raw(), FUNCTION, attribute_kind(name)) }
+}
+
+pub fn add_enum_attribute(module: &Module<'_>, function: Value<'_>, name: &str) {
+    // SAFETY: a live function of `module`.
+    unsafe {
+        let attribute = LLVMCreateEnumAttribute(LLVMGetModuleContext(module.as_mut_ptr()), attribute_kind(name), 0);
+        LLVMAddAttributeAtIndex(function.raw(), FUNCTION, attribute);
+    }
+}
+
+pub fn add_string_attribute(module: &Module<'_>, function: Value<'_>, name: &str, value: &str) {
+    // SAFETY: a live function of `module`; LLVM copies both texts.
+    unsafe {
+        let attribute = LLVMCreateStringAttribute(
+            LLVMGetModuleContext(module.as_mut_ptr()),
+            name.as_ptr().cast(),
+            name.len() as u32,
+            value.as_ptr().cast(),
+            value.len() as u32,
+        );
+        LLVMAddAttributeAtIndex(function.raw(), FUNCTION, attribute);
+    }
+}
+
+fn attribute_kind(name: &str) -> u32 {
+    // SAFETY: LLVM reads `name.len()` bytes.
+    unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
+}

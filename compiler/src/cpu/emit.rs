@@ -1,0 +1,132 @@
+//! The x86 side: runtime linked in, everything but the entries and variables made local, code generated.
+
+use inkwell::OptimizationLevel;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
+use llvm_sys::LLVMLinkage;
+use llvm_sys::comdat::LLVMSetComdat;
+use llvm_sys::core::*;
+use llvm_sys::debuginfo::LLVMStripModuleDebugInfo;
+use mneme_core::image::cpu_object::{self, Table};
+
+use crate::ir;
+
+use super::{LowerError, edit, intrinsics};
+
+/// Inlines the runtime, merges its reads of the thread context, drops what nobody calls. The user's own pipeline has already run.
+const CLEANUP: &str = "always-inline,function(early-cse),globaldce";
+
+/// The code generator for this machine's processor.
+pub fn target_machine(codegen_opt: u8) -> Result<TargetMachine, LowerError> {
+    Target::initialize_x86(&InitializationConfig::default());
+    let triple = inkwell::targets::TargetTriple::create("x86_64-unknown-linux-gnu");
+    let target = Target::from_triple(&triple).map_err(|message| LowerError::Codegen(message.to_string()))?;
+    let level = match codegen_opt {
+        0 => OptimizationLevel::None,
+        1 => OptimizationLevel::Less,
+        2 => OptimizationLevel::Default,
+        _ => OptimizationLevel::Aggressive,
+    };
+    let (cpu, features) = processor();
+    target
+        .create_target_machine(&triple, &cpu, &features, level, RelocMode::PIC, CodeModel::Default)
+        .ok_or_else(|| LowerError::Codegen(format!("no code generator for processor {cpu}")))
+}
+
+/// Name and features of this machine's processor.
+fn processor() -> (String, String) {
+    (
+        TargetMachine::get_host_cpu_name().to_string(),
+        TargetMachine::get_host_cpu_features().to_string(),
+    )
+}
+
+/// Turns the module from the GPU's target to this machine's.
+pub fn retarget(module: &Module<'_>, machine: &TargetMachine) {
+    // SAFETY: the module is alive.
+    unsafe { LLVMStripModuleDebugInfo(module.as_mut_ptr()) };
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+}
+
+/// Links the runtime and the given definitions.
+pub fn link_runtime(module: &Module<'_>, machine: &TargetMachine, definitions: &str) -> Result<(), LowerError> {
+    let text = format!(
+        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{definitions}",
+        machine.get_target_data().get_data_layout().as_str().to_string_lossy(),
+        machine.get_triple().as_str().to_string_lossy(),
+        intrinsics::RUNTIME
+    );
+    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "mneme runtime");
+    let runtime = module
+        .get_context()
+        .create_module_from_ir(buffer)
+        .map_err(|message| LowerError::Runtime(message.to_string()))?;
+    module.link_in_module(runtime).map_err(|message| LowerError::Runtime(message.to_string()))
+}
+
+/// Makes all definitions local but those that the table names, and gives functions this machine's features.
+pub fn seal(module: &Module<'_>, table: &Table) {
+    let (cpu, features) = processor();
+    for name in ["llvm.used", "llvm.compiler.used", "llvm.global_ctors", "llvm.global_dtors"] {
+        if let Some(list) = ir::variable(module, name) {
+            list.delete_global();
+        }
+    }
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        edit::remove_string_attributes(function);
+        edit::add_string_attribute(module, function, "target-cpu", &cpu);
+        edit::add_string_attribute(module, function, "target-features", &features);
+        // Large frames touch each of their pages, so that a thread's guard page catches an overflow.
+        edit::add_string_attribute(module, function, "probe-stack", "inline-asm");
+        edit::add_enum_attribute(module, function, "nounwind");
+        // SAFETY: live functions; 0 is the C calling convention.
+        unsafe {
+            LLVMSetFunctionCallConv(function.raw(), 0);
+            LLVMSetComdat(function.raw(), std::ptr::null_mut());
+        }
+        let name = function.name();
+        if !table.kernels.iter().any(|kernel| kernel.entry == name) {
+            function.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+            edit::set_visibility(function, llvm_sys::LLVMVisibility::LLVMDefaultVisibility);
+        }
+    }
+    for variable in ir::variables(module).into_iter().filter(|variable| !variable.is_declaration()) {
+        // SAFETY: a live global.
+        unsafe { LLVMSetComdat(variable.raw(), std::ptr::null_mut()) };
+        let name = variable.name();
+        let linkage = if table.variables.iter().any(|row| row.symbol == name) {
+            LLVMLinkage::LLVMExternalLinkage
+        } else {
+            LLVMLinkage::LLVMInternalLinkage
+        };
+        edit::set_visibility(variable, llvm_sys::LLVMVisibility::LLVMDefaultVisibility);
+        variable.set_linkage(linkage);
+    }
+}
+
+/// Runs the cleanup, adds the table, generates the object.
+pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table) -> Result<Vec<u8>, LowerError> {
+    module.verify().map_err(|message| LowerError::Invalid(message.to_string()))?;
+    module
+        .run_passes(CLEANUP, machine, PassBuilderOptions::create())
+        .map_err(|message| LowerError::Codegen(message.to_string()))?;
+    add_table(module, table)?;
+    let buffer = machine
+        .write_to_memory_buffer(module, FileType::Object)
+        .map_err(|message| LowerError::Codegen(message.to_string()))?;
+    Ok(buffer.as_slice().to_vec())
+}
+
+fn add_table(module: &Module<'_>, table: &Table) -> Result<(), LowerError> {
+    let json = serde_json::to_vec(table).map_err(|error| LowerError::Table(error.to_string()))?;
+    let context = module.get_context();
+    let bytes = context.const_string(&json, false);
+    let global = module.add_global(bytes.get_type(), None, "__mneme_cpu_table");
+    global.set_initializer(&bytes);
+    global.set_constant(true);
+    global.set_section(Some(cpu_object::SECTION));
+    Ok(())
+}

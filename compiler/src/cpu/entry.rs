@@ -1,0 +1,139 @@
+//! Entries: `extern "C" fn(params: *const u8)` per kernel, which loads the arguments and runs the (inlined) kernel for one thread.
+
+use inkwell::module::Module;
+use llvm_sys::core::*;
+use llvm_sys::{LLVMLinkage, LLVMUnnamedAddr};
+use mneme_core::image::cpu_object;
+
+use crate::ir::{Value, annotations, parameters};
+
+use super::closure::Kernel;
+use super::edit;
+use super::shared::Extent;
+
+const PREFIX: &str = "__mneme_cpu_kernel.";
+
+/// Layout of a kernel's parameters and its launch bound. To be asked while the module still has the GPU's data layout.
+pub struct Interface {
+    pub parameters: Vec<cpu_object::Parameter>,
+    pub max_threads: u32,
+}
+
+impl Interface {
+    pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Interface {
+        let parameters = parameters::of(module, kernel)
+            .into_iter()
+            .map(|argument| cpu_object::Parameter { offset: argument.offset, size: argument.size })
+            .collect();
+        Interface { parameters, max_threads: launch_bound(module, kernel) }
+    }
+
+    fn bytes(&self) -> u32 {
+        self.parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0)
+    }
+}
+
+/// Threads of a block the kernel was compiled for at most: annotations up to LLVM 20, an attribute after.
+fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
+    let annotated: Vec<u64> =
+        ["maxntidx", "maxntidy", "maxntidz"].iter().filter_map(|key| annotations::get(module, kernel, key)).collect();
+    let extents: Vec<u64> = if annotated.is_empty() {
+        edit::string_attribute(kernel, "nvvm.maxntid")
+            .map(|text| text.split(',').filter_map(|number| number.trim().parse().ok()).collect())
+            .unwrap_or_default()
+    } else {
+        annotated
+    };
+    if extents.is_empty() { 0 } else { u32::try_from(extents.iter().product::<u64>()).unwrap_or(0) }
+}
+
+/// Defines the entry of `kernel` and gives its row.
+pub fn define(module: &Module<'_>, kernel: &Kernel<'_>, interface: Interface, extent: Extent) -> cpu_object::Kernel {
+    let entry = format!("{PREFIX}{}", kernel.name);
+    // SAFETY: all values and types belong to the module; the kernel has as many parameters as its interface.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let pointer = LLVMPointerTypeInContext(context, 0);
+        let mut parameters = [pointer];
+        let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), parameters.as_mut_ptr(), 1, 0);
+        let function = edit::declare(module, &entry, ty);
+        let block = LLVMAppendBasicBlockInContext(context, function.raw(), c"entry".as_ptr());
+        let builder = LLVMCreateBuilderInContext(context);
+        LLVMPositionBuilderAtEnd(builder, block);
+        let buffer = LLVMGetParam(function.raw(), 0);
+        let kernel_type = kernel.function.content_type();
+        let (_, types) = edit::signature(kernel_type);
+        let mut arguments = Vec::new();
+        for (i, (ty, parameter)) in types.iter().zip(&interface.parameters).enumerate() {
+            let mut offset = [LLVMConstInt(LLVMInt64TypeInContext(context), u64::from(parameter.offset), 0)];
+            let byte = LLVMInt8TypeInContext(context);
+            let place = LLVMBuildInBoundsGEP2(builder, byte, buffer, offset.as_mut_ptr(), 1, c"".as_ptr());
+            if is_by_value(kernel.function, i) {
+                arguments.push(place);
+            } else {
+                let value = LLVMBuildLoad2(builder, *ty, place, c"".as_ptr());
+                LLVMSetAlignment(value, 1);
+                arguments.push(value);
+            }
+        }
+        let call = LLVMBuildCall2(
+            builder,
+            kernel_type,
+            kernel.function.raw(),
+            arguments.as_mut_ptr(),
+            arguments.len() as u32,
+            c"".as_ptr(),
+        );
+        // `byval` on the call makes the inliner copy a structure unless the kernel only reads it.
+        for index in 1..=arguments.len() as u32 {
+            for attribute in edit::attributes(kernel.function, index) {
+                LLVMAddCallSiteAttribute(call, index, attribute);
+            }
+        }
+        LLVMBuildRetVoid(builder);
+        LLVMDisposeBuilder(builder);
+        LLVMSetUnnamedAddress(kernel.function.raw(), LLVMUnnamedAddr::LLVMNoUnnamedAddr);
+        function.set_linkage(LLVMLinkage::LLVMExternalLinkage);
+    }
+    edit::remove_enum_attribute(kernel.function, "noinline");
+    edit::remove_enum_attribute(kernel.function, "optnone");
+    edit::add_enum_attribute(module, kernel.function, "alwaysinline");
+    cpu_object::Kernel {
+        name: kernel.name.clone(),
+        entry,
+        parameter_bytes: interface.bytes(),
+        parameters: interface.parameters,
+        dynamic_shared_offset: extent.dynamic_offset as u32,
+        static_shared: extent.static_bytes as u32,
+        collective: kernel.collective,
+        max_threads: interface.max_threads,
+    }
+}
+
+fn is_by_value(kernel: Value<'_>, index: usize) -> bool {
+    // SAFETY: a live function and the index of one of its parameters.
+    unsafe {
+        let kind = LLVMGetEnumAttributeKindForName(c"byval".as_ptr(), 5);
+        !LLVMGetEnumAttributeAtIndex(kernel.raw(), index as u32 + 1, kind).is_null()
+    }
+}
+
+/// Takes a refused kernel out, so that what it needs is not looked for; where something else names it, a trap stands in.
+pub fn remove(module: &Module<'_>, kernel: &Kernel<'_>) {
+    let function = kernel.function;
+    let stand_in = edit::declare(module, &format!("__mneme_cpu_refused.{}", kernel.name), function.content_type());
+    // SAFETY: all values belong to the module's context.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let block = LLVMAppendBasicBlockInContext(context, stand_in.raw(), c"entry".as_ptr());
+        let builder = LLVMCreateBuilderInContext(context);
+        LLVMPositionBuilderAtEnd(builder, block);
+        let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), std::ptr::null_mut(), 0, 0);
+        let trap = edit::declare(module, "__mneme_cpu_trap", ty);
+        LLVMBuildCall2(builder, ty, trap.raw(), std::ptr::null_mut(), 0, c"".as_ptr());
+        LLVMBuildUnreachable(builder);
+        LLVMDisposeBuilder(builder);
+    }
+    function.replace_uses_with(stand_in);
+    function.delete_global();
+}

@@ -1,0 +1,162 @@
+//! Conversions between floats and integers with a rounding mode, as `cvt` does them: saturating, NaN to a fixed value.
+
+use super::text::{Body, Signature};
+
+pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+    let result = signature.result.as_str();
+    match parts {
+        ["d2i", "hi"] => {
+            let bits = body.value("bitcast double %a0 to i64");
+            let high = body.value(format!("lshr i64 {bits}, 32"));
+            let value = body.value(format!("trunc i64 {high} to i32"));
+            body.ret(result, value);
+        }
+        ["d2i", "lo"] => {
+            let bits = body.value("bitcast double %a0 to i64");
+            let value = body.value(format!("trunc i64 {bits} to i32"));
+            body.ret(result, value);
+        }
+        ["lohi", "i2d"] => {
+            let low = body.value("zext i32 %a0 to i64");
+            let high = body.value("zext i32 %a1 to i64");
+            let moved = body.value(format!("shl i64 {high}, 32"));
+            let bits = body.value(format!("or i64 {moved}, {low}"));
+            let value = body.value(format!("bitcast i64 {bits} to double"));
+            body.ret(result, value);
+        }
+        ["bitcast", _] => {
+            let value = body.value(format!("bitcast {} %a0 to {result}", signature.parameters.first()?));
+            body.ret(result, value);
+        }
+        ["d2f", mode, rest @ ..] => {
+            let mode = rounding_mode(mode)?;
+            let mut value = if mode == 0 {
+                body.value("fptrunc double %a0 to float")
+            } else {
+                body.value(format!("call float @__mneme_cpu.narrow(double %a0, i32 {mode})"))
+            };
+            if rest == ["ftz"] {
+                value = body.value(format!("call float @__mneme_cpu.ftz(float {value})"));
+            }
+            body.ret(result, value);
+        }
+        ["f2h", "rn", rest @ ..] => {
+            let value = flushed(rest, body);
+            let half = body.value(format!("fptrunc float {value} to half"));
+            let bits = body.value(format!("bitcast half {half} to i16"));
+            body.ret(result, bits);
+        }
+        [kind, mode, rest @ ..] => {
+            let mode = rounding_mode(mode)?;
+            let (from, to) = kind.split_once('2')?;
+            match (float_type(from), integer_type(to), integer_type(from), float_type(to)) {
+                (Some(from), Some((width, signed)), ..) => {
+                    let value = if from == "float" { flushed(rest, body) } else { "%a0".to_owned() };
+                    let value = to_integer(body, from, &value, width, signed, mode);
+                    body.ret(result, value);
+                }
+                (.., Some((width, signed)), Some(to)) => {
+                    let value = from_integer(body, "%a0", width, signed, to, mode);
+                    body.ret(result, value);
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// PTX's rounding modes in the numbering of `__mneme_cpu_round`: nearest even, toward zero, down, up.
+pub fn rounding_mode(name: &str) -> Option<usize> {
+    ["rn", "rz", "rm", "rp"].iter().position(|mode| *mode == name)
+}
+
+fn flushed(rest: &[&str], body: &mut Body) -> String {
+    if rest.contains(&"ftz") { body.value("call float @__mneme_cpu.ftz(float %a0)") } else { "%a0".to_owned() }
+}
+
+fn float_type(letter: &str) -> Option<&'static str> {
+    match letter {
+        "f" => Some("float"),
+        "d" => Some("double"),
+        _ => None,
+    }
+}
+
+fn integer_type(letter: &str) -> Option<(u32, bool)> {
+    match letter {
+        "i" => Some((32, true)),
+        "ui" => Some((32, false)),
+        "ll" => Some((64, true)),
+        "ull" => Some((64, false)),
+        _ => None,
+    }
+}
+
+fn suffix(ty: &str) -> &'static str {
+    match ty {
+        "half" => "f16",
+        "float" => "f32",
+        _ => "f64",
+    }
+}
+
+/// A float rounded to an integer of `width` bits.
+pub fn to_integer(body: &mut Body, from: &str, value: &str, width: u32, signed: bool, mode: usize) -> String {
+    let rounding = ["rint", "trunc", "floor", "ceil"][mode];
+    let from_suffix = suffix(from);
+    let rounded = body.value(format!("call {from} @llvm.{rounding}.{from_suffix}({from} {value})"));
+    let sign = if signed { "s" } else { "u" };
+    let converted =
+        body.value(format!("call i{width} @llvm.fpto{sign}i.sat.i{width}.{from_suffix}({from} {rounded})"));
+    // PTX: NaN gives zero, or the top bit alone where one side has 64 bits.
+    if from == "double" || width == 64 {
+        let nan = body.value(format!("fcmp uno {from} {value}, {value}"));
+        let top = 1u64 << (width - 1);
+        body.value(format!("select i1 {nan}, i{width} {top}, i{width} {converted}"))
+    } else {
+        converted
+    }
+}
+
+/// An integer of `width` bits rounded to a float.
+pub fn from_integer(body: &mut Body, value: &str, width: u32, signed: bool, to: &str, mode: usize) -> String {
+    let sign = if signed { "s" } else { "u" };
+    let mantissa = match to {
+        "half" => 11,
+        "float" => 24,
+        _ => 53,
+    };
+    let exact = width - u32::from(signed) <= mantissa;
+    if mode == 0 || exact {
+        return body.value(format!("{sign}itofp i{width} {value} to {to}"));
+    }
+    // The leading bits of the magnitude convert exactly; the lost ones decide whether to step outward by one.
+    let magnitude = if signed {
+        body.value(format!("call i{width} @llvm.abs.i{width}(i{width} {value}, i1 false)"))
+    } else {
+        value.to_owned()
+    };
+    let wide = if width == 64 { magnitude } else { body.value(format!("zext i{width} {magnitude} to i64")) };
+    let zeros = body.value(format!("call i64 @llvm.ctlz.i64(i64 {wide}, i1 false)"));
+    let excess = body.value(format!("call i64 @llvm.usub.sat.i64(i64 {}, i64 {zeros})", 64 - mantissa));
+    let kept = body.value(format!("lshr i64 {wide}, {excess}"));
+    let back = body.value(format!("shl i64 {kept}, {excess}"));
+    let inexact = body.value(format!("icmp ne i64 {back}, {wide}"));
+    let negative = if signed { body.value(format!("icmp slt i{width} {value}, 0")) } else { "false".to_owned() };
+    let outward = match mode {
+        1 => "false".to_owned(),
+        2 => negative.clone(),
+        _ => body.value(format!("xor i1 {negative}, true")),
+    };
+    let step = body.value(format!("and i1 {inexact}, {outward}"));
+    let step = body.value(format!("zext i1 {step} to i64"));
+    let stepped = body.value(format!("add i64 {kept}, {step}"));
+    let leading = body.value(format!("uitofp i64 {stepped} to {to}"));
+    let unit = body.value(format!("shl i64 1, {excess}"));
+    let scale = body.value(format!("uitofp i64 {unit} to {to}"));
+    let absolute = body.value(format!("fmul {to} {leading}, {scale}"));
+    let opposite = body.value(format!("fneg {to} {absolute}"));
+    body.value(format!("select i1 {negative}, {to} {opposite}, {to} {absolute}"))
+}

@@ -1,0 +1,72 @@
+//! Memory: fences, cached loads, atomics, address spaces.
+
+use super::text::{Body, Signature};
+
+pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+    let result = signature.result.as_str();
+    let parameter = |i: usize| signature.parameters.get(i).map(String::as_str);
+    match parts {
+        ["membar", _] => {
+            body.line("fence seq_cst");
+            body.ret("void", "");
+        }
+        ["ldg" | "ldu", "global", ..] => {
+            // The promised alignment is an operand, not known here; x86 does not need it.
+            let value = body.value(format!("load {result}, {} %a0, align 1", parameter(0)?));
+            body.ret(result, value);
+        }
+        ["isspacep", "shared"] => {
+            let inside = body.value("call i1 @__mneme_cpu.is_shared(ptr %a0)");
+            body.ret(result, inside);
+        }
+        // A block is its own cluster.
+        ["isspacep", "shared", "cluster"] => {
+            let inside = body.value("call i1 @__mneme_cpu.is_shared(ptr %a0)");
+            body.ret(result, inside);
+        }
+        ["isspacep", "global"] => {
+            let inside = body.value("call i1 @__mneme_cpu.is_shared(ptr %a0)");
+            let outside = body.value(format!("xor i1 {inside}, true"));
+            body.ret(result, outside);
+        }
+        ["ptr", _, "to", ..] => {
+            let from = parameter(0)?;
+            let value = if from == result {
+                "%a0".to_owned()
+            } else {
+                body.value(format!("addrspacecast {from} %a0 to {result}"))
+            };
+            body.ret(result, value);
+        }
+        ["move", ..] if parameter(0) == Some(result) => body.ret(result, "%a0"),
+        ["atomic", "load", operation @ ("inc" | "dec"), ..] => {
+            read_modify_write(operation, result, parameter(0)?, body)?;
+        }
+        ["atomic", "cas", "gen", ..] => {
+            let pair = body.value(format!(
+                "cmpxchg {} %a0, {result} %a1, {result} %a2 monotonic monotonic",
+                parameter(0)?
+            ));
+            let old = body.value(format!("extractvalue {{ {result}, i1 }} {pair}, 0"));
+            body.ret(result, old);
+        }
+        ["atomic", operation, "gen", ..] => read_modify_write(operation, result, parameter(0)?, body)?,
+        _ => return None,
+    }
+    Some(())
+}
+
+fn read_modify_write(operation: &str, ty: &str, pointer: &str, body: &mut Body) -> Option<()> {
+    let operation = match operation {
+        "add" if ty.starts_with('i') => "add",
+        "add" => "fadd",
+        "exch" => "xchg",
+        "inc" => "uinc_wrap",
+        "dec" => "udec_wrap",
+        "min" | "max" | "and" | "or" | "xor" => operation,
+        _ => return None,
+    };
+    let old = body.value(format!("atomicrmw {operation} {pointer} %a0, {ty} %a1 monotonic"));
+    body.ret(ty, old);
+    Some(())
+}

@@ -1,0 +1,87 @@
+//! The GPU's intrinsics, as functions over the CPU device's imports.
+//!
+//! Each intrinsic that a module declares becomes a call of an always-inlined function of the same type, whose body is written here as LLVM assembly:
+//! by family, from the parts of its name, because NVVM has more than a thousand intrinsics and few ideas.
+
+mod arithmetic;
+mod convert;
+mod memory;
+mod sreg;
+pub mod text;
+mod warp;
+
+use text::{Body, Signature};
+
+/// Imports and shared helpers, in LLVM assembly.
+pub const RUNTIME: &str = include_str!("runtime.ll");
+
+const PREFIX: &str = "llvm.nvvm.";
+
+/// What became of a function that a device module declares.
+pub enum Meaning {
+    /// LLVM knows it on every target, or the C library has it.
+    Native,
+    /// Its definition for the CPU.
+    Defined(Body),
+    /// Not on the CPU device; the construct's name for the user.
+    Unsupported(String),
+}
+
+/// The meaning of the function `name` that the module declares.
+pub fn meaning(name: &str, signature: &Signature) -> Meaning {
+    if let Some(nvvm) = name.strip_prefix(PREFIX) {
+        return match define(nvvm, signature) {
+            Some(body) => Meaning::Defined(body),
+            None => Meaning::Unsupported(unsupported_intrinsic(nvvm)),
+        };
+    }
+    if name.starts_with("llvm.") || name.starts_with("__mneme_cpu") {
+        return Meaning::Native;
+    }
+    match name {
+        "memcpy" | "memset" | "memmove" => Meaning::Native,
+        "vprintf" => {
+            let mut body = Body::default();
+            let count = body.value("call i32 @__mneme_cpu_printf(ptr %a0, ptr %a1)");
+            body.ret(&signature.result, count);
+            Meaning::Defined(body)
+        }
+        "__assertfail" | "__assert_fail" => {
+            let mut body = Body::default();
+            body.line("call void @__mneme_cpu.failed_assertion(ptr %a0, ptr %a1, i32 %a2, ptr %a3)");
+            body.line("unreachable");
+            Meaning::Defined(body)
+        }
+        // Left only where the module's pipeline did not resolve it: every question is answered "no".
+        "__nvvm_reflect" => {
+            let mut body = Body::default();
+            body.ret(&signature.result, 0);
+            Meaning::Defined(body)
+        }
+        "malloc" | "free" | "realloc" | "calloc" => Meaning::Unsupported(format!("device-side `{name}`")),
+        _ if name.starts_with("cudaLaunch") || name.starts_with("cudaGetParameterBuffer") || name.starts_with("__cudaCDP") => {
+            Meaning::Unsupported(format!("dynamic parallelism (`{name}`)"))
+        }
+        _ => Meaning::Unsupported(format!("undefined device function `{name}`")),
+    }
+}
+
+fn unsupported_intrinsic(nvvm: &str) -> String {
+    let family = nvvm.split('.').next().unwrap_or(nvvm);
+    match family {
+        "tex" | "tld4" => format!("texture `{nvvm}`"),
+        "suld" | "sust" | "suq" | "txq" | "texsurf" | "istypep" => format!("texture or surface `{nvvm}`"),
+        "wmma" | "mma" | "wgmma" | "ldmatrix" => format!("tensor cores (`{nvvm}`)"),
+        _ => format!("intrinsic `{PREFIX}{nvvm}`"),
+    }
+}
+
+fn define(nvvm: &str, signature: &Signature) -> Option<Body> {
+    let parts: Vec<&str> = nvvm.split('.').collect();
+    let mut body = Body::default();
+    let families = [sreg::define, warp::define, memory::define, convert::define, arithmetic::define];
+    families.iter().find_map(|family| {
+        body = Body::default();
+        family(&parts, signature, &mut body).map(|()| std::mem::take(&mut body))
+    })
+}

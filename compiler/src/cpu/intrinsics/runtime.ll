@@ -1,0 +1,132 @@
+; What a lowered module imports from the CPU device (docs/cpu-device.md), and the helpers that the generated bodies share.
+
+declare ptr @__mneme_cpu_thread() #0
+declare void @__mneme_cpu_barrier(i32, i32) #1
+declare i32 @__mneme_cpu_barrier_reduce(i32, i32) #1
+declare void @__mneme_cpu_warp_sync(i32) #1
+declare i64 @__mneme_cpu_shuffle(i32, i32, i32, i32, i32) #1
+declare i32 @__mneme_cpu_vote(i32, i32, i32) #1
+declare i64 @__mneme_cpu_match(i32, i32, i64) #1
+declare i32 @__mneme_cpu_redux(i32, i32, i32) #1
+declare i32 @__mneme_cpu_activemask() #1
+declare i32 @__mneme_cpu_printf(ptr, ptr) #2
+declare void @__mneme_cpu_assert(ptr, ptr, i32, ptr) #3
+declare void @__mneme_cpu_trap() #3
+declare i64 @__mneme_cpu_clock() #2
+declare i64 @__mneme_cpu_round(i32, i32, i64, i64, i64) #0
+declare float @tanhf(float) #0
+declare double @tanh(double) #0
+
+; A word of the thread context. It does not change while an entry runs.
+define i32 @__mneme_cpu.context(i64 %offset) alwaysinline nounwind {
+  %thread = call ptr @__mneme_cpu_thread()
+  %word = getelementptr inbounds i8, ptr %thread, i64 %offset
+  %value = load i32, ptr %word, align 4, !invariant.load !0
+  ret i32 %value
+}
+
+; An address in the block's shared memory.
+define ptr addrspace(3) @__mneme_cpu.shared(i64 %offset) alwaysinline nounwind {
+  %thread = call ptr @__mneme_cpu_thread()
+  %field = getelementptr inbounds i8, ptr %thread, i64 64
+  %base = load ptr, ptr %field, align 8, !invariant.load !0
+  %address = getelementptr inbounds i8, ptr %base, i64 %offset
+  %shared = addrspacecast ptr %address to ptr addrspace(3)
+  ret ptr addrspace(3) %shared
+}
+
+; Whether a generic address lies in the block's shared memory.
+define i1 @__mneme_cpu.is_shared(ptr %address) alwaysinline nounwind {
+  %shared = call ptr addrspace(3) @__mneme_cpu.shared(i64 0)
+  %base = ptrtoint ptr addrspace(3) %shared to i64
+  %value = ptrtoint ptr %address to i64
+  %distance = sub i64 %value, %base
+  %bytes = call i32 @__mneme_cpu.context(i64 60)
+  %wide = zext i32 %bytes to i64
+  %inside = icmp ult i64 %distance, %wide
+  ret i1 %inside
+}
+
+; Subnormals become zero of the same sign (`.ftz`).
+define float @__mneme_cpu.ftz(float %value) alwaysinline nounwind {
+  %magnitude = call float @llvm.fabs.f32(float %value)
+  %small = fcmp olt float %magnitude, 0x3810000000000000
+  %zero = call float @llvm.copysign.f32(float 0.0, float %value)
+  %result = select i1 %small, float %zero, float %value
+  ret float %result
+}
+
+define double @__mneme_cpu.ftz64(double %value) alwaysinline nounwind {
+  %magnitude = call double @llvm.fabs.f64(double %value)
+  %small = fcmp olt double %magnitude, 0x0010000000000000
+  %zero = call double @llvm.copysign.f64(double 0.0, double %value)
+  %result = select i1 %small, double %zero, double %value
+  ret double %result
+}
+
+; `prmt.b32`, default mode: each nibble of the selector picks a byte of {b, a}, or its sign.
+define i32 @__mneme_cpu.byte(i64 %bytes, i32 %selector, i32 %shift) alwaysinline nounwind {
+  %nibble = lshr i32 %selector, %shift
+  %index = and i32 %nibble, 7
+  %bits = shl i32 %index, 3
+  %wide = zext i32 %bits to i64
+  %moved = lshr i64 %bytes, %wide
+  %byte = trunc i64 %moved to i8
+  %sign = ashr i8 %byte, 7
+  %flag = and i32 %nibble, 8
+  %plain = icmp eq i32 %flag, 0
+  %chosen = select i1 %plain, i8 %byte, i8 %sign
+  %place = zext i8 %chosen to i32
+  %doubled = shl i32 %shift, 1
+  %result = shl i32 %place, %doubled
+  ret i32 %result
+}
+
+define i32 @__mneme_cpu.permute(i32 %a, i32 %b, i32 %selector) alwaysinline nounwind {
+  %low = zext i32 %a to i64
+  %wide = zext i32 %b to i64
+  %high = shl i64 %wide, 32
+  %bytes = or i64 %low, %high
+  %part0 = call i32 @__mneme_cpu.byte(i64 %bytes, i32 %selector, i32 0)
+  %part1 = call i32 @__mneme_cpu.byte(i64 %bytes, i32 %selector, i32 4)
+  %part2 = call i32 @__mneme_cpu.byte(i64 %bytes, i32 %selector, i32 8)
+  %part3 = call i32 @__mneme_cpu.byte(i64 %bytes, i32 %selector, i32 12)
+  %part4 = or i32 %part0, %part1
+  %part5 = or i32 %part2, %part3
+  %part6 = or i32 %part4, %part5
+  ret i32 %part6
+}
+
+; A double rounded to float toward zero (mode 1), down (2) or up (3): round to nearest, then step back where that went past the value.
+define float @__mneme_cpu.narrow(double %value, i32 %mode) alwaysinline nounwind {
+  %nearest = fptrunc double %value to float
+  %bits = bitcast float %nearest to i32
+  %exact = fpext float %nearest to double
+  %above = fcmp ogt double %exact, %value
+  %below = fcmp olt double %exact, %value
+  %negative = icmp slt i32 %bits, 0
+  %outer = select i1 %negative, i1 %below, i1 %above
+  %toward_zero = icmp eq i32 %mode, 1
+  %down = icmp eq i32 %mode, 2
+  %directed = select i1 %down, i1 %above, i1 %below
+  %step = select i1 %toward_zero, i1 %outer, i1 %directed
+  %shrinks = select i1 %toward_zero, i1 true, i1 %outer
+  %less = sub i32 %bits, 1
+  %more = add i32 %bits, 1
+  %moved = select i1 %shrinks, i32 %less, i32 %more
+  %chosen = select i1 %step, i32 %moved, i32 %bits
+  %result = bitcast i32 %chosen to float
+  ret float %result
+}
+
+define void @__mneme_cpu.failed_assertion(ptr %message, ptr %file, i32 %line, ptr %function) alwaysinline nounwind {
+  call void @__mneme_cpu_assert(ptr %message, ptr %file, i32 %line, ptr %function)
+  unreachable
+}
+
+attributes #0 = { nocallback nofree nosync nounwind willreturn memory(none) }
+attributes #1 = { convergent nounwind }
+attributes #2 = { nounwind }
+attributes #3 = { cold noreturn nounwind }
+
+!0 = !{}

@@ -1,0 +1,80 @@
+//! Special registers: `llvm.nvvm.read.ptx.sreg.*`.
+
+use super::text::{Body, Signature};
+
+/// Offsets in the thread context (docs/cpu-device.md).
+const LANE: u32 = 48;
+const WARP: u32 = 52;
+pub const THREAD_IDS: [(&str, u32); 4] = [("tid", 0), ("ntid", 12), ("ctaid", 24), ("nctaid", 36)];
+
+pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+    let ["read", "ptx", "sreg", register @ ..] = parts else { return None };
+    let result = signature.result.as_str();
+    let value = read(register, body)?;
+    let value = match (result, value) {
+        (_, Word::Narrow(value)) if result == "i32" => value,
+        (_, Word::Narrow(value)) if result == "i64" => body.value(format!("zext i32 {value} to i64")),
+        (_, Word::Narrow(value)) if result == "i1" => body.value(format!("trunc i32 {value} to i1")),
+        (_, Word::Wide(value)) if result == "i64" => value,
+        (_, Word::Wide(value)) if result == "i32" => body.value(format!("trunc i64 {value} to i32")),
+        _ => return None,
+    };
+    body.ret(result, value);
+    Some(())
+}
+
+/// A register's value, 32 or 64 bits wide.
+pub enum Word {
+    Narrow(String),
+    Wide(String),
+}
+
+fn context(body: &mut Body, offset: u32) -> Word {
+    Word::Narrow(body.value(format!("call i32 @__mneme_cpu.context(i64 {offset})")))
+}
+
+/// Reads a special register by the parts of its name without the `%`.
+pub fn read(register: &[&str], body: &mut Body) -> Option<Word> {
+    let constant = |value: u32| Some(Word::Narrow(value.to_string()));
+    match register {
+        // PTX: the fourth component is always zero.
+        [vector, "w"] if THREAD_IDS.iter().any(|(name, _)| name == vector) => constant(0),
+        // The device has no clusters: a cluster is a block.
+        ["clusterid", axis] => read(&["ctaid", axis], body),
+        ["nclusterid", axis] => read(&["nctaid", axis], body),
+        ["cluster", "ctaid", _] | ["cluster", "ctarank"] => constant(0),
+        ["cluster", "nctaid", _] | ["cluster", "nctarank"] => constant(1),
+        [vector, axis] if THREAD_IDS.iter().any(|(name, _)| name == vector) => {
+            let base = THREAD_IDS.iter().find(|(name, _)| name == vector)?.1;
+            let component = ["x", "y", "z"].iter().position(|name| name == axis)? as u32;
+            Some(context(body, base + 4 * component))
+        }
+        ["laneid"] => Some(context(body, LANE)),
+        ["warpid"] => Some(context(body, WARP)),
+        ["dynamic_smem_size"] => Some(context(body, 56)),
+        ["total_smem_size"] => Some(context(body, 60)),
+        ["warpsize"] => constant(32),
+        // Blocks of at most 1024 threads, one multiprocessor, one grid.
+        ["nwarpid"] => constant(32),
+        ["nsmid"] => constant(1),
+        ["smid" | "gridid" | "pm0" | "pm1" | "pm2" | "pm3"] => constant(0),
+        ["clock" | "clock64" | "globaltimer"] => Some(Word::Wide(body.value("call i64 @__mneme_cpu_clock()"))),
+        ["lanemask", relation] => {
+            let Word::Narrow(lane) = context(body, LANE) else { return None };
+            let own = body.value(format!("shl i32 1, {lane}"));
+            let below = body.value(format!("sub i32 {own}, 1"));
+            Some(Word::Narrow(match *relation {
+                "eq" => own,
+                "lt" => below,
+                "le" => body.value(format!("or i32 {below}, {own}")),
+                "ge" => body.value(format!("xor i32 {below}, -1")),
+                "gt" => {
+                    let through = body.value(format!("or i32 {below}, {own}"));
+                    body.value(format!("xor i32 {through}, -1"))
+                }
+                _ => return None,
+            }))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,53 @@
+//! Writing the body of one function in LLVM's assembly.
+
+use std::fmt::{Display, Write};
+
+/// The body of a function under construction. Arguments are `%a0`, `%a1`, …; results get fresh names.
+#[derive(Default)]
+pub struct Body {
+    text: String,
+    next: usize,
+    /// Whether the function makes its thread wait for others.
+    pub collective: bool,
+}
+
+impl Body {
+    /// Adds an instruction with a result and gives the result's name.
+    pub fn value(&mut self, instruction: impl Display) -> String {
+        let name = format!("%t{}", self.next);
+        self.next += 1;
+        let _ = writeln!(self.text, "  {name} = {instruction}");
+        name
+    }
+
+    /// Adds an instruction without a result, or a label.
+    pub fn line(&mut self, instruction: impl Display) {
+        let _ = writeln!(self.text, "  {instruction}");
+    }
+
+    pub fn ret(&mut self, ty: &str, value: impl Display) {
+        if ty == "void" {
+            self.line("ret void");
+        } else {
+            self.line(format_args!("ret {ty} {value}"));
+        }
+    }
+}
+
+/// Name and types, in LLVM's assembly, of a function to define.
+pub struct Signature {
+    pub name: String,
+    pub result: String,
+    pub parameters: Vec<String>,
+}
+
+impl Signature {
+    /// `define … { body }`. Not internal yet: that would not satisfy the declaration that it is linked to.
+    pub fn define(&self, body: &Body) -> String {
+        let mut parameters = String::new();
+        for (i, ty) in self.parameters.iter().enumerate() {
+            let _ = write!(parameters, "{}{ty} %a{i}", if i == 0 { "" } else { ", " });
+        }
+        format!("define {} @\"{}\"({parameters}) alwaysinline nounwind {{\n{}}}\n", self.result, self.name, body.text)
+    }
+}

@@ -1,0 +1,229 @@
+//! Shared memory: each variable gets an offset from the block's base, and its uses become base plus offset.
+//!
+//! Variables that one kernel reaches never overlap; variables of different kernels may.
+
+use std::collections::HashMap;
+use std::ffi::c_uint;
+
+use inkwell::module::Module;
+use llvm_sys::LLVMOpcode;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
+
+use crate::ir::{self, Value};
+
+use super::closure::{Kernel, SHARED};
+use super::edit;
+
+/// The address that a lowered module asks the runtime for.
+const ADDRESS: &str = "__mneme_cpu.shared";
+/// Least alignment of dynamic shared memory, bytes, as on the GPU.
+const DYNAMIC_ALIGNMENT: u64 = 16;
+
+/// Shared memory of one kernel, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extent {
+    pub static_bytes: u64,
+    pub dynamic_offset: u64,
+}
+
+/// Chooses the offsets, and replaces the variables by addresses. One extent per kernel, in order.
+pub fn lower<'m>(module: &'m Module<'_>, kernels: &[Kernel<'m>]) -> Vec<Extent> {
+    let variables: Vec<Value<'m>> = ir::variables(module).into_iter().filter(|v| v.space() == SHARED).collect();
+    let mut extents = vec![Extent::default(); kernels.len()];
+    let users = |variable: &Value<'m>| -> Vec<usize> {
+        (0..kernels.len()).filter(|k| kernels[*k].shared.contains(variable)).collect()
+    };
+    let mut offsets: HashMap<Value<'m>, u64> = HashMap::new();
+    for variable in &variables {
+        let (size, alignment) = size_and_alignment(module, *variable);
+        if size == 0 {
+            continue;
+        }
+        let users = users(variable);
+        let end = users.iter().map(|k| extents[*k].static_bytes).max().unwrap_or(0);
+        let offset = end.next_multiple_of(alignment);
+        offsets.insert(*variable, offset);
+        for k in users {
+            extents[k].static_bytes = offset + size;
+        }
+    }
+    place_dynamic(module, &variables, &users, &mut extents, &mut offsets);
+
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        rewrite(module, function, &offsets);
+    }
+    extents
+}
+
+/// Dynamic shared memory begins after the static one of every kernel that reaches the same dynamic array.
+fn place_dynamic<'m>(
+    module: &Module<'_>,
+    variables: &[Value<'m>],
+    users: &dyn Fn(&Value<'m>) -> Vec<usize>,
+    extents: &mut [Extent],
+    offsets: &mut HashMap<Value<'m>, u64>,
+) {
+    for extent in extents.iter_mut() {
+        extent.dynamic_offset = extent.static_bytes.next_multiple_of(DYNAMIC_ALIGNMENT);
+    }
+    let dynamic: Vec<Value<'m>> = variables.iter().copied().filter(|v| !offsets.contains_key(v)).collect();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for variable in &dynamic {
+            let (_, alignment) = size_and_alignment(module, *variable);
+            let users = users(variable);
+            let offset = users.iter().map(|k| extents[*k].dynamic_offset).max().unwrap_or(0).next_multiple_of(alignment);
+            offsets.insert(*variable, offset);
+            for k in users {
+                changed |= extents[k].dynamic_offset != offset;
+                extents[k].dynamic_offset = offset;
+            }
+        }
+    }
+}
+
+fn size_and_alignment(module: &Module<'_>, variable: Value<'_>) -> (u64, u64) {
+    // SAFETY: a live global variable of a sized type, and its module.
+    unsafe {
+        let layout = LLVMGetModuleDataLayout(module.as_mut_ptr());
+        let ty = variable.content_type();
+        let natural = u64::from(LLVMABIAlignmentOfType(layout, ty));
+        (LLVMABISizeOfType(layout, ty), natural.max(u64::from(edit::alignment(variable))).max(1))
+    }
+}
+
+/// The rewriting of one function.
+struct Rewriter<'a, 'm> {
+    module: &'a Module<'m>,
+    builder: LLVMBuilderRef,
+    offsets: &'a HashMap<Value<'a>, u64>,
+    entry: LLVMBasicBlockRef,
+    addresses: HashMap<Value<'a>, Value<'a>>,
+}
+
+fn rewrite<'a, 'm>(module: &'a Module<'m>, function: Value<'a>, offsets: &'a HashMap<Value<'a>, u64>) {
+    // SAFETY: the builder lives for this function only; the function is defined, so it has an entry block.
+    let (builder, entry) = unsafe {
+        (LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())), LLVMGetEntryBasicBlock(function.raw()))
+    };
+    let mut rewriter = Rewriter { module, builder, offsets, entry, addresses: HashMap::new() };
+    for instruction in function.instructions() {
+        rewriter.instruction(instruction);
+    }
+    // SAFETY: made above, not used again.
+    unsafe { LLVMDisposeBuilder(builder) };
+}
+
+impl<'a> Rewriter<'a, '_> {
+    fn instruction(&mut self, instruction: Value<'a>) {
+        // One value per incoming block, as a phi may name a block twice.
+        let mut incoming: HashMap<(LLVMBasicBlockRef, Value<'a>), Value<'a>> = HashMap::new();
+        for (index, operand) in instruction.operands().into_iter().enumerate() {
+            if !operand.is_constant() || !self.mentions_shared(operand) {
+                continue;
+            }
+            let phi_block = edit::is_phi(instruction)
+                // SAFETY: the index is below the phi's operand count.
+                .then(|| unsafe { LLVMGetIncomingBlock(instruction.raw(), index as c_uint) });
+            let known = phi_block.and_then(|block| incoming.get(&(block, operand)).copied());
+            let new = known.unwrap_or_else(|| {
+                // SAFETY: the builder is moved to a live instruction.
+                let place = |builder| unsafe {
+                    LLVMPositionBuilderBefore(builder, phi_block.map_or(instruction.raw(), |b| LLVMGetBasicBlockTerminator(b)));
+                };
+                self.materialise(operand, &place)
+            });
+            if let Some(block) = phi_block {
+                incoming.insert((block, operand), new);
+            }
+            edit::set_operand(instruction, index as u32, new);
+        }
+    }
+
+    fn mentions_shared(&self, constant: Value<'a>) -> bool {
+        self.offsets.contains_key(&constant)
+            || (constant.as_global().is_none() && constant.operands().into_iter().any(|operand| self.mentions_shared(operand)))
+    }
+
+    /// The constant as instructions at `place`, with variables as addresses.
+    fn materialise(&mut self, constant: Value<'a>, place: &dyn Fn(LLVMBuilderRef)) -> Value<'a> {
+        if let Some(offset) = self.offsets.get(&constant) {
+            return self.address(constant, *offset);
+        }
+        if !self.mentions_shared(constant) {
+            return constant;
+        }
+        let operands: Vec<Value<'a>> =
+            constant.operands().into_iter().map(|operand| self.materialise(operand, place)).collect();
+        place(self.builder);
+        let raw = self.build(constant, &operands);
+        Value::new(raw).expect("LLVM's builder returns the instruction")
+    }
+
+    fn build(&self, constant: Value<'a>, operands: &[Value<'a>]) -> LLVMValueRef {
+        let name = c"".as_ptr();
+        let mut raw: Vec<LLVMValueRef> = operands.iter().map(|operand| operand.raw()).collect();
+        let builder = self.builder;
+        // SAFETY: opcode, types and operand count are those of a valid constant; the builder is positioned.
+        unsafe {
+            if !edit::is_constant_expression(constant) {
+                return aggregate(builder, constant.ty(), &raw);
+            }
+            let opcode = edit::opcode(constant);
+            match opcode {
+                LLVMOpcode::LLVMGetElementPtr => {
+                    let (base, indices) = raw.split_at_mut(1);
+                    let element = LLVMGetGEPSourceElementType(constant.raw());
+                    let build = if LLVMIsInBounds(constant.raw()) != 0 { LLVMBuildInBoundsGEP2 } else { LLVMBuildGEP2 };
+                    build(builder, element, base[0], indices.as_mut_ptr(), indices.len() as c_uint, name)
+                }
+                _ if raw.len() == 1 => LLVMBuildCast(builder, opcode, raw[0], constant.ty(), name),
+                _ => LLVMBuildBinOp(builder, opcode, raw[0], raw[1], name),
+            }
+        }
+    }
+
+    /// The address of a variable in this function, made once in its entry block.
+    fn address(&mut self, variable: Value<'a>, offset: u64) -> Value<'a> {
+        if let Some(address) = self.addresses.get(&variable) {
+            return *address;
+        }
+        // SAFETY: the entry block has a first instruction; types belong to the module's context.
+        let raw = unsafe {
+            let context = LLVMGetModuleContext(self.module.as_mut_ptr());
+            let mut parameter = [LLVMInt64TypeInContext(context)];
+            let ty = LLVMFunctionType(LLVMPointerTypeInContext(context, SHARED), parameter.as_mut_ptr(), 1, 0);
+            let function = edit::declare(self.module, ADDRESS, ty);
+            LLVMPositionBuilderBefore(self.builder, LLVMGetFirstInstruction(self.entry));
+            let mut argument = [LLVMConstInt(parameter[0], offset, 0)];
+            LLVMBuildCall2(self.builder, ty, function.raw(), argument.as_mut_ptr(), 1, c"".as_ptr())
+        };
+        let address = Value::new(raw).expect("LLVM's builder returns the instruction");
+        self.addresses.insert(variable, address);
+        address
+    }
+}
+
+/// A vector, array or structure constant, element by element.
+///
+/// # Safety
+/// The builder is positioned; `elements` are all elements of a value of type `ty`.
+unsafe fn aggregate(builder: LLVMBuilderRef, ty: LLVMTypeRef, elements: &[LLVMValueRef]) -> LLVMValueRef {
+    // SAFETY: by the contract above.
+    unsafe {
+        let vector = LLVMGetTypeKind(ty) == llvm_sys::LLVMTypeKind::LLVMVectorTypeKind;
+        let index_type = LLVMInt32TypeInContext(LLVMGetTypeContext(ty));
+        let mut whole = LLVMGetPoison(ty);
+        for (i, element) in elements.iter().enumerate() {
+            whole = if vector {
+                LLVMBuildInsertElement(builder, whole, *element, LLVMConstInt(index_type, i as u64, 0), c"".as_ptr())
+            } else {
+                LLVMBuildInsertValue(builder, whole, *element, i as c_uint, c"".as_ptr())
+            };
+        }
+        whole
+    }
+}

@@ -1,0 +1,27 @@
+//! `__device__` and `__constant__` variables, by name for the host.
+
+use inkwell::module::Module;
+use llvm_sys::LLVMLinkage;
+use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
+use mneme_core::image::cpu_object::Variable;
+
+use crate::ir;
+
+/// Address spaces of NVPTX.
+const GLOBAL: u32 = 1;
+const CONSTANT: u32 = 4;
+
+/// Every variable in global or constant memory that has a name of its own.
+pub fn list(module: &Module<'_>) -> Vec<Variable> {
+    ir::variables(module)
+        .into_iter()
+        .filter(|variable| !variable.is_declaration() && variable.linkage() != LLVMLinkage::LLVMPrivateLinkage)
+        .filter(|variable| matches!(variable.space(), GLOBAL | CONSTANT))
+        .map(|variable| {
+            // SAFETY: a live variable of a sized type, and its module.
+            let size = unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), variable.content_type()) };
+            let name = variable.name();
+            Variable { symbol: name.clone(), name, size, constant: variable.space() == CONSTANT }
+        })
+        .collect()
+}
