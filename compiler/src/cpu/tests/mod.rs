@@ -13,6 +13,9 @@ use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, Targe
 use mneme_core::image::cpu_object::{SECTION, Table};
 
 use super::{LowerOptions, lower};
+use run::{Parameters, Program};
+
+mod run;
 
 const IMPORTS: &[&str] = &[
     "__mneme_cpu_thread",
@@ -114,5 +117,60 @@ fn every_program_of_the_suite_lowers_under_every_pipeline() {
                 assert!(IMPORTS.contains(&name.as_str()) || LIBRARY.contains(&name.as_str()), "{what} imports {name}");
             }
         }
+    }
+}
+
+#[test]
+fn vecadd_computes() {
+    let bitcode = device_ir(&root().join("tests/apps/vecadd.cu"));
+    for pipeline in ["default<O0>", "default<O3>"] {
+        let object = object(&bitcode, pipeline);
+        let table = table(&object);
+        assert!(table.kernels.iter().all(|kernel| !kernel.collective), "{table:?}");
+        let row = table.kernels.iter().find(|kernel| kernel.name.contains("IlE")).unwrap();
+        let layout: Vec<(u32, u32)> = row.parameters.iter().map(|p| (p.offset, p.size)).collect();
+        assert_eq!(layout, [(0, 8), (8, 8), (16, 8)]);
+
+        let mut a: Vec<i64> = (0..100).collect();
+        let mut b: Vec<i64> = (0..100).map(|i| 1000 * i).collect();
+        let parameters = Parameters::default().pointer(a.as_mut_ptr()).pointer(b.as_mut_ptr()).bytes(&90u64.to_le_bytes());
+        Program::link(&object).launch("IlE", 2, 32, parameters.get());
+        let expected: Vec<i64> = (0..100).map(|i| if i < 90 { 1001 * i } else { i }).collect();
+        assert_eq!(a, expected, "{pipeline}");
+    }
+}
+
+#[test]
+fn shared_memory_barriers_and_warp_operations_compute() {
+    let bitcode = device_ir_of(
+        r#"
+        __global__ void sum(const int *in, int *out) {
+            __shared__ int tile[128];
+            __shared__ int lanes[4];
+            extern __shared__ int dynamic[];
+            int t = threadIdx.x;
+            tile[127 - t] = in[blockIdx.x * 128 + t];
+            __syncthreads();
+            int value = tile[t];
+            for (int d = 16; d; d /= 2) value += __shfl_down_sync(~0u, value, d);
+            if (t % 32 == 0) lanes[t / 32] = value;
+            int positive = __syncthreads_count(in[t] > 10);
+            if (t == 0) out[blockIdx.x] = lanes[0] + lanes[1] + lanes[2] + lanes[3] + 100000 * positive;
+        }
+        __global__ void plain(int *out) { out[threadIdx.x] = threadIdx.x; }
+        "#,
+    );
+    for pipeline in ["default<O0>", "default<O3>"] {
+        let object = object(&bitcode, pipeline);
+        let table = table(&object);
+        let row = |name: &str| table.kernels.iter().find(|kernel| kernel.name.contains(name)).unwrap().clone();
+        assert!(row("sum").collective && !row("plain").collective);
+        assert_eq!((row("sum").static_shared, row("plain").static_shared), (528, 0));
+
+        let mut input: Vec<i32> = (0..256).collect();
+        let mut output = vec![0i32; 2];
+        let parameters = Parameters::default().pointer(input.as_mut_ptr()).pointer(output.as_mut_ptr());
+        Program::link(&object).launch("sum", 2, 128, parameters.get());
+        assert_eq!(output, [(0..128).sum::<i32>() + 11_700_000, (128..256).sum::<i32>() + 11_700_000], "{pipeline}");
     }
 }

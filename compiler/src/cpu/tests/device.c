@@ -1,0 +1,152 @@
+// A CPU device for the tests of the lowering: one system thread per device thread, all lanes of a warp together.
+#include <fenv.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct context {
+    uint32_t tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_shared_bytes, total_shared_bytes;
+    uint8_t *shared;
+};
+
+static _Thread_local struct context context;
+static _Alignas(128) uint8_t shared[1 << 16];
+static pthread_barrier_t block_barrier, warp_barriers[32];
+static uint64_t exchange[32][32];
+static uint32_t block_predicates[1024];
+
+void *__mneme_cpu_thread(void) { return &context; }
+void __mneme_cpu_barrier(uint32_t id, uint32_t count) { pthread_barrier_wait(&block_barrier); }
+void __mneme_cpu_warp_sync(uint32_t mask) { pthread_barrier_wait(&warp_barriers[context.warp]); }
+
+uint32_t __mneme_cpu_barrier_reduce(uint32_t kind, uint32_t predicate) {
+    block_predicates[context.tid[0]] = predicate != 0;
+    pthread_barrier_wait(&block_barrier);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < context.ntid[0]; i++) count += block_predicates[i];
+    pthread_barrier_wait(&block_barrier);
+    return kind == 0 ? count : kind == 1 ? count == context.ntid[0] : count != 0;
+}
+
+static void publish(uint64_t value) {
+    exchange[context.warp][context.lane] = value;
+    pthread_barrier_wait(&warp_barriers[context.warp]);
+}
+static void release(void) { pthread_barrier_wait(&warp_barriers[context.warp]); }
+
+uint64_t __mneme_cpu_shuffle(uint32_t kind, uint32_t mask, uint32_t value, uint32_t lane, uint32_t clamp) {
+    publish(value);
+    uint32_t segment = (clamp >> 8) & 31, limit = clamp & 31, own = context.lane;
+    int32_t last = (own & segment) | (limit & ~segment), first = own & segment, source = 0;
+    int valid = 0;
+    lane &= 31;
+    if (kind == 1) { source = (int32_t)own - (int32_t)lane; valid = source >= last; }
+    if (kind == 2) { source = own + lane; valid = source <= last; }
+    if (kind == 3) { source = own ^ lane; valid = source <= last; }
+    if (kind == 0) { source = first | (lane & ~segment); valid = source <= last; }
+    if (!valid) source = own;
+    uint64_t result = (uint32_t)exchange[context.warp][source] | (uint64_t)valid << 32;
+    release();
+    return result;
+}
+
+uint32_t __mneme_cpu_vote(uint32_t kind, uint32_t mask, uint32_t predicate) {
+    publish(predicate != 0);
+    uint32_t ballot = 0;
+    for (int i = 0; i < 32; i++) ballot |= (uint32_t)exchange[context.warp][i] << i;
+    release();
+    return kind == 0 ? ballot & mask : kind == 1 ? (ballot & mask) != 0 : kind == 2 ? (ballot & mask) == mask
+         : (ballot & mask) == 0 || (ballot & mask) == mask;
+}
+
+uint64_t __mneme_cpu_match(uint32_t kind, uint32_t mask, uint64_t value) {
+    publish(value);
+    uint32_t same = 0;
+    for (int i = 0; i < 32; i++) same |= (uint32_t)(exchange[context.warp][i] == value) << i;
+    release();
+    same &= mask;
+    return kind == 0 ? same : same == mask ? (uint64_t)mask | 1ull << 32 : 0;
+}
+
+uint32_t __mneme_cpu_redux(uint32_t kind, uint32_t mask, uint32_t value) {
+    publish(value);
+    uint32_t result = (uint32_t)exchange[context.warp][0];
+    for (int i = 1; i < 32; i++) {
+        uint32_t other = (uint32_t)exchange[context.warp][i];
+        switch (kind) {
+        case 0: result += other; break;
+        case 1: result = other < result ? other : result; break;
+        case 2: result = other > result ? other : result; break;
+        case 3: result = (int32_t)other < (int32_t)result ? other : result; break;
+        case 4: result = (int32_t)other > (int32_t)result ? other : result; break;
+        case 5: result &= other; break;
+        case 6: result |= other; break;
+        case 7: result ^= other; break;
+        }
+    }
+    release();
+    return result;
+}
+
+uint32_t __mneme_cpu_activemask(void) { return -1; }
+int32_t __mneme_cpu_printf(const char *format, const void *arguments) { return 0; }
+void __mneme_cpu_assert(const char *message, const char *file, uint32_t line, const char *function) { abort(); }
+void __mneme_cpu_trap(void) { abort(); }
+uint64_t __mneme_cpu_clock(void) { return 1; }
+
+uint64_t __mneme_cpu_round(uint32_t op, uint32_t mode, uint64_t a, uint64_t b, uint64_t c) {
+    static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+    fesetround(modes[mode]);
+    uint64_t bits = 0;
+#define CALCULATE(T, FMA, SQRT)                                                                       \
+    {                                                                                                  \
+        volatile T x, y, z, r;                                                                         \
+        memcpy((void *)&x, &a, sizeof x), memcpy((void *)&y, &b, sizeof y), memcpy((void *)&z, &c, sizeof z); \
+        switch (op & 15) {                                                                             \
+        case 0: r = x + y; break;                                                                      \
+        case 1: r = x * y; break;                                                                      \
+        case 2: r = FMA(x, y, z); break;                                                               \
+        case 3: r = x / y; break;                                                                      \
+        case 4: r = SQRT(x); break;                                                                    \
+        default: r = (T)1 / x; break;                                                                  \
+        }                                                                                              \
+        memcpy(&bits, (void *)&r, sizeof r);                                                           \
+    }
+    if (op & 16) CALCULATE(float, fmaf, sqrtf) else CALCULATE(double, fma, sqrt)
+    fesetround(FE_TONEAREST);
+    return bits;
+}
+
+struct launch {
+    void (*entry)(const void *);
+    const void *parameters;
+    struct context context;
+};
+
+static void *run_thread(void *argument) {
+    struct launch *launch = argument;
+    context = launch->context;
+    launch->entry(launch->parameters);
+    return NULL;
+}
+
+// A grid of one-dimensional blocks, one after another; whole warps only.
+void test_launch(void (*entry)(const void *), const void *parameters, uint32_t blocks, uint32_t threads, uint32_t shared_bytes) {
+    pthread_t *handles = calloc(threads, sizeof *handles);
+    struct launch *launches = calloc(threads, sizeof *launches);
+    pthread_barrier_init(&block_barrier, NULL, threads);
+    for (uint32_t w = 0; w < threads / 32; w++) pthread_barrier_init(&warp_barriers[w], NULL, 32);
+    for (uint32_t b = 0; b < blocks; b++) {
+        for (uint32_t t = 0; t < threads; t++) {
+            launches[t] = (struct launch){entry, parameters,
+                {{t, 0, 0}, {threads, 1, 1}, {b, 0, 0}, {blocks, 1, 1}, t % 32, t / 32, 0, shared_bytes, shared}};
+            pthread_create(&handles[t], NULL, run_thread, &launches[t]);
+        }
+        for (uint32_t t = 0; t < threads; t++) pthread_join(handles[t], NULL);
+    }
+    free(handles);
+    free(launches);
+}
