@@ -26,7 +26,7 @@ pub struct Options {
     #[arg(long, alias = "mr", value_name = "COUNT")]
     max_recordings: Option<u64>,
     /// Record kernels whose mangled or demangled name this regular expression is found in (also -rr)
-    #[arg(long, alias = "rr", value_name = "REGEX")]
+    #[arg(long, value_parser = regular_expression, alias = "rr", value_name = "REGEX")]
     record_regex: Option<String>,
     /// Launches of each kernel to let pass first
     #[arg(long, value_name = "COUNT")]
@@ -34,12 +34,17 @@ pub struct Options {
     /// Device to run on [default: a GPU where there is one, else the CPU device]
     #[arg(long, value_enum)]
     device: Option<Device>,
-    /// What the recorder reports: error, warning, info or debug
-    #[arg(short = 'v', long = "verbosity", value_name = "LEVEL")]
+    /// What the recorder reports
+    #[arg(short = 'v', long = "verbosity", value_name = "LEVEL", value_parser = ["error", "warning", "info", "debug"])]
     verbosity: Option<String>,
     /// The application and its arguments
     #[arg(last = true, required = true, value_name = "APPLICATION")]
     application: Vec<OsString>,
+}
+
+/// The recorder, which runs inside the application, could only warn of a wrong one.
+fn regular_expression(text: &str) -> Result<String, String> {
+    regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Becomes the application; returns only if that fails.
