@@ -1,1 +1,25 @@
-//! See the crate description.
+//! Replaying a recorded kernel: compile it under any configuration, run it on the recorded memory, verify every byte.
+//!
+//! ```text
+//! supervisor            one thread, no LLVM, no device
+//!  ├─ decoder           decodes the snapshot into shared memory, once
+//!  ├─ builder           one forked process per configuration: LLVM and the assembler
+//!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
+//! ```
+
+pub mod arguments;
+pub mod builder;
+pub mod child;
+pub mod decoder;
+pub mod elements;
+pub mod executor;
+pub mod frame;
+pub mod one_shot;
+pub mod output;
+pub mod scene;
+pub mod serve;
+pub mod snapshot;
+pub mod subject;
+pub mod supervisor;
+pub mod target;
+pub mod verify;

@@ -1,0 +1,303 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use mneme_core::configuration::Configuration;
+
+use crate::elements::DataType;
+use crate::target::Choice;
+use crate::verify::Tolerance;
+
+/// Long options that users write with one dash.
+const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
+
+const EXAMPLES: &str = "\
+Examples:
+  mneme-replay -rdb recording/1234.json -rid 5678 \"default<O3>\"
+      replays the recorded launch, compiled with LLVM's O3 pipeline, and verifies all memory
+  mneme-replay -rdb recording/1234.json \"default<O2>\" -bidx 128 -gidx 80000 --iterations 10
+      another launch shape, measured ten times (-rid may be left out where the recording has one instance)
+  mneme-replay -rdb recording/1234.json \"function(sroa,early-cse)\" --output-ll kernel.ll
+      any pipeline that opt -passes accepts; the optimised IR is written to kernel.ll
+  mneme-replay -rdb recording/1234.json \"default<O3>\" --rtol 1e-5 --atol 1e-8
+      float and double buffers pass within a tolerance
+  mneme-replay serve -rdb recording/1234.json -rid 5678
+      replays the configurations that come as JSON lines on standard input (this is what mneme-tune drives)
+
+Exit status: 0 verified, 1 not verified, 2 the build failed, 3 the launch or the kernel failed, 4 timed out,
+64 bad usage, 65 bad recording, 69 no such device, 70 internal error.";
+
+/// Replays one recorded GPU kernel under any compilation and launch shape, and verifies every byte that it writes.
+///
+/// Prints one JSON object {"Replay-config": …, "Result": …} on standard output; messages go to standard error.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-replay", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub mode: Option<Mode>,
+    #[command(flatten)]
+    pub replay: OneShot,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Mode {
+    /// Replay configurations that come as JSON lines on standard input; one reply a line on standard output
+    Serve(Common),
+}
+
+/// What both modes are told.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// The recording's <static-hash>.json
+    #[arg(long = "record-db", visible_alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE")]
+    pub database: PathBuf,
+
+    /// The dynamic hash of the recorded instance; may be left out where there is one
+    #[arg(long = "record-id", visible_alias = "rid", value_name = "ID")]
+    pub id: Option<String>,
+
+    /// Where to replay: cpu, cuda, or the number of a GPU [default: as recorded]
+    #[arg(long, value_name = "DEVICE", value_parser = Choice::parse)]
+    pub device: Option<Choice>,
+
+    /// Let float and double values differ by this much, relative to the recorded value
+    #[arg(long, value_name = "R", value_parser = tolerance)]
+    pub rtol: Option<f64>,
+
+    /// Let float and double values differ by this much, absolutely
+    #[arg(long, value_name = "A", value_parser = tolerance)]
+    pub atol: Option<f64>,
+
+    /// What memory holds, for --rtol and --atol; auto goes by the kernel's parameter types
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t)]
+    pub dtype: DataType,
+
+    /// Time limit for a build, and for all runs of a configuration, seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub timeout: Duration,
+
+    /// Configurations that are compiled at a time [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub builders: Option<u32>,
+
+    /// Messages on standard error: error, warn, info, debug or trace
+    #[arg(short = 'v', long = "verbose", visible_alias = "log-level", value_name = "LEVEL", default_value = "warn")]
+    pub level: tracing::Level,
+}
+
+#[derive(Args, Debug)]
+pub struct OneShot {
+    #[command(flatten)]
+    pub common: Common,
+
+    /// LLVM pass pipeline, in the syntax of opt -passes
+    #[arg(value_name = "PIPELINE", default_value = "default<O3>")]
+    pub passes: String,
+
+    /// Blocks along x [default: as recorded, like all dimensions]
+    #[arg(long, visible_alias = "gidx", value_name = "N")]
+    pub grid_dim_x: Option<u32>,
+    /// Blocks along y
+    #[arg(long, visible_alias = "gidy", value_name = "N")]
+    pub grid_dim_y: Option<u32>,
+    /// Blocks along z
+    #[arg(long, visible_alias = "gidz", value_name = "N")]
+    pub grid_dim_z: Option<u32>,
+    /// Threads of a block along x
+    #[arg(long, visible_alias = "bidx", value_name = "N")]
+    pub block_dim_x: Option<u32>,
+    /// Threads of a block along y
+    #[arg(long, visible_alias = "bidy", value_name = "N")]
+    pub block_dim_y: Option<u32>,
+    /// Threads of a block along z
+    #[arg(long, visible_alias = "bidz", value_name = "N")]
+    pub block_dim_z: Option<u32>,
+    /// Dynamic shared memory, bytes
+    #[arg(long, visible_alias = "shem", value_name = "BYTES")]
+    pub shared_mem: Option<u32>,
+
+    /// Fold the recorded scalar arguments into the code
+    #[arg(long)]
+    pub specialize: bool,
+    /// Fold grid and block dimensions into the code
+    #[arg(long, visible_alias = "sdims")]
+    pub specialize_dims: bool,
+    /// Tell the compiler the launch bounds (see --max-threads and --min-blocks-per-sm)
+    #[arg(long, visible_alias = "slb")]
+    pub set_launch_bounds: bool,
+    /// Threads of a block that the compiler may rely on [default: those of the block]
+    #[arg(long, value_name = "N")]
+    pub max_threads: Option<u32>,
+    /// Blocks that should fit on a multiprocessor
+    #[arg(long, alias = "min-threads-per-block", value_name = "N", default_value_t = 0)]
+    pub min_blocks_per_sm: u32,
+
+    /// Code generation level of the back end
+    #[arg(long, visible_alias = "co", value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub codegen_opt: u8,
+    /// Upstream's name of a code generator; printed, without effect
+    #[arg(long, value_name = "NAME", default_value = "serial", value_parser = ["serial", "parallel", "rtc"])]
+    pub codegen_method: String,
+    /// Keep functions and variables that the kernel does not reach
+    #[arg(long, overrides_with = "prune")]
+    pub no_prune: bool,
+    #[arg(long, hide = true)]
+    pub prune: bool,
+    /// Keep symbols visible outside the module
+    #[arg(long, overrides_with = "internalize")]
+    pub no_internalize: bool,
+    #[arg(long, hide = true)]
+    pub internalize: bool,
+
+    /// Measured runs
+    #[arg(long, visible_alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub iterations: u32,
+    /// Runs before them
+    #[arg(long, visible_alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub warmup: u32,
+
+    /// Write the IR after the pipeline here
+    #[arg(long, visible_alias = "ol", value_name = "FILE")]
+    pub output_ll: Option<PathBuf>,
+    /// Write the PTX that the code was assembled from here
+    #[arg(long, value_name = "FILE")]
+    pub output_ptx: Option<PathBuf>,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "it must be a number of at least 0".into())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let duration = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "it must be a number of seconds above 0".into())
+}
+
+impl Arguments {
+    /// Reads a command line, of which the first word is the program.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::try_parse_from(mneme_core::arguments::normalise(words, ONE_DASH))
+    }
+
+    pub fn common(&self) -> &Common {
+        match &self.mode {
+            Some(Mode::Serve(common)) => common,
+            None => &self.replay.common,
+        }
+    }
+}
+
+impl Common {
+    /// `None` asks for equal bits.
+    pub fn tolerance(&self) -> Option<Tolerance> {
+        (self.rtol.is_some() || self.atol.is_some())
+            .then(|| Tolerance { absolute: self.atol.unwrap_or(0.0), relative: self.rtol.unwrap_or(0.0) })
+    }
+}
+
+impl OneShot {
+    /// The recorded configuration with what the options change.
+    pub fn configuration(&self, recorded: Configuration) -> Configuration {
+        let mut configuration = recorded;
+        let (grid, block) = (&mut configuration.grid, &mut configuration.block);
+        for (value, place) in [
+            (self.grid_dim_x, &mut grid.x),
+            (self.grid_dim_y, &mut grid.y),
+            (self.grid_dim_z, &mut grid.z),
+            (self.block_dim_x, &mut block.x),
+            (self.block_dim_y, &mut block.y),
+            (self.block_dim_z, &mut block.z),
+            (self.shared_mem, &mut configuration.shared_mem),
+        ] {
+            *place = value.unwrap_or(*place);
+        }
+        Configuration {
+            specialize: self.specialize,
+            set_launch_bounds: self.set_launch_bounds,
+            max_threads: self.max_threads,
+            min_blocks_per_sm: self.min_blocks_per_sm,
+            specialize_dims: self.specialize_dims,
+            passes: self.passes.clone(),
+            codegen_opt: self.codegen_opt,
+            codegen_method: self.codegen_method.clone(),
+            prune: !self.no_prune,
+            internalize: !self.no_internalize,
+            ..configuration
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use mneme_core::launch::Dim3;
+
+    fn read(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::read(std::iter::once("mneme-replay").chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    fn configuration(line: &str) -> Configuration {
+        read(line).unwrap().replay.configuration(Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16))
+    }
+
+    #[test]
+    fn the_declaration_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_spelling_means_the_same() {
+        let long = "--record-db a.json --record-id 7 default<O1> --grid-dim-x 1 --grid-dim-y 2 --grid-dim-z 3 --block-dim-x 4 \
+                    --block-dim-y 5 --block-dim-z 6 --shared-mem 7 --specialize-dims --set-launch-bounds --codegen-opt 1";
+        let short = "-rdb a.json -rid=7 default<O1> -gidx 1 -gidy 2 -gidz 3 -bidx 4 -bidy 5 -bidz=6 -shem 7 -sdims -slb -co 1";
+        assert_eq!(configuration(long), configuration(short));
+        let found = configuration(short);
+        assert_eq!((found.grid, found.block, found.shared_mem), (Dim3::new(1, 2, 3), Dim3::new(4, 5, 6), 7));
+        assert_eq!((found.specialize_dims, found.set_launch_bounds, found.codegen_opt), (true, true, 1));
+        let arguments = read("-rdb a.json -rid 7 x -it 9 -ol out.ll").unwrap();
+        assert_eq!((arguments.replay.iterations, arguments.replay.output_ll), (9, Some("out.ll".into())));
+        assert_eq!(arguments.replay.common.id.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn defaults_are_the_recorded_launch_and_upstreams() {
+        let arguments = read("-rdb a.json").unwrap();
+        assert_eq!((arguments.replay.iterations, arguments.replay.warmup), (3, 2));
+        assert_eq!(arguments.replay.common.tolerance(), None);
+        let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
+        assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
+        let changed = configuration("-rdb a.json --no-prune --no-internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
+        assert_eq!((changed.prune, changed.internalize, changed.specialize), (false, false, true));
+        assert_eq!((changed.max_threads, changed.min_blocks_per_sm), (Some(64), 2));
+    }
+
+    #[test]
+    fn one_tolerance_implies_the_other() {
+        let tolerance = |line: &str| read(line).unwrap().common().tolerance();
+        assert_eq!(tolerance("-rdb a --rtol 1e-3"), Some(Tolerance { absolute: 0.0, relative: 1e-3 }));
+        assert_eq!(tolerance("serve -rdb a --atol 2"), Some(Tolerance { absolute: 2.0, relative: 0.0 }));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "",
+            "serve",
+            "-rdb a.json --no-such-option",
+            "-rdb a.json x y",
+            "-rdb a.json --iterations many",
+            "-rdb a.json --iterations 0",
+            "-rdb a.json --rtol -1",
+            "-rdb a.json --rtol nan",
+            "-rdb a.json --timeout 0",
+            "-rdb a.json --device gpu",
+            "-rdb a.json -co 4",
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Forked children: how they start, and how their ends are told to the user.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
+
+/// How long a killed child may take to go before it is left to the system (a driver may hold it for a while).
+const REAP_LIMIT: Duration = Duration::from_secs(10);
+
+/// A child process; killed when dropped.
+pub struct Child {
+    pid: Pid,
+    /// What the child writes to its standard error, when it was kept aside.
+    complaints: Option<File>,
+    ended: Option<End>,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Exited(i32),
+    Signalled(Signal),
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "exited with status {status}"),
+            Self::Signalled(Signal::SIGKILL) => write!(f, "was ended by SIGKILL (as the system does when memory runs out)"),
+            Self::Signalled(signal) => write!(f, "was ended by {signal}"),
+        }
+    }
+}
+
+/// Where a child's standard error goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Complaints {
+    /// To ours.
+    Shown,
+    /// Aside, for [`Child::complaint`].
+    Kept,
+}
+
+impl Child {
+    /// Forks; the child runs `work` and exits with its value. The caller must have one thread only.
+    pub fn start(complaints: Complaints, work: impl FnOnce() -> i32) -> std::io::Result<Self> {
+        let kept = match complaints {
+            Complaints::Shown => None,
+            Complaints::Kept => Some(File::from(memfd_create(c"complaints", MFdFlags::MFD_CLOEXEC)?)),
+        };
+        let parent = getpid();
+        // SAFETY: this process has one thread (the supervisor's rule), so no lock is held in the child's copy of it.
+        match unsafe { fork() }? {
+            ForkResult::Parent { child } => Ok(Self { pid: child, complaints: kept, ended: None }),
+            ForkResult::Child => {
+                let ready = settle(parent, kept.as_ref());
+                let status = if ready { work() } else { mneme_core::exit::INTERNAL };
+                // SAFETY: _exit takes no pointers. The parent's exit handlers and buffers are not this process's to run.
+                unsafe { libc::_exit(status) }
+            }
+        }
+    }
+
+    /// Ends the child with SIGKILL and waits for it.
+    pub fn kill(&mut self) {
+        if self.ended.is_none() {
+            let _ = kill(self.pid, Signal::SIGKILL);
+            self.wait(REAP_LIMIT);
+        }
+    }
+
+    /// Waits for the child to end; `None` where it takes longer.
+    pub fn wait(&mut self, limit: Duration) -> Option<End> {
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(50);
+        while self.ended.is_none() {
+            self.ended = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(_, status)) => Some(End::Exited(status)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Some(End::Signalled(signal)),
+                Err(nix::errno::Errno::ECHILD) => Some(End::Exited(mneme_core::exit::INTERNAL)),
+                _ if start.elapsed() > limit => return None,
+                _ => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(5));
+                    None
+                }
+            };
+        }
+        self.ended
+    }
+
+    /// The last line that the child wrote to its standard error, if any.
+    pub fn complaint(&mut self) -> Option<String> {
+        let file = self.complaints.as_mut()?;
+        file.rewind().ok()?;
+        let mut text = Vec::new();
+        file.take(64 * 1024).read_to_end(&mut text).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        // LLVM's own sentence is worth more than the stack dump that follows it.
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        lines.clone().find(|line| line.contains("LLVM ERROR") || line.contains("Assertion")).or_else(|| lines.next()).map(str::to_owned)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// First steps of a child: it dies with its parent, leaves no core file, and keeps standard output clean.
+fn settle(parent: Pid, complaints: Option<&File>) -> bool {
+    // SAFETY: prctl, setrlimit and dup2 with these arguments touch no memory but the structure given.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &no_core);
+        if let Some(complaints) = complaints {
+            libc::dup2(complaints.as_fd().as_raw_fd(), libc::STDERR_FILENO);
+        }
+        // Standard output carries results only; device code may print.
+        libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
+    }
+    // The parent may have died before the signal was asked for.
+    getppid() == parent
+}
+
+/// Makes the system choose this process first when memory runs out.
+pub fn volunteer_for_oom() {
+    // Best effort: where /proc is not there, the system's own choice stands.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+/// A pipe whose ends are closed in programs that are executed.
+pub fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
+    nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_named() {
+        assert_eq!(End::Signalled(Signal::SIGSEGV).to_string(), "was ended by SIGSEGV");
+        assert!(End::Signalled(Signal::SIGKILL).to_string().contains("memory"));
+        assert_eq!(End::Exited(3).to_string(), "exited with status 3");
+    }
+}

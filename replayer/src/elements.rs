@@ -1,0 +1,132 @@
+//! What a region of memory is made of, for comparisons under a tolerance: read off the kernel's signature.
+//!
+//! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4 const *`)
+//! points into is compared as floats. Where nothing is known, bytes are compared: integers read as floats are denormal, and
+//! any absolute tolerance would let them pass.
+
+use mneme_core::recording::database::ArgumentLayout;
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::Region;
+use crate::subject::Subject;
+use crate::verify::Elements;
+
+/// The choice of `--dtype`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+pub enum DataType {
+    /// From the types of the kernel's parameters; bytes where they do not tell.
+    #[default]
+    Auto,
+    /// All memory is float.
+    F32,
+    /// All memory is double.
+    F64,
+}
+
+/// The elements of each region.
+pub fn of_regions(subject: &Subject, regions: &[Region], choice: DataType) -> Vec<Elements> {
+    match choice {
+        DataType::F32 => vec![Elements::F32; regions.len()],
+        DataType::F64 => vec![Elements::F64; regions.len()],
+        DataType::Auto => {
+            let types = pointees(&subject.kernel.demangled_name);
+            let pointers = pointers(&subject.kernel.ours.arguments, &subject.prologue.parameter_buffer(), types.len());
+            let typed: Vec<_> = pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
+            let within = |region: &Region, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
+            let of = |region: &Region| {
+                let found = typed.iter().find(|(pointer, _)| within(region, *pointer));
+                found.map_or(Elements::Bytes, |(_, elements)| *elements)
+            };
+            regions.iter().map(of).collect()
+        }
+    }
+}
+
+/// The pointer that each parameter holds, if it has a pointer's size; as many as there are `parameters`, or none where the recorded
+/// layout has another number.
+fn pointers(layout: &[ArgumentLayout], buffer: &[u8], parameters: usize) -> Vec<Option<u64>> {
+    if layout.len() != parameters {
+        return Vec::new();
+    }
+    let value = |argument: &ArgumentLayout| {
+        let bytes = buffer.get(argument.offset as usize..)?.first_chunk::<8>()?;
+        (argument.size == 8).then(|| u64::from_le_bytes(*bytes))
+    };
+    layout.iter().map(value).collect()
+}
+
+/// For each parameter of a demangled function: what it points at, where that is a type known here.
+fn pointees(demangled: &str) -> Vec<Option<Elements>> {
+    parameters(demangled).into_iter().map(pointee).collect()
+}
+
+fn parameters(demangled: &str) -> Vec<&str> {
+    let Some(end) = demangled.rfind(')') else { return Vec::new() };
+    let mut depth = 0;
+    let mut commas = Vec::new();
+    for (at, byte) in demangled.as_bytes()[..=end].iter().enumerate().rev() {
+        match byte {
+            b')' | b'>' | b']' => depth += 1,
+            b'(' | b'<' | b'[' => depth -= 1,
+            b',' if depth == 1 => commas.push(at),
+            _ => {}
+        }
+        if depth == 0 {
+            let mut from = at + 1;
+            let mut parameters = Vec::new();
+            for to in commas.into_iter().rev().chain([end]) {
+                parameters.push(demangled[from..to].trim());
+                from = to + 1;
+            }
+            return if parameters == [""] { Vec::new() } else { parameters };
+        }
+    }
+    Vec::new()
+}
+
+fn pointee(parameter: &str) -> Option<Elements> {
+    let words: Vec<&str> = parameter.split_whitespace().filter(|word| !matches!(*word, "const" | "volatile" | "__restrict__")).collect();
+    let joined = words.join(" ");
+    let joined = joined.replace("const*", "*").replace(" *", "*");
+    let base = joined.trim_end_matches("__restrict").trim().strip_suffix('*')?;
+    match base.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim() {
+        "float" => Some(Elements::F32),
+        "double" => Some(Elements::F64),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_off_demangled_names() {
+        let name = "void apply<Functor<float, 3>, long>(float const*, double4*, Pair<int, float>*, int, float**)";
+        assert_eq!(parameters(name), ["float const*", "double4*", "Pair<int, float>*", "int", "float**"]);
+        assert_eq!(pointees(name), [Some(Elements::F32), Some(Elements::F64), None, None, None]);
+        assert_eq!(parameters("k()"), [""; 0]);
+        assert_eq!(parameters("k"), [""; 0]);
+        assert_eq!(parameters("broken)>"), [""; 0]);
+    }
+
+    #[test]
+    fn qualifiers_do_not_matter() {
+        for text in ["float*", "float const*", "float const* __restrict__", "const float *", "float4 const*", "float volatile*"] {
+            assert_eq!(pointee(text), Some(Elements::F32), "{text}");
+        }
+        for text in ["float", "int*", "float**", "floaty*", "unsigned long*"] {
+            assert_eq!(pointee(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn pointers_are_found_by_offset() {
+        let layout = |offset, size| ArgumentLayout { offset, size, kind: String::new() };
+        let mut buffer = vec![0; 16];
+        buffer[8..].copy_from_slice(&0x1000_u64.to_le_bytes());
+        assert_eq!(pointers(&[layout(0, 4), layout(8, 8)], &buffer, 2), [None, Some(0x1000)]);
+        assert_eq!(pointers(&[layout(0, 4)], &buffer, 2), []);
+        assert_eq!(pointers(&[layout(12, 8)], &buffer, 1), [None]);
+    }
+}

@@ -1,0 +1,67 @@
+//! What the supervisor and an executor say to each other.
+
+use mneme_core::device::Description;
+use mneme_core::launch::{Dim3, LaunchAttributes};
+use mneme_core::result::{Mismatch, Status};
+use serde::{Deserialize, Serialize};
+
+/// From the supervisor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// The snapshot is decoded: make it resident.
+    Load,
+    /// Run the code object that follows as a blob.
+    Run(Run),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The kernel's name in the code object.
+    pub entry: String,
+    pub grid: Dim3,
+    pub block: Dim3,
+    /// Dynamic shared memory, bytes.
+    pub shared_mem: u32,
+    pub attributes: LaunchAttributes,
+    pub iterations: u32,
+    pub warmup: u32,
+}
+
+/// From an executor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Report {
+    /// The device works.
+    Device(Description),
+    /// The snapshot is resident.
+    Ready,
+    Done(Box<Done>),
+    /// This executor cannot be used.
+    Unfit(Unfit),
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    pub status: Status,
+    /// Whether the kernel ran to its end at least once.
+    pub executed: bool,
+    /// Empty, or one sentence.
+    pub error: String,
+    /// ns, warm-up runs first.
+    pub times: Vec<u64>,
+    pub mismatch: Option<Mismatch>,
+    pub registers: i64,
+    pub local: i64,
+    pub constant: i64,
+    /// The context is lost with this run: another executor has to take over.
+    pub broken: bool,
+}
+
+/// Why an executor could not start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Unfit {
+    /// A recorded address is taken in this process; another process may have it free.
+    Clash(String),
+    /// This device cannot run this recording, in one sentence.
+    Device(String),
+}

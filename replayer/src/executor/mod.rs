@@ -1,0 +1,101 @@
+//! An executor: a process with one device context and the snapshot resident, which runs code objects.
+//!
+//! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the supervisor
+//! starts the next executor. It never writes to the shared snapshot.
+
+pub mod handle;
+mod memory;
+pub mod message;
+mod run;
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use mneme_core::device::cuda::Cuda;
+use mneme_core::device::{Device, DeviceError};
+
+use self::memory::Memory;
+use self::message::{Order, Report, Unfit};
+use crate::frame;
+use crate::snapshot::Snapshot;
+use crate::verify::{Elements, Tolerance};
+
+/// What an executor is given when it is forked.
+pub struct Plan<'a> {
+    /// The driver's library.
+    pub library: PathBuf,
+    pub ordinal: i32,
+    /// Variables in constant memory are at their recorded addresses (the CPU device's code has them so).
+    pub absolute_constants: bool,
+    pub snapshot: &'a Snapshot,
+    pub elements: &'a [Elements],
+    pub tolerance: Option<Tolerance>,
+    /// The parameter buffer of every launch.
+    pub parameters: &'a [u8],
+}
+
+/// The life of an executor; returns the exit status.
+pub fn serve(plan: &Plan<'_>, mut supervisor: UnixStream) -> i32 {
+    match execute(plan, &mut supervisor) {
+        Ok(()) => mneme_core::exit::VERIFIED,
+        Err(Stop::Unfit(unfit)) => {
+            let _ = frame::write(&mut supervisor, &Report::Unfit(unfit), &[]);
+            mneme_core::exit::NO_DEVICE
+        }
+        Err(Stop::Stream) => mneme_core::exit::INTERNAL,
+    }
+}
+
+enum Stop {
+    Unfit(Unfit),
+    /// The supervisor is gone.
+    Stream,
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(_: std::io::Error) -> Self {
+        Self::Stream
+    }
+}
+
+fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
+    let device = Cuda::open(&plan.library, plan.ordinal).map_err(|error| unfit(plan, None, &error))?;
+    frame::write(supervisor, &Report::Device(device.description().clone()), &[])?;
+    let failed = |error| unfit(plan, Some(&device), &error);
+    let mut memory = Memory::map(&device, plan.snapshot, plan.elements, plan.tolerance, plan.absolute_constants).map_err(failed)?;
+    while let Some((order, image)) = frame::read::<Order>(supervisor)? {
+        match order {
+            Order::Load => {
+                memory.upload().map_err(failed)?;
+                frame::write(supervisor, &Report::Ready, &[])?;
+            }
+            Order::Run(order) => {
+                let done = run::run(&device, &mut memory, plan.parameters, &order, &image);
+                let broken = done.broken;
+                frame::write(supervisor, &Report::Done(Box::new(done)), &[])?;
+                if broken {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unfit(plan: &Plan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {
+    Stop::Unfit(match error {
+        DeviceError::Clash { .. } => Unfit::Clash(error.to_string()),
+        DeviceError::OutOfMemory { .. } => {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            let wanted = gib(plan.snapshot.layout.memory_bytes());
+            let name = device.map_or("the device", |device| device.description().name.as_str());
+            let total = device.and_then(|device| device.memory().ok()).map_or(0, |(_, total)| total);
+            let total = gib(total);
+            Unfit::Device(format!(
+                "the recording needs {wanted:.2} GiB of device memory besides room for restoring it, and {name} has {total:.2} GiB in all; \
+                 free memory on it or replay on a larger device"
+            ))
+        }
+        _ => Unfit::Device(error.to_string()),
+    })
+}

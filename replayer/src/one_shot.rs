@@ -1,0 +1,53 @@
+//! One configuration, one JSON object.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::exit;
+use mneme_core::result::{ReplayResult, Status};
+
+use crate::arguments::OneShot;
+use crate::builder::Outcome;
+use crate::output::Printed;
+use crate::supervisor::{Event, Fatal, Job, Scene, Supervisor};
+
+/// Replays the configuration of a command line; returns the exit status.
+pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
+    let configuration = options.configuration(scene.subject.recorded_configuration());
+    configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
+    let (result, outcome) = replay(options, scene, &configuration)?;
+    if let Some(Ok((built, _))) = outcome.as_deref() {
+        write_text(options.output_ll.as_deref(), built.ir.as_deref(), "IR")?;
+        write_text(options.output_ptx.as_deref(), built.ptx.as_deref(), "PTX")?;
+    }
+    if result.status == Status::InvalidConfiguration {
+        return Err(Fatal::new(exit::BAD_USAGE, result.error));
+    }
+    if !result.error.is_empty() {
+        eprintln!("mneme-replay: {}", result.error);
+    }
+    let printed = Printed { configuration: &configuration, result: &result };
+    println!("{}", serde_json::to_string_pretty(&printed).expect("plain data serialises"));
+    Ok(result.status.exit_status())
+}
+
+fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Result<(ReplayResult, Option<Rc<Outcome>>), Fatal> {
+    let mut supervisor = Supervisor::start(scene)?;
+    let job = Job { id: 0, configuration: configuration.clone(), iterations: options.iterations, warmup: options.warmup };
+    supervisor.submit(job);
+    loop {
+        if let Event::Finished { result, outcome, .. } = supervisor.next(None)? {
+            return Ok((*result, outcome));
+        }
+    }
+}
+
+fn write_text(path: Option<&Path>, text: Option<&str>, what: &str) -> Result<(), Fatal> {
+    match (path, text) {
+        (None, _) => Ok(()),
+        (Some(_), None) => Err(Fatal::new(exit::BAD_USAGE, format!("this device's builds have no {what} to write"))),
+        (Some(path), Some(text)) => std::fs::write(path, text)
+            .map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))),
+    }
+}

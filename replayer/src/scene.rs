@@ -1,0 +1,55 @@
+//! From the command line to everything that stays the same for all configurations.
+
+use mneme_core::exit;
+use mneme_core::recording::RecordingError;
+
+use crate::arguments::{Arguments, Common, Mode};
+use crate::elements;
+use crate::snapshot::{Layout, Snapshot};
+use crate::subject::Subject;
+use crate::supervisor::{Fatal, Scene};
+use crate::target::Choice;
+
+/// Opens the recording and chooses the device. No process is started and no chunk is read.
+pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
+    let common = arguments.common();
+    let one_shot = arguments.mode.is_none();
+    let subject = Subject::open(&common.database, common.id.as_deref()).map_err(bad_recording)?;
+    let modules = subject.modules().map_err(bad_recording)?;
+    let choice = common.device.unwrap_or_else(|| Choice::recorded(&subject));
+    let library = choice.library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
+    let layout = Layout::of(&subject).map_err(bad_recording)?;
+    let elements = elements::of_regions(&subject, &layout.regions, common.dtype);
+    let snapshot = Snapshot::reserve(layout)
+        .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
+    Ok(Scene {
+        tolerance: common.tolerance(),
+        parameters: subject.prologue.parameter_buffer(),
+        limit: common.timeout,
+        builders: builders(common),
+        keep_ir: one_shot && arguments.replay.output_ll.is_some(),
+        subject,
+        modules,
+        snapshot,
+        elements,
+        choice,
+        library,
+    })
+}
+
+/// Replays what the command line asks for; returns the exit status.
+pub fn run(arguments: &Arguments) -> Result<i32, Fatal> {
+    let scene = open(arguments)?;
+    match &arguments.mode {
+        Some(Mode::Serve(_)) => crate::serve::run(&scene),
+        None => crate::one_shot::run(&arguments.replay, &scene),
+    }
+}
+
+fn builders(common: &Common) -> usize {
+    common.builders.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |count| count as usize)
+}
+
+fn bad_recording(error: RecordingError) -> Fatal {
+    Fatal::new(exit::BAD_RECORDING, error.to_string())
+}

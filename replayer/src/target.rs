@@ -1,0 +1,130 @@
+//! The choice of a device, and the code that is generated for it.
+
+use std::path::PathBuf;
+
+use mneme_compiler::Target;
+use mneme_core::device::{Description, cuda};
+use mneme_core::install;
+use mneme_core::recording::database::KernelDetails;
+
+use crate::subject::Subject;
+
+/// Architecture that IR for the CPU device is compiled as where the recording does not say.
+const DEFAULT_ARCH: &str = "sm_90";
+
+/// What `--device` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Cpu,
+    /// An NVIDIA GPU by its number.
+    Cuda(i32),
+}
+
+impl Choice {
+    /// Reads `cpu`, `cuda`, `cuda:N` or `N`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let ordinal = |text: &str| text.parse().ok().filter(|ordinal| *ordinal >= 0);
+        match text {
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => ordinal(text.strip_prefix("cuda:").unwrap_or(text))
+                .map(Self::Cuda)
+                .ok_or_else(|| format!("'{text}' is no device; use cpu, cuda or the number of a GPU")),
+        }
+    }
+
+    /// The kind of device that the recording was made on.
+    pub fn recorded(subject: &Subject) -> Self {
+        if subject.recorded_on_cpu() { Self::Cpu } else { Self::Cuda(0) }
+    }
+
+    pub fn is_cpu(self) -> bool {
+        self == Self::Cpu
+    }
+
+    pub fn ordinal(self) -> i32 {
+        match self {
+            Self::Cpu => 0,
+            Self::Cuda(ordinal) => ordinal,
+        }
+    }
+
+    /// The library that has the driver's functions; a sentence where it is missing.
+    pub fn library(self) -> Result<PathBuf, String> {
+        match self {
+            Self::Cuda(_) => Ok(cuda::LIBRARY.into()),
+            Self::Cpu => install::locate(install::CPU_DEVICE)
+                .ok_or_else(|| format!("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)),
+        }
+    }
+
+    /// What code will be generated for, as far as it is known before the device is open.
+    pub fn expected_target(self, recorded: &KernelDetails) -> Option<Target> {
+        match self {
+            Self::Cpu => Some(Target::Cpu { arch: ir_arch(recorded) }),
+            Self::Cuda(_) => recorded.device_arch.starts_with("sm_").then(|| nvptx(&recorded.device_arch, recorded)),
+        }
+    }
+
+    /// What code is generated for on this device.
+    pub fn target(self, device: &Description, recorded: &KernelDetails) -> Target {
+        match self {
+            Self::Cpu => Target::Cpu { arch: ir_arch(recorded) },
+            Self::Cuda(_) => nvptx(&device.arch, recorded),
+        }
+    }
+
+    /// The driver's sentence, and what the user can do about it.
+    pub fn explain(self, error: &str, subject: &Subject) -> String {
+        match self {
+            Self::Cpu => error.to_owned(),
+            Self::Cuda(_) => {
+                let recorded = &subject.kernel.ours.device;
+                let recorded = if recorded.is_empty() { "a GPU" } else { recorded };
+                format!(
+                    "the recording was made on {recorded} and cannot be replayed on a GPU here: {error}; --device cpu replays it without one"
+                )
+            }
+        }
+    }
+}
+
+fn ir_arch(recorded: &KernelDetails) -> String {
+    if recorded.ir_arch.starts_with("sm_") { recorded.ir_arch.clone() } else { DEFAULT_ARCH.into() }
+}
+
+/// IR for an architecture's own features (`sm_90a`) is compiled for these where the device has them.
+fn nvptx(device_arch: &str, recorded: &KernelDetails) -> Target {
+    let special = recorded.ir_arch.strip_suffix('a') == Some(device_arch);
+    Target::Nvptx { arch: if special { recorded.ir_arch.clone() } else { device_arch.to_owned() } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_named_in_four_ways() {
+        assert_eq!(Choice::parse("cpu"), Ok(Choice::Cpu));
+        assert_eq!(Choice::parse("cuda"), Ok(Choice::Cuda(0)));
+        assert_eq!(Choice::parse("cuda:2"), Ok(Choice::Cuda(2)));
+        assert_eq!(Choice::parse("3"), Ok(Choice::Cuda(3)));
+        for wrong in ["", "gpu", "-1", "cuda:", "cuda:x"] {
+            assert!(Choice::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn code_is_for_the_device_at_hand() {
+        let recorded =
+            |device: &str, ir: &str| KernelDetails { device_arch: device.into(), ir_arch: ir.into(), ..KernelDetails::default() };
+        let device = |arch: &str| Description { arch: arch.into(), ..Description::default() };
+        let nvptx = |arch: &str| Target::Nvptx { arch: arch.into() };
+        let gpu = Choice::Cuda(0);
+        assert_eq!(gpu.target(&device("sm_90"), &recorded("sm_80", "sm_80")), nvptx("sm_90"));
+        assert_eq!(gpu.target(&device("sm_90"), &recorded("sm_90", "sm_90a")), nvptx("sm_90a"));
+        assert_eq!(gpu.expected_target(&recorded("cpu", "sm_90")), None);
+        assert_eq!(Choice::Cpu.expected_target(&recorded("sm_80", "sm_80")), Some(Target::Cpu { arch: "sm_80".into() }));
+        assert_eq!(Choice::Cpu.expected_target(&recorded("cpu", "")), Some(Target::Cpu { arch: "sm_90".into() }));
+    }
+}
