@@ -11,6 +11,7 @@ pub mod pipeline;
 pub mod prepare;
 pub mod request;
 pub mod target;
+pub mod unit;
 
 pub use prepare::device_symbol;
 pub use request::{Artifact, BuildError, ImageKind, Request, Target, Times};

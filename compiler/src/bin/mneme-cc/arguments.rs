@@ -1,0 +1,354 @@
+//! Reads a clang command line as far as our job needs: what it compiles, where to, and which arguments shape the
+//! device code.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Options whose value is the next argument (clang's `Separate` and `JoinedOrSeparate` ones that compile lines have).
+const SEPARATE: &[&str] = &[
+    "-o", "-x", "-I", "-D", "-U", "-L", "-l", "-F", "-B", "-T", "-u", "-z", "-e", "-A", "-include", "-include-pch", "-imacros", "-isystem", "-iquote",
+    "-idirafter", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-isysroot", "-imultilib", "-cxx-isystem", "-Xclang", "-Xlinker", "-Xassembler",
+    "-Xpreprocessor", "-Xarch_host", "-Xarch_device", "-Xcuda-ptxas", "-Xcuda-fatbinary", "-Xoffload-linker", "-Xopenmp-target", "-Xanalyzer", "-mllvm",
+    "-MF", "-MT", "-MQ", "-MJ", "-target", "--target", "-arch", "-framework", "--param", "--sysroot", "-gcc-toolchain", "-rpath", "-resource-dir",
+    "-working-directory", "-serialize-diagnostics", "--serialize-diagnostics", "-dumpdir", "-stdlib++-isystem", "-ivfsoverlay",
+];
+
+/// Options that make clang do something else than produce a host object or executable.
+const OTHER_JOBS: &[&str] = &[
+    "-E", "-S", "-M", "-MM", "-fsyntax-only", "-###", "--help", "-help", "--version", "-dumpversion", "-dumpmachine", "-cc1", "-cc1as", "--analyze",
+    "-emit-llvm", "-emit-ast", "-emit-interface-stubs", "--precompile", "-rewrite-objc", "--migrate", "--cuda-device-only", "--cuda-host-only",
+    "--offload-device-only", "--offload-host-only", "--preprocess", "--assemble", "-fdriver-only", "-extract-api",
+];
+const OTHER_JOBS_PREFIXES: &[&str] = &["-print-", "--print-", "--help-", "-cuda-device-only"];
+
+/// Options that say nothing about the device's IR, or say it for the whole command and not for one device compile:
+/// dependency files, linking, profiling, optimisation level, the choice of architectures.
+const NOT_FOR_DEVICE: &[&str] = &["-c", "-v", "--verbose", "-time", "-pg", "--coverage", "-gsplit-dwarf", "-static", "-shared", "-pie", "-no-pie", "-rdynamic", "-s", "-r"];
+const NOT_FOR_DEVICE_PREFIXES: &[&str] = &[
+    "-M", "-Wp,-M", "-Wl,", "-l", "-L", "-Xlinker", "-Xoffload-linker", "-O", "-save-temps", "--save-temps", "-ftime-", "-flto", "-fno-lto", "-foffload-lto",
+    "-fprofile-", "-fcoverage-", "-fcs-profile-", "-ftest-coverage", "-fsave-optimization-record", "-fembed-bitcode", "-serialize-diagnostics",
+    "--serialize-diagnostics", "-fuse-ld=", "-rpath", "-cuid=", "-fuse-cuid=", "--offload-arch=", "--no-offload-arch=", "--cuda-gpu-arch=", "--no-cuda-gpu-arch=",
+    "-Xcuda-", "-Xassembler", "-gdwarf", "-fsplit-dwarf-inlining",
+];
+
+/// What a command line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Objects of CUDA sources.
+    Compile,
+    /// CUDA sources to an executable or shared library in one command.
+    CompileAndLink,
+    /// Nothing that concerns us.
+    Other,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Item {
+    Option(Vec<OsString>),
+    /// With the language that `-x` gave it, if any.
+    Input { path: OsString, language: Option<OsString> },
+}
+
+/// A clang command line, response files expanded.
+#[derive(Debug)]
+pub struct CommandLine {
+    items: Vec<Item>,
+}
+
+impl CommandLine {
+    pub fn parse(arguments: &[OsString]) -> Self {
+        let mut items = Vec::new();
+        let mut language: Option<OsString> = None;
+        let mut words = expand(arguments, 0).into_iter();
+        let mut only_inputs = false;
+        while let Some(word) = words.next() {
+            let is_option = !only_inputs && word.len() > 1 && word.as_bytes()[0] == b'-';
+            if !is_option {
+                items.push(Item::Input { path: word, language: language.clone() });
+            } else if word == "--" {
+                only_inputs = true;
+            } else if SEPARATE.iter().any(|option| word == *option) {
+                let value = words.next();
+                if word == "-x" {
+                    language = value.clone().filter(|value| value != "none");
+                }
+                items.push(Item::Option(std::iter::once(word).chain(value).collect()));
+            } else {
+                if let Some(value) = word.as_bytes().strip_prefix(b"-x") {
+                    language = Some(OsStr::from_bytes(value).to_owned()).filter(|value| value != "none");
+                }
+                items.push(Item::Option(vec![word]));
+            }
+        }
+        Self { items }
+    }
+
+    pub fn action(&self) -> Action {
+        let other = self.options().any(|words| {
+            let word = words[0].to_string_lossy();
+            OTHER_JOBS.contains(&&*word) || OTHER_JOBS_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+        });
+        if other || self.cuda_sources().is_empty() {
+            Action::Other
+        } else if self.options().any(|words| words[0] == "-c" || words[0] == "--compile") {
+            Action::Compile
+        } else {
+            Action::CompileAndLink
+        }
+    }
+
+    /// Whether HIP sources are among the inputs.
+    pub fn has_hip(&self) -> bool {
+        self.inputs().any(|(path, language)| is_language(path, language, "hip", &["hip"]))
+    }
+
+    /// CUDA sources, in order; standard input is none, it cannot be read twice.
+    pub fn cuda_sources(&self) -> Vec<&Path> {
+        self.inputs().filter(|(path, language)| is_cuda(path, *language)).map(|(path, _)| Path::new(path)).collect()
+    }
+
+    /// The object that `source` is compiled to under `-c`.
+    pub fn object_of(&self, source: &Path) -> PathBuf {
+        self.output().unwrap_or_else(|| Path::new(source.file_stem().unwrap_or_default()).with_extension("o"))
+    }
+
+    fn output(&self) -> Option<PathBuf> {
+        self.options().filter_map(|words| value(words, "-o")).next_back().map(PathBuf::from)
+    }
+
+    pub fn relocatable(&self) -> bool {
+        self.options().filter_map(|words| match words[0].to_str()? {
+            "-fgpu-rdc" | "-fcuda-rdc" => Some(true),
+            "-fno-gpu-rdc" | "-fno-cuda-rdc" => Some(false),
+            _ => None,
+        })
+        .next_back()
+        .unwrap_or(false)
+    }
+
+    /// The arguments that shape the device code of every source: no inputs, output, language, or anything that would
+    /// write further files.
+    pub fn device_arguments(&self) -> Vec<OsString> {
+        self.options()
+            .filter(|words| {
+                let word = words[0].to_string_lossy();
+                let dropped = is_option(words, "-o") || is_option(words, "-x") || NOT_FOR_DEVICE.contains(&&*word);
+                !dropped && !NOT_FOR_DEVICE_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+            })
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// `-c` for one of the sources of a compile-and-link command.
+    pub fn compile_arguments(&self, source: &Path, object: &Path) -> Vec<OsString> {
+        let linking = |words: &[OsString]| {
+            let word = words[0].to_string_lossy();
+            ["-Wl,", "-l", "-L", "-Xlinker", "-fuse-ld="].iter().any(|prefix| word.starts_with(prefix))
+                || ["-shared", "-static", "-pie", "-no-pie", "-rdynamic", "-s", "-r"].contains(&&*word)
+        };
+        let mut arguments: Vec<OsString> =
+            self.options().filter(|words| !linking(words) && !is_option(words, "-o") && !is_option(words, "-x")).flatten().cloned().collect();
+        arguments.extend(["-c", "-x", "cuda"].map(OsString::from));
+        arguments.extend([source.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
+        arguments
+    }
+
+    /// The link of a compile-and-link command, its CUDA sources replaced by `objects` (as many, in order).
+    pub fn link_arguments(&self, objects: &[PathBuf]) -> Vec<OsString> {
+        let mut objects = objects.iter();
+        let mut arguments = Vec::new();
+        let mut current: Option<OsString> = None;
+        for item in &self.items {
+            match item {
+                Item::Option(words) if is_option(words, "-x") => {}
+                Item::Option(words) => arguments.extend(words.iter().cloned()),
+                Item::Input { path, language } => {
+                    let object = is_cuda(path, language.as_deref()).then(|| objects.next()).flatten();
+                    let (path, language) = match object {
+                        Some(object) => (object.as_os_str().to_owned(), None),
+                        None => (path.clone(), language.clone()),
+                    };
+                    if language != current {
+                        arguments.extend([OsString::from("-x"), language.clone().unwrap_or_else(|| "none".into())]);
+                        current = language;
+                    }
+                    arguments.push(path);
+                }
+            }
+        }
+        arguments
+    }
+
+    fn options(&self) -> impl DoubleEndedIterator<Item = &Vec<OsString>> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Option(words) => Some(words),
+            Item::Input { .. } => None,
+        })
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = (&OsStr, Option<&OsStr>)> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Input { path, language } => Some((path.as_os_str(), language.as_deref())),
+            Item::Option(_) => None,
+        })
+    }
+}
+
+fn is_cuda(path: &OsStr, language: Option<&OsStr>) -> bool {
+    path != "-" && is_language(path, language, "cuda", &["cu"])
+}
+
+fn is_language(path: &OsStr, language: Option<&OsStr>, name: &str, extensions: &[&str]) -> bool {
+    match language {
+        Some(language) => language == name,
+        None => Path::new(path).extension().is_some_and(|extension| extensions.iter().any(|known| extension == *known)),
+    }
+}
+
+/// Whether `words` is `option`, with its value joined or separate.
+fn is_option(words: &[OsString], option: &str) -> bool {
+    words[0].as_bytes().starts_with(option.as_bytes()) && value(words, option).is_some()
+}
+
+/// The value of `option`, joined or separate. Of clang's options that start with `-o` or `-x` none but these takes a
+/// joined value on CUDA compile lines.
+fn value(words: &[OsString], option: &str) -> Option<OsString> {
+    if words[0] == option {
+        return words.get(1).cloned();
+    }
+    words[0].as_bytes().strip_prefix(option.as_bytes()).map(|value| OsStr::from_bytes(value).to_owned())
+}
+
+/// Replaces `@file` by the arguments in it, as clang does.
+fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
+    /// Response files may name others; clang has the same guard against cycles.
+    const DEEPEST: usize = 16;
+    let mut words = Vec::new();
+    for argument in arguments {
+        let content = argument.as_bytes().strip_prefix(b"@").filter(|_| depth < DEEPEST).and_then(|path| std::fs::read(OsStr::from_bytes(path)).ok());
+        match content {
+            Some(content) => words.extend(expand(&tokens(&content), depth + 1)),
+            None => words.push(argument.clone()),
+        }
+    }
+    words
+}
+
+/// Splits a response file by GNU rules: white space separates, quotes group, a backslash escapes.
+fn tokens(content: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote = None;
+    let mut bytes = content.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (_, b'\\') if quote != Some(b'\'') => word.get_or_insert_default().extend(bytes.next()),
+            (Some(open), byte) if open == byte => quote = None,
+            (Some(_), byte) => word.get_or_insert_default().push(byte),
+            (None, b'"' | b'\'') => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (None, byte) if byte.is_ascii_whitespace() => words.extend(word.take().map(OsString::from_vec)),
+            (None, byte) => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.map(OsString::from_vec));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> CommandLine {
+        CommandLine::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    fn joined(arguments: Vec<OsString>) -> String {
+        arguments.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn actions_and_sources() {
+        use Action::*;
+        for (line, action, sources) in [
+            ("-c a.cu", Compile, "a.cu"),
+            ("-x cuda -c a.cpp -o a.o", Compile, "a.cpp"),
+            ("-xcuda a.cpp b.cpp", CompileAndLink, "a.cpp b.cpp"),
+            ("-x cuda a.cpp -x none b.cpp c.cu", CompileAndLink, "a.cpp c.cu"),
+            ("-x c++ a.cu -c", Other, ""),
+            ("a.cu main.o -o app -lcudart", CompileAndLink, "a.cu"),
+            ("-include b.cu -c a.cpp", Other, ""),
+            ("-o a.cu -c a.cpp", Other, ""),
+            ("a.o b.o -o app", Other, ""),
+            ("-E a.cu", Other, "a.cu"),
+            ("-S a.cu", Other, "a.cu"),
+            ("-MM a.cu", Other, "a.cu"),
+            ("-MD -MF a.d -c a.cu", Compile, "a.cu"),
+            ("--version", Other, ""),
+            ("-print-prog-name=ld a.cu", Other, "a.cu"),
+            ("--cuda-device-only -c a.cu", Other, "a.cu"),
+            ("-x cuda -c -", Other, ""),
+            ("-c -- a.cu", Compile, "a.cu"),
+        ] {
+            let parsed = parse(line);
+            assert_eq!(parsed.action(), action, "{line}");
+            let found: Vec<_> = parsed.cuda_sources().iter().map(|path| path.to_string_lossy().into_owned()).collect();
+            assert_eq!(found.join(" "), sources, "{line}");
+        }
+        assert!(parse("-x hip -c a.cpp").has_hip() && parse("a.hip").has_hip() && !parse("a.cu").has_hip());
+    }
+
+    #[test]
+    fn objects_are_where_clang_puts_them() {
+        for (line, source, object) in [
+            ("-c dir/a.cu", "dir/a.cu", "a.o"),
+            ("-c a.cu -o out/b.obj", "a.cu", "out/b.obj"),
+            ("-c a.cu -oout.o", "a.cu", "out.o"),
+            ("-c a.b.cu", "a.b.cu", "a.b.o"),
+        ] {
+            assert_eq!(parse(line).object_of(Path::new(source)), Path::new(object), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_device_compile_keeps_what_shapes_code() {
+        let line = "-DA=1 -D B -Iinc -I inc2 -O0 -g -MD -MF x.d -MT x.o -std=c++17 --cuda-path=/cuda --offload-arch=sm_80 -Wl,--x -lcudart -L lib \
+                    -fgpu-rdc -ffast-math -Xclang -flag -c a.cu -o a.o -save-temps -flto=thin -v";
+        let expected = "-DA=1 -D B -Iinc -I inc2 -g -std=c++17 --cuda-path=/cuda -fgpu-rdc -ffast-math -Xclang -flag";
+        let parsed = parse(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(joined(parsed.device_arguments()), expected);
+        assert!(parsed.relocatable());
+        assert!(!parse("-fgpu-rdc -fno-gpu-rdc a.cu").relocatable());
+    }
+
+    #[test]
+    fn a_link_keeps_the_order_of_inputs_and_their_languages() {
+        let objects = [PathBuf::from("/t/0.o"), PathBuf::from("/t/1.o")];
+        for (line, expected) in [
+            ("a.cu b.cu -o app -lcudart", "/t/0.o /t/1.o -o app -lcudart"),
+            ("-x cuda a.cc -lx b.cc -O2", "/t/0.o -lx /t/1.o -O2"),
+            ("x.o a.cu -x c++ m.txt -x none b.cu y.a", "x.o /t/0.o -x c++ m.txt -x none /t/1.o y.a"),
+        ] {
+            assert_eq!(joined(parse(line).link_arguments(&objects)), expected, "{line}");
+        }
+        let compile = parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib").compile_arguments(Path::new("a.cu"), Path::new("/t/0.o"));
+        assert_eq!(joined(compile), "-O2 -c -x cuda a.cu -o /t/0.o");
+    }
+
+    #[test]
+    fn response_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("args");
+        std::fs::write(&path, "-c 'a b.cu'\n-DX=\\\"q\\\" \"-I some dir\"").unwrap();
+        let mut argument = OsString::from("@");
+        argument.push(&path);
+        let parsed = CommandLine::parse(&[argument]);
+        assert_eq!(parsed.cuda_sources(), [Path::new("a b.cu")]);
+        assert_eq!(joined(parsed.device_arguments()), "-DX=\"q\" -I some dir");
+        assert_eq!(CommandLine::parse(&["@missing".into()]).action(), Action::Other);
+    }
+}

@@ -1,0 +1,201 @@
+//! clang: runs the user's command, then compiles the device code once more to IR for each architecture.
+//!
+//! Architectures and compilation-unit ids are not guessed from the command line: clang logs the compilations that it
+//! runs (`CC_PRINT_OPTIONS`), and the log tells them as they were. The id matters because under `-fgpu-rdc` it is part
+//! of the names of static variables and kernels, and it depends on the exact arguments.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, bail};
+use mneme_compiler::unit::{Origin, describe};
+use mneme_core::image::ir_section;
+
+use crate::arguments::{Action, CommandLine};
+use crate::{ACTIVE, elf, family};
+
+pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
+    let line = CommandLine::parse(arguments);
+    match line.action() {
+        Action::Other => {
+            if line.has_hip() {
+                eprintln!("mneme-cc: HIP sources are compiled unchanged: their kernels carry no LLVM IR");
+            }
+            family::pass_through(compiler, arguments)
+        }
+        Action::Compile => {
+            let (status, log) = compile(compiler, arguments)?;
+            if status == 0 {
+                for source in line.cuda_sources() {
+                    embed(compiler, &line, source, &line.object_of(source), &log);
+                }
+            }
+            Ok(status)
+        }
+        Action::CompileAndLink => compile_and_link(compiler, &line),
+    }
+}
+
+fn compile_and_link(compiler: &Path, line: &CommandLine) -> anyhow::Result<u8> {
+    let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
+    let mut objects = Vec::new();
+    let mut needs_device_link = false;
+    for (index, source) in line.cuda_sources().into_iter().enumerate() {
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let object = folder.path().join(format!("{stem}-{index}.o"));
+        let (status, log) = compile(compiler, &line.compile_arguments(source, &object))?;
+        if status != 0 {
+            return Ok(status);
+        }
+        needs_device_link |= log.packaged;
+        embed(compiler, line, source, &object, &log);
+        objects.push(object);
+    }
+    let mut arguments = line.link_arguments(&objects);
+    // Options of the compilation mean nothing to this link, and clang would say so.
+    arguments.push("-Qunused-arguments".into());
+    if needs_device_link {
+        arguments.push("--offload-link".into());
+    }
+    let status = Command::new(compiler).args(&arguments).env(ACTIVE, "1").status().with_context(|| format!("{} cannot be run", compiler.display()))?;
+    Ok(code(status))
+}
+
+/// Runs the compiler as the user wrote it.
+fn compile(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<(u8, Log)> {
+    let log = tempfile::Builder::new().prefix("mneme-cc-").tempfile().context("no temporary file can be made")?;
+    let status = Command::new(compiler)
+        .args(arguments)
+        .env(ACTIVE, "1")
+        .env("CC_PRINT_OPTIONS", "1")
+        .env("CC_PRINT_OPTIONS_FILE", log.path())
+        .status()
+        .with_context(|| format!("{} cannot be run", compiler.display()))?;
+    Ok((code(status), Log::parse(&std::fs::read_to_string(log.path()).unwrap_or_default())))
+}
+
+fn code(status: ExitStatus) -> u8 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// A device compilation that clang ran.
+#[derive(Debug, PartialEq, Eq)]
+struct DeviceCompilation {
+    source: PathBuf,
+    arch: String,
+    cuid: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    compilations: Vec<DeviceCompilation>,
+    /// The objects hold packaged device code that a link must link (clang's new offload driver).
+    packaged: bool,
+}
+
+impl Log {
+    fn parse(text: &str) -> Self {
+        let mut log = Self::default();
+        for words in text.lines().map(quoted) {
+            log.packaged |= words.first().is_some_and(|program| program.ends_with("clang-offload-packager"));
+            if !words.iter().any(|word| word == "-fcuda-is-device") {
+                continue;
+            }
+            let after = |option: &str| words.iter().skip_while(|word| *word != option).nth(1).cloned();
+            let (Some(arch), Some(source)) = (after("-target-cpu"), words.last()) else { continue };
+            let cuid = words.iter().find_map(|word| word.strip_prefix("-cuid=")).filter(|cuid| !cuid.is_empty()).map(str::to_owned);
+            log.compilations.push(DeviceCompilation { source: source.into(), arch, cuid });
+        }
+        log
+    }
+}
+
+/// The words of a logged command: each in double quotes, with backslashes before `"`, `\` and `$`.
+fn quoted(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut characters = line.chars();
+    while characters.by_ref().any(|c| c == '"') {
+        let mut word = String::new();
+        while let Some(c) = characters.next().filter(|c| *c != '"') {
+            word.extend(if c == '\\' { characters.next() } else { Some(c) });
+        }
+        words.push(word);
+    }
+    words
+}
+
+/// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
+fn embed(compiler: &Path, line: &CommandLine, source: &Path, object: &Path, log: &Log) {
+    let mut records = Vec::new();
+    for compilation in log.compilations.iter().filter(|compilation| compilation.source == source) {
+        match record(compiler, line, source, compilation) {
+            Ok(Some(record)) => records.extend(record),
+            Ok(None) => {}
+            Err(error) => eprintln!("mneme-cc: warning: {} gets no LLVM IR for {}: {error:#}", object.display(), compilation.arch),
+        }
+    }
+    if !records.is_empty()
+        && let Err(error) = elf::append(object, &records)
+    {
+        eprintln!("mneme-cc: warning: {} gets no LLVM IR: {error:#}", object.display());
+    }
+}
+
+/// The record of one architecture; `None` if the unit defines nothing for the device.
+fn record(compiler: &Path, line: &CommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Option<Vec<u8>>> {
+    let bitcode = device_ir(compiler, line, source, compilation)?;
+    let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
+    let path = path.to_string_lossy();
+    let unit = compilation.cuid.clone().unwrap_or_else(|| format!("{:016x}", mneme_core::hash::checksum(path.as_bytes())));
+    let origin = Origin { arch: &compilation.arch, unit: &unit, source: &path, rdc: line.relocatable() };
+    let table = describe(&bitcode, &origin)?;
+    if !table.symbols.iter().any(|symbol| symbol.defined) {
+        return Ok(None);
+    }
+    Ok(Some(ir_section::encode(&table, &bitcode)?))
+}
+
+/// The device code as clang's front end makes it, libdevice linked in, before any pass. `-O3` keeps the front end from
+/// marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
+fn device_ir(compiler: &Path, line: &CommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
+    let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
+    let mut command = Command::new(compiler);
+    command.args(line.device_arguments());
+    command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={}", compilation.arch));
+    command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names", "-w", "-Qunused-arguments"]);
+    if let Some(cuid) = &compilation.cuid {
+        // As a driver option it is ignored where only device code is compiled.
+        command.args(["-Xclang", &format!("-cuid={cuid}")]);
+    }
+    command.args(["-x", "cuda"]).arg(source).arg("-o").arg(output.path());
+    let run = command.env(ACTIVE, "1").stdin(Stdio::null()).output().with_context(|| format!("{} cannot be run", compiler.display()))?;
+    if !run.status.success() {
+        let words = String::from_utf8_lossy(&run.stderr).into_owned();
+        let reason = words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason");
+        bail!("{}", reason.trim());
+    }
+    std::fs::read(output.path()).context("clang's IR cannot be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_tells_sources_architectures_and_ids() {
+        let text = concat!(
+            "[Logging clang options]\n",
+            " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-cuid=12ab\" \"-target-cpu\" \"sm_80\" \"-D\" \"S=\\\"a b\\\"\" \"-x\" \"cuda\" \"a dir/a.cu\"\n",
+            " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-target-cpu\" \"sm_90\" \"-x\" \"cuda\" \"b.cu\"\n",
+            " \"/usr/bin/clang\" \"-cc1\" \"-target-cpu\" \"x86-64\" \"-x\" \"cuda\" \"b.cu\"\n",
+            " \"/usr/bin/clang-offload-packager\" \"-o\" \"x\"\n",
+        );
+        let log = Log::parse(text);
+        let compilation = |source: &str, arch: &str, cuid: Option<&str>| DeviceCompilation { source: source.into(), arch: arch.into(), cuid: cuid.map(str::to_owned) };
+        assert_eq!(log.compilations, [compilation("a dir/a.cu", "sm_80", Some("12ab")), compilation("b.cu", "sm_90", None)]);
+        assert!(log.packaged);
+        assert_eq!(quoted(r#" "-D" "S=\"a b\"""#), ["-D", r#"S="a b""#]);
+    }
+}

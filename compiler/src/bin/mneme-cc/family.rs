@@ -1,0 +1,72 @@
+//! Which compiler a command line is for.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Compilers that share a command-line syntax and a way to get at device IR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Clang,
+    Nvcc,
+    Hip,
+    /// Compilers without device code: nothing to do for them.
+    Host,
+    Unknown,
+}
+
+impl Family {
+    /// By the program's name, version suffixes and target prefixes aside ("clang++-19", "x86_64-linux-gnu-g++").
+    pub fn of(compiler: &Path) -> Self {
+        let name = compiler.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
+        match name.rsplit('-').next().unwrap_or(name) {
+            "clang" | "clang++" => Self::Clang,
+            "nvcc" => Self::Nvcc,
+            "hipcc" | "amdclang" | "amdclang++" => Self::Hip,
+            "gcc" | "g++" | "cc" | "c++" | "gfortran" | "flang" | "icx" | "icpx" | "ifx" => Self::Host,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Why kernels of this family's command lines will not be replayable from IR.
+    pub fn warning(self, compiler: &Path) -> String {
+        let compiler = compiler.display();
+        match self {
+            Self::Nvcc => format!("{compiler} is run unchanged: its kernels carry no LLVM IR, so they replay from their machine code only; build with clang to recompile them"),
+            Self::Hip => format!("{compiler} is run unchanged: its kernels carry no LLVM IR"),
+            _ => format!("{compiler} is run unchanged: it is not a compiler that mneme-cc knows (clang is)"),
+        }
+    }
+}
+
+/// Becomes the compiler.
+pub fn pass_through(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
+    let error = Command::new(compiler).args(arguments).exec();
+    anyhow::bail!("{} cannot be run: {error}", compiler.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_family() {
+        for (name, family) in [
+            ("clang++", Family::Clang),
+            ("/usr/lib/llvm-19/bin/clang-19", Family::Clang),
+            ("clang++-19", Family::Clang),
+            ("aarch64-linux-gnu-clang++-19.1", Family::Clang),
+            ("/prefix/bin/mneme-clang++", Family::Clang),
+            ("nvcc", Family::Nvcc),
+            ("/opt/rocm/bin/hipcc", Family::Hip),
+            ("x86_64-linux-gnu-g++-12", Family::Host),
+            ("c++", Family::Host),
+            ("ccache", Family::Unknown),
+            ("clang-tidy", Family::Unknown),
+        ] {
+            assert_eq!(Family::of(Path::new(name)), family, "{name}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `mneme-cc`: makes the objects that a compiler produces recordable, by adding the device code's LLVM IR to them.
+//!
+//! It stands in front of a compiler like ccache (`mneme-cc clang++ …`) or in its place (`mneme-clang++ …`). What the
+//! compiler would have done, it does, with its own messages and status; everything of ours comes after.
+
+mod arguments;
+mod clang;
+mod cpu_object;
+mod elf;
+mod family;
+mod help;
+mod wrapper;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use family::Family;
+
+/// Set for the compilers that we start: a wrapper that finds it leaves the job to the outer one.
+const ACTIVE: &str = "MNEME_CC_ACTIVE";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let own_name = arguments.next().unwrap_or_default();
+    let arguments: Vec<OsString> = arguments.collect();
+    let status = match wrapper::compiler_of(Path::new(&own_name)) {
+        Some(Ok(compiler)) => compile(&compiler, arguments),
+        Some(Err(message)) => Err(message),
+        None => launch(arguments),
+    };
+    match status {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("mneme-cc: {error:#}");
+            ExitCode::from(mneme_core::exit::BAD_USAGE as u8)
+        }
+    }
+}
+
+fn launch(mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
+    match arguments.first().and_then(|first| first.to_str()) {
+        None | Some("--help" | "-h" | "-help") => {
+            print!("{}", help::TEXT);
+            Ok(0)
+        }
+        Some("--version" | "-V") => {
+            println!("mneme-cc {} (LLVM {})", env!("CARGO_PKG_VERSION"), mneme_compiler::llvm_version());
+            Ok(0)
+        }
+        Some("--mneme-cpu-object") => cpu_object::run(&arguments[1..]),
+        Some(option) if option.starts_with('-') => {
+            anyhow::bail!("it takes a compiler and its arguments, but '{option}' is neither; see mneme-cc --help")
+        }
+        Some(_) => {
+            let compiler = arguments.remove(0);
+            compile(Path::new(&compiler), arguments)
+        }
+    }
+}
+
+fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
+    if std::env::var_os(ACTIVE).is_some() {
+        return family::pass_through(compiler, &arguments);
+    }
+    match Family::of(compiler) {
+        Family::Clang => clang::run(compiler, &arguments),
+        Family::Host => family::pass_through(compiler, &arguments),
+        other @ (Family::Nvcc | Family::Hip | Family::Unknown) => {
+            eprintln!("mneme-cc: {}", other.warning(compiler));
+            family::pass_through(compiler, &arguments)
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Describes a bitcode module for section `.mneme.ir`: its symbols, what each refers to, and a hash of each
+//! definition, so that a recorder without LLVM can find a kernel's closure and identity.
+
+mod definitions;
+
+use std::collections::HashMap;
+
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
+use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
+use mneme_core::image::ir_section::{Symbol, SymbolKind, Table, VariableInfo};
+
+use crate::ir::diagnostics::Diagnostics;
+use crate::ir::{self, Value, annotations, parameters, producer, reach};
+use crate::request::BuildError;
+
+/// What the compiler command line says of a unit.
+#[derive(Clone, Debug)]
+pub struct Origin<'a> {
+    pub arch: &'a str,
+    /// Compilation-unit id.
+    pub unit: &'a str,
+    pub source: &'a str,
+    pub rdc: bool,
+}
+
+/// The table of `bitcode`.
+pub fn describe(bitcode: &[u8], origin: &Origin<'_>) -> Result<Table, BuildError> {
+    let context = Context::create();
+    let diagnostics = Diagnostics::collect(&context);
+    let buffer = MemoryBuffer::create_from_memory_range_copy(bitcode, origin.source);
+    let module = Module::parse_bitcode_from_buffer(&buffer, &context)
+        .map_err(|error| BuildError::Bitcode { message: diagnostics.take().unwrap_or_else(|| error.to_string()) })?;
+    module.strip_debug_info();
+    let producer = producer::producer(bitcode).unwrap_or_default();
+    Ok(Table {
+        arch: origin.arch.to_owned(),
+        triple: module.get_triple().as_str().to_string_lossy().into_owned(),
+        unit: origin.unit.to_owned(),
+        source: origin.source.to_owned(),
+        llvm: producer::version(&producer).to_owned(),
+        rdc: origin.rdc,
+        symbols: symbols(&module),
+    })
+}
+
+fn symbols(module: &Module<'_>) -> Vec<Symbol> {
+    // `__nvvm_reflect` is answered before code generation; nothing ever defines it.
+    let listed = |value: &Value<'_>| !value.is_intrinsic() && !value.name().starts_with("__nvvm_reflect");
+    let globals: Vec<Value<'_>> = [ir::functions(module), ir::variables(module), ir::aliases(module)].concat().into_iter().filter(listed).collect();
+    let indices: HashMap<Value<'_>, u32> = globals.iter().zip(0..).map(|(global, index)| (*global, index)).collect();
+    let kernels = annotations::kernels(module);
+    let hashes = definitions::hashes(&ir::text(module));
+    globals
+        .iter()
+        .map(|global| {
+            let name = global.name();
+            let defined = !global.is_declaration();
+            let is_kernel = kernels.contains(global);
+            let kind = match (is_kernel, global.as_variable()) {
+                (true, _) => SymbolKind::Kernel,
+                (false, Some(_)) => SymbolKind::Variable,
+                (false, None) => SymbolKind::Function,
+            };
+            Symbol {
+                kind,
+                defined,
+                external: !global.is_local(),
+                hash: if defined { hashes.get(&name).copied().unwrap_or(0) } else { 0 },
+                refs: reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect(),
+                arguments: if is_kernel { parameters::of(module, *global) } else { Vec::new() },
+                variable: global.as_variable().and_then(|variable| variable_info(module, variable)),
+                name,
+            }
+        })
+        .collect()
+}
+
+/// Where a variable lives. Local constants have no row: their contents are in the IR, and no host can reach them.
+fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInfo> {
+    // SAFETY: the value is a live global variable of the live module.
+    unsafe {
+        if variable.is_local() && LLVMIsGlobalConstant(variable.raw()) != 0 {
+            return None;
+        }
+        let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
+        let ty = variable.content_type();
+        let align = match LLVMGetAlignment(variable.raw()) {
+            0 => LLVMABIAlignmentOfType(data, ty),
+            align => align,
+        };
+        Some(VariableInfo { space: variable.space(), size: LLVMABISizeOfType(data, ty), align })
+    }
+}
