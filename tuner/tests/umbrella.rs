@@ -1,0 +1,207 @@
+//! The commands of `mneme`, as a user runs them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use mneme_core::exit;
+use mneme_core::launch::Dim3;
+use mneme_core::recording::database::{ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION, add_instance};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State};
+use mneme_core::recording::store::StoreWriter;
+use serde_json::Value;
+
+const SIZE: u64 = 100_000;
+
+fn mneme(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mneme"));
+    command.args(arguments).env_remove("MNEME_DEVICE").env_remove("MNEME_HOME").env_remove("LD_PRELOAD");
+    command
+}
+
+#[track_caller]
+fn outcome(mut command: Command, status: i32) -> (String, String) {
+    let Output { status: found, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert_eq!(found.code(), Some(status), "{command:?}\n{stdout}\n{stderr}");
+    (stdout, stderr)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Adds an instance whose kernel changed 10 bytes of 100000.
+fn record(folder: &Path, static_hash: u64, id: &str) -> PathBuf {
+    let store = StoreWriter::open(folder, 1).unwrap();
+    let mut memory: Vec<u8> = (0..SIZE).map(|index| (index * (static_hash % 97)) as u8).collect();
+    let state = |moment, memory: &[u8]| {
+        let name = format!("DeviceState.{}.{static_hash}.{id}.mneme", if moment == Moment::Prologue { "prologue" } else { "epilogue" });
+        let allocation = Allocation { address: 0x1000_0000_0000, size: SIZE, kind: AllocationKind::Arena, tag: "data".into() };
+        let arguments = vec![Argument { offset: 0, bytes: 0x1000_0000_0000u64.to_le_bytes().to_vec() }];
+        let header = Header { moment, variables: vec![], allocations: vec![allocation], arguments };
+        let state = State { header, chunks: vec![store.put_region(memory).unwrap()] };
+        store.sync().unwrap();
+        state.save(&folder.join(&name)).unwrap();
+        name
+    };
+    let prologue = state(Moment::Prologue, &memory);
+    memory[70_000..70_010].iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+    let epilogue = state(Moment::Epilogue, &memory);
+    store.finish().unwrap();
+    let module = format!("RecordedIR_{static_hash}.bc");
+    std::fs::write(folder.join(&module), b"BC").unwrap();
+    let kernel = KernelRecord {
+        static_hash,
+        arena_address: "0x0000100000000000".into(),
+        arena_size: 1 << 41,
+        kernel_name: "_Z6doublePi".into(),
+        demangled_name: "double(int*)".into(),
+        modules: vec![module],
+        binary_blobs: vec![],
+        arg_names: vec!["data".into()],
+        specializations: vec![false],
+        instances: Default::default(),
+        ours: KernelDetails {
+            format: VERSION,
+            device: "Mneme CPU device".into(),
+            arguments: vec![ArgumentLayout { offset: 0, size: 8, kind: "ptr".into() }],
+            ..KernelDetails::default()
+        },
+    };
+    let instance = Instance {
+        prologue,
+        epilogue,
+        block_dims: Dim3::new(256, 1, 1),
+        grid_dims: Dim3::new(4, 2, 1),
+        shared_mem: 64,
+        args: vec![0],
+        occurrences: 3,
+        ours: InstanceDetails { memory_bytes: SIZE, ..InstanceDetails::default() },
+    };
+    add_instance(folder, &kernel, id, instance).unwrap();
+    folder.join(kernel.file_name())
+}
+
+fn instances(folder: &Path) -> Vec<String> {
+    let (stdout, _) = outcome(mneme(&["ls", text(folder), "--json"]), 0);
+    let kernels: Value = serde_json::from_str(&stdout).unwrap();
+    let ids = kernels.as_array().unwrap().iter().flat_map(|kernel| kernel["instances"].as_array().unwrap());
+    ids.map(|instance| instance["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_recording_is_listed_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = record(folder.path(), 18_446_744_073_709_551_615, "7");
+    let (stdout, _) = outcome(mneme(&["ls", text(folder.path())]), 0);
+    let line = stdout.lines().nth(1).unwrap();
+    for part in ["double(int*)", "18446744073709551615", " 7 ", "4x2x1", "256x1x1", " 64 ", "97.66 KiB", " 3"] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    for arguments in [["show", text(&database), "-rid", "7", "--json"], ["show", "-rdb", text(folder.path()), "--rid=7", "--json"]] {
+        let (stdout, _) = outcome(mneme(&arguments), 0);
+        let kernels: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(kernels[0]["static_hash"], "18446744073709551615", "no number that JSON readers round");
+        let instance = &kernels[0]["instances"][0];
+        assert_eq!(instance["changed_bytes"], 10);
+        assert_eq!(instance["arguments"][0]["value"], "0x100000000000");
+        assert_eq!((&instance["regions"][0]["name"], &instance["regions"][0]["bytes"]), (&Value::from("data"), &Value::from(SIZE)));
+    }
+    let (stdout, _) = outcome(mneme(&["show", text(&database)]), 0);
+    assert!(stdout.contains("the kernel changed 10 bytes"), "{stdout}");
+}
+
+#[test]
+fn recordings_are_copied_moved_and_cleaned() {
+    let home = tempfile::tempdir().unwrap();
+    let (first, second) = (home.path().join("first"), home.path().join("second"));
+    std::fs::create_dir(&first).unwrap();
+    let database = record(&first, 42, "7");
+    record(&first, 42, "8");
+    record(&first, 43, "9");
+    outcome(mneme(&["copy", text(&database), text(&second), "-rid", "7"]), 0);
+    assert_eq!((instances(&first), instances(&second)), (vec!["7".into(), "8".into(), "9".into()], vec!["7".to_owned()]));
+    outcome(mneme(&["move", "-rdb", text(&database), text(&second)]), 0);
+    assert_eq!((instances(&first), instances(&second)), (vec!["9".to_owned()], vec!["7".into(), "8".into()]));
+    outcome(mneme(&["show", text(&second), "--json"]), 0);
+    let (stdout, _) = outcome(mneme(&["clean", text(&second), "-rid", "8"]), 0);
+    assert!(stdout.starts_with("removed 1 instance, "), "{stdout}");
+    assert_eq!(instances(&second), ["7"]);
+    outcome(mneme(&["clean", "-rdb", text(&first)]), 0);
+    assert!(instances(&first).is_empty());
+}
+
+#[test]
+fn wrong_recordings_have_their_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = record(folder.path(), 42, "7");
+    for arguments in [
+        vec!["ls", "/nonexistent"],
+        vec!["show", text(&database), "-rid", "1"],
+        vec!["show", text(folder.path()), "-rid", "1"],
+        vec!["copy", "/nonexistent/1.json", text(folder.path())],
+    ] {
+        let (_, stderr) = outcome(mneme(&arguments), exit::BAD_RECORDING);
+        assert_eq!(stderr.lines().count(), 1, "one sentence: {stderr}");
+    }
+    let (_, stderr) = outcome(mneme(&["show", text(&database), "-rid", "1"]), exit::BAD_RECORDING);
+    assert!(stderr.contains("it has 7"), "{stderr}");
+    for arguments in [&["ls"][..], &["clean"], &["move", "one"], &["config", "colour"], &["record", "-rdb", "x", "-rr", "(", "--", "true"]]
+    {
+        outcome(mneme(arguments), exit::BAD_USAGE);
+    }
+}
+
+/// An installation in which an unrelated library stands for ours, which is enough to see what is preloaded.
+fn installation(folder: &Path) {
+    let library = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let library = library.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so"))).unwrap();
+    std::fs::create_dir_all(folder.join("lib")).unwrap();
+    for name in ["libmneme_rec.so", "libmneme_cpu.so"] {
+        std::os::unix::fs::symlink(library, folder.join("lib").join(name)).unwrap();
+    }
+}
+
+#[test]
+fn record_becomes_the_application() {
+    let home = tempfile::tempdir().unwrap();
+    installation(home.path());
+    let folder = home.path().join("new/recording");
+    let script = "echo $LD_PRELOAD $MNEME_DATA_DIR $MNEME_DEVICE $MNEME_PAGE_SIZE $MNEME_MAX_RECORDINGS $MNEME_RR_KERNELS \
+                  $MNEME_SKIP_RECORDINGS $MNEME_LOG_LEVEL $1; exit 7";
+    let mut command = mneme(&["record", "-rdb", text(&folder), "-vass", "4", "-mr", "2", "-rr", "a.b", "--skip", "3", "--device", "cpu"]);
+    command.args(["-v", "debug", "--", "sh", "-c", script, "sh", "-rdb"]).env("MNEME_HOME", home.path()).env("LD_PRELOAD", "libm.so.6");
+    let (stdout, stderr) = outcome(command, 7);
+    let lib = home.path().join("lib");
+    let preload = format!("{}:{}:libm.so.6", lib.join("libmneme_rec.so").display(), lib.join("libmneme_cpu.so").display());
+    assert_eq!(stdout.trim(), format!("{preload} {} cpu 4 2 a.b 3 debug -rdb", folder.display()));
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("CPU device"), "{stderr}");
+    assert!(folder.is_dir());
+
+    let mut command = mneme(&["record", "-rdb", text(&folder), "--device", "cuda", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+    command.env("MNEME_HOME", home.path());
+    let (stdout, stderr) = outcome(command, 0);
+    assert_eq!((stdout.trim(), stderr.as_str()), (text(&lib.join("libmneme_rec.so")), ""));
+
+    let mut command = mneme(&["record", "-rdb", text(&folder), "--", "/nonexistent/app"]);
+    command.env("MNEME_HOME", home.path());
+    let (_, stderr) = outcome(command, 127);
+    assert!(stderr.contains("/nonexistent/app"), "{stderr}");
+}
+
+#[test]
+fn other_programs_are_handed_their_arguments() {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["mneme-replay", "mneme-tune"] {
+        use std::os::unix::fs::PermissionsExt;
+        let path = home.path().join(name);
+        std::fs::write(&path, "#!/bin/sh\necho ${0##*/} \"$@\"; exit 3\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for (command, program) in [("replay", "mneme-replay"), ("tune", "mneme-tune")] {
+        let mut run = mneme(&[command, "-gidx", "4", "default<O3>", "--help", "-v"]);
+        run.env("MNEME_HOME", home.path());
+        assert_eq!(outcome(run, 3).0.trim(), format!("{program} -gidx 4 default<O3> --help -v"));
+    }
+}
