@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser};
 use mneme_core::configuration::Configuration;
 
 use crate::elements::DataType;
@@ -13,6 +13,8 @@ use crate::verify::Tolerance;
 
 /// Long options that users write with one dash.
 const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
+
+const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,22 +32,19 @@ Examples:
 Exit status: 0 verified, 1 not verified, 2 the build failed, 3 the launch or the kernel failed, 4 timed out,
 64 bad usage, 65 bad recording, 69 no such device, 70 internal error.";
 
-/// Replays one recorded GPU kernel under any compilation and launch shape, and verifies every byte that it writes.
-///
-/// Prints one JSON object {"Replay-config": …, "Result": …} on standard output; messages go to standard error.
-#[derive(Parser, Debug)]
-#[command(name = "mneme-replay", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Arguments {
-    #[command(subcommand)]
-    pub mode: Option<Mode>,
-    #[command(flatten)]
-    pub replay: OneShot,
+/// A command line: one of two modes.
+#[derive(Debug)]
+pub enum Arguments {
+    OneShot(OneShot),
+    Serve(Serve),
 }
 
-#[derive(Subcommand, Debug)]
-pub enum Mode {
-    /// Replay configurations that come as JSON lines on standard input; one reply a line on standard output
-    Serve(Common),
+/// Replays configurations that come as JSON lines on standard input; one reply a line on standard output.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-replay serve", version)]
+pub struct Serve {
+    #[command(flatten)]
+    pub common: Common,
 }
 
 /// What both modes are told.
@@ -88,7 +87,11 @@ pub struct Common {
     pub level: tracing::Level,
 }
 
-#[derive(Args, Debug)]
+/// Replays one recorded GPU kernel under any compilation and launch shape, and verifies every byte that it writes.
+///
+/// Prints one JSON object {"Replay-config": …, "Result": …} on standard output; messages go to standard error.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-replay", version, after_help = EXAMPLES, override_usage = USAGE)]
 pub struct OneShot {
     #[command(flatten)]
     pub common: Common,
@@ -179,13 +182,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
 impl Arguments {
     /// Reads a command line, of which the first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        Self::try_parse_from(mneme_core::arguments::normalise(words, ONE_DASH))
+        let mut words = mneme_core::arguments::normalise(words, ONE_DASH);
+        if words.get(1).is_some_and(|word| word == "serve") {
+            words.remove(1);
+            return Serve::try_parse_from(words).map(Self::Serve);
+        }
+        OneShot::try_parse_from(words).map(Self::OneShot)
     }
 
     pub fn common(&self) -> &Common {
-        match &self.mode {
-            Some(Mode::Serve(common)) => common,
-            None => &self.replay.common,
+        match self {
+            Self::Serve(serve) => &serve.common,
+            Self::OneShot(one_shot) => &one_shot.common,
         }
     }
 }
@@ -240,13 +248,21 @@ mod tests {
         Arguments::read(std::iter::once("mneme-replay").chain(line.split_whitespace()).map(OsString::from))
     }
 
+    fn one_shot(line: &str) -> OneShot {
+        match read(line).unwrap() {
+            Arguments::OneShot(one_shot) => one_shot,
+            Arguments::Serve(_) => panic!("'{line}' is a one-shot replay"),
+        }
+    }
+
     fn configuration(line: &str) -> Configuration {
-        read(line).unwrap().replay.configuration(Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16))
+        one_shot(line).configuration(Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16))
     }
 
     #[test]
     fn the_declaration_is_consistent() {
-        Arguments::command().debug_assert();
+        OneShot::command().debug_assert();
+        Serve::command().debug_assert();
     }
 
     #[test]
@@ -258,16 +274,16 @@ mod tests {
         let found = configuration(short);
         assert_eq!((found.grid, found.block, found.shared_mem), (Dim3::new(1, 2, 3), Dim3::new(4, 5, 6), 7));
         assert_eq!((found.specialize_dims, found.set_launch_bounds, found.codegen_opt), (true, true, 1));
-        let arguments = read("-rdb a.json -rid 7 x -it 9 -ol out.ll").unwrap();
-        assert_eq!((arguments.replay.iterations, arguments.replay.output_ll), (9, Some("out.ll".into())));
-        assert_eq!(arguments.replay.common.id.as_deref(), Some("7"));
+        let arguments = one_shot("-rdb a.json -rid 7 x -it 9 -ol out.ll");
+        assert_eq!((arguments.iterations, arguments.output_ll), (9, Some("out.ll".into())));
+        assert_eq!(arguments.common.id.as_deref(), Some("7"));
     }
 
     #[test]
     fn defaults_are_the_recorded_launch_and_upstreams() {
-        let arguments = read("-rdb a.json").unwrap();
-        assert_eq!((arguments.replay.iterations, arguments.replay.warmup), (3, 2));
-        assert_eq!(arguments.replay.common.tolerance(), None);
+        let arguments = one_shot("-rdb a.json");
+        assert_eq!((arguments.iterations, arguments.warmup), (3, 2));
+        assert_eq!(arguments.common.tolerance(), None);
         let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
         assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
         let changed = configuration("-rdb a.json --no-prune --no-internalize --specialize --max-threads 64 --min-blocks-per-sm 2");

@@ -84,12 +84,14 @@ fn parameters(demangled: &str) -> Vec<&str> {
     Vec::new()
 }
 
+const QUALIFIERS: [&str; 4] = ["const", "volatile", "__restrict__", "restrict"];
+
 fn pointee(parameter: &str) -> Option<Elements> {
-    let words: Vec<&str> = parameter.split_whitespace().filter(|word| !matches!(*word, "const" | "volatile" | "__restrict__")).collect();
-    let joined = words.join(" ");
-    let joined = joined.replace("const*", "*").replace(" *", "*");
-    let base = joined.trim_end_matches("__restrict").trim().strip_suffix('*')?;
-    match base.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim() {
+    // Qualifiers stand as words or lean on the asterisk; they do not change what is pointed at.
+    let spaced = parameter.replace('*', " * ");
+    let words: Vec<&str> = spaced.split_whitespace().filter(|word| !QUALIFIERS.contains(word)).collect();
+    let [base, "*"] = words[..] else { return None };
+    match base.trim_end_matches(|letter: char| letter.is_ascii_digit()) {
         "float" => Some(Elements::F32),
         "double" => Some(Elements::F64),
         _ => None,

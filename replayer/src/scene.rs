@@ -3,7 +3,7 @@
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;
 
-use crate::arguments::{Arguments, Common, Mode};
+use crate::arguments::{Arguments, Common};
 use crate::elements;
 use crate::snapshot::{Layout, Snapshot};
 use crate::subject::Subject;
@@ -13,7 +13,6 @@ use crate::target::Choice;
 /// Opens the recording and chooses the device. No process is started and no chunk is read.
 pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
     let common = arguments.common();
-    let one_shot = arguments.mode.is_none();
     let subject = Subject::open(&common.database, common.id.as_deref()).map_err(bad_recording)?;
     let modules = subject.modules().map_err(bad_recording)?;
     let choice = common.device.unwrap_or_else(|| Choice::recorded(&subject));
@@ -27,7 +26,7 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
         parameters: subject.prologue.parameter_buffer(),
         limit: common.timeout,
         builders: builders(common),
-        keep_ir: one_shot && arguments.replay.output_ll.is_some(),
+        keep_ir: matches!(arguments, Arguments::OneShot(options) if options.output_ll.is_some()),
         subject,
         modules,
         snapshot,
@@ -40,9 +39,9 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
 /// Replays what the command line asks for; returns the exit status.
 pub fn run(arguments: &Arguments) -> Result<i32, Fatal> {
     let scene = open(arguments)?;
-    match &arguments.mode {
-        Some(Mode::Serve(_)) => crate::serve::run(&scene),
-        None => crate::one_shot::run(&arguments.replay, &scene),
+    match arguments {
+        Arguments::Serve(_) => crate::serve::run(&scene),
+        Arguments::OneShot(options) => crate::one_shot::run(options, &scene),
     }
 }
 

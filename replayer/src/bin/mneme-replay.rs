@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 
-use mneme_replayer::arguments::{Arguments, Mode};
+use mneme_replayer::arguments::Arguments;
 use mneme_replayer::supervisor::Fatal;
 use mneme_replayer::{scene, serve};
 
@@ -45,7 +45,7 @@ fn give_up(arguments: &Arguments, fatal: Fatal) -> ! {
         let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).env(ATTEMPT, (attempt + 1).to_string()).exec();
         tracing::warn!("no other process can be started: {error}");
     }
-    if let Some(Mode::Serve(_)) = arguments.mode {
+    if let Arguments::Serve(_) = arguments {
         serve::report(&fatal);
     }
     eprintln!("mneme-replay: {fatal}");
