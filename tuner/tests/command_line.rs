@@ -1,0 +1,102 @@
+//! The command line of `mneme-tune`, with a stand-in for the server.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mneme_core::exit;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A folder with the record of one kernel, and with the stand-in as `mneme-replay`.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/replay");
+        std::os::unix::fs::symlink(server, folder.path().join("mneme-replay")).unwrap();
+        let instance = json!({
+            "Prologue": "p", "Epilogue": "e", "BlockDims": {"x": 4, "y": 1, "z": 1}, "GridDims": {"x": 6, "y": 1, "z": 1},
+            "SharedMem": 0, "Args": [], "Occurrences": 1
+        });
+        let record = json!({
+            "StaticHash": 5, "VAddr": "0x0", "VASize": 0, "KernelName": "_Z1kv", "DemangledName": "k()", "Modules": [],
+            "BinaryBlobs": [], "ArgNames": [], "Specializations": [], "instances": {"1": instance}
+        });
+        std::fs::write(folder.path().join("5.json"), record.to_string()).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Standard output of `mneme-tune -rdb HOME/5.json ARGUMENTS`, which has to end with this status.
+    #[track_caller]
+    fn tune(&self, arguments: &[&str], status: i32) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
+        command.arg("-rdb").arg(self.path("5.json")).args(arguments).env("MNEME_HOME", self.0.path()).current_dir(self.0.path());
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
+        assert!(status == 0 || !stderr.is_empty());
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn the_output_is_the_tutorials() {
+    let home = Home::new();
+    let arguments =
+        ["-rid", "1", "--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--passes", "default<O1>"];
+    let more =
+        ["default<O3>", "--fixed-codegen-opt", "3", "--sampler", "grid", "--iterations", "2", "--warmup", "1", "--results-dir", "here"];
+    let output = home.tune(&[&arguments[..], &more].concat(), 0);
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines[..2], ["Baseline configuration:", "{"]);
+    let at = |start: &str| lines.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no line '{start}' in {output}"));
+    let baseline = at("Baseline mean exec_time = 997 (samples = [996, 998]");
+    assert_eq!(at("[0] passes=default<O1> blockDim.x=1 mean=1000 speedup=0.997"), baseline + 1);
+    assert_eq!(at("[1] passes=default<O3> blockDim.x=1 mean=1000 speedup=0.997"), baseline + 2);
+    assert_eq!(at("Total tuning time: "), lines.len() - 2);
+    assert!(lines.last().unwrap().starts_with("BEST: passes=default<O1> blockDim.x=24 mean=977 speedup=1.02"), "{output}");
+    let config: Value = serde_json::from_str(&std::fs::read_to_string(home.path("here/config.json")).unwrap()).unwrap();
+    assert_eq!((&config["launch_safety"], &config["metric"], &config["iterations"]), (&json!("aggressive"), &json!("mean"), &json!(2)));
+    // A second session does not overwrite the first one's results.
+    home.tune(&["--results-dir", "here"], 3);
+    assert!(home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet"], 0).contains("BEST: passes=default<O3> blockDim.x=4 "));
+    assert_eq!(std::fs::read_dir(home.path("mneme-tune-results")).unwrap().count(), 1, "a folder is made where none is named");
+}
+
+#[test]
+fn the_space_is_printed_without_a_server() {
+    let home = Home::new();
+    std::fs::remove_file(home.path("mneme-replay")).unwrap();
+    let space: Value =
+        serde_json::from_str(&home.tune(&["--print-space", "--space-preset", "compiler", "--codegen-opt-range", "1:3:2"], 0)).unwrap();
+    assert_eq!(space["size"], 10);
+    assert_eq!(space["parameters"]["codegen_opt"], json!([1, 3]));
+    assert_eq!(space["parameters"]["block_shape"].as_array().unwrap().len(), 1);
+    assert_eq!((&space["baseline"]["passes"], &space["baseline"]["codegen_opt"]), (&json!("default<O3>"), &json!(3)));
+    assert!(!home.path("mneme-tune-results").exists());
+}
+
+#[test]
+fn statuses() {
+    let home = Home::new();
+    home.tune(&["--passes", "wrong", "default<O3>"], 1);
+    home.tune(&["--passes", ""], 3);
+    home.tune(&["-rid", "2"], 4);
+    for arguments in [
+        &["--no-such-option"][..],
+        &["--iterations", "0"],
+        &["--sampler", "guess"],
+        &["--codegen-opt-range", "3:1"],
+        &["--codegen-opt-range", "1:3", "--fixed-codegen-opt", "3"],
+        &["--fixed-codegen-opt", "4"],
+    ] {
+        home.tune(arguments, exit::BAD_USAGE);
+    }
+    std::fs::write(home.path("5.json"), "nonsense").unwrap();
+    home.tune(&[], 4);
+}
