@@ -1,0 +1,160 @@
+//! The arenas of this process's devices, on the driver's virtual memory management.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use cudarc::driver::sys::{
+    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType, CUmemLocation, CUmemLocationType,
+};
+
+use super::{Arena, Mapper};
+use crate::settings::settings;
+use crate::vendor::{self, CUdevice, SUCCESS};
+
+/// Where the first device's arena is asked for; a driver with 47 address bits honours it exactly.
+const BASE: u64 = 0x1000_0000_0000;
+/// Distance between, and greatest size of, the arenas of two devices: 2 TiB.
+const STRIDE: u64 = 0x200_0000_0000;
+/// Smaller ranges than this are not worth having: 1 GiB.
+const SMALLEST: u64 = 1 << 30;
+const DEVICES: usize = 64;
+
+/// `CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`.
+const VMM_SUPPORTED: u32 = 102;
+/// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
+const RDMA_WITH_VMM_SUPPORTED: u32 = 110;
+
+/// One device's arena and its way to memory.
+pub struct DeviceArena {
+    pub arena: Arena,
+    pub mapper: Vmm,
+}
+
+static ARENAS: [OnceLock<Option<DeviceArena>>; DEVICES] = [const { OnceLock::new() }; DEVICES];
+
+/// The arena of a device, reserved at its first use; `None` where the device or driver has no such memory management.
+pub fn of_device(device: CUdevice) -> Option<&'static DeviceArena> {
+    ARENAS.get(usize::try_from(device).ok()?)?.get_or_init(|| reserve(device)).as_ref()
+}
+
+/// The arena that an address lies in.
+pub fn of_address(address: u64) -> Option<&'static DeviceArena> {
+    ARENAS.iter().filter_map(OnceLock::get).flatten().find(|device| device.arena.contains(address))
+}
+
+fn reserve(device: CUdevice) -> Option<DeviceArena> {
+    if vendor::device_attribute(VMM_SUPPORTED, device)? == 0 {
+        crate::log::info!("device {device} has no virtual memory management; its allocations are recorded at the vendor's addresses");
+        return None;
+    }
+    let mapper = Vmm::new(device);
+    let granularity = mapper.granularity()?;
+    let limit = settings().arena_bytes.unwrap_or(STRIDE).clamp(SMALLEST, STRIDE);
+    let hint = BASE + u64::try_from(device).ok()? * STRIDE;
+    let mut size = limit.next_multiple_of(granularity);
+    while size >= SMALLEST {
+        let mut address = 0;
+        // SAFETY: the pointer is valid to write.
+        let status = unsafe { vendor::cuMemAddressReserve(&mut address, size as usize, 0, hint, 0) };
+        if status == SUCCESS && address != 0 {
+            if address != hint {
+                crate::log::info!("the arena of device {device} is at {address:#x}, not at {hint:#x}");
+            }
+            return Some(DeviceArena { arena: Arena::new(address, size, granularity), mapper });
+        }
+        size = (size / 2).next_multiple_of(granularity);
+    }
+    crate::log::info!("no address range could be reserved on device {device}; its allocations are recorded at the vendor's addresses");
+    None
+}
+
+/// Physical memory of one device.
+pub struct Vmm {
+    device: CUdevice,
+    rdma: bool,
+    /// Devices that may access it: the device itself and peers.
+    accessors: Mutex<Vec<CUdevice>>,
+}
+
+impl Vmm {
+    fn new(device: CUdevice) -> Self {
+        let rdma = vendor::device_attribute(RDMA_WITH_VMM_SUPPORTED, device).is_some_and(|supported| supported != 0);
+        Self { device, rdma, accessors: Mutex::new(vec![device]) }
+    }
+
+    fn properties(&self) -> CUmemAllocationProp {
+        // SAFETY: a structure of integers and pointers, of which all zero is a value (the documented initialisation).
+        let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.requestedHandleTypes = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE;
+        properties.location = location(self.device);
+        properties.allocFlags.gpuDirectRDMACapable = self.rdma.into();
+        properties
+    }
+
+    fn granularity(&self) -> Option<u64> {
+        let mut granularity = 0;
+        // SAFETY: valid pointers; option 0 is CU_MEM_ALLOC_GRANULARITY_MINIMUM.
+        let status = unsafe { vendor::cuMemGetAllocationGranularity(&mut granularity, &self.properties(), 0) };
+        (status == SUCCESS && granularity.is_power_of_two()).then_some(granularity as u64)
+    }
+
+    fn set_access(&self, address: u64, size: u64) -> bool {
+        let accessors = self.accessors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let descriptors: Vec<_> = accessors
+            .into_iter()
+            .map(|device| CUmemAccessDesc { location: location(device), flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE })
+            .collect();
+        // SAFETY: the range is mapped, the descriptors are valid for their count.
+        unsafe { vendor::cuMemSetAccess(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
+    }
+}
+
+impl DeviceArena {
+    /// Lets a peer device access all of the arena, now and in future.
+    pub fn grant(&self, peer: CUdevice) {
+        let mut accessors = self.mapper.accessors.lock().unwrap_or_else(PoisonError::into_inner);
+        if accessors.contains(&peer) {
+            return;
+        }
+        accessors.push(peer);
+        drop(accessors);
+        for (address, size) in self.arena.slabs() {
+            if !self.mapper.set_access(address, size) {
+                crate::log::warning!("device {peer} cannot be given access to memory of device {}", self.mapper.device);
+            }
+        }
+    }
+}
+
+fn location(device: CUdevice) -> CUmemLocation {
+    CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
+}
+
+impl Mapper for Vmm {
+    fn map(&self, address: u64, size: u64) -> Option<u64> {
+        let mut handle = 0;
+        // SAFETY: valid pointers; the address range is reserved and nothing is mapped there (the arena's invariant).
+        unsafe {
+            if vendor::cuMemCreate(&mut handle, size as usize, &self.properties(), 0) != SUCCESS {
+                return None;
+            }
+            if vendor::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != SUCCESS {
+                vendor::cuMemRelease(handle);
+                return None;
+            }
+        }
+        if !self.set_access(address, size) {
+            self.unmap(address, size, handle);
+            return None;
+        }
+        Some(handle)
+    }
+
+    fn unmap(&self, address: u64, size: u64, handle: u64) {
+        // SAFETY: the range is a slab that nothing uses any more, the handle is its memory.
+        unsafe {
+            vendor::hooked::cuMemUnmap::call(address, size as usize);
+            vendor::cuMemRelease(handle);
+        }
+    }
+}

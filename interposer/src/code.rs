@@ -1,0 +1,371 @@
+//! From a function handle to its kernel, and from the kernel to the object that its IR is in.
+//!
+//! cudart launches with a `CUkernel` cast to `CUfunction`, so that both kinds of handle are in one table.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
+
+use mneme_core::image::elf::{MappedFile, loaded_objects};
+use mneme_core::image::ir_section::{self, SymbolKind, Unit};
+
+use crate::recorder::Progress;
+use crate::vendor::{self, CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
+
+/// First word of the structure that holds the address of a fat binary (`__fatBinC_Wrapper_t` of `fatbinary_section.h`).
+const FATBIN_WRAPPER_MAGIC: u32 = 0x4662_43b1;
+
+/// A loaded ELF object with device code in it.
+pub struct Object {
+    path: PathBuf,
+    units: OnceLock<Vec<Unit<'static>>>,
+}
+
+impl Object {
+    /// The records of its `.mneme.ir` section; empty where it has none. Read at the first use.
+    pub fn units(&self) -> &[Unit<'static>] {
+        self.units.get_or_init(|| {
+            let Ok(file) = MappedFile::open(&self.path) else { return Vec::new() };
+            let section = file.section(ir_section::SECTION).unwrap_or_default();
+            ir_section::decode(section).into_iter().map(Unit::into_owned).collect()
+        })
+    }
+}
+
+/// A kernel of an object (or of an image that the application made itself).
+pub struct Kernel {
+    /// Mangled.
+    pub name: String,
+    pub demangled: String,
+    pub object: Option<Arc<Object>>,
+    pub progress: Progress,
+}
+
+impl Kernel {
+    fn new(name: String, object: Option<Arc<Object>>) -> Self {
+        Self { demangled: demangle(&name), name, object, progress: Progress::default() }
+    }
+}
+
+/// What a driver handle was loaded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Home {
+    Library(usize),
+    Module(usize),
+}
+
+/// A function handle.
+#[derive(Clone)]
+pub struct Function {
+    pub kernel: Arc<Kernel>,
+    pub home: Home,
+    /// It is a `CUkernel`.
+    pub context_free: bool,
+}
+
+#[derive(Default)]
+struct Code {
+    homes: HashMap<Home, Option<Arc<Object>>>,
+    functions: HashMap<usize, Function>,
+    kernels: HashMap<(Option<PathBuf>, String), Arc<Kernel>>,
+    objects: HashMap<PathBuf, Arc<Object>>,
+}
+
+static CODE: LazyLock<RwLock<Code>> = LazyLock::new(RwLock::default);
+
+fn change<R>(change: impl FnOnce(&mut Code) -> R) -> R {
+    change(&mut CODE.write().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
+    look(&CODE.read().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Code {
+    fn add_function(&mut self, handle: usize, name: String, home: Home, context_free: bool) -> Function {
+        let object = self.homes.get(&home).cloned().flatten();
+        let key = (object.as_ref().map(|object| object.path.clone()), name.clone());
+        let kernel = self.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, object))).clone();
+        let function = Function { kernel, home, context_free };
+        self.functions.insert(handle, function.clone());
+        function
+    }
+
+    fn forget(&mut self, home: Home) {
+        self.homes.remove(&home);
+        self.functions.retain(|_, function| function.home != home);
+    }
+}
+
+/// Every kernel seen so far.
+pub fn kernels() -> Vec<Arc<Kernel>> {
+    look(|code| code.kernels.values().cloned().collect())
+}
+
+/// The kernel behind the handle of a launch.
+pub fn function(handle: CUfunction) -> Option<Function> {
+    look(|code| code.functions.get(&(handle as usize)).cloned()).or_else(|| identify(handle))
+}
+
+/// Asks the driver about a handle that no hook has seen being made.
+fn identify(handle: CUfunction) -> Option<Function> {
+    let mut name: *const c_char = std::ptr::null();
+    // SAFETY: the handle is one that the application launches; the driver answers with an error for the wrong kind.
+    let (home, context_free) = unsafe {
+        if vendor::cuFuncGetName(&mut name, handle) == SUCCESS {
+            let mut module: CUmodule = std::ptr::null_mut();
+            vendor::cuFuncGetModule(&mut module, handle);
+            (Home::Module(module as usize), false)
+        } else if vendor::cuKernelGetName(&mut name, handle as CUkernel) == SUCCESS {
+            let mut library: CUlibrary = std::ptr::null_mut();
+            vendor::cuKernelGetLibrary(&mut library, handle as CUkernel);
+            (Home::Library(library as usize), true)
+        } else {
+            return None;
+        }
+    };
+    let name = text(name)?;
+    Some(change(|code| code.add_function(handle as usize, name, home, context_free)))
+}
+
+fn text(pointer: *const c_char) -> Option<String> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: the driver's and the application's names are NUL-terminated.
+    Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+/// The ELF object whose image was loaded: the one that holds the fat binary or the structure that points to it.
+fn object_of(image: *const c_void) -> Option<Arc<Object>> {
+    let objects = loaded_objects();
+    let holding = |address: usize| objects.iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)));
+    let object = holding(image as usize).or_else(|| {
+        // SAFETY: an image has at least the 24 bytes of a wrapper or of a fat binary's header.
+        let (magic, data) = unsafe { (image.cast::<u32>().read_unaligned(), image.cast::<usize>().add(1).read_unaligned()) };
+        (magic == FATBIN_WRAPPER_MAGIC).then(|| holding(data)).flatten()
+    })?;
+    let path = object.path.clone();
+    Some(change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object { path, units: OnceLock::new() })).clone()))
+}
+
+/// The architecture whose IR stands for a kernel on a device: its own, else the newest that is not newer, else the newest.
+/// `device` is the compute capability times ten, e.g. 90.
+pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<u32>) -> Option<String> {
+    let number = |arch: &str| arch.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().unwrap_or(0);
+    let defines = |unit: &&Unit<'_>| unit.table.symbols.iter().any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel);
+    let archs: Vec<&str> = units.iter().filter(defines).map(|unit| unit.table.arch.as_str()).collect();
+    let fitting = archs.iter().filter(|arch| device.is_none_or(|device| number(arch) <= device)).max_by_key(|arch| number(arch));
+    fitting.or_else(|| archs.iter().max_by_key(|arch| number(arch))).map(ToString::to_string)
+}
+
+fn demangle(name: &str) -> String {
+    cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+}
+
+/// Where a device variable is: its address and size in bytes, if the loaded code has it.
+pub fn variable(home: Home, name: &str) -> Option<(u64, u64)> {
+    let name = std::ffi::CString::new(name).ok()?;
+    let (mut address, mut bytes) = (0, 0);
+    // SAFETY: valid places and name; the handle is alive, a launch of its function is under way.
+    let status = unsafe {
+        match home {
+            Home::Library(library) => match vendor::cuLibraryGetGlobal(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()) {
+                SUCCESS => SUCCESS,
+                _ => vendor::cuLibraryGetManaged(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()),
+            },
+            Home::Module(module) => vendor::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr()),
+        }
+    };
+    (status == SUCCESS).then_some((address, bytes as u64))
+}
+
+fn loaded(home: Home, image: *const c_void) {
+    let object = if image.is_null() { None } else { object_of(image) };
+    change(|code| code.homes.insert(home, object));
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleLoad`.
+pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule, _file: *const c_char) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded(Home::Module(unsafe { *module } as usize), std::ptr::null());
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleLoadData` or `cuModuleLoadFatBinary`.
+pub unsafe fn load_module(call: &dyn Fn() -> Status, module: *mut CUmodule, image: *const c_void) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded(Home::Module(unsafe { *module } as usize), image);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleLoadDataEx`.
+pub unsafe fn load_module_with_options(
+    call: &dyn Fn() -> Status,
+    module: *mut CUmodule,
+    image: *const c_void,
+    _count: c_uint,
+    _options: *mut c_void,
+    _values: *mut *mut c_void,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { load_module(call, module, image) }
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleUnload`.
+pub unsafe fn unload_module(call: &dyn Fn() -> Status, module: CUmodule) -> Status {
+    change(|code| code.forget(Home::Module(module as usize)));
+    call()
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleGetFunction`.
+pub unsafe fn module_function(call: &dyn Fn() -> Status, function: *mut CUfunction, module: CUmodule, name: *const c_char) -> Status {
+    let status = call();
+    if let (SUCCESS, Some(name)) = (status, text(name)) {
+        // SAFETY: the vendor has just written it.
+        let handle = unsafe { *function } as usize;
+        change(|code| code.add_function(handle, name, Home::Module(module as usize), false));
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryLoadData`.
+#[expect(clippy::too_many_arguments, reason = "the driver's")]
+pub unsafe fn load_library(
+    call: &dyn Fn() -> Status,
+    library: *mut CUlibrary,
+    image: *const c_void,
+    _jit_options: *mut c_void,
+    _jit_values: *mut *mut c_void,
+    _jit_count: c_uint,
+    _options: *mut c_void,
+    _values: *mut *mut c_void,
+    _count: c_uint,
+) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded(Home::Library(unsafe { *library } as usize), image);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryLoadFromFile`.
+#[expect(clippy::too_many_arguments, reason = "the driver's")]
+pub unsafe fn load_library_file(
+    call: &dyn Fn() -> Status,
+    library: *mut CUlibrary,
+    _file: *const c_char,
+    jit_options: *mut c_void,
+    jit_values: *mut *mut c_void,
+    jit_count: c_uint,
+    options: *mut c_void,
+    values: *mut *mut c_void,
+    count: c_uint,
+) -> Status {
+    // SAFETY: with no image only the library's place is used.
+    unsafe { load_library(call, library, std::ptr::null(), jit_options, jit_values, jit_count, options, values, count) }
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryUnload`.
+pub unsafe fn unload_library(call: &dyn Fn() -> Status, library: CUlibrary) -> Status {
+    change(|code| code.forget(Home::Library(library as usize)));
+    call()
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryGetKernel`.
+pub unsafe fn library_kernel(call: &dyn Fn() -> Status, kernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> Status {
+    let status = call();
+    if let (SUCCESS, Some(name)) = (status, text(name)) {
+        // SAFETY: the vendor has just written it.
+        let handle = unsafe { *kernel } as usize;
+        change(|code| code.add_function(handle, name, Home::Library(library as usize), true));
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryGetModule`.
+pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, library: CUlibrary) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        let module = Home::Module(unsafe { *module } as usize);
+        change(|code| {
+            let object = code.homes.get(&Home::Library(library as usize)).cloned().flatten();
+            code.homes.insert(module, object)
+        });
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuKernelGetFunction`.
+pub unsafe fn kernel_function(call: &dyn Fn() -> Status, function: *mut CUfunction, kernel: CUkernel) -> Status {
+    let status = call();
+    if status == SUCCESS
+        && let Some(known) = self::function(kernel as CUfunction)
+    {
+        // SAFETY: the vendor has just written it.
+        let handle = unsafe { *function } as usize;
+        change(|code| code.functions.insert(handle, Function { context_free: false, ..known }));
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::image::ir_section::{Symbol, Table, decode, encode};
+
+    fn unit(arch: &str) -> Unit<'static> {
+        let symbol = Symbol {
+            name: "k".into(),
+            kind: SymbolKind::Kernel,
+            defined: true,
+            external: true,
+            hash: 1,
+            refs: vec![],
+            arguments: vec![],
+            variable: None,
+        };
+        let table = Table { arch: arch.into(), symbols: vec![symbol], ..Table::default() };
+        decode(&encode(&table, b"BC").unwrap()).remove(0).into_owned()
+    }
+
+    #[test]
+    fn the_ir_of_the_nearest_architecture_is_chosen() {
+        let units = [unit("sm_70"), unit("sm_90a"), unit("sm_80")];
+        assert_eq!(choose_arch(&units, "k", Some(90)).as_deref(), Some("sm_90a"));
+        assert_eq!(choose_arch(&units, "k", Some(89)).as_deref(), Some("sm_80"));
+        assert_eq!(choose_arch(&units, "k", Some(60)).as_deref(), Some("sm_90a"));
+        assert_eq!(choose_arch(&units, "k", None).as_deref(), Some("sm_90a"));
+        assert_eq!(choose_arch(&units, "other", None), None);
+    }
+
+    #[test]
+    fn an_image_is_traced_to_its_object() {
+        static IMAGE: [u64; 4] = [1, 2, 3, 4];
+        let inside = object_of(IMAGE.as_ptr().cast()).expect("a static is in the executable");
+        assert_eq!(inside.path, PathBuf::from("/proc/self/exe"));
+        let wrapper = Box::new([u64::from(FATBIN_WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0]);
+        assert_eq!(object_of(wrapper.as_ptr().cast()).map(|object| object.path.clone()), Some(inside.path.clone()));
+        assert!(object_of(Box::new(IMAGE).as_ptr().cast()).is_none(), "the heap belongs to no object");
+    }
+}

@@ -1,0 +1,44 @@
+//! The ends of a process: `exit`, and those that run no `atexit` handlers.
+
+use std::ffi::c_int;
+
+use redhook::{hook, real};
+
+use crate::{reentrancy, recorder};
+
+/// Has the summary written when the process exits in the ordinary way.
+pub fn register() {
+    extern "C" fn at_exit() {
+        finish();
+    }
+    // SAFETY: the handler does not unwind, and this library is never unloaded (it is preloaded).
+    unsafe { libc::atexit(at_exit) };
+}
+
+fn finish() {
+    let _ = std::panic::catch_unwind(|| reentrancy::bypassing(recorder::finish));
+}
+
+hook! {
+    unsafe fn _exit(status: c_int) -> c_int => leave_now {
+        finish();
+        // SAFETY: does not return.
+        unsafe { real!(_exit)(status) }
+    }
+}
+
+hook! {
+    unsafe fn _Exit(status: c_int) -> c_int => leave_now_as_c99 {
+        finish();
+        // SAFETY: does not return.
+        unsafe { real!(_Exit)(status) }
+    }
+}
+
+hook! {
+    unsafe fn quick_exit(status: c_int) -> c_int => leave_quickly {
+        finish();
+        // SAFETY: does not return.
+        unsafe { real!(quick_exit)(status) }
+    }
+}

@@ -1,0 +1,151 @@
+//! The gate: a recorded launch has the device to itself.
+//!
+//! Every hooked call that can touch device memory holds the gate for reading while it is in the vendor's library; a
+//! recorded launch holds it for writing from before its prologue until after its epilogue. Waiting writers go first, else
+//! a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that is in the
+//! vendor's library may itself wait for the launch. It is the one lock held across vendor calls.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::vendor::Status;
+
+#[derive(Default)]
+struct State {
+    readers: usize,
+    writer: bool,
+    waiting_writers: usize,
+}
+
+#[derive(Default)]
+pub struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+static GATE: Gate = Gate::new();
+
+/// Runs a call that may touch device memory.
+pub fn passing(call: &dyn Fn() -> Status) -> Status {
+    let _pass = GATE.enter();
+    call()
+}
+
+/// The gate for a recorded launch; `None` when the calls in progress do not end in time.
+pub fn close(limit: Duration) -> Option<Closed<'static>> {
+    GATE.close(limit)
+}
+
+pub struct Pass<'a>(&'a Gate);
+pub struct Closed<'a>(&'a Gate);
+
+impl Gate {
+    pub const fn new() -> Self {
+        Self { state: Mutex::new(State { readers: 0, writer: false, waiting_writers: 0 }), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state is counters, valid after any panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn enter(&self) -> Pass<'_> {
+        let mut state = self.lock();
+        while state.writer || state.waiting_writers > 0 {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.readers += 1;
+        Pass(self)
+    }
+
+    pub fn close(&self, limit: Duration) -> Option<Closed<'_>> {
+        let mut deadline = Instant::now() + limit;
+        let mut state = self.lock();
+        state.waiting_writers += 1;
+        while state.writer || state.readers > 0 {
+            if state.writer {
+                // Another recorded launch is under way; it has time limits of its own.
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                deadline = Instant::now() + limit;
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.waiting_writers -= 1;
+                drop(state);
+                self.changed.notify_all();
+                return None;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.waiting_writers -= 1;
+        state.writer = true;
+        Some(Closed(self))
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.readers -= 1;
+        if state.readers == 0 && state.waiting_writers > 0 {
+            drop(state);
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.lock().writer = false;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_closed_gate_is_exclusive() {
+        let gate = Gate::new();
+        let (inside, passes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let _pass = gate.enter();
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        passes.fetch_add(1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        let _closed = gate.close(LONG).unwrap();
+                        assert_eq!(inside.fetch_add(1000, Ordering::SeqCst), 0);
+                        inside.fetch_sub(1000, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(passes.into_inner(), 2000);
+    }
+
+    #[test]
+    fn closing_gives_up_and_lets_the_others_in_again() {
+        let gate = Gate::new();
+        let pass = gate.enter();
+        assert!(gate.close(Duration::from_millis(10)).is_none());
+        let _second = gate.enter();
+        drop(pass);
+        assert!(gate.close(Duration::from_millis(10)).is_none());
+        drop(_second);
+        assert!(gate.close(LONG).is_some());
+    }
+}

@@ -1,0 +1,200 @@
+//! The hooked functions of the driver API: one table ([`table`]), from which the exported functions, the map for `dlsym`
+//! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/hooks.md are made.
+
+mod table;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+
+use crate::reentrancy;
+use crate::vendor::{Slot, Status};
+
+pub use table::TABLE;
+pub(crate) use table::real as real_functions;
+
+/// One hooked function.
+pub struct Hook {
+    /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
+    pub name: &'static CStr,
+    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 = 12.0).
+    pub since: i32,
+    /// What the recorder does there, for docs/hooks.md.
+    pub purpose: &'static str,
+    pub(crate) address: fn() -> *mut c_void,
+    pub(crate) real: &'static Slot,
+}
+
+/// How a function treats stream 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultStream {
+    Legacy,
+    PerThread,
+}
+
+impl Hook {
+    pub fn address(&self) -> *mut c_void {
+        (self.address)()
+    }
+
+    /// The name without its version and stream suffixes, what `cuGetProcAddress` is asked for.
+    pub fn base_name(&self) -> &'static str {
+        split_name(self.name.to_str().unwrap_or_default()).0
+    }
+
+    pub fn default_stream(&self) -> DefaultStream {
+        split_name(self.name.to_str().unwrap_or_default()).1
+    }
+}
+
+/// Splits `cuMemcpyHtoD_v2_ptds` into `cuMemcpyHtoD` and its treatment of stream 0.
+fn split_name(name: &'static str) -> (&'static str, DefaultStream) {
+    let (name, stream) = match name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")) {
+        Some(name) => (name, DefaultStream::PerThread),
+        None => (name, DefaultStream::Legacy),
+    };
+    let base = name.rsplit_once("_v").filter(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()));
+    (base.map_or(name, |(base, _)| base), stream)
+}
+
+/// Our function of a name, if it is hooked.
+pub fn by_name(name: &CStr) -> Option<*mut c_void> {
+    static MAP: OnceLock<HashMap<&'static CStr, &'static Hook>> = OnceLock::new();
+    let map = MAP.get_or_init(|| TABLE.iter().map(|hook| (hook.name, hook)).collect());
+    map.get(name).map(|hook| hook.address())
+}
+
+/// The table as Markdown, the contents of docs/hooks.md.
+pub fn documentation() -> String {
+    use std::fmt::Write;
+    let mut text = String::from(
+        "# Hooked functions\n\nGenerated from the table in `interposer/src/hooks/table.rs`; a test compares. \
+         `since` is the CUDA version from which `cuGetProcAddress` means this variant.\n\n| function | since | what the recorder does |\n| --- | --- | --- |\n",
+    );
+    for hook in TABLE {
+        let _ = writeln!(text, "| `{}` | {}.{} | {} |", hook.name.to_string_lossy(), hook.since / 1000, hook.since % 1000 / 10, hook.purpose);
+    }
+    text
+}
+
+/// What every exported function does: its handler once per call and thread, the vendor's function otherwise; and when the
+/// handler panics, the application gets the vendor's result all the same.
+pub(crate) fn enter(real: impl Fn() -> Status, handler: impl FnOnce(&dyn Fn() -> Status) -> Status) -> Status {
+    if reentrancy::inside() {
+        return real();
+    }
+    let result = Cell::new(None);
+    let call = || {
+        let status = real();
+        result.set(Some(status));
+        status
+    };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| reentrancy::bypassing(|| handler(&call))));
+    outcome.unwrap_or_else(|_| result.get().unwrap_or_else(&real))
+}
+
+/// Declares hooks. `=> gated` only passes the gate; `=> path` calls a handler with the call itself (`&dyn Fn() -> Status`)
+/// and the arguments.
+macro_rules! hooks {
+    ($( $purpose:literal { $( $since:literal $name:ident($($argument:ident: $type:ty),* $(,)?) => $handler:tt $(:: $rest:ident)*; )* } )*) => {
+        /// Every hooked function.
+        pub static TABLE: &[$crate::hooks::Hook] = &[$($(
+            $crate::hooks::Hook {
+                name: $crate::hooks::c_name(concat!(stringify!($name), "\0")),
+                since: $since,
+                purpose: $purpose,
+                address: || $name as *mut std::ffi::c_void,
+                real: &real::$name::SLOT,
+            },
+        )*)*];
+
+        /// Typed calls of the vendor's functions.
+        pub(crate) mod real {
+            #![allow(unused_imports, non_snake_case)]
+            use super::*;
+            $($( $crate::vendor::function!($name($($argument: $type),*)); )*)*
+        }
+
+        $($(
+            /// # Safety
+            /// As for the driver function of this name.
+            #[allow(non_snake_case, clippy::too_many_arguments)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> $crate::vendor::Status {
+                $crate::hooks::enter(
+                    // SAFETY: the arguments are the application's own.
+                    || unsafe { real::$name::call($($argument),*) },
+                    |call| $crate::hooks::handle!(call, ($($argument),*), $handler $(:: $rest)*),
+                )
+            }
+        )*)*
+    };
+}
+
+macro_rules! handle {
+    ($call:ident, ($($argument:ident),*), gated) => {{
+        $(let _ = $argument;)*
+        $crate::gate::passing($call)
+    }};
+    // SAFETY: the arguments are the application's own, as the handler's contract wants.
+    ($call:ident, ($($argument:ident),*), $handler:path) => { unsafe { $handler($call, $($argument),*) } };
+}
+
+pub(crate) use {handle, hooks};
+
+/// A C string constant from a literal with its terminator.
+pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("the macro appends the only NUL"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_split_into_base_and_stream_semantics() {
+        assert_eq!(split_name("cuMemcpyHtoD_v2_ptds"), ("cuMemcpyHtoD", DefaultStream::PerThread));
+        assert_eq!(split_name("cuLaunchKernel_ptsz"), ("cuLaunchKernel", DefaultStream::PerThread));
+        assert_eq!(split_name("cuMemAlloc_v2"), ("cuMemAlloc", DefaultStream::Legacy));
+        assert_eq!(split_name("cuLaunchKernelEx"), ("cuLaunchKernelEx", DefaultStream::Legacy));
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let mut names: Vec<_> = TABLE.iter().map(|hook| hook.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), TABLE.len());
+        for hook in TABLE {
+            assert_eq!(by_name(hook.name), Some(hook.address()));
+        }
+        assert_eq!(by_name(c"cuNoSuchFunction"), None);
+    }
+
+    #[test]
+    fn the_documentation_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/hooks.md");
+        if std::env::var_os("MNEME_UPDATE_DOCS").is_some() {
+            std::fs::write(path, documentation()).unwrap();
+        }
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(written == documentation(), "docs/hooks.md is stale: run `MNEME_UPDATE_DOCS=1 cargo test -p mneme-rec`");
+    }
+
+    #[test]
+    fn a_panicking_handler_gives_the_vendors_result_and_calls_it_once() {
+        let calls = Cell::new(0);
+        let real = || {
+            calls.set(calls.get() + 1);
+            7
+        };
+        assert_eq!(enter(real, |call| { call(); panic!("expected by the test") }), 7);
+        assert_eq!(calls.get(), 1);
+        assert_eq!(enter(real, |_| panic!("expected by the test")), 7);
+        assert_eq!(calls.get(), 2);
+    }
+}

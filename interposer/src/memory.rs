@@ -1,0 +1,363 @@
+//! Handlers of the memory functions: the arena for `cuMemAlloc`, bookkeeping for everything else.
+//!
+//! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same arguments.
+
+use std::ffi::{c_uint, c_ulonglong, c_void};
+
+use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemoryPool};
+use mneme_core::recording::manifest::AllocationKind;
+
+use crate::allocations::{ALLOCATIONS, Live};
+use crate::arena::{ALIGNMENT, vmm};
+use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, NOT_FOUND, SUCCESS, Status};
+use crate::{gate, recorder};
+
+/// `CU_POINTER_ATTRIBUTE_…` that a mapping answers differently from an allocation.
+mod attribute {
+    pub const CONTEXT: u32 = 1;
+    pub const RANGE_START_ADDR: u32 = 11;
+    pub const RANGE_SIZE: u32 = 12;
+}
+/// `CU_DEVICE_ATTRIBUTE_MAX_PITCH`.
+const MAX_PITCH: u32 = 11;
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to `…_WRONG_THREAD`: errors of a capture, not of the context.
+const CAPTURE_ERRORS: std::ops::RangeInclusive<Status> = 900..=908;
+
+fn track(address: u64, size: u64, kind: AllocationKind) {
+    if let (Some(device), Some(context)) = (vendor::current_device(), vendor::current_context()) {
+        ALLOCATIONS.insert(Live { address, size, kind, device, context });
+    }
+}
+
+/// Allocates from the arena of the current device.
+fn from_arena(bytes: u64) -> Option<u64> {
+    let arena = vmm::of_device(vendor::current_device()?)?;
+    let address = arena.arena.allocate(&arena.mapper, bytes)?;
+    track(address, bytes, AllocationKind::Arena);
+    Some(address)
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAlloc_v2`.
+pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize) -> Status {
+    gate::passing(&|| {
+        if !address.is_null()
+            && bytes > 0
+            && let Some(found) = from_arena(bytes as u64)
+        {
+            // SAFETY: not null, and the application's place for the result.
+            unsafe { *address = found };
+            return SUCCESS;
+        }
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the vendor has just written it.
+            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAllocPitch_v2`.
+pub unsafe fn allocate_pitched(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: c_uint) -> Status {
+    gate::passing(&|| {
+        let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
+        let row = width.checked_next_multiple_of(ALIGNMENT as usize);
+        let limit = vendor::current_device().and_then(|device| vendor::device_attribute(MAX_PITCH, device));
+        if let (true, Some(row), Some(limit)) = (valid, row, limit)
+            && row <= limit as usize
+            && let Some(bytes) = row.checked_mul(height)
+            && let Some(found) = from_arena(bytes as u64)
+        {
+            // SAFETY: neither is null, and both are the application's places for the results.
+            unsafe {
+                *address = found;
+                *pitch = row;
+            }
+            return SUCCESS;
+        }
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the vendor has just written both.
+            let (address, pitch) = unsafe { (*address, *pitch) };
+            track(address, (pitch * height) as u64, AllocationKind::Vendor);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemFree_v2`.
+pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+    gate::passing(&|| {
+        let Some(arena) = vmm::of_address(address) else {
+            let status = call();
+            if status == SUCCESS {
+                ALLOCATIONS.remove(address);
+            }
+            return status;
+        };
+        if ALLOCATIONS.containing(address).is_none_or(|live| live.address != address) {
+            return INVALID_VALUE;
+        }
+        // A free waits for the device; applications rely on it.
+        // SAFETY: no arguments.
+        let status = unsafe { vendor::cuCtxSynchronize() };
+        if status != SUCCESS && !CAPTURE_ERRORS.contains(&status) {
+            return status;
+        }
+        // Whoever removes it frees it: a second free on another thread finds nothing.
+        match ALLOCATIONS.remove(address) {
+            Some(live) => {
+                arena.arena.free(&arena.mapper, live.address, live.size);
+                SUCCESS
+            }
+            None => INVALID_VALUE,
+        }
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemGetAddressRange_v2`.
+pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) -> Status {
+    if vmm::of_address(address).is_none() {
+        return call();
+    }
+    let Some(live) = ALLOCATIONS.containing(address) else { return NOT_FOUND };
+    // SAFETY: either may be null, else it is the application's place for the result.
+    unsafe {
+        if !base.is_null() {
+            *base = live.address;
+        }
+        if !size.is_null() {
+            *size = live.size as usize;
+        }
+    }
+    SUCCESS
+}
+
+/// What an allocation would answer where a mapping does not.
+fn answer(attribute: u32, live: &Live) -> Option<u64> {
+    match attribute {
+        attribute::CONTEXT => Some(live.context as u64),
+        attribute::RANGE_START_ADDR => Some(live.address),
+        attribute::RANGE_SIZE => Some(live.size),
+        _ => None,
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuPointerGetAttribute`.
+pub unsafe fn pointer_attribute(call: &dyn Fn() -> Status, data: *mut c_void, attribute: c_uint, address: CUdeviceptr) -> Status {
+    let live = vmm::of_address(address).and_then(|_| ALLOCATIONS.containing(address));
+    if let Some(value) = live.and_then(|live| answer(attribute, &live))
+        && !data.is_null()
+    {
+        // SAFETY: these attributes are 8 bytes wide, a pointer or a size.
+        unsafe { data.cast::<u64>().write_unaligned(value) };
+        return SUCCESS;
+    }
+    call()
+}
+
+/// # Safety
+/// The arguments are those of `cuPointerGetAttributes`.
+pub unsafe fn pointer_attributes(call: &dyn Fn() -> Status, count: c_uint, attributes: *mut c_uint, data: *mut *mut c_void, address: CUdeviceptr) -> Status {
+    let status = call();
+    let live = vmm::of_address(address).and_then(|_| ALLOCATIONS.containing(address));
+    if let (SUCCESS, Some(live)) = (status, live) {
+        for index in 0..count as usize {
+            // SAFETY: after a success both arrays have `count` elements, and each place fits its attribute.
+            unsafe {
+                if let Some(value) = answer(*attributes.add(index), &live) {
+                    (*data.add(index)).cast::<u64>().write_unaligned(value);
+                }
+            }
+        }
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuMemGetInfo_v2`.
+pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize, _total: *mut usize) -> Status {
+    let status = call();
+    if status == SUCCESS
+        && !free.is_null()
+        && let Some(arena) = vendor::current_device().and_then(vmm::of_device)
+    {
+        // SAFETY: the vendor has just written it.
+        unsafe { *free += arena.arena.cached() as usize };
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuCtxEnablePeerAccess`.
+pub unsafe fn enable_peer_access(call: &dyn Fn() -> Status, peer: CUcontext, _flags: c_uint) -> Status {
+    let status = call();
+    if status == SUCCESS
+        && let (Some(own), Some(own_device)) = (vendor::current_context(), vendor::current_device())
+    {
+        // SAFETY: both contexts are alive, the application has just used them; the current one is put back.
+        let owner = unsafe {
+            vendor::cuCtxSetCurrent(peer);
+            let owner = vendor::current_device();
+            vendor::cuCtxSetCurrent(own as CUcontext);
+            owner
+        };
+        if let Some(arena) = owner.and_then(vmm::of_device) {
+            arena.grant(own_device);
+        }
+    }
+    status
+}
+
+/// Passes the gate and tracks what the vendor allocated.
+///
+/// # Safety
+/// After a success `address` must be readable.
+unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the caller's promise.
+            track(unsafe { *address }, bytes as u64, kind);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAllocAsync`.
+pub unsafe fn allocate_async(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _stream: CUstream) -> Status {
+    // SAFETY: the vendor writes the address.
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAllocFromPoolAsync`.
+pub unsafe fn allocate_from_pool(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _pool: CUmemoryPool, _stream: CUstream) -> Status {
+    // SAFETY: the vendor writes the address.
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemFreeAsync`.
+pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, _stream: CUstream) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            ALLOCATIONS.remove(address);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAllocManaged`.
+pub unsafe fn allocate_managed(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _flags: c_uint) -> Status {
+    // SAFETY: the vendor writes the address.
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAllocHost_v2`.
+pub unsafe fn allocate_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize) -> Status {
+    // SAFETY: the vendor writes the address; with unified addressing it is the device's too.
+    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemHostAlloc`.
+pub unsafe fn allocate_host_with_flags(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize, _flags: c_uint) -> Status {
+    // SAFETY: as for `cuMemAllocHost_v2`.
+    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemHostRegister_v2`.
+pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes: usize, _flags: c_uint) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            track(host as u64, bytes as u64, AllocationKind::Host);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemFreeHost` or `cuMemHostUnregister`.
+pub unsafe fn forget_host(call: &dyn Fn() -> Status, host: *mut c_void) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            ALLOCATIONS.remove(host as u64);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemMap`.
+pub unsafe fn map(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize, _offset: usize, _handle: CUmemGenericAllocationHandle, _flags: c_ulonglong) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            track(address, bytes as u64, AllocationKind::Vendor);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemUnmap`.
+pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            let end = address.saturating_add(bytes as u64);
+            ALLOCATIONS.remove_where(|live| (address..end).contains(&live.address));
+        }
+        status
+    })
+}
+
+/// Forgets what died with a context, and gives its arena blocks back.
+fn bury(died: impl FnMut(&Live) -> bool) {
+    for live in ALLOCATIONS.remove_where(died) {
+        if live.kind == AllocationKind::Arena
+            && let Some(arena) = vmm::of_address(live.address)
+        {
+            arena.arena.free(&arena.mapper, live.address, live.size);
+        }
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuCtxDestroy_v2`.
+pub unsafe fn destroy_context(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            recorder::forget_context(context as usize);
+            bury(|live| live.context == context as usize);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuDevicePrimaryCtxReset_v2`.
+pub unsafe fn reset_device(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            recorder::forget_device(device);
+            bury(|live| live.device == device);
+        }
+        status
+    })
+}

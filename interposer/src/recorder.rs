@@ -1,0 +1,449 @@
+//! The recorder: decides about each launch, takes its prologue and epilogue, and writes the recording.
+//!
+//! Order of events for a recorded launch: gate closed → device idle → prologue → the launch → kernel finished →
+//! epilogue → gate open → packs synced → manifests → `<static-hash>.json`. Whatever fails on the way leaves the
+//! application with exactly one launch and its own result.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRecord};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
+use mneme_core::recording::store::{self, StoreWriter};
+
+use crate::allocations::ALLOCATIONS;
+use crate::code::{self, Function, Kernel};
+use crate::ir::{Device, KernelCode};
+use crate::launches::Request;
+use crate::log::{debug, info, warning};
+use crate::settings::settings;
+use crate::snapshot::{self, SnapshotError};
+use crate::vendor::{self, CUcontext, CUdevice, CUstream, SUCCESS, Status};
+use crate::{gate, reentrancy, summary};
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: our calls do not disturb a capture of another thread.
+const CAPTURE_RELAXED: u32 = 2;
+/// How much longer than a device needs to become idle a kernel may run while the gate is closed.
+const KERNEL_PATIENCE: u32 = 30;
+
+/// What has been done about a kernel.
+#[derive(Default)]
+pub struct Progress {
+    launches: AtomicU64,
+    selected: OnceLock<bool>,
+    code: OnceLock<Result<Arc<KernelCode>, String>>,
+    recorded: Mutex<Recorded>,
+}
+
+#[derive(Default)]
+struct Recorded {
+    /// By dynamic hash.
+    instances: BTreeMap<u64, Occurrences>,
+    /// Added to the recording folder, bytes.
+    bytes: u64,
+    /// Reasons and how many launches they kept from being recorded.
+    failures: BTreeMap<String, u64>,
+    /// The device did not become idle for it once; it is not waited for again.
+    given_up: bool,
+}
+
+struct Occurrences {
+    count: u64,
+    /// `None` while it is being recorded, and when the folder had it before.
+    written: Option<Box<(KernelRecord, Instance)>>,
+    known_before: bool,
+}
+
+impl Progress {
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_failure(&self, reason: &str) {
+        *self.recorded().failures.entry(reason.to_owned()).or_default() += 1;
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("device not idle")]
+    NotIdle,
+    #[error("the launch is captured into a graph")]
+    Captured,
+    #[error("the kernel did not finish in time for its recording")]
+    Unfinished,
+    #[error("CUDA error {0}")]
+    Cuda(Status),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("the recorder is shutting down")]
+    Closed,
+}
+
+/// A launch that is to be recorded.
+struct Plan {
+    kernel: Arc<Kernel>,
+    code: Arc<KernelCode>,
+    variables: Vec<Variable>,
+    arguments: Vec<Argument>,
+    dynamic_hash: u64,
+    context: usize,
+    device: CUdevice,
+}
+
+/// The process that launches: a forked child has our memory but neither the device nor the right to write.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// What every launch handler ends in.
+pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
+    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+    let Some(function) = code::function(request.function) else { return gate::passing(call) };
+    match plan(&function, &request) {
+        Some(plan) => record(call, &request, plan),
+        None => gate::passing(call),
+    }
+}
+
+/// Decides whether a launch is recorded, and prepares it.
+fn plan(function: &Function, request: &Request) -> Option<Plan> {
+    let kernel = &function.kernel;
+    let progress = &kernel.progress;
+    let number = progress.launches.fetch_add(1, Ordering::Relaxed);
+    let settings = settings();
+    let selected = *progress.selected.get_or_init(|| settings.rank_selected && settings.selects(&kernel.name, &kernel.demangled));
+    if !selected || number < settings.skip_recordings || FINISHED.load(Ordering::Relaxed) || PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return None;
+    }
+    let device = vendor::current_device()?;
+    let context = vendor::current_context()?;
+    let code = match progress.code.get() {
+        Some(code) => code,
+        None => {
+            let device = Device::of(device);
+            progress.code.get_or_init(|| KernelCode::of(kernel, &device))
+        }
+    };
+    let code = match code {
+        Ok(code) => code.clone(),
+        Err(reason) => {
+            progress.count_failure(reason);
+            return None;
+        }
+    };
+    // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
+    let Some(arguments) = (unsafe { request.arguments.read(code.layout()) }) else {
+        progress.count_failure("its arguments do not fit its IR; rebuild it as a whole");
+        return None;
+    };
+    let dynamic_hash = code.dynamic_hash(&request.launch, &arguments);
+    if !claim(progress, settings, &code, dynamic_hash) {
+        return None;
+    }
+    let variables = code
+        .variables()
+        .filter_map(|(name, constant)| {
+            let found = code::variable(function.home, name);
+            if found.is_none() {
+                // The vendor's compiler drops what it has folded away.
+                debug!("the loaded code of {} has no variable {name}", kernel.demangled);
+            }
+            found.map(|(address, size)| Variable { name: name.to_owned(), address, size, constant })
+        })
+        .collect();
+    Some(Plan { kernel: kernel.clone(), code, variables, arguments, dynamic_hash, context, device })
+}
+
+/// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
+fn claim(progress: &Progress, settings: &crate::settings::Settings, code: &KernelCode, dynamic_hash: u64) -> bool {
+    let mut recorded = progress.recorded();
+    if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
+        occurrences.count += 1;
+        return false;
+    }
+    if recorded.given_up || recorded.instances.len() as u64 >= settings.max_recordings {
+        return false;
+    }
+    let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
+        .is_ok_and(|record| record.instances.contains_key(&dynamic_hash.to_string()));
+    recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: None, known_before });
+    !known_before
+}
+
+/// Executes a launch and records it.
+fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
+    let result = std::cell::Cell::new(None);
+    let launch = || {
+        let status = call();
+        result.set(Some(status));
+        status
+    };
+    // A panic of ours must not launch twice nor not at all, hence not left to the hook's own net.
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
+    if let Err(failure) = outcome {
+        let mut recorded = plan.kernel.progress.recorded();
+        recorded.instances.remove(&plan.dynamic_hash);
+        recorded.given_up |= matches!(failure, Failure::NotIdle | Failure::Unfinished);
+        *recorded.failures.entry(failure.to_string()).or_default() += 1;
+        drop(recorded);
+        if !matches!(failure, Failure::Captured) {
+            warning!("a launch of {} is not recorded: {failure}", plan.kernel.demangled);
+        }
+    }
+    result.get().unwrap_or_else(|| gate::passing(call))
+}
+
+fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) -> Result<(), Failure> {
+    let settings = settings();
+    let _mode = CaptureMode::relaxed();
+    if is_capturing(request.stream) {
+        return Err(Failure::Captured);
+    }
+    let closed = gate::close(settings.idle_timeout).ok_or(Failure::NotIdle)?;
+    let store = writer()?;
+    check(synchronise(plan.context, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
+    let written_before = store.written();
+    let allocations = reachable_allocations(plan);
+    let mut prologue = snapshot::take(plan.context, Moment::Prologue, &plan.variables, &allocations, &store)?;
+    prologue.header.arguments.clone_from(&plan.arguments);
+
+    check(launch())?;
+    check(synchronise(plan.context, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
+    let epilogue = snapshot::take(plan.context, Moment::Epilogue, &plan.variables, &allocations, &store)?;
+    drop(closed);
+
+    let folder = &settings.folder;
+    let (static_hash, dynamic_hash) = (plan.code.static_hash, plan.dynamic_hash);
+    let name = |moment| format!("DeviceState.{moment}.{static_hash}.{dynamic_hash}.mneme");
+    let instance = Instance {
+        prologue: name("prologue"),
+        epilogue: name("epilogue"),
+        block_dims: request.launch.block,
+        grid_dims: request.launch.grid,
+        shared_mem: request.launch.shared_mem,
+        args: plan.arguments.iter().map(scalar).collect(),
+        occurrences: 1,
+        ours: InstanceDetails {
+            attributes: plan.code.attributes(request, plan.device),
+            memory_bytes: prologue.memory_bytes(),
+            recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        },
+    };
+    store.sync()?;
+    let mut bytes = store.written() - written_before + plan.code.write_modules(folder)?;
+    for (state, name) in [(&prologue, &instance.prologue), (&epilogue, &instance.epilogue)] {
+        let path = folder.join(name);
+        state.save(&path)?;
+        bytes += path.metadata().map_or(0, |metadata| metadata.len());
+    }
+    let kernel = plan.code.record(&plan.kernel, plan.device);
+    database::add_instance(folder, &kernel, &dynamic_hash.to_string(), instance.clone())?;
+    let mut recorded = plan.kernel.progress.recorded();
+    recorded.bytes += bytes;
+    if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
+        occurrences.written = Some(Box::new((kernel, instance)));
+    }
+    info!("recorded {} as instance {dynamic_hash} of {static_hash}", plan.kernel.demangled);
+    Ok(())
+}
+
+fn check(status: Status) -> Result<(), Failure> {
+    if status == SUCCESS { Ok(()) } else { Err(Failure::Cuda(status)) }
+}
+
+/// The value of an argument of at most 8 bytes, 0 for larger ones.
+fn scalar(argument: &Argument) -> u64 {
+    let mut value = [0; 8];
+    match value.get_mut(..argument.bytes.len()) {
+        Some(low) => low.copy_from_slice(&argument.bytes),
+        None => return 0,
+    }
+    u64::from_le_bytes(value)
+}
+
+/// All live device memory; and page-locked host memory that an argument points into, because of the rest (staging buffers
+/// of libraries, tens of gigabytes) a kernel sees nothing and host threads change it at any time.
+fn reachable_allocations(plan: &Plan) -> Vec<Allocation> {
+    let pointed_at = |address: u64, size: u64| {
+        plan.arguments.iter().flat_map(|argument| argument.bytes.chunks_exact(8)).any(|word| {
+            let word = word.try_into().map_or(0, u64::from_le_bytes);
+            (address..address + size).contains(&word)
+        })
+    };
+    ALLOCATIONS
+        .all()
+        .into_iter()
+        .filter(|live| match live.kind {
+            AllocationKind::Host => pointed_at(live.address, live.size),
+            AllocationKind::Arena | AllocationKind::Vendor => live.device == plan.device,
+        })
+        .map(|live| Allocation { address: live.address, size: live.size, kind: live.kind, tag: String::new() })
+        .collect()
+}
+
+fn is_capturing(stream: usize) -> bool {
+    let mut status = 0;
+    // SAFETY: the stream is the one that the application launches into.
+    let result = unsafe { vendor::cuStreamIsCapturing(stream as CUstream, &mut status) };
+    // The default stream answers with an error while another stream captures; a driver without the function captures nothing.
+    status != 0 || !matches!(result, SUCCESS | vendor::NOT_FOUND)
+}
+
+/// This thread's capture mode, put back when dropped.
+struct CaptureMode(u32);
+
+impl CaptureMode {
+    fn relaxed() -> Self {
+        let mut mode = CAPTURE_RELAXED;
+        // SAFETY: exchanges the value; a driver without the function leaves it.
+        unsafe { vendor::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        Self(mode)
+    }
+}
+
+impl Drop for CaptureMode {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { vendor::cuThreadExchangeStreamCaptureMode(&mut self.0) };
+    }
+}
+
+/// Waits until a context is idle; `None` when it takes longer than `limit`.
+///
+/// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
+/// place. One that is stuck stays so until the device is idle; until then nothing else is recorded.
+fn synchronise(context: usize, limit: Duration) -> Option<Status> {
+    static WAITING: AtomicBool = AtomicBool::new(false);
+    if WAITING.swap(true, Ordering::AcqRel) {
+        return None;
+    }
+    let (sender, receiver) = sync_channel(1);
+    let wait = move || {
+        reentrancy::bypassing(|| {
+            let _mode = CaptureMode::relaxed();
+            // SAFETY: the context is alive: the thread that has it current waits for this one.
+            let status = unsafe {
+                match vendor::cuCtxSetCurrent(context as CUcontext) {
+                    SUCCESS => vendor::cuCtxSynchronize(),
+                    error => error,
+                }
+            };
+            WAITING.store(false, Ordering::Release);
+            let _ = sender.send(status);
+        });
+    };
+    if without_signals(|| std::thread::Builder::new().name("mneme-idle".into()).spawn(wait)).is_err() {
+        WAITING.store(false, Ordering::Release);
+        return None;
+    }
+    match receiver.recv_timeout(limit) {
+        Ok(status) => Some(status),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+    }
+}
+
+/// Runs `work` with all signals blocked, so that a thread it starts does not get the application's.
+fn without_signals<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: both sets are initialised by the calls that are given them.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
+/// The chunk store's writer of this process, opened at the first recorded launch.
+fn writer() -> Result<Arc<StoreWriter>, Failure> {
+    let mut writer = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
+    if FINISHED.load(Ordering::Acquire) {
+        return Err(Failure::Closed);
+    }
+    if let Some(writer) = &*writer {
+        return Ok(writer.clone());
+    }
+    let settings = settings();
+    prepare_folder(&settings.folder)?;
+    let opened = Arc::new(StoreWriter::open(&settings.folder, settings.compression_level)?);
+    *writer = Some(opened.clone());
+    Ok(opened)
+}
+
+static WRITER: Mutex<Option<Arc<StoreWriter>>> = Mutex::new(None);
+
+fn prepare_folder(folder: &Path) -> Result<(), RecordingError> {
+    if folder.is_dir() { Ok(()) } else { store::create_private_folder(folder) }
+}
+
+pub fn forget_context(context: usize) {
+    snapshot::forget_context(context);
+}
+
+/// A reset device has lost its contexts, of which only the primary one is known; the others' staging is made anew.
+pub fn forget_device(_device: CUdevice) {
+    snapshot::forget_all_contexts();
+}
+
+/// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched.
+pub fn finish() {
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() || FINISHED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited for.
+    let _closed = gate::close(Duration::from_millis(200));
+    if let Some(writer) = WRITER.lock().unwrap_or_else(PoisonError::into_inner).take()
+        && let Err(error) = writer.finish()
+    {
+        warning!("the packs could not be closed (their recordings stay readable): {error}");
+    }
+    let lines = code::kernels().iter().map(|kernel| line(kernel)).collect();
+    let text = summary::text(lines);
+    if !text.is_empty() && crate::log::enabled(crate::log::Level::Warning) {
+        crate::log::raw(&text);
+    }
+}
+
+/// Writes a kernel's occurrences, and its line of the summary.
+fn line(kernel: &Kernel) -> summary::Line {
+    let progress = &kernel.progress;
+    let folder = &settings().folder;
+    let recorded = progress.recorded();
+    for (dynamic_hash, occurrences) in &recorded.instances {
+        if let Some(written) = &occurrences.written
+            && occurrences.count > 1
+        {
+            let (record, instance) = &**written;
+            let instance = Instance { occurrences: occurrences.count, ..instance.clone() };
+            if let Err(error) = database::add_instance(folder, record, &dynamic_hash.to_string(), instance) {
+                warning!("the number of occurrences of an instance could not be written: {error}");
+            }
+        }
+    }
+    let count = |matches: fn(&Occurrences) -> bool| recorded.instances.values().filter(|occurrences| matches(occurrences)).count() as u64;
+    let (written, known) = (count(|occurrences| occurrences.written.is_some()), count(|occurrences| occurrences.known_before));
+    let file = match progress.code.get() {
+        Some(Ok(code)) if written + known > 0 => Some(folder.join(format!("{}.json", code.static_hash)).display().to_string()),
+        _ => None,
+    };
+    summary::Line {
+        demangled: kernel.demangled.clone(),
+        launches: progress.launches.load(Ordering::Relaxed),
+        recorded: written,
+        known,
+        bytes: recorded.bytes,
+        file,
+        failures: recorded.failures.iter().map(|(reason, count)| (reason.clone(), *count)).collect(),
+    }
+}

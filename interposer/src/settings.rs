@@ -1,0 +1,141 @@
+//! The environment variables of the recorder. Names and defaults are upstream's where upstream has them; docs/environment.md.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use regex::Regex;
+
+use crate::log::warning;
+
+#[derive(Debug)]
+pub struct Settings {
+    /// `MNEME_DATA_DIR`: where recordings go; the current folder.
+    pub folder: PathBuf,
+    /// `MNEME_RR_KERNELS`: regular expression searched in the mangled and the demangled name; all kernels.
+    pub kernels: Option<Regex>,
+    /// `MNEME_MAX_RECORDINGS`: instances recorded of a kernel; 4.
+    pub max_recordings: u64,
+    /// `MNEME_SKIP_RECORDINGS`: first launches of a kernel that are not recorded; 0.
+    pub skip_recordings: u64,
+    /// `MNEME_RECORD_RANKS` with the rank of this process.
+    pub rank_selected: bool,
+    /// `MNEME_IDLE_TIMEOUT`: seconds that the device may take to become idle; 10.
+    pub idle_timeout: Duration,
+    /// `MNEME_COMPRESSION_LEVEL`: zstd's, 1.
+    pub compression_level: i32,
+    /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
+    pub arena_bytes: Option<u64>,
+}
+
+/// Variables that tell a process of a distributed run its rank; the first that is set counts.
+const RANK_VARIABLES: [&str; 8] =
+    ["FLUX_TASK_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK", "PMIX_RANK", "PBS_TASKNUM"];
+
+pub fn settings() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| Settings::read(|name| std::env::var(name).ok()))
+}
+
+impl Settings {
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let variable = |name: &str| variable(name).filter(|text| !text.is_empty());
+        let number = |name: &str, default: u64| match variable(name) {
+            None => default,
+            Some(text) => text.trim().parse().unwrap_or_else(|_| {
+                warning!("{name} is '{text}', which is no number; {default} is used");
+                default
+            }),
+        };
+        let kernels = variable("MNEME_RR_KERNELS").and_then(|text| {
+            Regex::new(&text)
+                .inspect_err(|error| warning!("MNEME_RR_KERNELS is no regular expression, all kernels are recorded: {error}"))
+                .ok()
+        });
+        let rank = RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok());
+        Self {
+            folder: variable("MNEME_DATA_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from),
+            kernels,
+            max_recordings: number("MNEME_MAX_RECORDINGS", 4),
+            skip_recordings: number("MNEME_SKIP_RECORDINGS", 0),
+            rank_selected: rank_selected(variable("MNEME_RECORD_RANKS").as_deref(), rank),
+            idle_timeout: Duration::from_secs(number("MNEME_IDLE_TIMEOUT", 10)),
+            compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
+            arena_bytes: variable("MNEME_PAGE_SIZE").and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30)).filter(|bytes| *bytes > 0),
+        }
+    }
+
+    pub fn selects(&self, mangled: &str, demangled: &str) -> bool {
+        self.kernels.as_ref().is_none_or(|kernels| kernels.is_match(mangled) || kernels.is_match(demangled))
+    }
+}
+
+/// Whether a process records. Outside a distributed run all do; in one, rank 0 unless the selection says otherwise.
+fn rank_selected(selection: Option<&str>, rank: Option<u64>) -> bool {
+    let Some(rank) = rank else { return true };
+    let Some(selection) = selection else { return rank == 0 };
+    if selection.trim().eq_ignore_ascii_case("all") {
+        return true;
+    }
+    let ranks: Option<BTreeSet<u64>> = selection.split([',', ' ', ';']).filter(|part| !part.is_empty()).map(|part| part.parse().ok()).collect();
+    match ranks {
+        Some(ranks) => ranks.contains(&rank),
+        None => {
+            warning!("MNEME_RECORD_RANKS is '{selection}', neither 'all' nor a list of ranks; rank 0 is recorded");
+            rank == 0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Settings {
+        Settings::read(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let settings = read(&[]);
+        assert_eq!((settings.max_recordings, settings.skip_recordings, settings.rank_selected), (4, 0, true));
+        assert_eq!(settings.folder, PathBuf::from("."));
+        assert!(settings.selects("_Z1kv", "k()") && settings.arena_bytes.is_none());
+    }
+
+    #[test]
+    fn kernels_are_selected_by_either_name() {
+        let settings = read(&[("MNEME_RR_KERNELS", "vecAdd<int>|^_Z4sax")]);
+        assert!(settings.selects("_Z6vecAddIiEvPT_", "void vecAdd<int>(int*)"));
+        assert!(settings.selects("_Z4saxpyv", "saxpy()"));
+        assert!(!settings.selects("_Z6vecAddIfEvPT_", "void vecAdd<float>(float*)"));
+    }
+
+    #[test]
+    fn nonsense_falls_back_to_the_default() {
+        let settings = read(&[("MNEME_MAX_RECORDINGS", "many"), ("MNEME_RR_KERNELS", "("), ("MNEME_PAGE_SIZE", "2")]);
+        assert_eq!(settings.max_recordings, 4);
+        assert!(settings.selects("anything", ""));
+        assert_eq!(settings.arena_bytes, Some(2 << 30));
+    }
+
+    #[test]
+    fn ranks() {
+        for (selection, rank, expected) in [
+            (None, None, true),
+            (None, Some(0), true),
+            (None, Some(3), false),
+            (Some("all"), Some(3), true),
+            (Some("1,3"), Some(3), true),
+            (Some("1, 3"), Some(0), false),
+            (Some("some"), Some(0), true),
+            (Some("some"), Some(1), false),
+            (Some("1"), None, true),
+        ] {
+            assert_eq!(rank_selected(selection, rank), expected, "{selection:?} {rank:?}");
+        }
+        assert!(!read(&[("SLURM_PROCID", "2")]).rank_selected);
+        assert!(read(&[("SLURM_PROCID", "2"), ("PMI_RANK", "0")]).rank_selected, "the first variable of the list counts");
+    }
+}

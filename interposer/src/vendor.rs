@@ -1,0 +1,142 @@
+//! The vendor's functions, called by type, found by the real `dlsym` at their first use.
+//!
+//! Statuses and enumerations cross as plain integers: a newer driver's values must not become invalid Rust enums.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+pub use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
+use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
+
+use crate::linker::vendor_symbol;
+
+/// `CUresult`.
+pub type Status = u32;
+pub const SUCCESS: Status = 0;
+pub const INVALID_VALUE: Status = 1;
+pub const NOT_FOUND: Status = 500;
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, the names of stream 0 under its two meanings.
+pub const STREAM_LEGACY: usize = 1;
+pub const STREAM_PER_THREAD: usize = 2;
+
+/// The address of one function, resolved lazily.
+pub struct Slot(AtomicPtr<c_void>);
+
+impl Slot {
+    #[expect(clippy::new_without_default, reason = "a static's initialiser")]
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// The function's address, null if the vendor's library (or the library itself) is missing.
+    pub fn get(&self, name: &CStr) -> *mut c_void {
+        let known = self.0.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        let found = vendor_symbol(name);
+        self.0.store(found, Ordering::Relaxed);
+        found
+    }
+
+    /// Takes an address learnt from `cuGetProcAddress` for a function that `dlsym` does not know.
+    pub fn learn(&self, address: *mut c_void) {
+        let _ = self.0.compare_exchange(std::ptr::null_mut(), address, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Declares module `$name` with `call`, which answers `NOT_FOUND` where the vendor has no such function.
+macro_rules! function {
+    ($name:ident($($argument:ident: $type:ty),* $(,)?)) => {
+        pub mod $name {
+            use super::*;
+            pub static SLOT: $crate::vendor::Slot = $crate::vendor::Slot::new();
+
+            /// # Safety
+            /// As for the driver function of this name.
+            #[allow(clippy::too_many_arguments)]
+            pub unsafe fn call($($argument: $type),*) -> $crate::vendor::Status {
+                let address = SLOT.get($crate::hooks::c_name(concat!(stringify!($name), "\0")));
+                if address.is_null() {
+                    return $crate::vendor::NOT_FOUND;
+                }
+                // SAFETY: the symbol of this name has this type in every version of the driver API.
+                let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> $crate::vendor::Status>(address) };
+                // SAFETY: the caller vouches for the arguments.
+                unsafe { function($($argument),*) }
+            }
+        }
+    };
+}
+pub(crate) use function;
+
+/// Functions that the recorder calls for itself and does not hook.
+macro_rules! functions {
+    ($($name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
+        #[allow(non_snake_case, unused_imports)]
+        mod own { use super::*; $(function!($name($($argument: $type),*));)* }
+        $(
+            /// # Safety
+            /// As for the driver function of this name.
+            #[allow(non_snake_case)]
+            pub unsafe fn $name($($argument: $type),*) -> Status {
+                // SAFETY: the caller vouches for the arguments.
+                unsafe { own::$name::call($($argument),*) }
+            }
+        )*
+    };
+}
+
+functions! {
+    cuCtxGetCurrent(context: *mut CUcontext);
+    cuCtxSetCurrent(context: CUcontext);
+    cuCtxGetDevice(device: *mut CUdevice);
+    cuCtxSynchronize();
+    cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
+    cuDeviceGetName(name: *mut c_char, length: c_int, device: CUdevice);
+    cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
+    cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
+    cuFuncGetName(name: *mut *const c_char, function: CUfunction);
+    cuKernelGetAttribute(value: *mut c_int, attribute: c_uint, kernel: CUkernel, device: CUdevice);
+    cuKernelGetLibrary(library: *mut CUlibrary, kernel: CUkernel);
+    cuKernelGetName(name: *mut *const c_char, kernel: CUkernel);
+    cuLibraryGetGlobal(address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char);
+    cuLibraryGetManaged(address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char);
+    cuMemAddressReserve(address: *mut CUdeviceptr, size: usize, alignment: usize, hint: CUdeviceptr, flags: c_ulonglong);
+    cuMemCreate(handle: *mut CUmemGenericAllocationHandle, size: usize, properties: *const CUmemAllocationProp, flags: c_ulonglong);
+    cuMemGetAllocationGranularity(granularity: *mut usize, properties: *const CUmemAllocationProp, option: c_uint);
+    cuMemRelease(handle: CUmemGenericAllocationHandle);
+    cuModuleGetGlobal_v2(address: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char);
+    cuMemSetAccess(address: CUdeviceptr, size: usize, descriptor: *const CUmemAccessDesc, count: usize);
+    cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, host: *mut c_void, flags: c_uint);
+    cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+    cuStreamIsCapturing(stream: CUstream, status: *mut c_uint);
+    cuStreamSynchronize(stream: CUstream);
+    cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
+}
+
+/// Vendor functions that are hooked, for our own calls.
+pub(crate) use crate::hooks::real_functions as hooked;
+
+/// The current context of this thread, if it has one.
+pub fn current_context() -> Option<usize> {
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: the pointer is valid to write.
+    let status = unsafe { cuCtxGetCurrent(&mut context) };
+    (status == SUCCESS && !context.is_null()).then_some(context as usize)
+}
+
+/// The device of this thread's current context.
+pub fn current_device() -> Option<CUdevice> {
+    let mut device = 0;
+    // SAFETY: the pointer is valid to write.
+    (unsafe { cuCtxGetDevice(&mut device) } == SUCCESS).then_some(device)
+}
+
+/// A device attribute by its number in `CUdevice_attribute`.
+pub fn device_attribute(attribute: c_uint, device: CUdevice) -> Option<c_int> {
+    let mut value = 0;
+    // SAFETY: the pointer is valid to write.
+    (unsafe { cuDeviceGetAttribute(&mut value, attribute, device) } == SUCCESS).then_some(value)
+}
