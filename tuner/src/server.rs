@@ -18,7 +18,7 @@ pub struct ServerCommand {
     pub database: PathBuf,
     /// Dynamic hash.
     pub instance: String,
-    /// `cpu` or `cuda`; the server chooses where it is `None`.
+    /// As `mneme-replay --device` takes it; the recording's kind of device where it is `None`.
     pub device: Option<String>,
     /// Where the server's standard error goes.
     pub log: PathBuf,

@@ -25,8 +25,8 @@ pub mod status {
     pub const INTERNAL: i32 = 5;
 }
 
-/// Submitted at a time, so that the server can build one configuration while another runs.
-const WINDOW: usize = 4;
+/// Submitted at a time, so that the server can build configurations on all cores while another runs.
+const WINDOW: usize = 32;
 /// Servers that may end in a row without settling a single configuration.
 const RESTARTS: u32 = 3;
 

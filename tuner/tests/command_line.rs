@@ -94,6 +94,7 @@ fn statuses() {
         &["--codegen-opt-range", "3:1"],
         &["--codegen-opt-range", "1:3", "--fixed-codegen-opt", "3"],
         &["--fixed-codegen-opt", "4"],
+        &["--device", "gpu"],
     ] {
         home.tune(arguments, exit::BAD_USAGE);
     }

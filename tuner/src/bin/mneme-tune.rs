@@ -60,9 +60,9 @@ struct Options {
     /// How measured times become the number that is ranked
     #[arg(long, value_enum, default_value = "mean")]
     metric: Metric,
-    /// Device to replay on [default: a GPU where there is one, else the CPU device]
-    #[arg(long, value_enum)]
-    device: Option<Device>,
+    /// Device to replay on: cpu, cuda or the number of a GPU [default: as recorded]
+    #[arg(long, value_parser = device)]
+    device: Option<String>,
     /// Folder for the results [default: a new one in mneme-tune-results]
     #[arg(long, value_name = "FOLDER")]
     results_dir: Option<PathBuf>,
@@ -81,10 +81,11 @@ enum Sampler {
     Exhaustive,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Device {
-    Cpu,
-    Cuda,
+/// Accepts what `mneme-replay --device` accepts.
+fn device(text: &str) -> Result<String, String> {
+    let number = text.strip_prefix("cuda:").unwrap_or(text);
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number || ["cpu", "cuda"].contains(&text) { Ok(text.into()) } else { Err("use cpu, cuda or the number of a GPU".into()) }
 }
 
 const EXAMPLES: &str = "Examples:
@@ -127,7 +128,6 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
     let program = install::locate(install::REPLAYER)
         .ok_or_else(|| (status::INTERNAL, "mneme-replay is not beside mneme-tune; install all of Mneme, or set MNEME_HOME".to_owned()))?;
     let results = options.results_dir.clone().unwrap_or_else(default_folder);
-    let device = options.device.and_then(|device| device.to_possible_value()).map(|device| device.get_name().to_owned());
     let mut settings = json!({
         "record_database": database,
         "record_id": id,
@@ -135,15 +135,20 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
         "iterations": options.iterations,
         "warmup": options.warmup,
         "metric": options.metric,
-        "device": device,
+        "device": options.device,
         "results_dir": results,
     });
     let space_settings = serde_json::to_value(&space_options).expect("plain data serialises");
     if let (Some(settings), serde_json::Value::Object(space_settings)) = (settings.as_object_mut(), space_settings) {
         settings.extend(space_settings);
     }
-    let command =
-        ServerCommand { program, instance: id.to_owned(), device, log: results.join("logs/tune.log"), database: database.clone() };
+    let command = ServerCommand {
+        program,
+        instance: id.to_owned(),
+        device: options.device,
+        log: results.join("logs/tune.log"),
+        database: database.clone(),
+    };
     let plan = Plan {
         space,
         kernel: kernel.kernel_name.clone(),
