@@ -44,7 +44,15 @@ impl Allocations {
 
     /// Removes and returns those that match.
     pub fn remove_where(&self, mut matches: impl FnMut(&Live) -> bool) -> Vec<Live> {
-        self.lock().extract_if(.., |_, live| matches(live)).map(|(_, live)| live).collect()
+        let mut removed = Vec::new();
+        self.lock().retain(|_, live| {
+            let matching = matches(live);
+            if matching {
+                removed.push(*live);
+            }
+            !matching
+        });
+        removed
     }
 
     /// The allocation that an address lies in.

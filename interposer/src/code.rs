@@ -153,8 +153,12 @@ fn object_of(image: *const c_void) -> Option<Arc<Object>> {
 /// The architecture whose IR stands for a kernel on a device: its own, else the newest that is not newer, else the newest.
 /// `device` is the compute capability times ten, e.g. 90.
 pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<u32>) -> Option<String> {
-    let number = |arch: &str| arch.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().unwrap_or(0);
-    let defines = |unit: &&Unit<'_>| unit.table.symbols.iter().any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel);
+    let number = |arch: &str| {
+        arch.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().unwrap_or(0)
+    };
+    let defines = |unit: &&Unit<'_>| {
+        unit.table.symbols.iter().any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)
+    };
     let archs: Vec<&str> = units.iter().filter(defines).map(|unit| unit.table.arch.as_str()).collect();
     let fitting = archs.iter().filter(|arch| device.is_none_or(|device| number(arch) <= device)).max_by_key(|arch| number(arch));
     fitting.or_else(|| archs.iter().max_by_key(|arch| number(arch))).map(ToString::to_string)
@@ -364,8 +368,8 @@ mod tests {
         static IMAGE: [u64; 4] = [1, 2, 3, 4];
         let inside = object_of(IMAGE.as_ptr().cast()).expect("a static is in the executable");
         assert_eq!(inside.path, PathBuf::from("/proc/self/exe"));
-        let wrapper = Box::new([u64::from(FATBIN_WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0]);
+        let wrapper = [u64::from(FATBIN_WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0];
         assert_eq!(object_of(wrapper.as_ptr().cast()).map(|object| object.path.clone()), Some(inside.path.clone()));
-        assert!(object_of(Box::new(IMAGE).as_ptr().cast()).is_none(), "the heap belongs to no object");
+        assert!(object_of(IMAGE.to_vec().as_ptr().cast()).is_none(), "the heap belongs to no object");
     }
 }

@@ -46,7 +46,10 @@ pub fn restart_on_the_cpu_device_if_needed() {
         ),
         Program::SharedRuntime => match install::locate(install::CPU_DEVICE) {
             Some(library) => restart(&library),
-            None => log::warning!("there is no GPU here, and {} is not installed beside the recorder; the program is on its own", install::CPU_DEVICE),
+            None => log::warning!(
+                "there is no GPU here, and {} is not installed beside the recorder; the program is on its own",
+                install::CPU_DEVICE
+            ),
         },
     }
 }
@@ -59,7 +62,9 @@ fn has_gpu() -> bool {
 }
 
 fn classify(objects: &[LoadedObject]) -> Program {
-    let named = |prefix: &str| objects.iter().any(|object| object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes())));
+    let named = |prefix: &str| {
+        objects.iter().any(|object| object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes())))
+    };
     if named("libcudart.so") || named("libcuda.so") {
         return Program::SharedRuntime;
     }
@@ -72,7 +77,8 @@ fn classify(objects: &[LoadedObject]) -> Program {
 fn restart(library: &Path) {
     let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
     let Ok(command_line) = std::fs::read("/proc/self/cmdline") else { return };
-    let arguments: Vec<CString> = command_line.split_inclusive(|byte| *byte == 0).filter_map(|argument| CString::from_vec_with_nul(argument.to_vec()).ok()).collect();
+    let arguments: Vec<CString> =
+        command_line.split_inclusive(|byte| *byte == 0).filter_map(|argument| CString::from_vec_with_nul(argument.to_vec()).ok()).collect();
     let environment = environment(std::env::vars_os(), library);
     let environment: Vec<CString> = environment.into_iter().filter_map(|entry| CString::new(entry.into_vec()).ok()).collect();
     let Ok(program) = CString::new(program.into_os_string().into_vec()) else { return };

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use redhook::{hook, real};
 
-use crate::{reentrancy, recorder};
+use crate::{recorder, reentrancy};
 
 /// Has the summary written when the process exits in the ordinary way.
 pub fn register() {

@@ -77,7 +77,9 @@ impl KernelCode {
         let units = kernel.object.as_ref().ok_or_else(missing)?.units();
         let arch = choose_arch(units, &kernel.name, device.capability).ok_or_else(missing)?;
         let closure = ir_section::closure(units, &kernel.name, &arch).ok_or_else(missing)?;
-        if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| closure.unresolved.iter().any(|unresolved| is_function(unresolved, name))) {
+        if let Some((_, reason)) =
+            REFUSED.iter().find(|(name, _)| closure.unresolved.iter().any(|unresolved| is_function(unresolved, name)))
+        {
             return Err((*reason).to_owned());
         }
         let modules: Vec<_> = closure.units.iter().map(|index| units[*index].clone()).collect();
@@ -128,7 +130,13 @@ impl KernelCode {
 
     fn module_names(&self) -> Vec<String> {
         (0..self.modules.len())
-            .map(|index| if index == 0 { format!("RecordedIR_{}.bc", self.static_hash) } else { format!("RecordedIR_{}.{index}.bc", self.static_hash) })
+            .map(|index| {
+                if index == 0 {
+                    format!("RecordedIR_{}.bc", self.static_hash)
+                } else {
+                    format!("RecordedIR_{}.{index}.bc", self.static_hash)
+                }
+            })
             .collect()
     }
 
@@ -210,8 +218,16 @@ mod tests {
             .enumerate()
             .map(|(index, kind)| ir_section::Argument { name: String::new(), kind: (*kind).to_owned(), offset: 8 * index as u32, size: 8 })
             .collect();
-        let kernel =
-            Symbol { name: "k".into(), kind: SymbolKind::Kernel, defined: true, external: true, hash: 0, refs: vec![], arguments, variable: None };
+        let kernel = Symbol {
+            name: "k".into(),
+            kind: SymbolKind::Kernel,
+            defined: true,
+            external: true,
+            hash: 0,
+            refs: vec![],
+            arguments,
+            variable: None,
+        };
         KernelCode { static_hash: 1, arch: String::new(), triple: String::new(), kernel, variables: vec![], modules: vec![] }
     }
 

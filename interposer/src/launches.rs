@@ -203,7 +203,10 @@ unsafe fn extended(
         // SAFETY: the array has this many elements.
         attributes: unsafe { attributes(configuration.attrs, configuration.numAttrs) },
     };
-    recorder::launch(call, Request { function, launch, stream: named(configuration.hStream, default), arguments: Arguments { parameters, extra } })
+    recorder::launch(
+        call,
+        Request { function, launch, stream: named(configuration.hStream, default), arguments: Arguments { parameters, extra } },
+    )
 }
 
 /// Reads attributes as integers: the identifier at offset 0, the value at 8 (`CUlaunchAttribute`).
@@ -271,7 +274,9 @@ mod tests {
         let (one, other) = unsafe { (from_pointers.read(layout.into_iter()), from_buffer.read(layout.into_iter())) };
         assert_eq!(one, other);
         assert_eq!(one.unwrap()[1], Argument { offset: 8, bytes: pointer.to_le_bytes().to_vec() });
-        size = 12;
+        // The list holds the address of `size`.
+        // SAFETY: a local of this type.
+        unsafe { (&raw mut size).write_volatile(12) };
         // SAFETY: as above.
         assert_eq!(unsafe { from_buffer.read(layout.into_iter()) }, None, "a buffer that is too short");
     }

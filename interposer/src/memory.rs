@@ -60,7 +60,14 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
 
 /// # Safety
 /// The arguments are those of `cuMemAllocPitch_v2`.
-pub unsafe fn allocate_pitched(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: c_uint) -> Status {
+pub unsafe fn allocate_pitched(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: c_uint,
+) -> Status {
     gate::passing(&|| {
         let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
         let row = width.checked_next_multiple_of(ALIGNMENT as usize);
@@ -163,7 +170,13 @@ pub unsafe fn pointer_attribute(call: &dyn Fn() -> Status, data: *mut c_void, at
 
 /// # Safety
 /// The arguments are those of `cuPointerGetAttributes`.
-pub unsafe fn pointer_attributes(call: &dyn Fn() -> Status, count: c_uint, attributes: *mut c_uint, data: *mut *mut c_void, address: CUdeviceptr) -> Status {
+pub unsafe fn pointer_attributes(
+    call: &dyn Fn() -> Status,
+    count: c_uint,
+    attributes: *mut c_uint,
+    data: *mut *mut c_void,
+    address: CUdeviceptr,
+) -> Status {
     let status = call();
     let live = vmm::of_address(address).and_then(|_| ALLOCATIONS.containing(address));
     if let (SUCCESS, Some(live)) = (status, live) {
@@ -238,7 +251,13 @@ pub unsafe fn allocate_async(call: &dyn Fn() -> Status, address: *mut CUdevicept
 
 /// # Safety
 /// The arguments are those of `cuMemAllocFromPoolAsync`.
-pub unsafe fn allocate_from_pool(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _pool: CUmemoryPool, _stream: CUstream) -> Status {
+pub unsafe fn allocate_from_pool(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    bytes: usize,
+    _pool: CUmemoryPool,
+    _stream: CUstream,
+) -> Status {
     // SAFETY: the vendor writes the address.
     unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
 }
@@ -302,7 +321,14 @@ pub unsafe fn forget_host(call: &dyn Fn() -> Status, host: *mut c_void) -> Statu
 
 /// # Safety
 /// The arguments are those of `cuMemMap`.
-pub unsafe fn map(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize, _offset: usize, _handle: CUmemGenericAllocationHandle, _flags: c_ulonglong) -> Status {
+pub unsafe fn map(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    _offset: usize,
+    _handle: CUmemGenericAllocationHandle,
+    _flags: c_ulonglong,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == SUCCESS {

@@ -29,7 +29,14 @@ pub unsafe fn get(call: &dyn Fn() -> Status, symbol: *const c_char, function: *m
 
 /// # Safety
 /// The arguments are those of `cuGetProcAddress_v2`.
-pub unsafe fn get_with_status(call: &dyn Fn() -> Status, symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64, _status: *mut c_uint) -> Status {
+pub unsafe fn get_with_status(
+    call: &dyn Fn() -> Status,
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    version: c_int,
+    flags: u64,
+    _status: *mut c_uint,
+) -> Status {
     // SAFETY: the first four arguments mean the same.
     unsafe { get(call, symbol, function, version, flags) }
 }
@@ -40,7 +47,8 @@ pub unsafe fn get_with_status(call: &dyn Fn() -> Status, symbol: *const c_char, 
 /// them apart, name, version and stream semantics decide.
 fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
     static BY_ADDRESS: OnceLock<HashMap<usize, &'static Hook>> = OnceLock::new();
-    let by_address = BY_ADDRESS.get_or_init(|| TABLE.iter().map(|hook| (hook.real.get(hook.name) as usize, hook)).filter(|(address, _)| *address != 0).collect());
+    let by_address = BY_ADDRESS
+        .get_or_init(|| TABLE.iter().map(|hook| (hook.real.get(hook.name) as usize, hook)).filter(|(address, _)| *address != 0).collect());
     if let Some(hook) = by_address.get(&(found as usize)) {
         return Some(hook.address());
     }
@@ -52,7 +60,12 @@ fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Op
 /// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for the
 /// asked treatment of stream 0 where the function has one.
 fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
-    let newest = |stream| TABLE.iter().filter(|hook| hook.base_name() == name && hook.default_stream() == stream && hook.since <= version).max_by_key(|hook| hook.since);
+    let newest = |stream| {
+        TABLE
+            .iter()
+            .filter(|hook| hook.base_name() == name && hook.default_stream() == stream && hook.since <= version)
+            .max_by_key(|hook| hook.since)
+    };
     if flags & PER_THREAD_DEFAULT_STREAM != 0
         && let Some(hook) = newest(DefaultStream::PerThread)
     {

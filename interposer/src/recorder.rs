@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -121,7 +121,11 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     let number = progress.launches.fetch_add(1, Ordering::Relaxed);
     let settings = settings();
     let selected = *progress.selected.get_or_init(|| settings.rank_selected && settings.selects(&kernel.name, &kernel.demangled));
-    if !selected || number < settings.skip_recordings || FINISHED.load(Ordering::Relaxed) || PROCESS.load(Ordering::Relaxed) != std::process::id() {
+    if !selected
+        || number < settings.skip_recordings
+        || FINISHED.load(Ordering::Relaxed)
+        || PROCESS.load(Ordering::Relaxed) != std::process::id()
+    {
         return None;
     }
     let device = vendor::current_device()?;
@@ -346,10 +350,7 @@ fn synchronise(context: usize, limit: Duration) -> Option<Status> {
         WAITING.store(false, Ordering::Release);
         return None;
     }
-    match receiver.recv_timeout(limit) {
-        Ok(status) => Some(status),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-    }
+    receiver.recv_timeout(limit).ok()
 }
 
 /// Runs `work` with all signals blocked, so that a thread it starts does not get the application's.

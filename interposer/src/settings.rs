@@ -62,7 +62,9 @@ impl Settings {
             rank_selected: rank_selected(variable("MNEME_RECORD_RANKS").as_deref(), rank),
             idle_timeout: Duration::from_secs(number("MNEME_IDLE_TIMEOUT", 10)),
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
-            arena_bytes: variable("MNEME_PAGE_SIZE").and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30)).filter(|bytes| *bytes > 0),
+            arena_bytes: variable("MNEME_PAGE_SIZE")
+                .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
+                .filter(|bytes| *bytes > 0),
         }
     }
 
@@ -78,7 +80,8 @@ fn rank_selected(selection: Option<&str>, rank: Option<u64>) -> bool {
     if selection.trim().eq_ignore_ascii_case("all") {
         return true;
     }
-    let ranks: Option<BTreeSet<u64>> = selection.split([',', ' ', ';']).filter(|part| !part.is_empty()).map(|part| part.parse().ok()).collect();
+    let ranks: Option<BTreeSet<u64>> =
+        selection.split([',', ' ', ';']).filter(|part| !part.is_empty()).map(|part| part.parse().ok()).collect();
     match ranks {
         Some(ranks) => ranks.contains(&rank),
         None => {

@@ -113,15 +113,24 @@ struct Region {
 }
 
 /// Takes the state of these variables and allocations in the current context, which must be idle.
-pub fn take(context: usize, moment: Moment, variables: &[Variable], allocations: &[Allocation], store: &StoreWriter) -> Result<State, SnapshotError> {
+pub fn take(
+    context: usize,
+    moment: Moment,
+    variables: &[Variable],
+    allocations: &[Allocation],
+    store: &StoreWriter,
+) -> Result<State, SnapshotError> {
     let known = idle().remove(&context);
     let staging = match known {
         Some(staging) => staging,
         None => Staging::create()?,
     };
     let variable_regions = variables.iter().map(|variable| Region { address: variable.address, size: variable.size, host: false });
-    let allocation_regions =
-        allocations.iter().map(|allocation| Region { address: allocation.address, size: allocation.size, host: allocation.kind == AllocationKind::Host });
+    let allocation_regions = allocations.iter().map(|allocation| Region {
+        address: allocation.address,
+        size: allocation.size,
+        host: allocation.kind == AllocationKind::Host,
+    });
     let chunks = variable_regions.chain(allocation_regions).map(|region| staging.store(&region, store)).collect::<Result<_, _>>();
     idle().insert(context, staging);
     let header = Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), arguments: Vec::new() };

@@ -94,7 +94,10 @@ mod tests {
             file: Some("d/42.json".into()),
             failures,
         };
-        assert_eq!(text(vec![line(3, vec![("device not idle".into(), 2)])]), "mneme: k: 3 launches, 1 recorded, 1.2 MB, d/42.json; 2 not recorded: device not idle\n");
+        assert_eq!(
+            text(vec![line(3, vec![("device not idle".into(), 2)])]),
+            "mneme: k: 3 launches, 1 recorded, 1.2 MB, d/42.json; 2 not recorded: device not idle\n"
+        );
         assert_eq!(text(vec![line(0, vec![])]), "");
     }
 }

@@ -147,7 +147,10 @@ impl Arena {
         let idle = {
             let mut state = self.lock();
             let slabs: Vec<(u64, u64)> = state.slabs.iter().map(|(address, slab)| (*address, slab.size)).collect();
-            slabs.into_iter().filter_map(|(address, size)| if state.free.contains(address, size) { state.detach(address) } else { None }).collect()
+            slabs
+                .into_iter()
+                .filter_map(|(address, size)| if state.free.contains(address, size) { state.detach(address) } else { None })
+                .collect()
         };
         self.release(mapper, idle);
     }
@@ -212,7 +215,10 @@ mod tests {
             if self.used() + size > self.limit {
                 return None;
             }
-            assert!(self.mapped.borrow().iter().all(|(start, length)| address + size <= *start || start + length <= address), "mapped twice");
+            assert!(
+                self.mapped.borrow().iter().all(|(start, length)| address + size <= *start || start + length <= address),
+                "mapped twice"
+            );
             self.mapped.borrow_mut().insert(address, size);
             Some(address ^ 7)
         }
@@ -229,7 +235,7 @@ mod tests {
             let arena = Arena::new(BASE, 4 << 30, PAGE);
             let mut live: Vec<(u64, u64)> = Vec::new();
             for (kind, size, which) in steps {
-                let size = if kind == 0 { size >> 14 } else { size }; // many small ones
+                let size = if kind == 0 { (size >> 14).max(1) } else { size }; // many small ones
                 if kind < 2 || live.is_empty() {
                     match arena.allocate(&device, size) {
                         Some(address) => {

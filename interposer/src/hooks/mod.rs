@@ -73,7 +73,8 @@ pub fn documentation() -> String {
          `since` is the CUDA version from which `cuGetProcAddress` means this variant.\n\n| function | since | what the recorder does |\n| --- | --- | --- |\n",
     );
     for hook in TABLE {
-        let _ = writeln!(text, "| `{}` | {}.{} | {} |", hook.name.to_string_lossy(), hook.since / 1000, hook.since % 1000 / 10, hook.purpose);
+        let _ =
+            writeln!(text, "| `{}` | {}.{} | {} |", hook.name.to_string_lossy(), hook.since / 1000, hook.since % 1000 / 10, hook.purpose);
     }
     text
 }
@@ -104,7 +105,7 @@ macro_rules! hooks {
                 name: $crate::hooks::c_name(concat!(stringify!($name), "\0")),
                 since: $since,
                 purpose: $purpose,
-                address: || $name as *mut std::ffi::c_void,
+                address: || $name as *const () as *mut std::ffi::c_void,
                 real: &real::$name::SLOT,
             },
         )*)*];
@@ -192,7 +193,13 @@ mod tests {
             calls.set(calls.get() + 1);
             7
         };
-        assert_eq!(enter(real, |call| { call(); panic!("expected by the test") }), 7);
+        assert_eq!(
+            enter(real, |call| {
+                call();
+                panic!("expected by the test")
+            }),
+            7
+        );
         assert_eq!(calls.get(), 1);
         assert_eq!(enter(real, |_| panic!("expected by the test")), 7);
         assert_eq!(calls.get(), 2);

@@ -6,7 +6,8 @@
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 
 use cudarc::driver::sys::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUarray, CUgraphExec, CUlaunchConfig, CUmemGenericAllocationHandle, CUmemLocation, CUmemoryPool,
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUarray, CUgraphExec, CUlaunchConfig, CUmemGenericAllocationHandle, CUmemLocation,
+    CUmemoryPool,
 };
 
 use super::hooks;
