@@ -29,7 +29,7 @@ impl Device {
 pub fn choose(asked: Option<Device>) -> Result<(Device, bool), Error> {
     let variable = std::env::var("MNEME_DEVICE").unwrap_or_default();
     let from_environment = match variable.as_str() {
-        "" => None,
+        "" | "auto" => None,
         "cpu" => Some(Device::Cpu),
         "cuda" => Some(Device::Cuda),
         other => return Err(Error::Usage(format!("MNEME_DEVICE is '{other}'; it has to be cpu or cuda"))),
@@ -37,7 +37,7 @@ pub fn choose(asked: Option<Device>) -> Result<(Device, bool), Error> {
     let device = asked.or(from_environment);
     match device {
         Some(device) => Ok((device, false)),
-        None if has_gpu(Path::new("/dev")) => Ok((Device::Cuda, false)),
+        None if has_gpu(Path::new("/dev")) && has_driver() => Ok((Device::Cuda, false)),
         None => Ok((Device::Cpu, true)),
     }
 }
@@ -48,6 +48,12 @@ fn has_gpu(folder: &Path) -> bool {
         |name: &str| name.strip_prefix("nvidia").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
     let mut nodes = std::fs::read_dir(folder).into_iter().flatten().flatten();
     folder.join("dxg").exists() || (folder.join("nvidiactl").exists() && nodes.any(|node| node.file_name().to_str().is_some_and(is_gpu)))
+}
+
+/// Whether the driver's library is here too: a container may see the devices and lack it.
+fn has_driver() -> bool {
+    // SAFETY: the name is NUL-terminated; the library's initialisers are NVIDIA's, made to run in any program.
+    unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
 }
 
 #[cfg(test)]
