@@ -24,7 +24,7 @@ const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 #[derive(Debug, Parser)]
 #[command(name = "mneme-tune", version, after_help = EXAMPLES)]
 struct Options {
-    /// Recorded kernel: <static-hash>.json, or a folder that holds one kernel (also -rdb)
+    /// Recorded kernel: STATIC-HASH.json, or a folder that holds one kernel (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "PATH")]
     record_database: PathBuf,
     /// Instance of the kernel (dynamic hash); may be left out where there is one (also -rid)

@@ -19,7 +19,7 @@ pub enum Preset {
     Quick,
     /// Block shapes, pipelines and code generation levels.
     Standard,
-    /// Block shapes alone; default<O3> and code generation level 3 unless --passes says otherwise.
+    /// Block shapes alone; the O3 pipeline and code generation level 3 unless --passes says otherwise.
     Launch,
     /// Pipelines and code generation levels alone, at the recorded block shape.
     Compiler,

@@ -18,7 +18,7 @@ pub struct CleanOptions {
 
 #[derive(Debug, Args)]
 pub struct TransferOptions {
-    /// What to take (a folder with recordings, or the <static-hash>.json of one kernel), then the folder it goes to
+    /// What to take (a folder with recordings, or the STATIC-HASH.json of one kernel), then the folder it goes to
     #[arg(value_name = "RECORDING FOLDER", num_args = 1..=2, required = true)]
     paths: Vec<PathBuf>,
     /// The same as RECORDING (also -rdb)

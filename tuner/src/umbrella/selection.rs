@@ -11,7 +11,7 @@ use super::Error;
 /// A recording, and optionally one instance in it.
 #[derive(Debug, Args)]
 pub struct Selection {
-    /// A folder with recordings, or the <static-hash>.json of one kernel
+    /// A folder with recordings, or the STATIC-HASH.json of one kernel
     #[arg(value_name = "RECORDING", required_unless_present = "record_database")]
     path: Option<PathBuf>,
     /// The same as RECORDING (also -rdb)
