@@ -45,7 +45,7 @@ struct Options {
     /// Pass pipelines in the syntax of `opt -passes`, in place of the preset's; the first is the baseline's
     #[arg(long, num_args = 1.., value_name = "PIPELINE")]
     passes: Vec<String>,
-    /// Code generation levels LOW:HIGH[:STEP], in place of the preset's; the baseline takes the highest
+    /// Code generation levels LOW:HIGH or LOW:HIGH:STEP, in place of the preset's; the baseline takes the highest
     #[arg(long, value_name = "RANGE", conflicts_with = "fixed_codegen_opt")]
     codegen_opt_range: Option<CodegenRange>,
     /// One code generation level, 0 to 3
