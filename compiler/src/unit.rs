@@ -64,12 +64,15 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
                 (false, Some(_)) => SymbolKind::Variable,
                 (false, None) => SymbolKind::Function,
             };
+            // By index, so that one source always gives one table.
+            let mut refs: Vec<u32> = reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect();
+            refs.sort_unstable();
             Symbol {
                 kind,
                 defined,
                 external: !global.is_local(),
                 hash: if defined { hashes.get(&name).copied().unwrap_or(0) } else { 0 },
-                refs: reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect(),
+                refs,
                 arguments: if is_kernel { parameters::of(module, *global) } else { Vec::new() },
                 variable: global.as_variable().and_then(|variable| variable_info(module, variable)),
                 name,

@@ -110,7 +110,11 @@ impl CommandLine {
 
     /// The object that `source` is compiled to under `-c`.
     pub fn object_of(&self, source: &Path) -> PathBuf {
-        self.output().unwrap_or_else(|| Path::new(source.file_stem().unwrap_or_default()).with_extension("o"))
+        self.output().unwrap_or_else(|| {
+            let mut name = source.file_stem().unwrap_or_default().to_owned();
+            name.push(".o");
+            PathBuf::from(name)
+        })
     }
 
     fn output(&self) -> Option<PathBuf> {

@@ -1,0 +1,59 @@
+//! Links LLVM.
+//!
+//! inkwell and llvm-sys can do it, but bind zlib, libffi and libstdc++ dynamically and copy 300 MB of archives into an
+//! rlib. The programs must run on machines that have none of these libraries, so everything but glibc is static here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MAJOR: &str = "19";
+/// Where Debian and Ubuntu put it.
+const PREFIX: &str = "/usr/lib/llvm-19";
+/// What LLVM's archives need besides glibc: libstdc++, and what they were configured with. libxml2 and z3 are left
+/// out: only parts of LLVM that we do not use refer to them.
+const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=LLVM_SYS_191_PREFIX");
+    let config = llvm_config();
+    let version = ask(&config, &["--version"]);
+    assert!(version.starts_with(&format!("{MAJOR}.")), "{} is LLVM {version}; Mneme is built with LLVM {MAJOR}", config.display());
+    println!("cargo:rustc-link-search=native={}", ask(&config, &["--libdir"]));
+    for library in ask(&config, &["--link-static", "--libs"]).split_whitespace().filter_map(|flag| flag.strip_prefix("-l")) {
+        println!("cargo:rustc-link-lib=static:-bundle={library}");
+    }
+    for library in COMPANIONS {
+        match archive(library) {
+            Some(folder) => {
+                println!("cargo:rustc-link-search=native={}", folder.display());
+                println!("cargo:rustc-link-lib=static:-bundle={library}");
+            }
+            None => println!("cargo:rustc-link-lib=dylib={library}"),
+        }
+    }
+    for library in ["rt", "dl", "m"] {
+        println!("cargo:rustc-link-lib=dylib={library}");
+    }
+}
+
+fn llvm_config() -> PathBuf {
+    let prefix = std::env::var_os("LLVM_SYS_191_PREFIX").filter(|value| !value.is_empty()).map_or_else(|| PathBuf::from(PREFIX), PathBuf::from);
+    let path = prefix.join("bin/llvm-config");
+    assert!(path.is_file(), "{} does not exist: install LLVM {MAJOR} (scripts/setup does), or set LLVM_SYS_191_PREFIX to its prefix", path.display());
+    path
+}
+
+fn ask(config: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(config).args(arguments).output().unwrap_or_else(|error| panic!("{} cannot be run: {error}", config.display()));
+    assert!(output.status.success(), "{} {arguments:?} failed: {}", config.display(), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// The folder of `library`'s archive, if the C++ compiler knows one.
+fn archive(library: &str) -> Option<PathBuf> {
+    let output = Command::new("c++").arg(format!("-print-file-name=lib{library}.a")).output().ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    // An unknown archive is echoed as a bare name.
+    path.is_absolute().then(|| path.parent().map(Path::to_path_buf)).flatten()
+}
