@@ -3,10 +3,10 @@
 //! Each intrinsic that a module declares becomes a call of an always-inlined function of the same type, whose body is written here as LLVM assembly:
 //! by family, from the parts of its name, because NVVM has more than a thousand intrinsics and few ideas.
 
-mod arithmetic;
-mod convert;
+pub mod arithmetic;
+pub mod convert;
 mod memory;
-mod sreg;
+pub mod sreg;
 pub mod text;
 mod warp;
 

@@ -119,6 +119,69 @@ define float @__mneme_cpu.narrow(double %value, i32 %mode) alwaysinline nounwind
   ret float %result
 }
 
+; A double rounded to a 16-bit float with `mantissa` explicit bits and an exponent bias; mode as in `__mneme_cpu_round`. NaN becomes 0x7fff.
+define i16 @__mneme_cpu.narrow16(double %value, i32 %mode, i64 %mantissa, i64 %bias) alwaysinline nounwind {
+  %bits = bitcast double %value to i64
+  %negative = icmp slt i64 %bits, 0
+  %field = lshr i64 %bits, 52
+  %exponent = and i64 %field, 2047
+  %fraction = and i64 %bits, 4503599627370495
+  %special = icmp eq i64 %exponent, 2047
+  %tiny = icmp eq i64 %exponent, 0
+  %implicit = or i64 %fraction, 4503599627370496
+  %significand = select i1 %tiny, i64 %fraction, i64 %implicit
+  %power = sub i64 %exponent, 1023
+  %least = sub i64 1, %bias
+  %below = sub i64 %least, %power
+  %extra = call i64 @llvm.smax.i64(i64 %below, i64 0)
+  %spare = sub i64 52, %mantissa
+  %unclamped = add i64 %spare, %extra
+  %shift = call i64 @llvm.smin.i64(i64 %unclamped, i64 54)
+  %kept = lshr i64 %significand, %shift
+  %unit = shl i64 1, %shift
+  %mask = sub i64 %unit, 1
+  %lost = and i64 %significand, %mask
+  %half = lshr i64 %unit, 1
+  %over = icmp ugt i64 %lost, %half
+  %tie = icmp eq i64 %lost, %half
+  %odd = trunc i64 %kept to i1
+  %even.up = and i1 %tie, %odd
+  %nearest = or i1 %over, %even.up
+  %inexact = icmp ne i64 %lost, 0
+  %positive = xor i1 %negative, true
+  %is.nearest = icmp eq i32 %mode, 0
+  %is.zero = icmp eq i32 %mode, 1
+  %is.down = icmp eq i32 %mode, 2
+  %outward = select i1 %is.down, i1 %negative, i1 %positive
+  %directed = select i1 %is.zero, i1 false, i1 %outward
+  %directed.up = and i1 %directed, %inexact
+  %up = select i1 %is.nearest, i1 %nearest, i1 %directed.up
+  %step = zext i1 %up to i64
+  %rounded = add i64 %kept, %step
+  %biased = add i64 %power, %bias
+  %less = sub i64 %biased, 1
+  %base = shl i64 %less, %mantissa
+  %subnormal = icmp sgt i64 %below, 0
+  %start = select i1 %subnormal, i64 0, i64 %base
+  %finite = add i64 %start, %rounded
+  %width = sub i64 15, %mantissa
+  %exponents = shl i64 1, %width
+  %top = sub i64 %exponents, 1
+  %infinity = shl i64 %top, %mantissa
+  %greatest = sub i64 %infinity, 1
+  %overflows = icmp sge i64 %finite, %infinity
+  %to.infinity = select i1 %is.nearest, i1 true, i1 %directed
+  %overflow = select i1 %to.infinity, i64 %infinity, i64 %greatest
+  %number = select i1 %overflows, i64 %overflow, i64 %finite
+  %value.or.infinity = select i1 %special, i64 %infinity, i64 %number
+  %sign = select i1 %negative, i64 32768, i64 0
+  %signed = or i64 %value.or.infinity, %sign
+  %nan = fcmp uno double %value, %value
+  %result = select i1 %nan, i64 32767, i64 %signed
+  %narrow = trunc i64 %result to i16
+  ret i16 %narrow
+}
+
 define void @__mneme_cpu.failed_assertion(ptr %message, ptr %file, i32 %line, ptr %function) alwaysinline nounwind {
   call void @__mneme_cpu_assert(ptr %message, ptr %file, i32 %line, ptr %function)
   unreachable

@@ -1,0 +1,226 @@
+//! Loads, stores, atomics, fences, and the hints that do nothing here.
+
+use super::Machine;
+use super::parse::Operand;
+use super::types::{Kind, Type};
+
+const HINTS: [&str; 8] =
+    ["prefetch", "prefetchu", "applypriority", "pmevent", "griddepcontrol", "nanosleep", "brkpt", "setmaxnreg"];
+const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
+
+impl Machine {
+    /// A memory instruction; the outer `None` says that it is none.
+    pub(super) fn memory(
+        &mut self,
+        name: &str,
+        modifiers: &[&str],
+        types: &[Type],
+        operands: &[Operand],
+    ) -> Option<Option<()>> {
+        Some(match name {
+            _ if HINTS.contains(&name) => Some(()),
+            "membar" | "fence" => {
+                self.body.line("fence seq_cst");
+                Some(())
+            }
+            "trap" => {
+                self.body.line("call void @__mneme_cpu_trap()");
+                Some(())
+            }
+            "ld" | "ldu" => self.load(modifiers, types, operands),
+            "st" => self.store(modifiers, types, operands),
+            "atom" | "red" => self.atomic(name == "atom", modifiers, types, operands),
+            "isspacep" => self.is_space(modifiers, operands),
+            "cp" => self.copy(modifiers, operands),
+            _ => return None,
+        })
+    }
+
+    /// An address operand as a pointer. 32-bit addresses are the low halves of shared-memory addresses.
+    fn pointer(&mut self, operand: &Operand, shared: bool) -> Option<String> {
+        let Operand::Address(base, offset) = operand else { return None };
+        let narrow = matches!(&**base, Operand::Name(name) if self.registers.get(name).is_some_and(|r| r.bits == 32));
+        let address = if narrow {
+            if !shared {
+                return None;
+            }
+            let low = self.read(base, 32)?;
+            let block = self.body.value("call ptr addrspace(3) @__mneme_cpu.shared(i64 0)");
+            let block = self.body.value(format!("ptrtoint ptr addrspace(3) {block} to i64"));
+            let block_low = self.resize(&block, 64, 32, false);
+            let distance = self.body.value(format!("sub i32 {low}, {block_low}"));
+            let distance = self.resize(&distance, 32, 64, false);
+            self.body.value(format!("add i64 {block}, {distance}"))
+        } else {
+            self.read(base, 64)?
+        };
+        let address = self.body.value(format!("add i64 {address}, {offset}"));
+        Some(self.body.value(format!("inttoptr i64 {address} to ptr")))
+    }
+
+    /// Whether an access is atomic or volatile, and its ordering for LLVM.
+    fn access(modifiers: &[&str], store: bool) -> (&'static str, &'static str) {
+        if modifiers.contains(&"volatile") {
+            ("volatile ", "")
+        } else if modifiers.contains(&"relaxed") {
+            ("atomic ", " monotonic")
+        } else if modifiers.contains(&"acquire") && !store {
+            ("atomic ", " acquire")
+        } else if modifiers.contains(&"release") && store {
+            ("atomic ", " release")
+        } else {
+            ("", "")
+        }
+    }
+
+    /// The elements of a (possibly vector) register operand.
+    fn elements(operand: &Operand) -> Vec<Operand> {
+        match operand {
+            Operand::Vector(elements) => elements.clone(),
+            single => vec![single.clone()],
+        }
+    }
+
+    fn load(&mut self, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+        let ([to, from, ..], [ty, ..]) = (operands, types) else { return None };
+        if modifiers.contains(&"param") {
+            return None;
+        }
+        let pointer = self.pointer(from, modifiers.contains(&"shared"))?;
+        let (kind, ordering) = Self::access(modifiers, false);
+        let (bits, bytes) = (ty.whole(), ty.whole() / 8);
+        for (i, element) in Self::elements(to).iter().enumerate() {
+            let place = self.body.value(format!("getelementptr i8, ptr {pointer}, i64 {}", i as u32 * bytes));
+            let value = self.body.value(format!("load {kind}i{bits}, ptr {place}{ordering}, align {bytes}"));
+            self.write(element, bits, &value, ty.is_signed())?;
+        }
+        Some(())
+    }
+
+    fn store(&mut self, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+        let ([to, from, ..], [ty, ..]) = (operands, types) else { return None };
+        let pointer = self.pointer(to, modifiers.contains(&"shared"))?;
+        let (kind, ordering) = Self::access(modifiers, true);
+        let (bits, bytes) = (ty.whole(), ty.whole() / 8);
+        for (i, element) in Self::elements(from).iter().enumerate() {
+            let value = self.read(element, bits)?;
+            let place = self.body.value(format!("getelementptr i8, ptr {pointer}, i64 {}", i as u32 * bytes));
+            self.body.line(format_args!("store {kind}i{bits} {value}, ptr {place}{ordering}, align {bytes}"));
+        }
+        Some(())
+    }
+
+    fn atomic(&mut self, returns: bool, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+        let ty = *types.last()?;
+        let shared = modifiers.contains(&"shared");
+        let ordering = match modifiers.iter().find(|part| ["acq_rel", "acquire", "release"].contains(*part)) {
+            Some(ordering) => ordering,
+            None => "monotonic",
+        };
+        let ignored = |part: &&str| {
+            SCOPES.contains(part)
+                || ["relaxed", "acq_rel", "acquire", "release", "global", "shared", "noftz", "v2", "v4", "v8"].contains(part)
+                || part.starts_with("shared::")
+        };
+        let operation = *modifiers.iter().find(|part| !ignored(part))?;
+        let (to, rest) = if returns { operands.split_first().map(|(to, rest)| (Some(to), rest))? } else { (None, operands) };
+        let (address, values) = rest.split_first()?;
+        let pointer = self.pointer(address, shared)?;
+        let bits = ty.bits;
+        let bytes = bits / 8;
+        if operation == "cas" {
+            let [expected, new] = values else { return None };
+            let (expected, new) = (self.read(expected, bits)?, self.read(new, bits)?);
+            let failure = if ordering == "acq_rel" || ordering == "acquire" { "acquire" } else { "monotonic" };
+            let pair = self.body.value(format!(
+                "cmpxchg ptr {pointer}, i{bits} {expected}, i{bits} {new} {ordering} {failure}, align {bytes}"
+            ));
+            let old = self.body.value(format!("extractvalue {{ i{bits}, i1 }} {pair}, 0"));
+            return to.map_or(Some(()), |to| self.write(to, bits, &old, ty.is_signed()));
+        }
+        let operation = match (operation, ty.kind) {
+            ("add", Kind::Float | Kind::Brain) => "fadd",
+            ("min" | "max", Kind::Float | Kind::Brain) => return None,
+            ("min", Kind::Unsigned) => "umin",
+            ("max", Kind::Unsigned) => "umax",
+            ("exch", _) => "xchg",
+            ("inc", _) => "uinc_wrap",
+            ("dec", _) => "udec_wrap",
+            ("add" | "min" | "max" | "and" | "or" | "xor", _) => operation,
+            _ => return None,
+        };
+        let llvm = match (ty.kind, bits) {
+            (Kind::Float, 16) => "half".to_owned(),
+            (Kind::Float, 32) => "float".into(),
+            (Kind::Float, 64) => "double".into(),
+            (Kind::Brain, _) => "bfloat".into(),
+            _ => format!("i{bits}"),
+        };
+        // Vectors and packed pairs are atomic element by element.
+        let [value] = values else { return None };
+        let mut sources = Vec::new();
+        for element in Self::elements(value) {
+            let whole = self.read(&element, ty.whole())?;
+            for lane in 0..ty.lanes {
+                sources.push(self.lane(&whole, ty, lane));
+            }
+        }
+        let mut old = Vec::new();
+        for (i, source) in sources.iter().enumerate() {
+            let place = self.body.value(format!("getelementptr i8, ptr {pointer}, i64 {}", i as u32 * bytes));
+            let value = if llvm.starts_with('i') {
+                source.clone()
+            } else {
+                self.body.value(format!("bitcast i{bits} {source} to {llvm}"))
+            };
+            let result = self
+                .body
+                .value(format!("atomicrmw {operation} ptr {place}, {llvm} {value} {ordering}, align {bytes}"));
+            old.push(if llvm.starts_with('i') {
+                result
+            } else {
+                self.body.value(format!("bitcast {llvm} {result} to i{bits}"))
+            });
+        }
+        let Some(to) = to else { return Some(()) };
+        for (element, lanes) in Self::elements(to).iter().zip(old.chunks(ty.lanes as usize)) {
+            let value = self.join(lanes, bits);
+            self.write(element, ty.whole(), &value, ty.is_signed())?;
+        }
+        Some(())
+    }
+
+    fn is_space(&mut self, modifiers: &[&str], operands: &[Operand]) -> Option<()> {
+        let ([space], [to, address]) = (modifiers, operands) else { return None };
+        let address = self.read(address, 64)?;
+        let pointer = self.body.value(format!("inttoptr i64 {address} to ptr"));
+        let mut inside = self.body.value(format!("call i1 @__mneme_cpu.is_shared(ptr {pointer})"));
+        match *space {
+            "shared" | "shared::cta" | "shared::cluster" => {}
+            "global" => inside = self.body.value(format!("xor i1 {inside}, true")),
+            _ => return None,
+        }
+        self.write(to, 1, &inside, false)
+    }
+
+    /// `cp.async`: done at once, so that waiting for it has nothing to do.
+    fn copy(&mut self, modifiers: &[&str], operands: &[Operand]) -> Option<()> {
+        match modifiers {
+            ["async", "commit_group" | "wait_group" | "wait_all", ..] => Some(()),
+            ["async", "ca" | "cg", "shared" | "shared::cta", "global", ..] => {
+                let [to, from, size, rest @ ..] = operands else { return None };
+                let (to, from) = (self.pointer(to, true)?, self.pointer(from, false)?);
+                let size = self.read(size, 64)?;
+                let copied = match rest.first() {
+                    Some(count) => self.read(count, 64)?,
+                    None => size.clone(),
+                };
+                self.body.line(format_args!("call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {size}, i1 false)"));
+                self.body
+                    .line(format_args!("call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {copied}, i1 false)"));
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}

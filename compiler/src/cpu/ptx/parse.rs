@@ -1,0 +1,213 @@
+//! The text of inline PTX, in statements.
+
+use super::types::Type;
+
+#[derive(Debug)]
+pub enum Statement {
+    Open,
+    Close,
+    Declare { bits: u32, names: Vec<String> },
+    Instruction(Instruction),
+    Unknown(String),
+}
+
+#[derive(Debug)]
+pub struct Instruction {
+    /// `@p` or `@!p` (true).
+    pub guard: Option<(bool, String)>,
+    /// The parts of the opcode, without types.
+    pub name: String,
+    pub modifiers: Vec<String>,
+    pub types: Vec<Type>,
+    pub operands: Vec<Operand>,
+    pub text: String,
+}
+
+#[derive(Clone, Debug)]
+pub enum Operand {
+    Name(String),
+    Immediate(i128),
+    /// A decimal floating-point literal.
+    Decimal(f64),
+    Vector(Vec<Operand>),
+    /// `[base + offset]`.
+    Address(Box<Operand>, i128),
+    /// `!p`.
+    Negated(String),
+    /// `d|p`.
+    Pair(Box<Operand>, Box<Operand>),
+    /// `_`.
+    Sink,
+}
+
+/// Statements of the assembly text of LLVM, in which `$0` is an operand and `$$` a dollar sign.
+pub fn statements(text: &str) -> Vec<Statement> {
+    let text = without_comments(&text.replace("$$", "\u{1}"));
+    let mut found = Vec::new();
+    let mut rest = text.as_str();
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ';');
+        if rest.is_empty() {
+            return found;
+        }
+        if let Some(inner) = rest.strip_prefix('{') {
+            found.push(Statement::Open);
+            rest = inner;
+        } else if let Some(outer) = rest.strip_prefix('}') {
+            found.push(Statement::Close);
+            rest = outer;
+        } else {
+            let end = rest.find(';').unwrap_or(rest.len());
+            found.push(statement(rest[..end].trim()));
+            rest = &rest[end..];
+        }
+    }
+}
+
+fn without_comments(text: &str) -> String {
+    let mut clean = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('/') {
+        let (before, from) = rest.split_at(start);
+        clean.push_str(before);
+        if from.starts_with("//") {
+            rest = from.find('\n').map_or("", |end| &from[end..]);
+        } else if from.starts_with("/*") {
+            rest = from.find("*/").map_or("", |end| &from[end + 2..]);
+        } else {
+            clean.push('/');
+            rest = &from[1..];
+        }
+    }
+    clean.push_str(rest);
+    clean
+}
+
+fn statement(text: &str) -> Statement {
+    let parsed = if let Some(declaration) = text.strip_prefix(".reg") { declare(declaration) } else { instruction(text) };
+    parsed.unwrap_or_else(|| Statement::Unknown(text.to_owned()))
+}
+
+fn declare(text: &str) -> Option<Statement> {
+    let (ty, names) = text.trim().strip_prefix('.')?.split_once(char::is_whitespace)?;
+    let bits = Type::parse(ty)?.whole();
+    let mut all = Vec::new();
+    for name in names.split(',').map(str::trim) {
+        // `r<3>` declares r0, r1 and r2.
+        match name.strip_suffix('>').and_then(|name| name.split_once('<')) {
+            Some((stem, count)) => {
+                let count: u32 = count.parse().ok().filter(|count| *count <= 4096)?;
+                all.extend((0..count).map(|i| format!("{stem}{i}")));
+            }
+            None => all.push(name.to_owned()),
+        }
+    }
+    Some(Statement::Declare { bits, names: all })
+}
+
+fn instruction(text: &str) -> Option<Statement> {
+    let mut rest = text;
+    let mut guard = None;
+    if let Some(after) = rest.strip_prefix('@') {
+        let (predicate, after) = after.trim_start().split_once(char::is_whitespace)?;
+        guard = Some(match predicate.strip_prefix('!') {
+            Some(name) => (true, operand_name(name)),
+            None => (false, operand_name(predicate)),
+        });
+        rest = after.trim_start();
+    }
+    let end = rest.find(|c: char| c.is_whitespace() || c == '{' || c == '[').unwrap_or(rest.len());
+    let (opcode, operands) = rest.split_at(end);
+    let mut parts = opcode.split('.').filter(|part| !part.is_empty());
+    let name = parts.next()?.to_owned();
+    if name.ends_with(':') {
+        return None;
+    }
+    let (mut modifiers, mut types) = (Vec::new(), Vec::new());
+    for part in parts {
+        match Type::parse(part) {
+            Some(ty) => types.push(ty),
+            None => modifiers.push(part.to_owned()),
+        }
+    }
+    let operands = split(operands).into_iter().map(|text| operand(text)).collect::<Option<Vec<_>>>()?;
+    Some(Statement::Instruction(Instruction { guard, name, modifiers, types, operands, text: text.replace('\u{1}', "$") }))
+}
+
+/// Splits at commas outside of brackets.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (i, c) in text.char_indices() {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(text[start..i].trim());
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[start..].trim());
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+fn operand(text: &str) -> Option<Operand> {
+    if let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        return split(inner).into_iter().map(operand).collect::<Option<Vec<_>>>().map(Operand::Vector);
+    }
+    if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let (base, offset) = match inner.rfind(['+', '-']).filter(|at| *at > 0) {
+            Some(at) => (&inner[..at], number(inner[at..].replace([' ', '+'], "").as_str())?),
+            None => (inner, 0),
+        };
+        return Some(Operand::Address(Box::new(operand(base.trim())?), offset));
+    }
+    if let Some((value, predicate)) = text.split_once('|') {
+        return Some(Operand::Pair(Box::new(operand(value.trim())?), Box::new(operand(predicate.trim())?)));
+    }
+    if let Some(name) = text.strip_prefix('!') {
+        return Some(Operand::Negated(operand_name(name.trim())));
+    }
+    if text == "_" {
+        return Some(Operand::Sink);
+    }
+    if text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') {
+        return number(text).map(Operand::Immediate).or_else(|| text.parse().ok().map(Operand::Decimal));
+    }
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "_$%.{}:\u{1}".contains(c));
+    (plain && !text.is_empty()).then(|| Operand::Name(operand_name(text)))
+}
+
+/// `${0:x}` and `${0}` are `$0`.
+fn operand_name(text: &str) -> String {
+    match text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
+        Some(inner) => format!("${}", inner.split(':').next().unwrap_or(inner)),
+        None => text.to_owned(),
+    }
+}
+
+/// Integers (decimal, `0x`, octal, with `U`) and the bits of `0f`/`0d` literals.
+fn number(text: &str) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits.trim_start()),
+        None => (false, text.trim_start_matches('+')),
+    };
+    let lower = digits.to_ascii_lowercase();
+    let value = if let Some(bits) = lower.strip_prefix("0f").or_else(|| lower.strip_prefix("0d")) {
+        i128::from(u64::from_str_radix(bits, 16).ok()?)
+    } else {
+        let digits = lower.trim_end_matches('u');
+        if let Some(hex) = digits.strip_prefix("0x") {
+            i128::from(u64::from_str_radix(hex, 16).ok()?)
+        } else if let Some(binary) = digits.strip_prefix("0b") {
+            i128::from(u64::from_str_radix(binary, 2).ok()?)
+        } else if digits.len() > 1 && digits.starts_with('0') {
+            i128::from(u64::from_str_radix(digits, 8).ok()?)
+        } else {
+            digits.parse().ok()?
+        }
+    };
+    Some(if negative { -value } else { value })
+}

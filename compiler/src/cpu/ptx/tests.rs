@@ -1,0 +1,1 @@
+//! Inline PTX against the same computation written out.

@@ -1,0 +1,59 @@
+//! PTX's fundamental types.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Unsigned,
+    Signed,
+    Bits,
+    Float,
+    /// `bf16`.
+    Brain,
+    Predicate,
+}
+
+/// A type: `lanes` elements of `bits` each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    pub kind: Kind,
+    pub bits: u32,
+    pub lanes: u32,
+}
+
+impl Type {
+    pub fn parse(name: &str) -> Option<Type> {
+        let scalar = |kind, bits| Some(Type { kind, bits, lanes: 1 });
+        match name {
+            "pred" => return scalar(Kind::Predicate, 1),
+            "f16x2" => return Some(Type { kind: Kind::Float, bits: 16, lanes: 2 }),
+            "bf16x2" => return Some(Type { kind: Kind::Brain, bits: 16, lanes: 2 }),
+            "bf16" => return scalar(Kind::Brain, 16),
+            _ => {}
+        }
+        let digits = name.get(1..)?;
+        let bits = ["8", "16", "32", "64", "128"].contains(&digits).then(|| digits.parse().ok())??;
+        match name.as_bytes()[0] {
+            b'u' => scalar(Kind::Unsigned, bits),
+            b's' => scalar(Kind::Signed, bits),
+            b'b' => scalar(Kind::Bits, bits),
+            b'f' if bits >= 16 && bits <= 64 => scalar(Kind::Float, bits),
+            _ => None,
+        }
+    }
+
+    pub fn is_float(self) -> bool {
+        matches!(self.kind, Kind::Float | Kind::Brain)
+    }
+
+    pub fn is_signed(self) -> bool {
+        self.kind == Kind::Signed
+    }
+
+    /// Bits of all lanes.
+    pub fn whole(self) -> u32 {
+        self.bits * self.lanes
+    }
+
+    pub fn element(self) -> Type {
+        Type { lanes: 1, ..self }
+    }
+}
