@@ -15,7 +15,7 @@ use mneme_core::image::cpu_object::{SECTION, Table};
 use super::{LowerOptions, lower};
 use run::{Parameters, Program};
 
-mod run;
+pub mod run;
 
 const IMPORTS: &[&str] = &[
     "__mneme_cpu_thread",
@@ -54,7 +54,7 @@ fn device_ir(source: &Path) -> Vec<u8> {
 }
 
 /// Device bitcode of CUDA text.
-fn device_ir_of(text: &str) -> Vec<u8> {
+pub fn device_ir_of(text: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("test.cu");
     std::fs::write(&source, text).unwrap();
@@ -78,14 +78,14 @@ fn nvptx() -> TargetMachine {
 }
 
 /// Runs `pipeline` as for the GPU, then lowers.
-fn object(bitcode: &[u8], pipeline: &str) -> Vec<u8> {
+pub fn object(bitcode: &[u8], pipeline: &str) -> Vec<u8> {
     let context = Context::create();
     let module = Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(bitcode, "test"), &context).unwrap();
     module.run_passes(pipeline, &nvptx(), PassBuilderOptions::create()).unwrap();
     lower(module, &LowerOptions { codegen_opt: 2 }).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
 }
 
-fn table(object: &[u8]) -> Table {
+pub fn table(object: &[u8]) -> Table {
     let elf = Elf::parse(object).unwrap();
     let section = elf.section_headers.iter().find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(SECTION)).expect("the table");
     serde_json::from_slice(&object[section.file_range().unwrap()]).unwrap()
