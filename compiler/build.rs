@@ -38,14 +38,20 @@ fn main() {
 }
 
 fn llvm_config() -> PathBuf {
-    let prefix = std::env::var_os("LLVM_SYS_191_PREFIX").filter(|value| !value.is_empty()).map_or_else(|| PathBuf::from(PREFIX), PathBuf::from);
+    let prefix =
+        std::env::var_os("LLVM_SYS_191_PREFIX").filter(|value| !value.is_empty()).map_or_else(|| PathBuf::from(PREFIX), PathBuf::from);
     let path = prefix.join("bin/llvm-config");
-    assert!(path.is_file(), "{} does not exist: install LLVM {MAJOR} (scripts/setup does), or set LLVM_SYS_191_PREFIX to its prefix", path.display());
+    assert!(
+        path.is_file(),
+        "{} does not exist: install LLVM {MAJOR} (scripts/setup does), or set LLVM_SYS_191_PREFIX to its prefix",
+        path.display()
+    );
     path
 }
 
 fn ask(config: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(config).args(arguments).output().unwrap_or_else(|error| panic!("{} cannot be run: {error}", config.display()));
+    let output =
+        Command::new(config).args(arguments).output().unwrap_or_else(|error| panic!("{} cannot be run: {error}", config.display()));
     assert!(output.status.success(), "{} {arguments:?} failed: {}", config.display(), String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }

@@ -88,7 +88,12 @@ pub fn llvm_version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-fn emit_ptx(module: &Module<'_>, machine: &TargetMachine, architecture: &Architecture, diagnostics: &Diagnostics<'_>) -> Result<String, BuildError> {
+fn emit_ptx(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    architecture: &Architecture,
+    diagnostics: &Diagnostics<'_>,
+) -> Result<String, BuildError> {
     let failed = |message: String| BuildError::Codegen { target: architecture.cpu.clone(), message };
     let buffer = machine.write_to_memory_buffer(module, FileType::Assembly).map_err(|error| failed(error.to_string()))?;
     if let Some(message) = diagnostics.take() {

@@ -49,7 +49,8 @@ pub fn describe(bitcode: &[u8], origin: &Origin<'_>) -> Result<Table, BuildError
 fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     // `__nvvm_reflect` is answered before code generation; nothing ever defines it.
     let listed = |value: &Value<'_>| !value.is_intrinsic() && !value.name().starts_with("__nvvm_reflect");
-    let globals: Vec<Value<'_>> = [ir::functions(module), ir::variables(module), ir::aliases(module)].concat().into_iter().filter(listed).collect();
+    let globals: Vec<Value<'_>> =
+        [ir::functions(module), ir::variables(module), ir::aliases(module)].concat().into_iter().filter(listed).collect();
     let indices: HashMap<Value<'_>, u32> = globals.iter().zip(0..).map(|(global, index)| (*global, index)).collect();
     let kernels = annotations::kernels(module);
     let hashes = definitions::hashes(&ir::text(module));

@@ -178,8 +178,12 @@ fn launch_bounds_replace_the_sources() {
 #[test]
 fn device_variables_are_where_they_were_and_constants_keep_their_name() {
     let mut case = Case::default();
-    case.variables =
-        vec![variable("counter", 0x7f00_1000, false), variable("target", 0x7f00_2000, false), variable("weights", 0x7f00_3000, true), variable("gone", 1, false)];
+    case.variables = vec![
+        variable("counter", 0x7f00_1000, false),
+        variable("target", 0x7f00_2000, false),
+        variable("weights", 0x7f00_3000, true),
+        variable("gone", 1, false),
+    ];
     let artifact = case.build().unwrap();
     let ir = artifact.ir.unwrap();
     assert!(!ir.contains("@counter") && !ir.contains("@target"), "{ir}");
@@ -208,7 +212,7 @@ fn errors_say_what_is_wrong() {
     let mut unknown = Case::default();
     unknown.configuration.passes = "default<O3>,no-such-pass".into();
     let error = unknown.build().unwrap_err().to_string();
-    assert!(error.contains("unknown pass name 'no-such-pass'"), "{error}");
+    assert!(error.contains("unknown module pass 'no-such-pass'"), "{error}");
 
     let mut stranger = Case::default();
     let text = KERNEL.replace("@kernel", "@elsewhere");

@@ -69,7 +69,9 @@ pub fn major(producer: &str) -> Option<u32> {
 fn unwrap(bitcode: &[u8]) -> &[u8] {
     let word = |index: usize| Some(u32::from_le_bytes(bitcode.get(4 * index..4 * index + 4)?.try_into().ok()?) as usize);
     match (word(0), word(2), word(3)) {
-        (Some(0x0B17_C0DE), Some(offset), Some(size)) => offset.checked_add(size).and_then(|end| bitcode.get(offset..end)).unwrap_or(bitcode),
+        (Some(0x0B17_C0DE), Some(offset), Some(size)) => {
+            offset.checked_add(size).and_then(|end| bitcode.get(offset..end)).unwrap_or(bitcode)
+        }
         _ => bitcode,
     }
 }

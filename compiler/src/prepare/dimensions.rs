@@ -1,7 +1,10 @@
 //! Folds grid and block dimensions into the code: sizes become constants, indices get ranges.
 
 use inkwell::module::Module;
-use llvm_sys::core::{LLVMConstInt, LLVMGetMDKindIDInContext, LLVMGetModuleContext, LLVMMDNodeInContext2, LLVMMetadataAsValue, LLVMSetMetadata, LLVMValueAsMetadata};
+use llvm_sys::core::{
+    LLVMConstInt, LLVMGetMDKindIDInContext, LLVMGetModuleContext, LLVMMDNodeInContext2, LLVMMetadataAsValue, LLVMSetMetadata,
+    LLVMValueAsMetadata,
+};
 use mneme_core::launch::Dim3;
 
 use crate::ir::{self, Value};

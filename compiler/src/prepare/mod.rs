@@ -24,7 +24,12 @@ use crate::request::{BuildError, Request, Target};
 use crate::target::Architecture;
 
 /// Specialises and trims a linked module for `request`.
-pub fn specialise(module: &Module<'_>, request: &Request<'_>, architecture: &Architecture, machine: &TargetMachine) -> Result<(), BuildError> {
+pub fn specialise(
+    module: &Module<'_>,
+    request: &Request<'_>,
+    architecture: &Architecture,
+    machine: &TargetMachine,
+) -> Result<(), BuildError> {
     let kernel = kernel(module, request.kernel)?;
     prune::drop_used_lists(module);
     let visible = variables::place(module, request.variables, matches!(request.target, Target::Cpu { .. }));
@@ -79,9 +84,9 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
     unsafe {
         match LLVMGetTypeKind(like.ty()) {
             LLVMTypeKind::LLVMIntegerTypeKind => Value::new(LLVMConstInt(like.ty(), bits, 0)),
-            LLVMTypeKind::LLVMFloatTypeKind => {
-                Some(f32::from_bits(bits as u32)).filter(|value| !value.is_nan()).and_then(|value| Value::new(LLVMConstReal(like.ty(), f64::from(value))))
-            }
+            LLVMTypeKind::LLVMFloatTypeKind => Some(f32::from_bits(bits as u32))
+                .filter(|value| !value.is_nan())
+                .and_then(|value| Value::new(LLVMConstReal(like.ty(), f64::from(value)))),
             LLVMTypeKind::LLVMDoubleTypeKind => {
                 Some(f64::from_bits(bits)).filter(|value| !value.is_nan()).and_then(|value| Value::new(LLVMConstReal(like.ty(), value)))
             }

@@ -34,7 +34,12 @@ pub fn trim(
     let roots: Vec<Value<'_>> = std::iter::once(kernel).chain(visible.iter().copied()).collect();
     let reached = if internalize { Default::default() } else { reach::closure(roots.iter().copied()) };
     for global in [ir::functions(module), ir::variables(module), ir::aliases(module)].concat() {
-        if global.is_declaration() || global.is_local() || global.name().starts_with("llvm.") || roots.contains(&global) || reached.contains(&global) {
+        if global.is_declaration()
+            || global.is_local()
+            || global.name().starts_with("llvm.")
+            || roots.contains(&global)
+            || reached.contains(&global)
+        {
             continue;
         }
         if global.as_function().is_some() || global.as_variable().is_some() {

@@ -4,7 +4,10 @@
 //! pipeline and the CPU device need the answers too.
 
 use inkwell::module::Module;
-use llvm_sys::core::{LLVMConstInt, LLVMConstIntGetZExtValue, LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext, LLVMGetModuleFlag, LLVMIsAConstantInt, LLVMMetadataAsValue};
+use llvm_sys::core::{
+    LLVMConstInt, LLVMConstIntGetZExtValue, LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext, LLVMGetModuleFlag,
+    LLVMIsAConstantInt, LLVMMetadataAsValue,
+};
 
 use crate::ir::{self, Value};
 use crate::target::Architecture;

@@ -110,7 +110,10 @@ fn unquote(name: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = quoted.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
-        let escaped = (*first == b'\\').then(|| tail.get(..2)).flatten().and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        let escaped = (*first == b'\\')
+            .then(|| tail.get(..2))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
         match escaped {
             Some(byte) => {
                 bytes.push(byte);

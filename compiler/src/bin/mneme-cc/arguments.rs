@@ -7,29 +7,151 @@ use std::path::{Path, PathBuf};
 
 /// Options whose value is the next argument (clang's `Separate` and `JoinedOrSeparate` ones that compile lines have).
 const SEPARATE: &[&str] = &[
-    "-o", "-x", "-I", "-D", "-U", "-L", "-l", "-F", "-B", "-T", "-u", "-z", "-e", "-A", "-include", "-include-pch", "-imacros", "-isystem", "-iquote",
-    "-idirafter", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-isysroot", "-imultilib", "-cxx-isystem", "-Xclang", "-Xlinker", "-Xassembler",
-    "-Xpreprocessor", "-Xarch_host", "-Xarch_device", "-Xcuda-ptxas", "-Xcuda-fatbinary", "-Xoffload-linker", "-Xopenmp-target", "-Xanalyzer", "-mllvm",
-    "-MF", "-MT", "-MQ", "-MJ", "-target", "--target", "-arch", "-framework", "--param", "--sysroot", "-gcc-toolchain", "-rpath", "-resource-dir",
-    "-working-directory", "-serialize-diagnostics", "--serialize-diagnostics", "-dumpdir", "-stdlib++-isystem", "-ivfsoverlay",
+    "-o",
+    "-x",
+    "-I",
+    "-D",
+    "-U",
+    "-L",
+    "-l",
+    "-F",
+    "-B",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "-A",
+    "-include",
+    "-include-pch",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-isysroot",
+    "-imultilib",
+    "-cxx-isystem",
+    "-Xclang",
+    "-Xlinker",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xarch_host",
+    "-Xarch_device",
+    "-Xcuda-ptxas",
+    "-Xcuda-fatbinary",
+    "-Xoffload-linker",
+    "-Xopenmp-target",
+    "-Xanalyzer",
+    "-mllvm",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-target",
+    "--target",
+    "-arch",
+    "-framework",
+    "--param",
+    "--sysroot",
+    "-gcc-toolchain",
+    "-rpath",
+    "-resource-dir",
+    "-working-directory",
+    "-serialize-diagnostics",
+    "--serialize-diagnostics",
+    "-dumpdir",
+    "-stdlib++-isystem",
+    "-ivfsoverlay",
 ];
 
 /// Options that make clang do something else than produce a host object or executable.
 const OTHER_JOBS: &[&str] = &[
-    "-E", "-S", "-M", "-MM", "-fsyntax-only", "-###", "--help", "-help", "--version", "-dumpversion", "-dumpmachine", "-cc1", "-cc1as", "--analyze",
-    "-emit-llvm", "-emit-ast", "-emit-interface-stubs", "--precompile", "-rewrite-objc", "--migrate", "--cuda-device-only", "--cuda-host-only",
-    "--offload-device-only", "--offload-host-only", "--preprocess", "--assemble", "-fdriver-only", "-extract-api",
+    "-E",
+    "-S",
+    "-M",
+    "-MM",
+    "-fsyntax-only",
+    "-###",
+    "--help",
+    "-help",
+    "--version",
+    "-dumpversion",
+    "-dumpmachine",
+    "-cc1",
+    "-cc1as",
+    "--analyze",
+    "-emit-llvm",
+    "-emit-ast",
+    "-emit-interface-stubs",
+    "--precompile",
+    "-rewrite-objc",
+    "--migrate",
+    "--cuda-device-only",
+    "--cuda-host-only",
+    "--offload-device-only",
+    "--offload-host-only",
+    "--preprocess",
+    "--assemble",
+    "-fdriver-only",
+    "-extract-api",
 ];
 const OTHER_JOBS_PREFIXES: &[&str] = &["-print-", "--print-", "--help-", "-cuda-device-only"];
 
 /// Options that say nothing about the device's IR, or say it for the whole command and not for one device compile:
 /// dependency files, linking, profiling, optimisation level, the choice of architectures.
-const NOT_FOR_DEVICE: &[&str] = &["-c", "-v", "--verbose", "-time", "-pg", "--coverage", "-gsplit-dwarf", "-static", "-shared", "-pie", "-no-pie", "-rdynamic", "-s", "-r"];
+const NOT_FOR_DEVICE: &[&str] = &[
+    "-c",
+    "-v",
+    "--verbose",
+    "-time",
+    "-pg",
+    "--coverage",
+    "-gsplit-dwarf",
+    "-static",
+    "-shared",
+    "-pie",
+    "-no-pie",
+    "-rdynamic",
+    "-s",
+    "-r",
+];
 const NOT_FOR_DEVICE_PREFIXES: &[&str] = &[
-    "-M", "-Wp,-M", "-Wl,", "-l", "-L", "-Xlinker", "-Xoffload-linker", "-O", "-save-temps", "--save-temps", "-ftime-", "-flto", "-fno-lto", "-foffload-lto",
-    "-fprofile-", "-fcoverage-", "-fcs-profile-", "-ftest-coverage", "-fsave-optimization-record", "-fembed-bitcode", "-serialize-diagnostics",
-    "--serialize-diagnostics", "-fuse-ld=", "-rpath", "-cuid=", "-fuse-cuid=", "--offload-arch=", "--no-offload-arch=", "--cuda-gpu-arch=", "--no-cuda-gpu-arch=",
-    "-Xcuda-", "-Xassembler", "-gdwarf", "-fsplit-dwarf-inlining",
+    "-M",
+    "-Wp,-M",
+    "-Wl,",
+    "-l",
+    "-L",
+    "-Xlinker",
+    "-Xoffload-linker",
+    "-O",
+    "-save-temps",
+    "--save-temps",
+    "-ftime-",
+    "-flto",
+    "-fno-lto",
+    "-foffload-lto",
+    "-fprofile-",
+    "-fcoverage-",
+    "-fcs-profile-",
+    "-ftest-coverage",
+    "-fsave-optimization-record",
+    "-fembed-bitcode",
+    "-serialize-diagnostics",
+    "--serialize-diagnostics",
+    "-fuse-ld=",
+    "-rpath",
+    "-cuid=",
+    "-fuse-cuid=",
+    "--offload-arch=",
+    "--no-offload-arch=",
+    "--cuda-gpu-arch=",
+    "--no-cuda-gpu-arch=",
+    "-Xcuda-",
+    "-Xassembler",
+    "-gdwarf",
+    "-fsplit-dwarf-inlining",
 ];
 
 /// What a command line asks for.
@@ -47,7 +169,10 @@ pub enum Action {
 enum Item {
     Option(Vec<OsString>),
     /// With the language that `-x` gave it, if any.
-    Input { path: OsString, language: Option<OsString> },
+    Input {
+        path: OsString,
+        language: Option<OsString>,
+    },
 }
 
 /// A clang command line, response files expanded.
@@ -122,13 +247,14 @@ impl CommandLine {
     }
 
     pub fn relocatable(&self) -> bool {
-        self.options().filter_map(|words| match words[0].to_str()? {
-            "-fgpu-rdc" | "-fcuda-rdc" => Some(true),
-            "-fno-gpu-rdc" | "-fno-cuda-rdc" => Some(false),
-            _ => None,
-        })
-        .next_back()
-        .unwrap_or(false)
+        self.options()
+            .filter_map(|words| match words[0].to_str()? {
+                "-fgpu-rdc" | "-fcuda-rdc" => Some(true),
+                "-fno-gpu-rdc" | "-fno-cuda-rdc" => Some(false),
+                _ => None,
+            })
+            .next_back()
+            .unwrap_or(false)
     }
 
     /// The arguments that shape the device code of every source: no inputs, output, language, or anything that would
@@ -152,8 +278,12 @@ impl CommandLine {
             ["-Wl,", "-l", "-L", "-Xlinker", "-fuse-ld="].iter().any(|prefix| word.starts_with(prefix))
                 || ["-shared", "-static", "-pie", "-no-pie", "-rdynamic", "-s", "-r"].contains(&&*word)
         };
-        let mut arguments: Vec<OsString> =
-            self.options().filter(|words| !linking(words) && !is_option(words, "-o") && !is_option(words, "-x")).flatten().cloned().collect();
+        let mut arguments: Vec<OsString> = self
+            .options()
+            .filter(|words| !linking(words) && !is_option(words, "-o") && !is_option(words, "-x"))
+            .flatten()
+            .cloned()
+            .collect();
         arguments.extend(["-c", "-x", "cuda"].map(OsString::from));
         arguments.extend([source.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
         arguments
@@ -231,7 +361,8 @@ fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
     const DEEPEST: usize = 16;
     let mut words = Vec::new();
     for argument in arguments {
-        let content = argument.as_bytes().strip_prefix(b"@").filter(|_| depth < DEEPEST).and_then(|path| std::fs::read(OsStr::from_bytes(path)).ok());
+        let content =
+            argument.as_bytes().strip_prefix(b"@").filter(|_| depth < DEEPEST).and_then(|path| std::fs::read(OsStr::from_bytes(path)).ok());
         match content {
             Some(content) => words.extend(expand(&tokens(&content), depth + 1)),
             None => words.push(argument.clone()),

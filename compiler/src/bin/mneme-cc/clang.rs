@@ -59,7 +59,11 @@ fn compile_and_link(compiler: &Path, line: &CommandLine) -> anyhow::Result<u8> {
     if needs_device_link {
         arguments.push("--offload-link".into());
     }
-    let status = Command::new(compiler).args(&arguments).env(ACTIVE, "1").status().with_context(|| format!("{} cannot be run", compiler.display()))?;
+    let status = Command::new(compiler)
+        .args(&arguments)
+        .env(ACTIVE, "1")
+        .status()
+        .with_context(|| format!("{} cannot be run", compiler.display()))?;
     Ok(code(status))
 }
 
@@ -193,7 +197,11 @@ mod tests {
             " \"/usr/bin/clang-offload-packager\" \"-o\" \"x\"\n",
         );
         let log = Log::parse(text);
-        let compilation = |source: &str, arch: &str, cuid: Option<&str>| DeviceCompilation { source: source.into(), arch: arch.into(), cuid: cuid.map(str::to_owned) };
+        let compilation = |source: &str, arch: &str, cuid: Option<&str>| DeviceCompilation {
+            source: source.into(),
+            arch: arch.into(),
+            cuid: cuid.map(str::to_owned),
+        };
         assert_eq!(log.compilations, [compilation("a dir/a.cu", "sm_80", Some("12ab")), compilation("b.cu", "sm_90", None)]);
         assert!(log.packaged);
         assert_eq!(quoted(r#" "-D" "S=\"a b\"""#), ["-D", r#"S="a b""#]);

@@ -43,7 +43,10 @@ pub fn append(path: &Path, data: &[u8]) -> anyhow::Result<()> {
 
 /// `object` with section [`SECTION`] added.
 fn with_section(object: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
-    ensure!(object.len() >= HEADER && object.starts_with(b"\x7fELF\x02\x01"), "it is not a 64-bit little-endian ELF object (link-time optimisation?)");
+    ensure!(
+        object.len() >= HEADER && object.starts_with(b"\x7fELF\x02\x01"),
+        "it is not a 64-bit little-endian ELF object (link-time optimisation?)"
+    );
     ensure!(number(object, 16, 2)? == 1, "it is not a relocatable ELF object");
     let table_offset = number(object, 0x28, 8)? as usize;
     ensure!(table_offset != 0 && number(object, 0x3a, 2)? == ROW as u64, "it has no section header table");
@@ -178,8 +181,16 @@ mod tests {
         let whole = with_section(&object, &[1; 100]).unwrap();
         let describe = |bytes: &[u8]| {
             let elf = Elf::parse(bytes).unwrap();
-            let symbols: Vec<_> = elf.syms.iter().map(|symbol| (elf.strtab.get_at(symbol.st_name).unwrap().to_owned(), symbol.st_shndx, symbol.st_value)).collect();
-            let relocations: Vec<_> = elf.shdr_relocs.iter().flat_map(|(section, list)| list.iter().map(move |one| (*section, one.r_offset, one.r_sym))).collect();
+            let symbols: Vec<_> = elf
+                .syms
+                .iter()
+                .map(|symbol| (elf.strtab.get_at(symbol.st_name).unwrap().to_owned(), symbol.st_shndx, symbol.st_value))
+                .collect();
+            let relocations: Vec<_> = elf
+                .shdr_relocs
+                .iter()
+                .flat_map(|(section, list)| list.iter().map(move |one| (*section, one.r_offset, one.r_sym)))
+                .collect();
             (symbols, relocations)
         };
         assert_eq!(describe(&object), describe(&whole));
