@@ -139,12 +139,12 @@ fn reflection_is_answered_for_any_pipeline() {
 
 #[test]
 fn scalar_arguments_are_folded_and_the_signature_stays() {
-    let mut case = Case::default();
-    case.arguments = vec![
+    let arguments = vec![
         Argument { offset: 0, bytes: vec![1; 8] },
         Argument { offset: 8, bytes: 77i32.to_le_bytes().to_vec() },
         Argument { offset: 16, bytes: 2.5f64.to_le_bytes().to_vec() },
     ];
+    let mut case = Case { arguments, ..Case::default() };
     assert!(case.ir().contains("@helper(i32 %n)"));
     case.configuration.specialize = true;
     let ir = case.ir();
@@ -177,13 +177,13 @@ fn launch_bounds_replace_the_sources() {
 
 #[test]
 fn device_variables_are_where_they_were_and_constants_keep_their_name() {
-    let mut case = Case::default();
-    case.variables = vec![
+    let variables = vec![
         variable("counter", 0x7f00_1000, false),
         variable("target", 0x7f00_2000, false),
         variable("weights", 0x7f00_3000, true),
         variable("gone", 1, false),
     ];
+    let mut case = Case { variables, ..Case::default() };
     let artifact = case.build().unwrap();
     let ir = artifact.ir.unwrap();
     assert!(!ir.contains("@counter") && !ir.contains("@target"), "{ir}");
