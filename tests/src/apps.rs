@@ -80,7 +80,7 @@ pub const APPS: &[App] = &[
         kernels: &[tolerant(
             "nbody",
             &[1],
-            &["--rtol", "1e-4", "--atol", "1e-6"],
+            &["--rtol", "1e-4", "--atol", "1e-6", "--dtype", "f32"],
             "sums of products are fused or not as the pipeline orders them; velocities change by a sum of 300 terms of either sign",
         )],
     },
@@ -96,6 +96,7 @@ pub const APPS: &[App] = &[
     App { name: "math", sources: &["math.cu"], kernels: &[bitwise("single_math", &[1]), bitwise("double_math", &[1])] },
     App { name: "atomics", sources: &["atomics.cu"], kernels: &[bitwise("atomics", &[1])] },
     App { name: "warp", sources: &["warp.cu"], kernels: &[bitwise("warp", &[1])] },
+    App { name: "spin", sources: &["spin.cu"], kernels: &[bitwise("spin", &[1])] },
     App { name: "print", sources: &["print.cu"], kernels: &[bitwise("print", &[1])] },
     App { name: "assertion", sources: &["assertion.cu"], kernels: &[bitwise("assertion", &[1])] },
     App { name: "rdc", sources: &["rdc/main.cu", "rdc/device.cu"], kernels: &[bitwise("rdc", &[1])] },

@@ -13,5 +13,6 @@
 
 pub mod apps;
 pub mod command;
+pub mod damage;
 pub mod installation;
 pub mod recording;

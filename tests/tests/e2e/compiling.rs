@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
 use goblin::elf::section_header::{SHF_ALLOC, SHT_NOBITS};
@@ -53,14 +53,28 @@ fn other_sections(path: &Path) -> BTreeMap<String, Vec<(u64, Vec<u8>)>> {
     sections
 }
 
-/// The same command line in two folders, without and with us.
-fn compile_both(arguments: &[&str]) -> (TempDir, TempDir) {
-    let compile = |clang: Run| {
+/// The objects of the same command line in the same folder, without and with us.
+struct Objects {
+    folder: TempDir,
+}
+
+impl Objects {
+    fn of(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        clang.args(compile_flags()).args(arguments).args(["-o", "out.o"]).folder(folder.path()).succeed();
-        folder
-    };
-    (compile(plain_clang()), compile(recordable_clang()))
+        for (clang, object) in [(plain_clang(), "plain.o"), (recordable_clang(), "recordable.o")] {
+            clang.args(compile_flags()).args(arguments).args(["-o", "out.o"]).folder(folder.path()).succeed();
+            fs::rename(folder.path().join("out.o"), folder.path().join(object)).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn plain(&self) -> PathBuf {
+        self.folder.path().join("plain.o")
+    }
+
+    fn recordable(&self) -> PathBuf {
+        self.folder.path().join("recordable.o")
+    }
 }
 
 #[test]
@@ -70,8 +84,8 @@ fn an_object_is_clangs_with_one_more_section() {
     }
     for (source, switches) in [("globals.cu", &["-c"][..]), ("rdc/device.cu", &["-c", "-fgpu-rdc"]), ("saxpy.cu", &["-c", "-g"])] {
         let source = sources().join(source);
-        let (plain, recordable) = compile_both(&[switches, &[source.to_str().unwrap()]].concat());
-        let (plain, recordable) = (plain.path().join("out.o"), recordable.path().join("out.o"));
+        let objects = Objects::of(&[switches, &[source.to_str().unwrap()]].concat());
+        let (plain, recordable) = (objects.plain(), objects.recordable());
         let (expected, found) = (other_sections(&plain), other_sections(&recordable));
         assert_eq!(expected.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>(), "sections of {}", source.display());
         for (name, contents) in expected {
@@ -93,8 +107,8 @@ fn every_architecture_has_a_record() {
     if !have_compiler("every_architecture_has_a_record") {
         return;
     }
-    let (_plain, recordable) = compile_both(&["-c", "--cuda-gpu-arch=sm_80", sources().join("saxpy.cu").to_str().unwrap()]);
-    let tables = tables(&recordable.path().join("out.o"));
+    let objects = Objects::of(&["-c", "--cuda-gpu-arch=sm_80", sources().join("saxpy.cu").to_str().unwrap()]);
+    let tables = tables(&objects.recordable());
     let mut archs: Vec<_> = tables.iter().map(|table| table.arch.as_str()).collect();
     archs.sort_unstable();
     assert_eq!(archs, ["sm_80", "sm_90"]);

@@ -3,6 +3,7 @@
 use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
+use mneme_e2e::damage::{damaged_copy, set_argument};
 use mneme_e2e::installation::{Device, program};
 use mneme_e2e::recording::{Instance, Recording};
 
@@ -34,13 +35,24 @@ fn a_launch_that_no_device_takes_has_failed() {
 }
 
 #[test]
-fn a_kernel_that_fails_is_reported_not_suffered() {
-    // With twice the blocks the guard 'i < n' still holds; a block shape that the kernel does not expect makes it index past its
-    // shared tile or leave work undone, and either way the replayer has to say so and end in order.
-    let recording = Recording::of(app("nbody"), &[]);
-    let outcome = recording.single().replay("default<O3>").args(["--block-dim-x", "1024"]).outcome();
-    assert!([exit::NOT_VERIFIED, exit::LAUNCH_FAILED].contains(&outcome.status), "{outcome}");
-    assert_eq!(outcome.json()["Result"]["verified"], false, "{outcome}");
+fn a_kernel_that_crashes_is_reported_not_suffered() {
+    let recording = Recording::of(app("inplace"), &["1000"]);
+    let (_copy, instance) = damaged_copy(&recording);
+    set_argument(&instance, 0, &0x40_u64.to_le_bytes());
+    let outcome = instance.replay("default<O3>").exit_with(exit::LAUNCH_FAILED);
+    let result = &outcome.json()["Result"];
+    assert_eq!((&result["verified"], &result["failed"]), (&false.into(), &true.into()), "{outcome}");
+    assert!(result["error"].as_str().is_some_and(|error| !error.is_empty()), "{outcome}");
+}
+
+#[test]
+fn a_kernel_that_does_not_end_is_ended() {
+    let recording = Recording::of(app("spin"), &[]);
+    let (_copy, instance) = damaged_copy(&recording);
+    set_argument(&instance, 1, &(u64::MAX / 2).to_le_bytes());
+    let outcome = instance.replay("default<O3>").args(["--timeout", "3"]).exit_with(exit::TIMED_OUT);
+    let result = &outcome.json()["Result"];
+    assert_eq!((&result["verified"], &result["failed"]), (&false.into(), &true.into()), "{outcome}");
 }
 
 #[test]

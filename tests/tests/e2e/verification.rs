@@ -5,33 +5,11 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
 use mneme_core::hash::ChunkId;
-use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::State;
 use mneme_core::recording::store;
 use mneme_e2e::apps::app;
-use mneme_e2e::recording::{Instance, Recording, copy_of};
-use tempfile::TempDir;
-
-/// A recording to be damaged, and the instance in it.
-fn damaged_copy(recording: &Recording) -> (TempDir, Instance) {
-    let copy = copy_of(recording.folder());
-    let instance = recording.single().moved_to(copy.path());
-    (copy, instance)
-}
-
-fn state_paths(instance: &Instance) -> (PathBuf, PathBuf) {
-    let record = KernelRecord::load(&instance.database).unwrap();
-    let folder = instance.database.parent().unwrap();
-    let files = &record.instances[&instance.id];
-    (folder.join(&files.prologue), folder.join(&files.epilogue))
-}
-
-fn flip_middle_byte(path: &Path) {
-    let mut bytes = fs::read(path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0x10;
-    fs::write(path, bytes).unwrap();
-}
+use mneme_e2e::damage::{damaged_copy, flip_middle_byte, set_argument, state_paths};
+use mneme_e2e::recording::Recording;
 
 fn packs(folder: &Path) -> Vec<PathBuf> {
     let packs: Vec<_> = fs::read_dir(folder.join(store::FOLDER)).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -100,11 +78,7 @@ fn a_corrupted_epilogue_is_found() {
 fn a_corrupted_argument_is_found() {
     let recording = Recording::of(app("inplace"), &["1000"]);
     let (_copy, instance) = damaged_copy(&recording);
-    let (prologue, _) = state_paths(&instance);
-    let mut before = State::load(&prologue).unwrap();
-    assert_eq!(before.header.arguments[1].bytes, 1000_i32.to_le_bytes(), "the second argument is the number of elements");
-    before.header.arguments[1].bytes = 999_i32.to_le_bytes().to_vec();
-    before.save(&prologue).unwrap();
+    assert_eq!(set_argument(&instance, 1, &999_i32.to_le_bytes()), 1000_i32.to_le_bytes(), "the second argument is the number of elements");
     let json = instance.refute("default<O3>", &[]);
     let offset = json["Result"]["mismatch"]["offset"].as_u64().unwrap();
     assert!((999 * 4..1000 * 4).contains(&offset), "the element left out is the last one: {json}");
