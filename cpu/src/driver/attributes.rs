@@ -1,0 +1,71 @@
+//! `CUdevice_attribute`, by number.
+
+use crate::execution::pool;
+
+/// The compute capability: that of the architecture that device code is usually built for.
+pub const CAPABILITY: (i32, i32) = (9, 0);
+pub const MAX_THREADS: u32 = 1024;
+pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+pub const MAX_GRID: [u32; 3] = [0x7fff_ffff, 65535, 65535];
+/// Shared memory of a block without and with opting in, bytes.
+pub const SHARED: u32 = 48 << 10;
+pub const SHARED_OPT_IN: u32 = 227 << 10;
+/// Alignment of allocations, bytes.
+pub const ALIGNMENT: usize = 512;
+
+/// The value of an attribute; 0 (absent) for a feature that the device lacks, `None` for a number CUDA 12.9 does not have.
+pub fn value(attribute: i32) -> Option<i32> {
+    Some(match attribute {
+        1 => MAX_THREADS as i32,
+        2..=4 => MAX_BLOCK[attribute as usize - 2] as i32,
+        5..=7 => MAX_GRID[attribute as usize - 5] as i32,
+        8 => SHARED as i32,
+        // Constant memory, bytes.
+        9 => 64 << 10,
+        // Warp size.
+        10 => 32,
+        // Maximum pitch, bytes.
+        11 => i32::MAX,
+        // 32-bit registers of a block, and of a multiprocessor.
+        12 | 82 => 65536,
+        // Clock rate in kHz; a figure that programs divide by.
+        13 => 1_000_000,
+        14 => ALIGNMENT as i32,
+        // Texture pitch alignment, bytes.
+        51 => 32,
+        // Multiprocessors.
+        16 => pool::width() as i32,
+        // Copy overlap, host mapping, unified addressing.
+        15 | 19 | 41 => 1,
+        // Concurrent kernels, asynchronous engines: streams run one after another.
+        31 | 40 => 1,
+        // Memory clock in kHz and bus width in bits, which programs multiply.
+        36 => 1_000_000,
+        37 => 64,
+        // L2 cache, bytes.
+        38 => 1 << 20,
+        // Threads resident on a multiprocessor: one block runs at a time on each.
+        39 => MAX_THREADS as i32,
+        75 => CAPABILITY.0,
+        76 => CAPABILITY.1,
+        // Stream priorities, global and local L1.
+        78..=80 => 1,
+        // Shared memory of a multiprocessor, and of a block that opts in, bytes.
+        81 => 228 << 10,
+        97 => SHARED_OPT_IN as i32,
+        // Managed memory, pageable access, concurrent managed access: the device is the host.
+        83 | 88 | 89 | 91 => 1,
+        // Ratio of single to double precision.
+        87 => 2,
+        // Virtual memory management; file-descriptor handles are not shareable.
+        102 => 1,
+        // Blocks resident on a multiprocessor.
+        106 => 1,
+        // Reserved shared memory, bytes.
+        111 => 1024,
+        // Memory pools, host registration.
+        115 | 99 => 1,
+        1..=145 => 0,
+        _ => return None,
+    })
+}

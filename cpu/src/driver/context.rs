@@ -1,0 +1,253 @@
+//! Contexts: the primary one, created ones, and each thread's stack of current ones.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::abi::Out;
+use crate::handles::Registry;
+use crate::status::{Done, Status};
+
+/// A context. There is one device and one address space, so it holds little but its settings.
+#[derive(Debug, Default)]
+pub struct Context {
+    flags: AtomicU32,
+    /// Values set by `cuCtxSetLimit`, by limit.
+    limits: Mutex<std::collections::BTreeMap<u32, usize>>,
+}
+
+struct Primary {
+    handle: usize,
+    users: u32,
+    flags: u32,
+}
+
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+static CONTEXTS: Registry<Context> = Registry::new();
+static PRIMARY: Mutex<Primary> = Mutex::new(Primary { handle: 0, users: 0, flags: 0 });
+/// The first fault of a kernel, 0 while there is none.
+static STICKY: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+fn primary() -> std::sync::MutexGuard<'static, Primary> {
+    PRIMARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn initialise(flags: u32) -> Done {
+    if flags != 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    INITIALISED.store(true, Ordering::Release);
+    Ok(())
+}
+
+pub fn initialised() -> Done {
+    if INITIALISED.load(Ordering::Acquire) { Ok(()) } else { Err(Status::NOT_INITIALIZED) }
+}
+
+pub fn device(ordinal: i32) -> Done {
+    initialised()?;
+    if ordinal == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
+}
+
+/// The calling thread's context.
+pub fn current() -> Result<usize, Status> {
+    initialised()?;
+    let handle = STACK.with_borrow(|stack| stack.last().copied()).filter(|handle| *handle != 0).ok_or(Status::INVALID_CONTEXT)?;
+    CONTEXTS.get(handle).map(|_| handle).map_err(|_| Status::CONTEXT_IS_DESTROYED)
+}
+
+/// What every call on the device starts with: a current context, and no kernel that has failed.
+pub fn usable() -> Done {
+    current()?;
+    fault()
+}
+
+/// The fault of an earlier kernel, which stays.
+pub fn fault() -> Done {
+    match STICKY.load(Ordering::Acquire) {
+        0 => Ok(()),
+        status => Err(Status(status)),
+    }
+}
+
+pub fn set_fault(status: Status) {
+    let _ = STICKY.compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+pub fn get_current(out: Out<usize>) -> Done {
+    initialised()?;
+    out.put(STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0)))
+}
+
+pub fn set_current(handle: usize) -> Done {
+    initialised()?;
+    if handle != 0 {
+        CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
+    }
+    STACK.with_borrow_mut(|stack| {
+        stack.pop();
+        if handle != 0 {
+            stack.push(handle);
+        }
+    });
+    Ok(())
+}
+
+pub fn push(handle: usize) -> Done {
+    initialised()?;
+    CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    Ok(())
+}
+
+pub fn pop(out: Out<usize>) -> Done {
+    initialised()?;
+    let handle = STACK.with_borrow_mut(Vec::pop).ok_or(Status::INVALID_CONTEXT)?;
+    out.put_if_wanted(handle);
+    Ok(())
+}
+
+pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> Done {
+    device(ordinal)?;
+    let handle = CONTEXTS.insert(Arc::new(Context { flags: AtomicU32::new(flags), ..Context::default() }));
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    out.put(handle)
+}
+
+pub fn destroy(handle: usize) -> Done {
+    if handle == primary().handle {
+        return Err(Status::INVALID_CONTEXT);
+    }
+    CONTEXTS.remove(handle).map_err(|_| Status::INVALID_CONTEXT)?;
+    STACK.with_borrow_mut(|stack| {
+        if stack.last() == Some(&handle) {
+            stack.pop();
+        }
+    });
+    Ok(())
+}
+
+pub fn synchronise() -> Done {
+    usable()
+}
+
+pub fn get_device(out: Out<i32>) -> Done {
+    current()?;
+    out.put(0)
+}
+
+pub fn get_id(_handle: usize, out: Out<u64>) -> Done {
+    initialised()?;
+    out.put(1)
+}
+
+pub fn get_flags(out: Out<u32>) -> Done {
+    let context = CONTEXTS.get(current()?)?;
+    out.put(context.flags.load(Ordering::Relaxed))
+}
+
+pub fn set_flags(flags: u32) -> Done {
+    CONTEXTS.get(current()?)?.flags.store(flags, Ordering::Relaxed);
+    Ok(())
+}
+
+pub fn get_api_version(_handle: usize, out: Out<u32>) -> Done {
+    initialised()?;
+    out.put(3020)
+}
+
+/// `CUlimit`: stack size, printf buffer, malloc heap, device-runtime depth and launches, L2 fetch, persisting L2.
+pub fn get_limit(out: Out<usize>, limit: u32) -> Done {
+    let context = CONTEXTS.get(current()?)?;
+    let default = match limit {
+        0 => 1024,
+        1 => 1 << 20,
+        2 => 8 << 20,
+        3 => 2,
+        4 => 2048,
+        5 => 64,
+        6 => 0,
+        _ => return Err(Status::INVALID_VALUE),
+    };
+    let set = context.limits.lock().unwrap_or_else(PoisonError::into_inner).get(&limit).copied();
+    out.put(set.unwrap_or(default))
+}
+
+/// Stored and reported; nothing on this device is limited by them.
+pub fn set_limit(limit: u32, value: usize) -> Done {
+    let context = CONTEXTS.get(current()?)?;
+    if limit > 6 {
+        return Err(Status::INVALID_VALUE);
+    }
+    context.limits.lock().unwrap_or_else(PoisonError::into_inner).insert(limit, value);
+    Ok(())
+}
+
+/// Cache and shared-memory preferences mean nothing here.
+pub fn accept_preference() -> Done {
+    current().map(|_| ())
+}
+
+pub fn get_preference(out: Out<u32>) -> Done {
+    current()?;
+    out.put(0)
+}
+
+pub fn priority_range(least: Out<i32>, greatest: Out<i32>) -> Done {
+    current()?;
+    least.put_if_wanted(0);
+    greatest.put_if_wanted(0);
+    Ok(())
+}
+
+pub fn retain_primary(out: Out<usize>, ordinal: i32) -> Done {
+    device(ordinal)?;
+    let mut primary = primary();
+    if primary.handle == 0 {
+        primary.handle = CONTEXTS.insert(Arc::new(Context { flags: AtomicU32::new(primary.flags), ..Context::default() }));
+    }
+    primary.users += 1;
+    out.put(primary.handle)
+}
+
+pub fn release_primary(ordinal: i32) -> Done {
+    device(ordinal)?;
+    let mut primary = primary();
+    if primary.users == 0 {
+        return Err(Status::INVALID_CONTEXT);
+    }
+    primary.users -= 1;
+    if primary.users == 0 {
+        let _ = CONTEXTS.remove(std::mem::take(&mut primary.handle));
+    }
+    Ok(())
+}
+
+pub fn reset_primary(ordinal: i32) -> Done {
+    device(ordinal)?;
+    let mut primary = primary();
+    if primary.handle != 0 {
+        let _ = CONTEXTS.remove(std::mem::take(&mut primary.handle));
+        primary.users = 0;
+    }
+    STICKY.store(0, Ordering::Release);
+    Ok(())
+}
+
+pub fn primary_state(ordinal: i32, flags: Out<u32>, active: Out<i32>) -> Done {
+    device(ordinal)?;
+    let primary = primary();
+    flags.put_if_wanted(primary.flags);
+    active.put_if_wanted(i32::from(primary.handle != 0));
+    Ok(())
+}
+
+pub fn set_primary_flags(ordinal: i32, flags: u32) -> Done {
+    device(ordinal)?;
+    primary().flags = flags;
+    Ok(())
+}

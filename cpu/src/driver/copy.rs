@@ -1,0 +1,143 @@
+//! Copies and fills. One address space: every direction is the same `memmove`, what differs is which end is checked.
+
+use std::ffi::c_void;
+
+use super::{context, memory, stream};
+use crate::abi::In;
+use crate::status::{Done, Status};
+
+/// Whether an end must be memory that the device knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Host(u64),
+    Device(u64),
+    /// Either; the address tells.
+    Any(u64),
+}
+
+impl End {
+    fn address(self, bytes: u64) -> Result<u64, Status> {
+        match self {
+            End::Host(0) | End::Any(0) => Err(Status::INVALID_VALUE),
+            End::Host(address) | End::Any(address) => Ok(address),
+            End::Device(address) => memory::check(address, bytes).map(|()| address),
+        }
+    }
+}
+
+pub fn copy(to: End, from: End, bytes: usize) -> Done {
+    context::usable()?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (to, from) = (to.address(bytes as u64)?, from.address(bytes as u64)?);
+    // SAFETY: device ends are known ranges, and the application promises the host ends; they may overlap.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+    Ok(())
+}
+
+pub fn copy_on(to: End, from: End, bytes: usize, stream: usize) -> Done {
+    stream::check(stream)?;
+    copy(to, from, bytes)
+}
+
+/// `CUDA_MEMCPY2D`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Copy2d {
+    pub from_x: usize,
+    pub from_y: usize,
+    pub from_type: u32,
+    pub from_host: *const c_void,
+    pub from_device: u64,
+    pub from_array: *const c_void,
+    pub from_pitch: usize,
+    pub to_x: usize,
+    pub to_y: usize,
+    pub to_type: u32,
+    pub to_host: *mut c_void,
+    pub to_device: u64,
+    pub to_array: *mut c_void,
+    pub to_pitch: usize,
+    pub width: usize,
+    pub height: usize,
+}
+
+const _: () = assert!(size_of::<Copy2d>() == 128);
+
+/// `CUmemorytype`: host 1, device 2, array 3, unified 4.
+fn end(kind: u32) -> Result<fn(u64) -> End, Status> {
+    match kind {
+        1 => Ok(End::Host),
+        2 => Ok(End::Device),
+        4 => Ok(End::Any),
+        3 => {
+            crate::say!("CUDA arrays are not supported");
+            Err(Status::NOT_SUPPORTED)
+        }
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+pub fn copy_2d(what: In<Copy2d>) -> Done {
+    context::usable()?;
+    let what = what.get()?;
+    let from = end(what.from_type)?;
+    let to = end(what.to_type)?;
+    let from_base = if what.from_type == 1 { what.from_host as u64 } else { what.from_device };
+    let to_base = if what.to_type == 1 { what.to_host as u64 } else { what.to_device };
+    let pitch = |pitch: usize| if pitch == 0 { what.width } else { pitch };
+    let (from_pitch, to_pitch) = (pitch(what.from_pitch), pitch(what.to_pitch));
+    if what.height > 1 && (what.width + what.from_x > from_pitch || what.width + what.to_x > to_pitch) {
+        return Err(Status::INVALID_VALUE);
+    }
+    for row in 0..what.height {
+        let at = |base: u64, x: usize, y: usize, pitch: usize| base + ((y + row) * pitch + x) as u64;
+        copy(to(at(to_base, what.to_x, what.to_y, to_pitch)), from(at(from_base, what.from_x, what.from_y, from_pitch)), what.width)?;
+    }
+    Ok(())
+}
+
+pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> Done {
+    stream::check(stream)?;
+    copy_2d(what)
+}
+
+/// Fills `count` elements with a pattern of 1, 2 or 4 bytes.
+pub fn fill<T: Copy>(address: u64, value: T, count: usize) -> Done {
+    context::usable()?;
+    if count == 0 {
+        return Ok(());
+    }
+    let bytes = count.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
+    if address % size_of::<T>() as u64 != 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    memory::check(address, bytes as u64)?;
+    // SAFETY: the range is known memory, aligned for `T`; kernels do not run meanwhile on this stream.
+    unsafe { std::slice::from_raw_parts_mut(address as *mut T, count) }.fill(value);
+    Ok(())
+}
+
+pub fn fill_on<T: Copy>(address: u64, value: T, count: usize, stream: usize) -> Done {
+    stream::check(stream)?;
+    fill(address, value, count)
+}
+
+pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize) -> Done {
+    for row in 0..height {
+        fill(address + (row * pitch) as u64, value, width)?;
+    }
+    Ok(())
+}
+
+pub fn fill_2d_on<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize, stream: usize) -> Done {
+    stream::check(stream)?;
+    fill_2d(address, pitch, value, width, height)
+}
+
+/// Prefetches and advice: memory is where it is.
+pub fn accept_hint(address: u64, bytes: usize) -> Done {
+    context::usable()?;
+    memory::check(address, bytes as u64)
+}

@@ -1,0 +1,146 @@
+//! What the device says of itself.
+
+use std::ffi::c_char;
+
+use super::{VERSION, attributes, context};
+use crate::abi::{Out, Text};
+use crate::status::{Done, Status};
+
+pub const NAME: &str = "Mneme CPU device";
+/// Every run and machine gets the same, so that a recording's device can be recognised.
+pub const UUID: [u8; 16] = *b"mneme-cpu-device";
+pub const BUS_ID: &str = "0000:00:00.0";
+
+/// Physical memory of the machine and what is free of it, bytes.
+pub fn memory() -> (usize, usize) {
+    // SAFETY: zeroed is a valid sysinfo, and it is a valid place to write.
+    let info = unsafe {
+        let mut info: libc::sysinfo = std::mem::zeroed();
+        libc::sysinfo(&mut info);
+        info
+    };
+    let unit = info.mem_unit.max(1) as usize;
+    let available = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+        line.split_whitespace().nth(1)?.parse::<usize>().ok()
+    });
+    let total = info.totalram as usize * unit;
+    (total, available.map_or(info.freeram as usize * unit, |kilobytes| kilobytes << 10).min(total))
+}
+
+pub fn driver_version(out: Out<i32>) -> Done {
+    out.put(VERSION)
+}
+
+pub fn get(out: Out<i32>, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    out.put(0)
+}
+
+pub fn count(out: Out<i32>) -> Done {
+    context::initialised()?;
+    out.put(1)
+}
+
+/// Copies a string into a C buffer, cut to its length.
+pub fn put_text(out: Out<c_char>, length: i32, text: &str) -> Done {
+    let length = usize::try_from(length).ok().filter(|length| *length > 0).ok_or(Status::INVALID_VALUE)?;
+    let kept = &text.as_bytes()[..text.len().min(length - 1)];
+    for (index, byte) in kept.iter().chain(&[0]).enumerate() {
+        out.at(index).put(*byte as c_char)?;
+    }
+    Ok(())
+}
+
+pub fn name(out: Out<c_char>, length: i32, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    put_text(out, length, NAME)
+}
+
+pub fn uuid(out: Out<[u8; 16]>, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    out.put(UUID)
+}
+
+pub fn luid(_out: Out<c_char>, _mask: Out<u32>, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    Err(Status::NOT_SUPPORTED)
+}
+
+pub fn total_memory(out: Out<usize>, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    out.put(memory().0)
+}
+
+pub fn attribute(out: Out<i32>, attribute: i32, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    out.put(attributes::value(attribute).ok_or(Status::INVALID_VALUE)?)
+}
+
+pub fn compute_capability(major: Out<i32>, minor: Out<i32>, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    major.put(attributes::CAPABILITY.0)?;
+    minor.put(attributes::CAPABILITY.1)
+}
+
+pub fn bus_id(out: Out<c_char>, length: i32, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    put_text(out, length, BUS_ID)
+}
+
+pub fn by_bus_id(out: Out<i32>, id: Text) -> Done {
+    context::initialised()?;
+    if id.get()? == BUS_ID { out.put(0) } else { Err(Status::INVALID_DEVICE) }
+}
+
+/// `CUdevprop`, of the oldest programs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Properties {
+    threads_per_block: i32,
+    threads: [i32; 3],
+    grid: [i32; 3],
+    shared_bytes: i32,
+    constant_bytes: i32,
+    warp: i32,
+    pitch: i32,
+    registers: i32,
+    clock: i32,
+    texture_alignment: i32,
+}
+
+pub fn properties(out: Out<Properties>, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    let value = |attribute| attributes::value(attribute).unwrap_or(0);
+    out.put(Properties {
+        threads_per_block: value(1),
+        threads: [2, 3, 4].map(value),
+        grid: [5, 6, 7].map(value),
+        shared_bytes: value(8),
+        constant_bytes: value(9),
+        warp: value(10),
+        pitch: value(11),
+        registers: value(12),
+        clock: value(13),
+        texture_alignment: value(14),
+    })
+}
+
+pub fn can_access_peer(out: Out<i32>, _ordinal: i32, _peer: i32) -> Done {
+    context::initialised()?;
+    out.put(0)
+}
+
+pub fn no_peer() -> Done {
+    context::current()?;
+    Err(Status::PEER_ACCESS_UNSUPPORTED)
+}
+
+pub fn put_zero(out: Out<i32>) -> Done {
+    context::initialised()?;
+    out.put(0)
+}
+
+pub fn accept() -> Done {
+    context::initialised()
+}

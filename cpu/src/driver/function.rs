@@ -1,0 +1,144 @@
+//! Kernels as handles. `CUkernel` and `CUfunction` are the same object, so each function answers for both.
+
+use std::ffi::{CString, c_char};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OPT_IN};
+use super::context;
+use crate::abi::Out;
+use crate::handles::Registry;
+use crate::image::Kernel;
+use crate::status::{Done, Status};
+
+pub struct Function {
+    pub kernel: Kernel,
+    /// Module or library that it came from.
+    owner: usize,
+    name: CString,
+    /// Dynamic shared memory that a launch may ask for, bytes.
+    pub max_dynamic_shared: AtomicU32,
+}
+
+static FUNCTIONS: Registry<Function> = Registry::new();
+
+impl Function {
+    pub fn new(owner: usize, kernel: Kernel) -> Result<Self, Status> {
+        let name = CString::new(kernel.row().name.as_str()).map_err(|_| Status::INVALID_IMAGE)?;
+        let free = SHARED.saturating_sub(kernel.row().static_shared);
+        Ok(Self { kernel, owner, name, max_dynamic_shared: AtomicU32::new(free) })
+    }
+
+    /// Threads of a block that a launch may have.
+    pub fn max_threads(&self) -> u32 {
+        match self.kernel.row().max_threads {
+            0 => MAX_THREADS,
+            bound => bound.min(MAX_THREADS),
+        }
+    }
+}
+
+pub fn register(function: Function) -> usize {
+    FUNCTIONS.insert(Arc::new(function))
+}
+
+pub fn unregister(handle: usize) {
+    let _ = FUNCTIONS.remove(handle);
+}
+
+pub fn get(handle: usize) -> Result<Arc<Function>, Status> {
+    FUNCTIONS.get(handle)
+}
+
+/// `CUfunction_attribute`
+pub fn attribute(out: Out<i32>, attribute: u32, handle: usize) -> Done {
+    context::initialised()?;
+    let function = get(handle)?;
+    out.put(match attribute {
+        0 => function.max_threads() as i32,
+        1 => function.kernel.row().static_shared as i32,
+        // Constant and local memory, registers: a CPU has no such limits to report.
+        2..=4 => 0,
+        // PTX and binary version.
+        5 | 6 => CAPABILITY.0 * 10 + CAPABILITY.1,
+        7 => 0,
+        8 => function.max_dynamic_shared.load(Ordering::Relaxed) as i32,
+        // No preference for the split of shared memory.
+        9 => -1,
+        10..=15 => 0,
+        _ => return Err(Status::INVALID_VALUE),
+    })
+}
+
+pub fn set_attribute(handle: usize, attribute: u32, value: i32) -> Done {
+    context::initialised()?;
+    let function = get(handle)?;
+    match attribute {
+        8 => {
+            let value = u32::try_from(value).map_err(|_| Status::INVALID_VALUE)?;
+            if value > SHARED_OPT_IN.saturating_sub(function.kernel.row().static_shared) {
+                return Err(Status::INVALID_VALUE);
+            }
+            function.max_dynamic_shared.store(value, Ordering::Relaxed);
+            Ok(())
+        }
+        9..=15 => Ok(()),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+pub fn name(out: Out<*const c_char>, handle: usize) -> Done {
+    // The handle's registration keeps the string; it is freed with the module, as in the vendor's driver.
+    out.put(get(handle)?.name.as_ptr())
+}
+
+pub fn parameter(handle: usize, index: usize, offset: Out<usize>, size: Out<usize>) -> Done {
+    let function = get(handle)?;
+    let parameter = function.kernel.row().parameters.get(index).ok_or(Status::INVALID_VALUE)?;
+    offset.put(parameter.offset as usize)?;
+    size.put_if_wanted(parameter.size as usize);
+    Ok(())
+}
+
+pub fn owner(out: Out<usize>, handle: usize) -> Done {
+    out.put(get(handle)?.owner)
+}
+
+/// `cuKernelGetFunction`
+pub fn of_kernel(out: Out<usize>, handle: usize) -> Done {
+    context::usable()?;
+    get(handle)?;
+    out.put(handle)
+}
+
+pub fn is_loaded(out: Out<u32>, handle: usize) -> Done {
+    get(handle)?;
+    out.put(1)
+}
+
+/// For preferences (caches, bank sizes) and explicit loading.
+pub fn accept(handle: usize) -> Done {
+    get(handle).map(|_| ())
+}
+
+/// Blocks that run at once on a multiprocessor, i.e. a worker thread: one, if the block can run at all.
+pub fn occupancy(out: Out<i32>, handle: usize, threads: i32, dynamic_shared: usize) -> Done {
+    context::usable()?;
+    let function = get(handle)?;
+    let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::INVALID_VALUE)?;
+    let shared = function.kernel.row().static_shared as usize + dynamic_shared;
+    out.put(i32::from(threads <= function.max_threads() && shared <= SHARED_OPT_IN as usize))
+}
+
+pub fn potential_block(grid: Out<i32>, block: Out<i32>, handle: usize, limit: i32) -> Done {
+    context::usable()?;
+    let function = get(handle)?;
+    let most = function.max_threads() as i32;
+    block.put(if limit > 0 { most.min(limit) } else { most })?;
+    grid.put(super::attributes::value(16).unwrap_or(1))
+}
+
+pub fn available_shared(out: Out<usize>, handle: usize) -> Done {
+    context::usable()?;
+    out.put(get(handle)?.max_dynamic_shared.load(Ordering::Relaxed) as usize)
+}

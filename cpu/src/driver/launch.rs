@@ -1,0 +1,167 @@
+//! Launches: the checks that a driver makes, the parameter buffer, and the run.
+
+use std::sync::atomic::Ordering;
+
+use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
+use super::function::Function;
+use super::{context, function, stream};
+use crate::abi::In;
+use crate::execution;
+use crate::status::{Done, Status};
+
+/// `CU_LAUNCH_PARAM_*`
+const END: usize = 0;
+const BUFFER_POINTER: usize = 1;
+const BUFFER_SIZE: usize = 2;
+
+#[derive(Clone, Copy)]
+pub struct Shape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Dynamic shared memory, bytes.
+    pub shared: u32,
+}
+
+pub fn launch(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
+    context::usable()?;
+    stream::check(stream)?;
+    let function = function::get(handle)?;
+    check(&function, &shape)?;
+    let kernel = &function.kernel;
+    if let Some(reason) = kernel.refusal() {
+        crate::say!("kernel {} cannot run on the CPU device: it needs {reason}", kernel.row().name);
+        return Err(Status::NOT_SUPPORTED);
+    }
+    let parameters = gather(&function, parameters, extra)?;
+    let launch = execution::Launch {
+        name: &kernel.row().name,
+        entry: kernel.entry()?,
+        collective: kernel.row().collective,
+        parameters: &parameters,
+        grid: shape.grid,
+        block: shape.block,
+        dynamic_shared_offset: kernel.row().dynamic_shared_offset.max(kernel.row().static_shared),
+        dynamic_shared: shape.shared,
+    };
+    // The launch itself has succeeded; what the kernel ran into is for later calls to say, as on a GPU.
+    if let Err(status) = execution::run(&launch) {
+        context::set_fault(status);
+    }
+    Ok(())
+}
+
+fn check(function: &Function, shape: &Shape) -> Done {
+    let fits = |extents: &[u32; 3], most: &[u32; 3]| extents.iter().zip(most).all(|(extent, most)| (1..=*most).contains(extent));
+    if !fits(&shape.grid, &MAX_GRID) || !fits(&shape.block, &MAX_BLOCK) {
+        return Err(Status::INVALID_VALUE);
+    }
+    let threads: u32 = shape.block.iter().product();
+    if threads > super::attributes::MAX_THREADS {
+        return Err(Status::INVALID_VALUE);
+    }
+    if threads > function.max_threads() {
+        return Err(Status::INVALID_VALUE);
+    }
+    let fixed = function.kernel.row().static_shared;
+    if shape.shared > function.max_dynamic_shared.load(Ordering::Relaxed) || fixed.saturating_add(shape.shared) > SHARED_OPT_IN {
+        return Err(Status::INVALID_VALUE);
+    }
+    Ok(())
+}
+
+/// The parameter buffer, from an array of pointers to arguments or from a buffer in `extra`.
+fn gather(function: &Function, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
+    let row = function.kernel.row();
+    let mut buffer = vec![0u8; row.parameter_bytes as usize];
+    if !parameters.is_null() {
+        for (index, parameter) in row.parameters.iter().enumerate() {
+            let argument = parameters.at(index)?;
+            let place =
+                buffer.get_mut(parameter.offset as usize..(parameter.offset + parameter.size) as usize).ok_or(Status::INVALID_IMAGE)?;
+            if argument.is_null() {
+                return Err(Status::INVALID_VALUE);
+            }
+            // SAFETY: the caller promises that each pointer is to an argument of the parameter's size.
+            place.copy_from_slice(unsafe { std::slice::from_raw_parts(argument, place.len()) });
+        }
+        return Ok(buffer);
+    }
+    if extra.is_null() {
+        return if row.parameters.is_empty() { Ok(buffer) } else { Err(Status::INVALID_VALUE) };
+    }
+    let (mut address, mut size) = (0, 0);
+    for pair in 0.. {
+        match extra.at(2 * pair)? {
+            END => break,
+            BUFFER_POINTER => address = extra.at(2 * pair + 1)?,
+            // A pointer to the size.
+            BUFFER_SIZE => size = In::<usize>::of_place(extra.at(2 * pair + 1)?).get()?,
+            _ => return Err(Status::INVALID_VALUE),
+        }
+    }
+    if address == 0 || size > buffer.len().next_multiple_of(16) {
+        return Err(Status::INVALID_VALUE);
+    }
+    let used = size.min(buffer.len());
+    // SAFETY: the caller promises a buffer of that size.
+    buffer[..used].copy_from_slice(unsafe { std::slice::from_raw_parts(address as *const u8, used) });
+    Ok(buffer)
+}
+
+/// `CUlaunchConfig`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Configuration {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: usize,
+    attributes: *const Attribute,
+    count: u32,
+}
+
+impl Configuration {
+    /// `attributes` is the address of `count` launch attributes.
+    pub fn new(grid: [u32; 3], block: [u32; 3], shared: u32, stream: usize, attributes: usize, count: u32) -> Self {
+        Self { grid, block, shared, stream, attributes: attributes as *const Attribute, count }
+    }
+}
+
+/// `CUlaunchAttribute`
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Attribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+const _: () = assert!(size_of::<Configuration>() == 56 && size_of::<Attribute>() == 72);
+
+pub fn launch_extended(configuration: In<Configuration>, handle: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
+    let configuration = configuration.get()?;
+    for index in 0..configuration.count as usize {
+        let attribute = In::<Attribute>::of_place(configuration.attributes as usize).at(index)?;
+        match attribute.id {
+            // Cooperative.
+            2 if attribute.value[0] != 0 => return refuse_cooperative(handle),
+            // Cluster dimensions.
+            4 if attribute.value[..3].iter().any(|extent| *extent > 1) => {
+                crate::say!("thread block clusters are not supported");
+                return Err(Status::NOT_SUPPORTED);
+            }
+            // The others are hints on order and placement.
+            _ => {}
+        }
+    }
+    let shape = Shape { grid: configuration.grid, block: configuration.block, shared: configuration.shared };
+    launch(handle, shape, configuration.stream, parameters, extra)
+}
+
+/// Blocks run one after another on a worker, so blocks that wait for one another would wait for ever.
+pub fn refuse_cooperative(handle: usize) -> Done {
+    context::usable()?;
+    let function = function::get(handle)?;
+    crate::say!("kernel {} cannot run on the CPU device: it needs a cooperative launch", function.kernel.row().name);
+    Err(Status::NOT_SUPPORTED)
+}

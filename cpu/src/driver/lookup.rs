@@ -1,0 +1,94 @@
+//! `cuGetProcAddress`: functions by their base name and the CUDA version that the caller was built for.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use super::exports::TABLE;
+use crate::abi::{Out, Text};
+use crate::status::{Done, Status};
+
+/// One exported function.
+pub struct Export {
+    /// The symbol, e.g. `cuMemAlloc_v2`.
+    pub symbol: &'static str,
+    /// The CUDA version from which on its base name means it.
+    pub since: i32,
+    pub address: *const c_void,
+}
+
+// SAFETY: the address is that of a function.
+unsafe impl Sync for Export {}
+
+/// `cuMemAlloc_v2` and `cuLaunchKernel_ptsz` → `cuMemAlloc`, `cuLaunchKernel`.
+fn base(symbol: &str) -> &str {
+    let symbol = symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds")).unwrap_or(symbol);
+    match symbol.rsplit_once("_v") {
+        Some((base, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => symbol,
+    }
+}
+
+/// The function that a name means to a caller built for a CUDA version: an exact symbol, or the newest version of a base
+/// name that is not newer than the caller. Per-thread variants are the plain functions: streams execute at enqueue.
+pub fn find(name: &str, version: i32) -> Option<*const c_void> {
+    let plain = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
+    let wanted = base(plain);
+    if plain != wanted {
+        return TABLE.iter().find(|export| export.symbol == plain).map(|export| export.address);
+    }
+    let same = || TABLE.iter().filter(|export| base(export.symbol) == wanted);
+    let newest = same().filter(|export| export.since <= version).max_by_key(|export| export.since);
+    // A version of 0 asks for whatever there is.
+    newest.or_else(|| same().min_by_key(|export| export.since).filter(|_| version == 0)).map(|export| export.address)
+}
+
+/// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`
+pub fn get(name: Text, out: Out<*const c_void>, version: i32, _flags: u64, result: Out<u32>) -> Done {
+    match find(name.get()?, version) {
+        Some(address) => {
+            result.put_if_wanted(0);
+            out.put(address)
+        }
+        None => {
+            result.put_if_wanted(1);
+            out.put(std::ptr::null())?;
+            Err(Status::NOT_FOUND)
+        }
+    }
+}
+
+pub fn error_name(error: Status, out: Out<*const c_char>) -> Done {
+    let name = error.driver_name();
+    out.put(name.map_or(std::ptr::null(), CStr::as_ptr))?;
+    name.map(|_| ()).ok_or(Status::INVALID_VALUE)
+}
+
+pub fn error_text(error: Status, out: Out<*const c_char>) -> Done {
+    let text = error.text();
+    out.put(text.map_or(std::ptr::null(), CStr::as_ptr))?;
+    text.map(|_| ()).ok_or(Status::INVALID_VALUE)
+}
+
+/// The vendor's private tables, by UUID: there are none.
+pub fn no_table(out: Out<*const c_void>) -> Done {
+    out.put_if_wanted(std::ptr::null());
+    Err(Status::NOT_FOUND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_names_mean_the_newest_version_that_the_caller_knows() {
+        let symbol = |name, version| {
+            let address = find(name, version)?;
+            TABLE.iter().find(|export| export.address == address).map(|export| export.symbol)
+        };
+        assert_eq!(symbol("cuMemAlloc", 12090), Some("cuMemAlloc_v2"));
+        assert_eq!(symbol("cuLaunchKernel_ptsz", 12090), Some("cuLaunchKernel"));
+        assert_eq!(symbol("cuGetProcAddress", 11080), Some("cuGetProcAddress"));
+        assert_eq!(symbol("cuGetProcAddress", 12000), Some("cuGetProcAddress_v2"));
+        assert_eq!(symbol("cuMemcpyHtoD_v2", 12090), Some("cuMemcpyHtoD_v2"));
+        assert_eq!(symbol("cuNoSuchFunction", 12090), None);
+    }
+}

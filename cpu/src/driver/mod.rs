@@ -1,0 +1,21 @@
+//! The driver half: the `cu*` functions, exported from one table.
+//!
+//! Streams execute at enqueue, in order, so a call that would wait on a GPU finds its work done. Errors of kernels are
+//! reported as a GPU does: the launch succeeds, and every later call that synchronises fails, for good.
+
+pub mod attributes;
+pub mod context;
+pub mod copy;
+pub mod device;
+pub mod event;
+pub mod exports;
+pub mod function;
+pub mod launch;
+pub mod lookup;
+pub mod memory;
+pub mod module;
+pub mod stream;
+pub mod virtual_memory;
+
+/// The CUDA version that the driver speaks: 12.9.
+pub const VERSION: i32 = 12090;

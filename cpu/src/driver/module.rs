@@ -1,0 +1,152 @@
+//! Modules and libraries: loaded code, and its kernels and variables by name.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::function::Function;
+use super::{context, function};
+use crate::abi::{Out, Text};
+use crate::handles::Registry;
+use crate::image::Image;
+use crate::status::{Done, Status};
+
+/// A module, or a library (which is a module that every context shares; here there is one device).
+pub struct Module {
+    image: Image,
+    /// Handles given out, by kernel name.
+    functions: Mutex<HashMap<String, usize>>,
+}
+
+static MODULES: Registry<Module> = Registry::new();
+static LIBRARIES: Registry<Module> = Registry::new();
+
+fn new(image: Image) -> Arc<Module> {
+    Arc::new(Module { image, functions: Mutex::default() })
+}
+
+pub fn load_data(out: Out<usize>, image: *const c_void) -> Done {
+    context::usable()?;
+    let image = Image::at(image.cast())?;
+    out.put(MODULES.insert(new(image)))
+}
+
+fn from_file(path: Text) -> Result<Image, Status> {
+    let bytes = std::fs::read(path.get()?).map_err(|_| Status::FILE_NOT_FOUND)?;
+    Image::from_bytes(bytes)
+}
+
+pub fn load_file(out: Out<usize>, path: Text) -> Done {
+    context::usable()?;
+    out.put(MODULES.insert(new(from_file(path)?)))
+}
+
+impl Module {
+    fn function(&self, owner: usize, name: &str) -> Result<usize, Status> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = functions.get(name) {
+            return Ok(*handle);
+        }
+        let kernel = self.image.kernel(name)?;
+        let handle = function::register(Function::new(owner, kernel)?);
+        functions.insert(name.to_owned(), handle);
+        Ok(handle)
+    }
+
+    fn global(&self, address: Out<u64>, size: Out<usize>, name: Text) -> Done {
+        let (start, bytes) = self.image.variable(name.get()?)?;
+        address.put_if_wanted(start);
+        size.put_if_wanted(bytes as usize);
+        Ok(())
+    }
+
+    fn forget_functions(&self) {
+        for handle in self.functions.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            function::unregister(*handle);
+        }
+    }
+}
+
+pub fn unload(module: usize) -> Done {
+    context::current()?;
+    MODULES.remove(module)?.forget_functions();
+    Ok(())
+}
+
+pub fn get_function(out: Out<usize>, module: usize, name: Text) -> Done {
+    context::usable()?;
+    out.put(MODULES.get(module)?.function(module, name.get()?)?)
+}
+
+pub fn get_global(address: Out<u64>, size: Out<usize>, module: usize, name: Text) -> Done {
+    context::usable()?;
+    MODULES.get(module)?.global(address, size, name)
+}
+
+pub fn function_count(out: Out<u32>, module: usize) -> Done {
+    context::usable()?;
+    out.put(MODULES.get(module)?.image.kernel_names()?.len() as u32)
+}
+
+pub fn enumerate(out: Out<usize>, count: u32, module: usize) -> Done {
+    context::usable()?;
+    let owner = MODULES.get(module)?;
+    for (index, name) in owner.image.kernel_names()?.iter().take(count as usize).enumerate() {
+        out.at(index).put(owner.function(module, name)?)?;
+    }
+    Ok(())
+}
+
+/// `CU_MODULE_EAGER_LOADING` 1, `CU_MODULE_LAZY_LOADING` 2
+pub fn loading_mode(out: Out<u32>) -> Done {
+    context::initialised()?;
+    out.put(2)
+}
+
+pub fn load_library(out: Out<usize>, image: *const c_void) -> Done {
+    context::initialised()?;
+    let image = Image::at(image.cast())?;
+    out.put(LIBRARIES.insert(new(image)))
+}
+
+pub fn load_library_file(out: Out<usize>, path: Text) -> Done {
+    context::initialised()?;
+    out.put(LIBRARIES.insert(new(from_file(path)?)))
+}
+
+pub fn unload_library(library: usize) -> Done {
+    LIBRARIES.remove(library)?.forget_functions();
+    Ok(())
+}
+
+pub fn get_kernel(out: Out<usize>, library: usize, name: Text) -> Done {
+    out.put(LIBRARIES.get(library)?.function(library, name.get()?)?)
+}
+
+/// The library's module in the current context.
+pub fn get_module(out: Out<usize>, library: usize) -> Done {
+    context::usable()?;
+    out.put(MODULES.insert(LIBRARIES.get(library)?))
+}
+
+pub fn library_global(address: Out<u64>, size: Out<usize>, library: usize, name: Text) -> Done {
+    context::usable()?;
+    LIBRARIES.get(library)?.global(address, size, name)
+}
+
+pub fn library_managed(_address: Out<u64>, _size: Out<usize>, library: usize, _name: Text) -> Done {
+    LIBRARIES.get(library)?;
+    Err(Status::NOT_FOUND)
+}
+
+pub fn kernel_count(out: Out<u32>, library: usize) -> Done {
+    out.put(LIBRARIES.get(library)?.image.kernel_names()?.len() as u32)
+}
+
+pub fn enumerate_kernels(out: Out<usize>, count: u32, library: usize) -> Done {
+    let owner = LIBRARIES.get(library)?;
+    for (index, name) in owner.image.kernel_names()?.iter().take(count as usize).enumerate() {
+        out.at(index).put(owner.function(library, name)?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Streams: names under which work is enqueued and done at once.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::{context, event};
+use crate::abi::Out;
+use crate::handles::Registry;
+use crate::status::{Done, Status};
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`; 0 is the default stream.
+const PER_THREAD: usize = 2;
+
+struct Stream {
+    flags: u32,
+    priority: i32,
+}
+
+static STREAMS: Registry<Stream> = Registry::new();
+
+pub fn check(stream: usize) -> Done {
+    if stream <= PER_THREAD { Ok(()) } else { STREAMS.get(stream).map(|_| ()) }
+}
+
+pub fn create(out: Out<usize>, flags: u32, priority: i32) -> Done {
+    context::usable()?;
+    if flags > 1 {
+        return Err(Status::INVALID_VALUE);
+    }
+    out.put(STREAMS.insert(Arc::new(Stream { flags, priority })))
+}
+
+pub fn destroy(stream: usize) -> Done {
+    STREAMS.remove(stream).map(|_| ())
+}
+
+/// Querying and waiting.
+pub fn done(stream: usize) -> Done {
+    context::usable()?;
+    check(stream)
+}
+
+pub fn wait_event(stream: usize, event: usize) -> Done {
+    check(stream)?;
+    event::reached(event)
+}
+
+pub fn get_flags(stream: usize, out: Out<u32>) -> Done {
+    context::current()?;
+    check(stream)?;
+    out.put(STREAMS.get(stream).map_or(0, |stream| stream.flags))
+}
+
+pub fn get_priority(stream: usize, out: Out<i32>) -> Done {
+    context::current()?;
+    check(stream)?;
+    out.put(STREAMS.get(stream).map_or(0, |stream| stream.priority))
+}
+
+pub fn get_context(stream: usize, out: Out<usize>) -> Done {
+    check(stream)?;
+    out.put(context::current()?)
+}
+
+pub fn get_device(stream: usize, out: Out<i32>) -> Done {
+    check(stream)?;
+    out.put(0)
+}
+
+pub fn get_id(stream: usize, out: Out<u64>) -> Done {
+    context::current()?;
+    check(stream)?;
+    out.put(stream as u64)
+}
+
+/// `CU_STREAM_CAPTURE_STATUS_NONE`
+pub fn is_capturing(stream: usize, out: Out<u32>) -> Done {
+    check(stream)?;
+    out.put(0)
+}
+
+pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> Done {
+    check(stream)?;
+    id.put_if_wanted(0);
+    status.put(0)
+}
+
+/// `CU_STREAM_CAPTURE_MODE_*` of the thread: nothing is ever captured.
+pub fn exchange_capture_mode(mode: Out<u32>) -> Done {
+    if mode.is_null() { Err(Status::INVALID_VALUE) } else { Ok(()) }
+}
+
+pub fn cannot_capture() -> Done {
+    crate::say!("stream capture and graphs are not supported; run the program without CUDA graphs");
+    Err(Status::NOT_SUPPORTED)
+}
+
+pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
+
+pub fn launch_host_function(stream: usize, function: HostFunction, data: *mut c_void) -> Done {
+    done(stream)?;
+    let function = function.ok_or(Status::INVALID_VALUE)?;
+    // SAFETY: the application's function with the application's argument.
+    unsafe { function(data) };
+    Ok(())
+}
+
+pub fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> Done {
+    context::current()?;
+    check(stream)?;
+    let function = function.ok_or(Status::INVALID_VALUE)?;
+    // SAFETY: as above.
+    unsafe { function(stream, crate::status::of(context::fault()), data) };
+    Ok(())
+}

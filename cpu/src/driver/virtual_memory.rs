@@ -1,0 +1,284 @@
+//! Virtual memory management: reservations are unreadable mappings at the wanted addresses, physical memory is an
+//! anonymous file, and mapping puts pages of the one into the other.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::memory::{self, Kind};
+use super::{context, device};
+use crate::abi::{In, Out};
+use crate::handles::Registry;
+use crate::status::{Done, Status};
+
+/// Bytes; that of current GPUs.
+pub const GRANULARITY: u64 = 2 << 20;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READ` and `_READWRITE`.
+const READ: u32 = 1;
+const READ_WRITE: u32 = 3;
+
+struct Physical {
+    file: File,
+    size: u64,
+}
+
+struct Mapped {
+    size: u64,
+    physical: Arc<Physical>,
+    access: u32,
+}
+
+#[derive(Default)]
+struct Space {
+    /// Start and size of each reservation.
+    reserved: BTreeMap<u64, u64>,
+    mapped: BTreeMap<u64, Mapped>,
+}
+
+static PHYSICAL: Registry<Physical> = Registry::new();
+static SPACE: Mutex<Space> = Mutex::new(Space { reserved: BTreeMap::new(), mapped: BTreeMap::new() });
+
+fn space() -> MutexGuard<'static, Space> {
+    SPACE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn whole(value: u64) -> bool {
+    value.is_multiple_of(GRANULARITY)
+}
+
+/// `CUmemLocation`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Location {
+    kind: u32,
+    id: i32,
+}
+
+/// `CUmemAllocationProp`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Properties {
+    kind: u32,
+    handle_types: u32,
+    location: Location,
+    windows: usize,
+    flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Access {
+    location: Location,
+    flags: u32,
+}
+
+const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
+/// Maps unreadable pages, at `start` exactly or anywhere (0).
+fn hold(start: u64, size: u64, flags: i32) -> Option<u64> {
+    // SAFETY: replaces nothing, or (MAP_FIXED) only pages of a reservation of ours.
+    let address = unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_NONE, FLAGS | flags, -1, 0) };
+    (address != libc::MAP_FAILED).then_some(address as u64)
+}
+
+fn let_go(start: u64, size: u64) {
+    if size > 0 {
+        // SAFETY: the range is ours.
+        unsafe { libc::munmap(start as *mut _, size as usize) };
+    }
+}
+
+pub fn reserve(out: Out<u64>, size: usize, alignment: usize, hint: u64, _flags: u64) -> Done {
+    context::initialised()?;
+    let size = size as u64;
+    let alignment = (alignment as u64).max(GRANULARITY);
+    if size == 0 || !whole(size) || !alignment.is_power_of_two() || out.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    let start = wanted(hint, size, alignment).or_else(|| anywhere(size, alignment)).ok_or(Status::OUT_OF_MEMORY)?;
+    space().reserved.insert(start, size);
+    out.put(start)
+}
+
+fn wanted(hint: u64, size: u64, alignment: u64) -> Option<u64> {
+    if hint == 0 || !hint.is_multiple_of(alignment) {
+        return None;
+    }
+    let start = hold(hint, size, libc::MAP_FIXED_NOREPLACE)?;
+    if start != hint {
+        let_go(start, size);
+        return None;
+    }
+    Some(start)
+}
+
+fn anywhere(size: u64, alignment: u64) -> Option<u64> {
+    let length = size.checked_add(alignment)?;
+    let address = hold(0, length, 0)?;
+    let start = address.next_multiple_of(alignment);
+    let_go(address, start - address);
+    let_go(start + size, address + length - start - size);
+    Some(start)
+}
+
+pub fn free_reservation(address: u64, size: usize) -> Done {
+    let mut space = space();
+    if space.reserved.get(&address) != Some(&(size as u64)) || space.mapped.range(address..address + size as u64).next().is_some() {
+        return Err(Status::INVALID_VALUE);
+    }
+    space.reserved.remove(&address);
+    let_go(address, size as u64);
+    Ok(())
+}
+
+pub fn create(out: Out<u64>, size: usize, properties: In<Properties>, _flags: u64) -> Done {
+    context::initialised()?;
+    let properties = properties.get()?;
+    let size = size as u64;
+    if size == 0 || !whole(size) || out.is_null() || properties.kind != 1 {
+        return Err(Status::INVALID_VALUE);
+    }
+    if size > device::memory().0 as u64 {
+        return Err(Status::OUT_OF_MEMORY);
+    }
+    // SAFETY: a NUL-terminated name.
+    let descriptor = unsafe { libc::memfd_create(c"mneme-cpu-memory".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(Status::OUT_OF_MEMORY);
+    }
+    // SAFETY: the descriptor was just opened and is nobody else's.
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    file.set_len(size).map_err(|_| Status::OUT_OF_MEMORY)?;
+    out.put(PHYSICAL.insert(Arc::new(Physical { file, size })) as u64)
+}
+
+/// Mapped memory stays until it is unmapped.
+pub fn release(handle: u64) -> Done {
+    PHYSICAL.remove(handle as usize).map(|_| ()).map_err(|_| Status::INVALID_VALUE)
+}
+
+pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) -> Done {
+    let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
+    let (size, offset) = (size as u64, offset as u64);
+    if flags != 0
+        || size == 0
+        || !whole(address)
+        || !whole(size)
+        || !whole(offset)
+        || offset.checked_add(size).is_none_or(|end| end > physical.size)
+    {
+        return Err(Status::INVALID_VALUE);
+    }
+    let mut space = space();
+    let end = address.checked_add(size).ok_or(Status::INVALID_VALUE)?;
+    let inside = space.reserved.range(..=address).next_back().is_some_and(|(start, reserved)| end <= start + reserved);
+    let overlaps = space.mapped.range(..end).next_back().is_some_and(|(start, mapped)| start + mapped.size > address);
+    if !inside || overlaps {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: replaces unreadable pages of a reservation.
+    let mapped = unsafe {
+        libc::mmap(
+            address as *mut _,
+            size as usize,
+            libc::PROT_NONE,
+            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            physical.file.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(Status::OUT_OF_MEMORY);
+    }
+    // SAFETY: advice on the mapping just made; systems without large pages for files ignore it.
+    unsafe { libc::madvise(mapped, size as usize, libc::MADV_HUGEPAGE) };
+    space.mapped.insert(address, Mapped { size, physical, access: 0 });
+    memory::add(address, size, Kind::Virtual);
+    Ok(())
+}
+
+/// The mappings that make up a range exactly.
+fn within(space: &Space, address: u64, size: u64) -> Result<Vec<u64>, Status> {
+    let end = address.checked_add(size).ok_or(Status::INVALID_VALUE)?;
+    let (mut at, mut starts) = (address, Vec::new());
+    while at < end {
+        let mapped = space.mapped.get(&at).ok_or(Status::INVALID_VALUE)?;
+        starts.push(at);
+        at += mapped.size;
+    }
+    if at == end && !starts.is_empty() { Ok(starts) } else { Err(Status::INVALID_VALUE) }
+}
+
+pub fn unmap(address: u64, size: usize) -> Done {
+    let mut space = space();
+    for start in within(&space, address, size as u64)? {
+        space.mapped.remove(&start);
+        let _ = memory::forget(start, Kind::Virtual);
+    }
+    hold(address, size as u64, libc::MAP_FIXED).map(|_| ()).ok_or(Status::OUT_OF_MEMORY)
+}
+
+pub fn set_access(address: u64, size: usize, accesses: In<Access>, count: usize) -> Done {
+    let mut space = space();
+    let starts = within(&space, address, size as u64)?;
+    for index in 0..count {
+        let Access { location, flags } = accesses.at(index)?;
+        let protection = match flags {
+            0 => libc::PROT_NONE,
+            READ => libc::PROT_READ,
+            READ_WRITE => libc::PROT_READ | libc::PROT_WRITE,
+            _ => return Err(Status::INVALID_VALUE),
+        };
+        // CU_MEM_LOCATION_TYPE_DEVICE; the host's own access is that of the device.
+        if location.kind != 1 {
+            continue;
+        }
+        if location.id != 0 {
+            return Err(Status::INVALID_DEVICE);
+        }
+        // SAFETY: the range is mapped memory of ours.
+        if unsafe { libc::mprotect(address as *mut _, size, protection) } != 0 {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        for start in &starts {
+            if let Some(mapped) = space.mapped.get_mut(start) {
+                mapped.access = flags;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Access flags of the mapping at an address; memory that was not mapped by these functions is read-write.
+pub fn access(address: u64) -> u32 {
+    let space = space();
+    let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
+    found.map_or(READ_WRITE, |(_, mapped)| mapped.access)
+}
+
+pub fn get_access(out: Out<u64>, _location: In<Location>, address: u64) -> Done {
+    memory::find(address).filter(|found| found.kind == Kind::Virtual).ok_or(Status::INVALID_VALUE)?;
+    out.put(u64::from(access(address)))
+}
+
+pub fn granularity(out: Out<usize>, _properties: In<Properties>, option: u32) -> Done {
+    if option > 1 {
+        return Err(Status::INVALID_VALUE);
+    }
+    out.put(GRANULARITY as usize)
+}
+
+pub fn properties_of(out: Out<Properties>, handle: u64) -> Done {
+    PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
+    out.put(Properties { kind: 1, handle_types: 0, location: Location { kind: 1, id: 0 }, windows: 0, flags: [0; 8] })
+}
+
+/// A further handle to the memory mapped at an address, to be released like the first.
+pub fn retain(out: Out<u64>, address: u64) -> Done {
+    let space = space();
+    let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
+    let (_, mapped) = found.ok_or(Status::INVALID_VALUE)?;
+    out.put(PHYSICAL.insert(mapped.physical.clone()) as u64)
+}

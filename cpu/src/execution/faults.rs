@@ -1,0 +1,147 @@
+//! Faults of kernels: which there are, and the signal handler that turns an invalid access into one.
+
+use std::cell::Cell;
+use std::sync::Once;
+
+use corosensei::trap::{CoroutineTrapHandler, TrapHandlerRegs};
+
+use super::stack::{Ended, Fiber};
+use crate::status::Status;
+
+/// What ended a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A failed `assert`, already reported where it happened.
+    Assertion,
+    Trap,
+    /// A signal and, for memory signals, the address.
+    Signal(i32, usize),
+    /// The threads of a block wait for one another without end; says for what.
+    Deadlock(String),
+    NoStack(String),
+    /// A panic of ours while the kernel ran.
+    Internal,
+}
+
+impl Fault {
+    pub fn status(&self) -> Status {
+        match self {
+            Fault::Assertion => Status::ASSERT,
+            Fault::Signal(libc::SIGSEGV | libc::SIGBUS, _) => Status::ILLEGAL_ADDRESS,
+            Fault::Trap | Fault::Signal(..) | Fault::Deadlock(_) | Fault::Internal => Status::LAUNCH_FAILED,
+            Fault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
+        }
+    }
+
+    /// What to tell the user, `None` if the kernel has said it itself.
+    pub fn sentence(&self) -> Option<String> {
+        Some(match self {
+            Fault::Assertion => return None,
+            Fault::Trap => "executed a trap".into(),
+            Fault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
+            Fault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
+            Fault::Signal(libc::SIGILL, _) => "executed an instruction that this processor does not have".into(),
+            Fault::Signal(signal, _) => format!("was stopped by signal {signal}"),
+            Fault::Deadlock(what) => format!("hangs: {what}"),
+            Fault::NoStack(error) => format!("found no memory for its threads' stacks ({error})"),
+            Fault::Internal => "ran into an error of the CPU device".into(),
+        })
+    }
+}
+
+thread_local! {
+    /// Set while this thread is inside a fiber that runs kernel code.
+    static ESCAPE: Cell<Option<CoroutineTrapHandler<Ended>>> = const { Cell::new(None) };
+}
+
+/// Allows kernel code on this fiber to be left from the signal handler, until [`disarm`].
+pub fn arm(fiber: &Fiber) {
+    ESCAPE.set(Some(fiber.trap_handler()));
+}
+
+pub fn disarm() {
+    ESCAPE.set(None);
+}
+
+const SIGNALS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+static INSTALL: Once = Once::new();
+/// The handlers that were there before, by position in [`SIGNALS`]; written once before ours is installed.
+static mut PREVIOUS: [Option<libc::sigaction>; SIGNALS.len()] = [None; SIGNALS.len()];
+
+/// Installs the handlers, once a process. Faults outside kernels go to whoever handled them before.
+pub fn install() {
+    INSTALL.call_once(|| {
+        for (index, signal) in SIGNALS.into_iter().enumerate() {
+            // SAFETY: zeroed is a valid sigaction; both structures outlive the calls; the handler is async-signal-safe.
+            unsafe {
+                let mut previous: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(signal, std::ptr::null(), &mut previous);
+                (&raw mut PREVIOUS[index]).write(Some(previous));
+                let mut ours: libc::sigaction = std::mem::zeroed();
+                ours.sa_sigaction = on_signal as *const () as usize;
+                ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+                libc::sigemptyset(&mut ours.sa_mask);
+                libc::sigaction(signal, &ours, std::ptr::null_mut());
+            }
+        }
+    });
+}
+
+/// Gives the calling thread a stack for the handler: the fiber's may be what overflowed. Lasts as long as the thread.
+pub fn prepare_thread() {
+    const SIZE: usize = 64 << 10;
+    let memory = Box::leak(vec![0u8; SIZE].into_boxed_slice());
+    let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: SIZE };
+    // SAFETY: the memory is leaked, so it stays valid; a failure leaves the thread without an alternate stack.
+    unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
+}
+
+unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid ucontext to a SA_SIGINFO handler.
+    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let stack_pointer = registers[libc::REG_RSP as usize] as usize;
+    if let Some(escape) = ESCAPE.take()
+        && escape.stack_ptr_in_bounds(stack_pointer)
+    {
+        // SAFETY: valid by the same rule.
+        let address = unsafe { (*info).si_addr() } as usize;
+        // SAFETY: the fiber is the one that runs on this thread (it was armed right before it was resumed), the stack
+        // pointer lies in it, and the registers are set as demanded below. Kernel code shares no Rust object.
+        let TrapHandlerRegs { rip, rsp, rbp, rdi, rsi } = unsafe { escape.setup_trap_handler(move || Err(Fault::Signal(signal, address))) };
+        registers[libc::REG_RIP as usize] = rip as i64;
+        registers[libc::REG_RSP as usize] = rsp as i64;
+        registers[libc::REG_RBP as usize] = rbp as i64;
+        registers[libc::REG_RDI as usize] = rdi as i64;
+        registers[libc::REG_RSI as usize] = rsi as i64;
+        return;
+    }
+    let index = SIGNALS.iter().position(|known| *known == signal);
+    // SAFETY: written before the handler was installed, never after.
+    let previous = index.and_then(|index| unsafe { (&raw const PREVIOUS[index]).read() });
+    match previous {
+        Some(previous) if previous.sa_sigaction != libc::SIG_DFL && previous.sa_sigaction != libc::SIG_IGN => {
+            if previous.sa_flags & libc::SA_SIGINFO != 0 {
+                // SAFETY: a SA_SIGINFO handler has this type, and it was installed for this signal.
+                let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                    unsafe { std::mem::transmute(previous.sa_sigaction) };
+                handler(signal, info, context);
+            } else {
+                // SAFETY: a handler without SA_SIGINFO has this type.
+                let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(previous.sa_sigaction) };
+                handler(signal);
+            }
+        }
+        _ => {
+            // Returning repeats the fault, which then takes the default course.
+            // SAFETY: zeroed is a valid sigaction with the default handler.
+            unsafe {
+                let default: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(signal, &default, std::ptr::null_mut());
+                // A signal that somebody sent is not repeated by itself.
+                if (*info).si_code <= 0 {
+                    libc::raise(signal);
+                }
+            }
+        }
+    }
+}

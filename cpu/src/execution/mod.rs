@@ -1,0 +1,19 @@
+//! Runs grids: a pool of worker threads takes blocks off a counter; a block runs as a loop over its threads or, where
+//! threads wait for one another, as one fiber for each thread.
+//!
+//! Everything of a kernel runs on stacks of our own, so that a trap, a failed assertion or an invalid memory access ends
+//! the launch by leaving that stack behind, and not the process.
+
+pub mod block;
+pub mod context;
+pub mod device_calls;
+pub mod faults;
+pub mod fibers;
+pub mod grid;
+pub mod pool;
+pub mod printf;
+pub mod round;
+pub mod stack;
+pub mod warp;
+
+pub use grid::{Launch, run};

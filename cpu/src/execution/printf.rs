@@ -1,0 +1,226 @@
+//! `printf` of device code.
+//!
+//! The compiler stores the arguments in a buffer, each at its natural alignment: integers of 4 or 8 bytes, doubles, and
+//! 8-byte pointers. Each conversion is formatted by the C library and all of it written to C's `stdout`, so that it lies in
+//! order with what the application prints.
+
+use std::ffi::{CStr, CString, c_char};
+
+unsafe extern "C" {
+    static stdout: *mut libc::FILE;
+}
+
+/// One conversion of a format: the text from `%` to the conversion letter with `*` still in it.
+struct Conversion<'a> {
+    flags: &'a str,
+    width: Option<&'a str>,
+    precision: Option<&'a str>,
+    long: bool,
+    letter: u8,
+}
+
+/// Reads the buffer of arguments.
+struct Arguments {
+    base: *const u8,
+    offset: usize,
+    count: i32,
+}
+
+impl Arguments {
+    /// # Safety
+    /// The buffer holds another argument of type `T`.
+    unsafe fn next<T: Copy>(&mut self) -> T {
+        self.offset = self.offset.next_multiple_of(size_of::<T>());
+        // SAFETY: promised by the caller.
+        let value = unsafe { self.base.add(self.offset).cast::<T>().read_unaligned() };
+        self.offset += size_of::<T>();
+        self.count += 1;
+        value
+    }
+}
+
+/// Formats and prints; returns the number of arguments, as CUDA's does, or -1.
+///
+/// # Safety
+/// `format` is a C string whose conversions match the arguments in the buffer.
+pub unsafe fn vprintf(format: *const c_char, arguments: *const u8) -> i32 {
+    if format.is_null() {
+        return -1;
+    }
+    // SAFETY: promised by the caller.
+    let format = unsafe { CStr::from_ptr(format) };
+    // SAFETY: promised by the caller.
+    let (text, count) = unsafe { expand(format.to_bytes(), arguments) };
+    // SAFETY: `stdout` is the C library's, and the text has the length given.
+    unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), stdout) };
+    count
+}
+
+/// # Safety
+/// As for [`vprintf`].
+unsafe fn expand(mut format: &[u8], buffer: *const u8) -> (Vec<u8>, i32) {
+    let mut text = Vec::with_capacity(2 * format.len());
+    let mut arguments = Arguments { base: buffer, offset: 0, count: 0 };
+    while let Some(percent) = format.iter().position(|byte| *byte == b'%') {
+        text.extend_from_slice(&format[..percent]);
+        format = &format[percent..];
+        let Some((conversion, length)) = parse(format) else {
+            break;
+        };
+        // SAFETY: promised by the caller.
+        unsafe { convert(&conversion, &mut arguments, &mut text) };
+        format = &format[length..];
+    }
+    text.extend_from_slice(format);
+    (text, arguments.count)
+}
+
+/// The conversion that a format begins with, and its length; `None` if it ends early.
+fn parse(format: &[u8]) -> Option<(Conversion<'_>, usize)> {
+    let mut at = 1;
+    let take = |at: &mut usize, wanted: &dyn Fn(u8) -> bool| {
+        let start = *at;
+        while format.get(*at).is_some_and(|byte| wanted(*byte)) {
+            *at += 1;
+        }
+        std::str::from_utf8(&format[start..*at]).unwrap_or_default()
+    };
+    let number = |byte: u8| byte.is_ascii_digit() || byte == b'*';
+    let flags = take(&mut at, &|byte| b"-+ #0".contains(&byte));
+    let width = Some(take(&mut at, &number)).filter(|width| !width.is_empty());
+    let precision = (format.get(at) == Some(&b'.')).then(|| {
+        at += 1;
+        take(&mut at, &number)
+    });
+    let length = take(&mut at, &|byte| b"hljztqL".contains(&byte));
+    let letter = *format.get(at)?;
+    let long = length.bytes().any(|byte| b"ljztq".contains(&byte));
+    Some((Conversion { flags, width, precision, long, letter }, at + 1))
+}
+
+/// # Safety
+/// As for [`vprintf`], for this conversion.
+unsafe fn convert(conversion: &Conversion<'_>, arguments: &mut Arguments, text: &mut Vec<u8>) {
+    if conversion.letter == b'%' {
+        text.push(b'%');
+        return;
+    }
+    let mut specification = format!("%{}", conversion.flags);
+    let mut number = |field: &str| match field {
+        // SAFETY: a `*` has an int argument before the value.
+        "*" => unsafe { arguments.next::<i32>() }.to_string(),
+        digits => digits.to_owned(),
+    };
+    if let Some(width) = conversion.width {
+        specification += &number(width);
+    }
+    if let Some(precision) = conversion.precision {
+        let precision = number(precision);
+        // A negative precision counts as none.
+        if !precision.starts_with('-') {
+            specification += &format!(".{precision}");
+        }
+    }
+    let as_c = |modifier: &str| CString::new(format!("{specification}{modifier}{}", char::from(conversion.letter))).unwrap_or_default();
+    // SAFETY: every arm reads an argument of the type that the letter stands for and formats it as that type.
+    unsafe {
+        match conversion.letter {
+            b'd' | b'i' if conversion.long => formatted(text, &as_c("ll"), arguments.next::<i64>()),
+            b'd' | b'i' | b'c' => formatted(text, &as_c(""), arguments.next::<i32>()),
+            b'u' | b'x' | b'X' | b'o' if conversion.long => formatted(text, &as_c("ll"), arguments.next::<u64>()),
+            b'u' | b'x' | b'X' | b'o' => formatted(text, &as_c(""), arguments.next::<u32>()),
+            b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' => formatted(text, &as_c(""), arguments.next::<f64>()),
+            b's' => match arguments.next::<*const c_char>() {
+                string if string.is_null() => formatted(text, &as_c(""), c"(null)".as_ptr()),
+                string => formatted(text, &as_c(""), string),
+            },
+            b'p' => formatted(text, &as_c(""), arguments.next::<*const libc::c_void>()),
+            // CUDA prints an unknown conversion as it stands.
+            _ => text.extend_from_slice(as_c("").as_bytes()),
+        }
+    }
+}
+
+/// # Safety
+/// `format` has one conversion, for a `T`.
+unsafe fn formatted<T: Copy>(text: &mut Vec<u8>, format: &CStr, value: T)
+where
+    T: Variadic,
+{
+    let mut buffer = vec![0u8; 128];
+    loop {
+        // SAFETY: the buffer has the size given, and the caller promises the conversion.
+        let needed = unsafe { value.print(buffer.as_mut_ptr().cast(), buffer.len(), format.as_ptr()) };
+        let Ok(needed) = usize::try_from(needed) else { return };
+        if needed < buffer.len() {
+            text.extend_from_slice(&buffer[..needed]);
+            return;
+        }
+        buffer.resize(needed + 1, 0);
+    }
+}
+
+/// Types that can be passed to a C function with variable arguments.
+trait Variadic {
+    /// # Safety
+    /// As for `snprintf`.
+    unsafe fn print(self, buffer: *mut c_char, size: usize, format: *const c_char) -> i32;
+}
+
+macro_rules! variadic {
+    ($($type:ty),*) => {$(
+        impl Variadic for $type {
+            unsafe fn print(self, buffer: *mut c_char, size: usize, format: *const c_char) -> i32 {
+                // SAFETY: promised by the caller.
+                unsafe { libc::snprintf(buffer, size, format, self) }
+            }
+        }
+    )*};
+}
+
+variadic!(i32, u32, i64, u64, f64, *const c_char, *const libc::c_void);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(format: &str, buffer: &[u8]) -> (String, i32) {
+        // SAFETY: the tests' buffers match their formats.
+        let (text, count) = unsafe { expand(format.as_bytes(), buffer.as_ptr()) };
+        (String::from_utf8(text).unwrap(), count)
+    }
+
+    #[test]
+    fn arguments_lie_at_their_natural_alignment() {
+        let mut buffer = Vec::new();
+        buffer.extend((-7i32).to_le_bytes());
+        buffer.extend([0xee; 4]);
+        buffer.extend(2.5f64.to_le_bytes());
+        buffer.extend(u32::from(b'x').to_le_bytes());
+        buffer.extend([0xee; 4]);
+        buffer.extend((c"word".as_ptr() as u64).to_le_bytes());
+        buffer.extend((1i64 << 40).to_le_bytes());
+        let (text, count) = expanded("[%5d|%.3f|%c|%-6s|%lld] 100%%\n", &buffer);
+        assert_eq!(text, "[   -7|2.500|x|word  |1099511627776] 100%\n");
+        assert_eq!(count, 5);
+    }
+
+    #[test]
+    fn width_and_precision_can_be_arguments() {
+        let mut buffer = Vec::new();
+        for value in [8i32, 2] {
+            buffer.extend(value.to_le_bytes());
+        }
+        buffer.extend(3.14159f64.to_le_bytes());
+        buffer.extend(0xabcu32.to_le_bytes());
+        assert_eq!(expanded("%*.*f %#06x", &buffer), ("    3.14 0x0abc".to_owned(), 4));
+    }
+
+    #[test]
+    fn long_output_and_odd_formats_survive() {
+        assert_eq!(expanded("%500d", &1i32.to_le_bytes()).0.len(), 500);
+        assert_eq!(expanded("50%", &[]).0, "50%");
+        assert_eq!(expanded("%s", &0u64.to_le_bytes()).0, "(null)");
+        assert_eq!(expanded("%zu %ld", &[&7u64.to_le_bytes()[..], &(-9i64).to_le_bytes()].concat()).0, "7 -9");
+    }
+}

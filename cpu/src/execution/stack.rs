@@ -1,0 +1,52 @@
+//! The stacks that kernels run on, and the words that fibers and workers exchange.
+
+use corosensei::Coroutine;
+use corosensei::stack::DefaultStack;
+
+use super::faults::Fault;
+
+/// Why a fiber gives the worker back.
+#[derive(Debug)]
+pub enum Pause {
+    /// It waits for other threads; it is on nobody's queue until they come.
+    Blocked,
+    /// It cannot go on; its stack is to be left behind.
+    Fault(Fault),
+}
+
+pub type Ended = Result<(), Fault>;
+pub type Fiber = Coroutine<(), Pause, Ended, DefaultStack>;
+pub type Yielder = corosensei::Yielder<(), Pause>;
+
+/// Bytes for each thread of a block whose threads wait for one another. GPU threads have 512 KiB of local memory at
+/// most and use a few hundred bytes; untouched pages cost nothing.
+pub const FIBER: usize = 192 << 10;
+/// Bytes for the one stack that a worker runs a block without waiting on.
+pub const LOOP: usize = 2 << 20;
+
+/// Finished stacks of one size, for the next block.
+pub struct Stacks {
+    size: usize,
+    free: Vec<DefaultStack>,
+}
+
+impl Stacks {
+    pub fn new(size: usize) -> Self {
+        Self { size, free: Vec::new() }
+    }
+
+    /// # Errors
+    /// When the system has no memory for another stack.
+    pub fn take(&mut self) -> std::io::Result<DefaultStack> {
+        self.free.pop().map_or_else(|| DefaultStack::new(self.size), Ok)
+    }
+
+    pub fn give_back(&mut self, mut fiber: Fiber) {
+        if !fiber.done() {
+            // SAFETY: what is on the stack are frames of a kernel, of the device calls (which hold nothing that needs
+            // dropping while they pause) and of the fiber's first function, which owns only raw pointers.
+            unsafe { fiber.force_reset() };
+        }
+        self.free.push(fiber.into_stack());
+    }
+}

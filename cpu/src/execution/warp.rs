@@ -1,0 +1,152 @@
+//! What warp operations compute (PTX ISA: `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync`).
+
+/// Lanes meet only where they call for the same class of operation with the same mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub class: Class,
+    pub mask: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Sync,
+    Shuffle,
+    Vote,
+    Match,
+    Redux,
+}
+
+impl Class {
+    /// For messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Sync => "warp barrier",
+            Class::Shuffle => "shuffle",
+            Class::Vote => "vote",
+            Class::Match => "match",
+            Class::Redux => "reduction",
+        }
+    }
+}
+
+/// One lane's part of an operation; `kind` is numbered as in docs/cpu-device.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Sync,
+    Shuffle { kind: u32, value: u32, lane: u32, clamp: u32 },
+    Vote { kind: u32, predicate: bool },
+    Match { kind: u32, value: u64 },
+    Redux { kind: u32, value: u32 },
+}
+
+/// The result for `lane`, of the lanes in `arrived` with their operations.
+pub fn result(lane: u32, arrived: u32, operations: &[Operation; 32]) -> u64 {
+    let lanes = || (0..32u32).filter(move |lane| arrived >> lane & 1 != 0);
+    let mask_of = |holds: &dyn Fn(&Operation) -> bool| {
+        lanes().filter(|lane| holds(&operations[*lane as usize])).fold(0u32, |mask, lane| mask | 1 << lane)
+    };
+    match operations[lane as usize] {
+        Operation::Sync => 0,
+        Operation::Shuffle { kind, value, lane: wanted, clamp } => {
+            let (source, valid) = source_lane(kind, lane, wanted, clamp);
+            let taken = match operations[source as usize] {
+                Operation::Shuffle { value, .. } if arrived >> source & 1 != 0 => value,
+                _ => value,
+            };
+            u64::from(taken) | u64::from(valid) << 32
+        }
+        Operation::Vote { kind, .. } => {
+            let ballot = mask_of(&|operation| matches!(operation, Operation::Vote { predicate: true, .. }));
+            u64::from(match kind {
+                0 => ballot,
+                1 => u32::from(ballot != 0),
+                2 => u32::from(ballot == arrived),
+                _ => u32::from(ballot == 0 || ballot == arrived),
+            })
+        }
+        Operation::Match { kind, value } => {
+            let equal = mask_of(&|operation| matches!(operation, Operation::Match { value: other, .. } if *other == value));
+            match kind {
+                0 => u64::from(equal),
+                _ if equal == arrived => u64::from(arrived) | 1 << 32,
+                _ => 0,
+            }
+        }
+        Operation::Redux { kind, .. } => {
+            let values = lanes().filter_map(|lane| match operations[lane as usize] {
+                Operation::Redux { value, .. } => Some(value),
+                _ => None,
+            });
+            u64::from(values.reduce(|a, b| combine(kind, a, b)).unwrap_or(0))
+        }
+    }
+}
+
+/// The lane that a shuffle reads from, and whether it is in range (else the lane reads its own value).
+fn source_lane(kind: u32, lane: u32, wanted: u32, clamp: u32) -> (u32, bool) {
+    let (wanted, bound, segment) = (wanted & 31, clamp & 31, clamp >> 8 & 31);
+    let least = lane & segment;
+    let most = least | bound & !segment;
+    let (source, valid) = match kind {
+        0 => (least | wanted & !segment, (least | wanted & !segment) <= most),
+        1 => (lane.wrapping_sub(wanted), lane as i32 - wanted as i32 >= most as i32),
+        2 => (lane + wanted, lane + wanted <= most),
+        _ => (lane ^ wanted, lane ^ wanted <= most),
+    };
+    if valid { (source & 31, true) } else { (lane, false) }
+}
+
+fn combine(kind: u32, a: u32, b: u32) -> u32 {
+    match kind {
+        0 => a.wrapping_add(b),
+        1 => a.min(b),
+        2 => a.max(b),
+        3 => (a as i32).min(b as i32) as u32,
+        4 => (a as i32).max(b as i32) as u32,
+        5 => a & b,
+        6 => a | b,
+        _ => a ^ b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shuffle(kind: u32, lane: u32, wanted: u32, clamp: u32) -> (u32, bool) {
+        let operations: [Operation; 32] =
+            std::array::from_fn(|own| Operation::Shuffle { kind, value: 100 + own as u32, lane: wanted, clamp });
+        let result = result(lane, u32::MAX, &operations);
+        (result as u32, result >> 32 != 0)
+    }
+
+    #[test]
+    fn shuffles_stay_in_their_segment() {
+        // Operand c as CUDA's headers make it: (32 - width) << 8 | 31, and without the 31 for `up`.
+        assert_eq!(shuffle(0, 7, 3, 31), (103, true));
+        assert_eq!(shuffle(0, 13, 2, (32 - 8) << 8 | 31), (110, true));
+        assert_eq!(shuffle(1, 2, 3, 0), (102, false));
+        assert_eq!(shuffle(1, 5, 3, 0), (102, true));
+        assert_eq!(shuffle(2, 30, 2, 31), (130, false));
+        assert_eq!(shuffle(2, 5, 2, (32 - 8) << 8 | 31), (107, true));
+        assert_eq!(shuffle(2, 6, 2, (32 - 8) << 8 | 31), (106, false));
+        assert_eq!(shuffle(3, 6, 9, 31), (115, true));
+        assert_eq!(shuffle(3, 6, 9, (32 - 8) << 8 | 31), (106, false));
+    }
+
+    #[test]
+    fn only_lanes_that_arrived_are_counted() {
+        let votes: [Operation; 32] = std::array::from_fn(|lane| Operation::Vote { kind: 0, predicate: lane % 4 == 1 });
+        assert_eq!(result(1, 0xff, &votes), 0x22);
+        let all: [Operation; 32] = std::array::from_fn(|lane| Operation::Vote { kind: 2, predicate: lane < 4 });
+        assert_eq!((result(0, 0xf, &all), result(0, 0x1f, &all)), (1, 0));
+        let sums: [Operation; 32] = std::array::from_fn(|lane| Operation::Redux { kind: 0, value: lane as u32 });
+        assert_eq!(result(3, 0b1010, &sums), 4);
+        let least: [Operation; 32] = std::array::from_fn(|lane| Operation::Redux { kind: 3, value: 5u32.wrapping_sub(lane as u32) });
+        assert_eq!(result(0, 0xff, &least) as u32, -2i32 as u32);
+        let matches: [Operation; 32] = std::array::from_fn(|lane| Operation::Match { kind: 0, value: lane as u64 % 3 });
+        assert_eq!(result(4, 0x3f, &matches), 0b010010);
+        let matches: [Operation; 32] = std::array::from_fn(|lane| Operation::Match { kind: 1, value: lane as u64 / 8 });
+        assert_eq!((result(4, 0xff, &matches), result(4, 0x1ff, &matches)), (1 << 32 | 0xff, 0));
+    }
+}

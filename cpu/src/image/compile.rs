@@ -1,0 +1,88 @@
+//! Has units compiled by `mneme-cc`, in a process of its own: LLVM never enters the application's.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::FromRawFd;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mneme_core::hash::Hash64;
+use mneme_core::install;
+use thiserror::Error;
+
+use super::units::Group;
+
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error("'mneme-cc' was not found beside the CPU device; install it there or name the installation in MNEME_HOME")]
+    NoCompiler,
+    #[error("the embedded LLVM IR cannot be read: {0}")]
+    Bitcode(std::io::Error),
+    #[error("'mneme-cc' could not be run: {0}")]
+    Run(std::io::Error),
+    #[error("the device code could not be compiled for the CPU: {0}")]
+    Failed(String),
+}
+
+/// Objects compiled in this process: a program may load the same image again and again.
+static COMPILED: Mutex<Option<HashMap<u64, Arc<[u8]>>>> = Mutex::new(None);
+
+/// The CPU code object for a group of units, optimised with `MNEME_CPU_PASSES` (default `default<O3>`).
+pub fn object(group: &Group) -> Result<Arc<[u8]>, Error> {
+    let passes = std::env::var("MNEME_CPU_PASSES").unwrap_or_else(|_| "default<O3>".into());
+    let mut input = Vec::new();
+    for unit in &group.units {
+        let bitcode = unit.bitcode().map_err(Error::Bitcode)?;
+        input.extend((bitcode.len() as u64).to_le_bytes());
+        input.extend(bitcode);
+    }
+    let key = Hash64::new().part(passes.as_bytes()).part(group.arch.as_bytes()).part(&input).finish();
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let compiled = compiled.get_or_insert_default();
+    if let Some(object) = compiled.get(&key) {
+        return Ok(object.clone());
+    }
+    let object: Arc<[u8]> = run(&passes, &group.arch, &input)?.into();
+    compiled.insert(key, object.clone());
+    Ok(object)
+}
+
+fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, Error> {
+    let program = install::locate(install::COMPILER).ok_or(Error::NoCompiler)?;
+    // Files instead of pipes: a compiler that dies raises no SIGPIPE in the application, and an application that collects
+    // all its children's statuses by itself does no harm.
+    let (mut stdin, mut stdout, mut stderr) = (memory_file()?, memory_file()?, memory_file()?);
+    stdin.write_all(input).and_then(|()| stdin.rewind()).map_err(Error::Run)?;
+    let share = |file: &File| file.try_clone().map(Stdio::from).map_err(Error::Run);
+    let mut child = Command::new(program)
+        .args(["--mneme-cpu-object", "--passes", passes, "--arch", arch])
+        // Else the helper would be recorded, and load this library.
+        .env_remove("LD_PRELOAD")
+        .stdin(share(&stdin)?)
+        .stdout(share(&stdout)?)
+        .stderr(share(&stderr)?)
+        .spawn()
+        .map_err(Error::Run)?;
+    let status = child.wait();
+    let mut object = Vec::new();
+    let mut message = String::new();
+    stdout.rewind().and_then(|()| stdout.read_to_end(&mut object)).map_err(Error::Run)?;
+    let _ = stderr.rewind().and_then(|()| stderr.read_to_string(&mut message));
+    let failed = status.is_ok_and(|status| !status.success());
+    if failed || object.is_empty() {
+        let message = message.trim();
+        return Err(Error::Failed(if message.is_empty() { "the compiler ended without a message".into() } else { message.to_owned() }));
+    }
+    Ok(object)
+}
+
+fn memory_file() -> Result<File, Error> {
+    // SAFETY: a NUL-terminated name.
+    let descriptor = unsafe { libc::memfd_create(c"mneme-cpu-compile".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(Error::Run(std::io::Error::last_os_error()));
+    }
+    // SAFETY: the descriptor was just opened and is nobody else's.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}

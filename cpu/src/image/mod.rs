@@ -1,0 +1,190 @@
+//! From what a program hands to the driver (a fat binary, a cubin, PTX, a CPU code object) to kernels that run here.
+//!
+//! Machine code for a GPU cannot run, so the LLVM IR that was embedded beside it is looked up when an image is loaded and
+//! compiled by a helper process when its first kernel or variable is asked for.
+
+mod compile;
+mod container;
+mod units;
+
+use std::sync::{Arc, OnceLock};
+
+use mneme_core::image::cpu_object;
+
+use crate::driver::memory;
+use crate::loader::{self, Loaded, Range};
+use crate::status::Status;
+
+/// Code that is loaded together: one object, or the units that were linked into one program of the device.
+struct Group {
+    /// `None` for an object that is loaded as it is.
+    units: Option<units::Group>,
+    loaded: OnceLock<Result<Arc<Resident>, Status>>,
+}
+
+/// A loaded image.
+pub struct Image {
+    groups: Vec<Group>,
+}
+
+/// A kernel of a loaded object, or one that the compiler refused.
+pub struct Kernel {
+    loaded: Arc<Resident>,
+    row: cpu_object::Kernel,
+    refusal: Option<String>,
+}
+
+impl Kernel {
+    pub fn row(&self) -> &cpu_object::Kernel {
+        &self.row
+    }
+
+    /// What the kernel needs that this device lacks.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    pub fn entry(&self) -> Result<crate::execution::grid::Entry, Status> {
+        let address = self.loaded.symbol(&self.row.entry).ok_or(Status::INVALID_IMAGE)?;
+        // SAFETY: the table says that this symbol is an entry, which has this type; the object stays loaded with `self`.
+        Ok(unsafe { std::mem::transmute::<usize, crate::execution::grid::Entry>(address as usize) })
+    }
+}
+
+impl Image {
+    /// The image at an address, as C callers pass it: without a length, which its own headers give.
+    pub fn at(address: *const u8) -> Result<Self, Status> {
+        if address.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller of the driver promises an image.
+        let image = unsafe { container::Container::at(address) }.ok_or(Status::INVALID_IMAGE)?;
+        if loader::is_code_object(image.bytes()) {
+            return Self::of_object(image.bytes());
+        }
+        Self::of_units(units::groups_for(address as usize, image.bytes()))
+    }
+
+    /// An image read from a file.
+    pub fn from_bytes(mut bytes: Vec<u8>) -> Result<Self, Status> {
+        if loader::is_code_object(&bytes) {
+            return Self::of_object(&bytes);
+        }
+        bytes.push(0);
+        Self::of_units(units::groups_for(0, &bytes))
+    }
+
+    fn of_object(object: &[u8]) -> Result<Self, Status> {
+        let loaded = load(object, Range::Replay)?;
+        Ok(Self { groups: vec![Group { units: None, loaded: OnceLock::from(Ok(loaded)) }] })
+    }
+
+    fn of_units(groups: Vec<units::Group>) -> Result<Self, Status> {
+        if groups.is_empty() {
+            crate::say!(
+                "the program holds device code without its LLVM IR, which the CPU device needs; build it with mneme-cc in front of the compiler"
+            );
+            return Err(Status::NO_BINARY_FOR_GPU);
+        }
+        Ok(Self { groups: groups.into_iter().map(|units| Group { units: Some(units), loaded: OnceLock::new() }).collect() })
+    }
+
+    pub fn kernel(&self, name: &str) -> Result<Kernel, Status> {
+        for group in &self.groups {
+            if group.units.as_ref().is_some_and(|units| !units.defines(name)) {
+                continue;
+            }
+            let loaded = group.load()?;
+            if let Some(row) = loaded.table.kernels.iter().find(|row| row.name == name) {
+                return Ok(Kernel { row: row.clone(), refusal: None, loaded });
+            }
+            if let Some(refused) = loaded.table.refused.iter().find(|refused| refused.kernel == name) {
+                let row = group.units.as_ref().and_then(|units| units.row_without_code(name));
+                let row = row.unwrap_or_else(|| units::bare_row(name));
+                return Ok(Kernel { row, refusal: Some(refused.reason.clone()), loaded });
+            }
+        }
+        Err(Status::NOT_FOUND)
+    }
+
+    /// Address and size of a variable.
+    pub fn variable(&self, name: &str) -> Result<(u64, u64), Status> {
+        for group in &self.groups {
+            if group.units.as_ref().is_some_and(|units| !units.defines(name)) {
+                continue;
+            }
+            let loaded = group.load()?;
+            let found = loaded.table.variables.iter().find(|variable| variable.name == name);
+            if let Some((address, size)) = found.and_then(|variable| Some((loaded.symbol(&variable.symbol)?, variable.size))) {
+                return Ok((address, size));
+            }
+        }
+        Err(Status::NOT_FOUND)
+    }
+
+    pub fn kernel_names(&self) -> Result<Vec<String>, Status> {
+        let mut names = Vec::new();
+        for group in &self.groups {
+            match &group.units {
+                Some(units) => names.extend(units.kernels().map(str::to_owned)),
+                None => names.extend(group.load()?.table.kernels.iter().map(|row| row.name.clone())),
+            }
+        }
+        Ok(names)
+    }
+}
+
+impl Group {
+    fn load(&self) -> Result<Arc<Resident>, Status> {
+        self.loaded
+            .get_or_init(|| {
+                let units = self.units.as_ref().ok_or(Status::INVALID_IMAGE)?;
+                let object = compile::object(units).map_err(|error| {
+                    crate::say!("{error}");
+                    Status::NO_BINARY_FOR_GPU
+                })?;
+                load(&object, Range::Application)
+            })
+            .clone()
+    }
+}
+
+/// A loaded object whose variables the memory functions know: they are copied to and asked about like allocations.
+pub struct Resident {
+    object: Loaded,
+}
+
+impl std::ops::Deref for Resident {
+    type Target = Loaded;
+
+    fn deref(&self) -> &Loaded {
+        &self.object
+    }
+}
+
+impl Resident {
+    fn variables(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let variables = self.object.table.variables.iter().filter(|variable| variable.size > 0);
+        variables.filter_map(|variable| Some((self.object.symbol(&variable.symbol)?, variable.size)))
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        for (address, _) in self.variables() {
+            let _ = memory::forget(address, memory::Kind::Module);
+        }
+    }
+}
+
+fn load(object: &[u8], range: Range) -> Result<Arc<Resident>, Status> {
+    let object = loader::load(object, range).map_err(|error| {
+        crate::say!("{error}");
+        Status::INVALID_IMAGE
+    })?;
+    let resident = Resident { object };
+    for (address, size) in resident.variables() {
+        memory::add(address, size, memory::Kind::Module);
+    }
+    Ok(Arc::new(resident))
+}

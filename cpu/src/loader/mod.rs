@@ -1,0 +1,86 @@
+//! Places CPU code objects (`ET_REL`, x86-64) in memory, so that no linker is needed on the user's machine.
+//!
+//! An object gets one contiguous mapping of code, read-only data and writable data, in a range that the kernel's `mmap`
+//! does not use by itself: recorded addresses of variables can then be had again at replay. What is imported is reached
+//! through a table of addresses (GOT) and jump stubs (PLT), because the rest of the process is further than 2 GiB away.
+
+mod half;
+mod imports;
+mod layout;
+mod mapping;
+mod relocation;
+
+use goblin::elf::Elf;
+use goblin::elf::header::{EM_X86_64, ET_REL};
+use mneme_core::image::cpu_object::{SECTION, Table};
+use thiserror::Error;
+
+pub use mapping::Range;
+
+/// Why an object cannot be loaded.
+#[derive(Debug, Error)]
+pub enum Error {
+    #[error("the code object is damaged: {0}")]
+    Damaged(String),
+    #[error("the code object needs '{0}', which the CPU device does not provide")]
+    Import(String),
+    #[error("the code object has a relocation of type {0} that the CPU device does not know")]
+    Relocation(u32),
+    #[error("no memory for the code object: {0}")]
+    Memory(#[from] std::io::Error),
+}
+
+/// A code object in memory; unmapped when dropped.
+pub struct Loaded {
+    pub table: Table,
+    mapping: mapping::Mapping,
+    symbols: std::collections::HashMap<String, u64>,
+}
+
+impl Loaded {
+    /// The address of a symbol that the object defines.
+    pub fn symbol(&self, name: &str) -> Option<u64> {
+        self.symbols.get(name).copied()
+    }
+
+    /// Start and size of the mapping, bytes.
+    pub fn extent(&self) -> (u64, u64) {
+        (self.mapping.start(), self.mapping.size())
+    }
+}
+
+/// Whether the bytes begin a relocatable x86-64 object; the table is looked for by [`load`].
+pub fn is_code_object(image: &[u8]) -> bool {
+    let field = |at: usize| image.get(at..at + 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    image.starts_with(b"\x7fELF\x02\x01") && field(16) == Some(ET_REL) && field(18) == Some(EM_X86_64)
+}
+
+/// Loads an object into the next free slot of a range.
+pub fn load(image: &[u8], range: Range) -> Result<Loaded, Error> {
+    let damaged = |error: &dyn std::fmt::Display| Error::Damaged(error.to_string());
+    let elf = Elf::parse(image).map_err(|error| damaged(&error))?;
+    if elf.header.e_type != ET_REL || elf.header.e_machine != EM_X86_64 {
+        return Err(Error::Damaged("it is no relocatable object for x86-64".into()));
+    }
+    let table = mneme_core::image::elf::section(image, SECTION).ok_or_else(|| Error::Damaged(format!("it has no section {SECTION}")))?;
+    let table: Table = serde_json::from_slice(table).map_err(|error| damaged(&error))?;
+    if table.version != mneme_core::image::cpu_object::VERSION {
+        return Err(Error::Damaged(format!(
+            "its table has version {}, this CPU device reads version {}",
+            table.version,
+            mneme_core::image::cpu_object::VERSION
+        )));
+    }
+    let layout = layout::Layout::of(&elf, image)?;
+    let mapping = mapping::Mapping::reserve(range, layout.size)?;
+    let mut linker = relocation::Linker::new(&elf, &layout, mapping.start())?;
+    let mut contents = vec![0u8; layout.size as usize];
+    layout.copy(&elf, image, &mut contents);
+    linker.relocate(&mut contents)?;
+    let symbols = linker.definitions();
+    mapping.fill(&contents, &layout.protections())?;
+    Ok(Loaded { table, mapping, symbols })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Applies the relocations of an object (System V ABI, AMD64 supplement, section 4.4).
+
+use std::collections::HashMap;
+
+use goblin::elf::reloc::{
+    R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_GOTOFF64, R_X86_64_GOTPC32, R_X86_64_GOTPC64, R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX,
+    R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
+};
+use goblin::elf::section_header::{SHN_ABS, SHN_COMMON, SHN_UNDEF};
+use goblin::elf::sym::{STB_LOCAL, STB_WEAK};
+use goblin::elf::{Elf, Reloc};
+
+use super::layout::{Layout, SLOT, STUB};
+use super::{Error, imports};
+
+/// A symbol's final value; imports are reached through their stub or slot.
+#[derive(Clone, Copy)]
+enum Value {
+    Here(u64),
+    Import(u64),
+    /// Not placed (a section that is not loaded), or an import that nothing refers to yet.
+    Unknown,
+}
+
+pub struct Linker<'a> {
+    elf: &'a Elf<'a>,
+    layout: &'a Layout,
+    base: u64,
+    values: Vec<Value>,
+}
+
+impl<'a> Linker<'a> {
+    pub fn new(elf: &'a Elf<'a>, layout: &'a Layout, base: u64) -> Result<Self, Error> {
+        let mut values = Vec::with_capacity(elf.syms.len());
+        for symbol in &elf.syms {
+            values.push(match symbol.st_shndx as u32 {
+                SHN_UNDEF => Value::Unknown,
+                SHN_ABS => Value::Here(symbol.st_value),
+                SHN_COMMON => return Err(Error::Damaged("it has common symbols".into())),
+                section => match layout.sections.get(&(section as usize)) {
+                    Some(offset) => Value::Here(base.wrapping_add(*offset).wrapping_add(symbol.st_value)),
+                    None => Value::Unknown,
+                },
+            });
+        }
+        Ok(Self { elf, layout, base, values })
+    }
+
+    /// Addresses of the global symbols that the object defines.
+    pub fn definitions(&self) -> HashMap<String, u64> {
+        let named = self.elf.syms.iter().zip(&self.values).filter(|(symbol, _)| symbol.st_bind() != STB_LOCAL);
+        named
+            .filter_map(|(symbol, value)| match value {
+                Value::Here(address) => Some((self.elf.strtab.get_at(symbol.st_name)?.to_owned(), *address)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn relocate(&mut self, contents: &mut [u8]) -> Result<(), Error> {
+        for (index, relocations) in &self.elf.shdr_relocs {
+            let target = self.elf.section_headers.get(*index).map_or(0, |header| header.sh_info as usize);
+            let Some(section) = self.layout.sections.get(&target).copied() else { continue };
+            let size = self.elf.section_headers[target].sh_size;
+            for relocation in relocations.iter() {
+                if relocation.r_offset >= size {
+                    return Err(Error::Damaged("a relocation lies outside its section".into()));
+                }
+                self.apply(&relocation, section + relocation.r_offset, contents)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, relocation: &Reloc, offset: u64, contents: &mut [u8]) -> Result<(), Error> {
+        let addend = relocation.r_addend.unwrap_or(0) as u64;
+        let place = self.base + offset;
+        let got = self.base + self.layout.slots;
+        let symbol = relocation.r_sym;
+        match relocation.r_type {
+            R_X86_64_NONE => {}
+            R_X86_64_64 => write(contents, offset, &self.address(symbol)?.wrapping_add(addend).to_le_bytes())?,
+            R_X86_64_PC64 => {
+                let value = self.near(symbol, contents)?.wrapping_add(addend).wrapping_sub(place);
+                write(contents, offset, &value.to_le_bytes())?;
+            }
+            R_X86_64_PC32 | R_X86_64_PLT32 => {
+                let value = self.near(symbol, contents)?.wrapping_add(addend).wrapping_sub(place);
+                write(contents, offset, &signed(value)?)?;
+            }
+            R_X86_64_GOTPCREL | R_X86_64_GOTPCRELX | R_X86_64_REX_GOTPCRELX => {
+                let value = self.slot(symbol, contents)?.wrapping_add(addend).wrapping_sub(place);
+                write(contents, offset, &signed(value)?)?;
+            }
+            R_X86_64_GOTOFF64 => {
+                let value = self.near(symbol, contents)?.wrapping_add(addend).wrapping_sub(got);
+                write(contents, offset, &value.to_le_bytes())?;
+            }
+            R_X86_64_GOTPC32 => write(contents, offset, &signed(got.wrapping_add(addend).wrapping_sub(place))?)?,
+            R_X86_64_GOTPC64 => write(contents, offset, &got.wrapping_add(addend).wrapping_sub(place).to_le_bytes())?,
+            R_X86_64_32 => {
+                let value = self.address(symbol)?.wrapping_add(addend);
+                let value = u32::try_from(value).map_err(|_| not_independent())?;
+                write(contents, offset, &value.to_le_bytes())?;
+            }
+            R_X86_64_32S => write(contents, offset, &signed(self.address(symbol)?.wrapping_add(addend))?)?,
+            unknown => return Err(Error::Relocation(unknown)),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, symbol: usize) -> Result<Value, Error> {
+        let value = *self.values.get(symbol).ok_or_else(|| Error::Damaged("a relocation names no symbol".into()))?;
+        let Value::Unknown = value else { return Ok(value) };
+        let entry = self.elf.syms.get(symbol).ok_or_else(|| Error::Damaged("a relocation names no symbol".into()))?;
+        let name = self.elf.strtab.get_at(entry.st_name).unwrap_or_default();
+        let value = match imports::address(name) {
+            Some(address) if entry.st_shndx as u32 == SHN_UNDEF => Value::Import(address),
+            _ if entry.st_bind() == STB_WEAK => Value::Import(0),
+            _ if entry.st_shndx as u32 != SHN_UNDEF => {
+                return Err(Error::Damaged("a relocation refers to a section that is not loaded".into()));
+            }
+            _ => return Err(Error::Import(name.to_owned())),
+        };
+        self.values[symbol] = value;
+        Ok(value)
+    }
+
+    /// The symbol's address, wherever it is.
+    fn address(&mut self, symbol: usize) -> Result<u64, Error> {
+        Ok(match self.value(symbol)? {
+            Value::Here(address) | Value::Import(address) => address,
+            Value::Unknown => 0,
+        })
+    }
+
+    /// An address within the mapping: for an import that of its stub.
+    fn near(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, Error> {
+        let Value::Import(_) = self.value(symbol)? else { return self.address(symbol) };
+        let slot = self.slot(symbol, contents)?;
+        let stub = self.layout.stubs + symbol as u64 * STUB;
+        let displacement = signed(slot.wrapping_sub(self.base + stub + 6))?;
+        write(contents, stub, &[0xff, 0x25])?;
+        write(contents, stub + 2, &displacement)?;
+        Ok(self.base + stub)
+    }
+
+    /// The address of the symbol's GOT slot, filled.
+    fn slot(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, Error> {
+        let slot = self.layout.slots + symbol as u64 * SLOT;
+        write(contents, slot, &self.address(symbol)?.to_le_bytes())?;
+        Ok(self.base + slot)
+    }
+}
+
+fn not_independent() -> Error {
+    Error::Damaged("it is not position independent".into())
+}
+
+fn signed(value: u64) -> Result<[u8; 4], Error> {
+    i32::try_from(value as i64).map(i32::to_le_bytes).map_err(|_| not_independent())
+}
+
+fn write(contents: &mut [u8], offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    let place = contents
+        .get_mut(offset as usize..offset as usize + bytes.len())
+        .ok_or_else(|| Error::Damaged("a relocation lies outside the object".into()))?;
+    place.copy_from_slice(bytes);
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Objects made by the C compiler, loaded and run.

@@ -1,0 +1,16 @@
+//! Sentences for the user, on standard error.
+
+use std::fmt::Arguments;
+use std::io::Write;
+
+/// Writes one sentence. A closed standard error is no reason to fail: the status code says the same.
+pub fn say(sentence: Arguments<'_>) {
+    let line = format!("mneme cpu device: {sentence}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// `say!("…")` reports one sentence to the user.
+#[macro_export]
+macro_rules! say {
+    ($($part:tt)*) => { $crate::report::say(format_args!($($part)*)) };
+}

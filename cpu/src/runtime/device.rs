@@ -1,0 +1,176 @@
+//! Device queries.
+
+use std::ffi::c_char;
+
+use super::calls::driver;
+use super::session::driver_with_context;
+use crate::abi::Out;
+use crate::status::{Done, Status};
+
+/// `cudaDeviceProp` of CUDA 12 (`driver_types.h`); sizes in bytes, clocks in kHz.
+#[repr(C)]
+pub struct Properties {
+    name: [u8; 256],
+    uuid: [u8; 16],
+    luid: [u8; 8],
+    luid_mask: u32,
+    total_memory: usize,
+    shared_per_block: usize,
+    registers_per_block: i32,
+    warp: i32,
+    pitch: usize,
+    threads_per_block: i32,
+    block: [i32; 3],
+    grid: [i32; 3],
+    clock: i32,
+    constant: usize,
+    major: i32,
+    minor: i32,
+    texture_alignment: usize,
+    texture_pitch_alignment: usize,
+    /// `deviceOverlap` to `surface…Layered[2]`: 46 numbers, of which only the first few apply.
+    overlap: i32,
+    multiprocessors: i32,
+    timeout: i32,
+    integrated: i32,
+    maps_host: i32,
+    compute_mode: i32,
+    textures_and_surfaces: [i32; 40],
+    surface_alignment: usize,
+    concurrent_kernels: i32,
+    ecc: i32,
+    bus: i32,
+    pci_device: i32,
+    domain: i32,
+    tcc: i32,
+    asynchronous_engines: i32,
+    unified_addressing: i32,
+    memory_clock: i32,
+    memory_bus: i32,
+    l2: i32,
+    persisting_l2: i32,
+    threads_per_multiprocessor: i32,
+    priorities: i32,
+    global_l1: i32,
+    local_l1: i32,
+    shared_per_multiprocessor: usize,
+    registers_per_multiprocessor: i32,
+    managed: i32,
+    multi_board: i32,
+    board_group: i32,
+    host_atomics: i32,
+    double_ratio: i32,
+    pageable: i32,
+    concurrent_managed: i32,
+    preemption: i32,
+    registered_host_pointer: i32,
+    cooperative: i32,
+    cooperative_multi: i32,
+    shared_opt_in: usize,
+    host_page_tables: i32,
+    direct_managed: i32,
+    blocks_per_multiprocessor: i32,
+    window: i32,
+    reserved_shared: usize,
+    host_register: i32,
+    sparse: i32,
+    read_only_register: i32,
+    timeline: i32,
+    pools: i32,
+    rdma: i32,
+    rdma_flush: u32,
+    rdma_ordering: i32,
+    pool_handles: u32,
+    deferred: i32,
+    ipc_event: i32,
+    cluster: i32,
+    unified_functions: i32,
+    reserved: [i32; 63],
+}
+
+const _: () = assert!(size_of::<Properties>() == 1032);
+
+pub fn check(device: i32) -> Done {
+    driver()?;
+    if device == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
+}
+
+fn attribute(number: i32) -> Result<i32, Status> {
+    let mut value = 0;
+    driver()?.cuDeviceGetAttribute(Out::to(&mut value), number, 0)?;
+    Ok(value)
+}
+
+pub fn properties(out: Out<Properties>, device: i32) -> Done {
+    check(device)?;
+    let driver = driver()?;
+    let size = |number| attribute(number).map(|value| value as usize);
+    // SAFETY: every field is a number or an array of numbers.
+    let mut all: Properties = unsafe { std::mem::zeroed() };
+    driver.cuDeviceGetName(Out::to_place(all.name.as_mut_ptr() as usize), 256, device)?;
+    driver.cuDeviceGetUuid(Out::to(&mut all.uuid), device)?;
+    driver.cuDeviceTotalMem(Out::to(&mut all.total_memory), device)?;
+    all.shared_per_block = size(8)?;
+    all.registers_per_block = attribute(12)?;
+    all.warp = attribute(10)?;
+    all.pitch = size(11)?;
+    all.threads_per_block = attribute(1)?;
+    all.block = [attribute(2)?, attribute(3)?, attribute(4)?];
+    all.grid = [attribute(5)?, attribute(6)?, attribute(7)?];
+    all.clock = attribute(13)?;
+    all.constant = size(9)?;
+    (all.major, all.minor) = (attribute(75)?, attribute(76)?);
+    all.texture_alignment = size(14)?;
+    all.texture_pitch_alignment = size(51)?;
+    all.overlap = attribute(15)?;
+    all.multiprocessors = attribute(16)?;
+    all.maps_host = attribute(19)?;
+    all.surface_alignment = all.texture_alignment;
+    all.concurrent_kernels = attribute(31)?;
+    all.asynchronous_engines = attribute(40)?;
+    all.unified_addressing = attribute(41)?;
+    all.memory_clock = attribute(36)?;
+    all.memory_bus = attribute(37)?;
+    all.l2 = attribute(38)?;
+    all.threads_per_multiprocessor = attribute(39)?;
+    all.priorities = attribute(78)?;
+    (all.global_l1, all.local_l1) = (attribute(79)?, attribute(80)?);
+    all.shared_per_multiprocessor = size(81)?;
+    all.registers_per_multiprocessor = attribute(82)?;
+    all.managed = attribute(83)?;
+    all.double_ratio = attribute(87)?;
+    all.pageable = attribute(88)?;
+    all.concurrent_managed = attribute(89)?;
+    all.registered_host_pointer = attribute(91)?;
+    all.shared_opt_in = size(97)?;
+    all.blocks_per_multiprocessor = attribute(106)?;
+    all.reserved_shared = size(111)?;
+    all.host_register = attribute(99)?;
+    all.pools = attribute(115)?;
+    all.unified_functions = 1;
+    out.put(all)
+}
+
+pub fn get(out: Out<i32>) -> Done {
+    driver()?;
+    out.put(0)
+}
+
+pub fn set(device: i32) -> Done {
+    check(device)?;
+    driver_with_context().map(|_| ())
+}
+
+pub fn bus_id(out: Out<c_char>, length: i32, device: i32) -> Done {
+    driver()?.cuDeviceGetPCIBusId(out, length, device)
+}
+
+/// The flags that `cudaSetDeviceFlags` takes choose how a host thread waits: there is nothing to wait for.
+pub fn accept() -> Done {
+    driver().map(|_| ())
+}
+
+pub fn put_zero(out: Out<u32>) -> Done {
+    driver()?;
+    out.put(0)
+}

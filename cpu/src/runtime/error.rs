@@ -1,0 +1,38 @@
+//! The last error of each thread.
+
+use std::cell::Cell;
+
+use crate::abi;
+use crate::status::{Done, Status};
+
+thread_local! {
+    static LAST: Cell<Status> = const { Cell::new(Status::SUCCESS) };
+}
+
+/// Runs the body of an exported function and remembers how it failed.
+pub fn enter(body: impl FnOnce() -> Done) -> Status {
+    let status = abi::enter(body);
+    // "Not ready" answers a question; it is no failure.
+    if status != Status::SUCCESS && status != Status::NOT_READY {
+        LAST.set(status);
+    }
+    status
+}
+
+pub fn peek() -> Status {
+    LAST.get()
+}
+
+/// A kernel's fault stays; everything else is reported once.
+pub fn take() -> Status {
+    let status = LAST.get();
+    if !matches!(status, Status::ILLEGAL_ADDRESS | Status::ASSERT | Status::LAUNCH_FAILED) {
+        LAST.set(Status::SUCCESS);
+    }
+    status
+}
+
+/// After a device reset.
+pub fn clear() {
+    LAST.set(Status::SUCCESS);
+}

@@ -1,0 +1,230 @@
+//! The exported runtime functions.
+
+#![allow(non_snake_case, reason = "the names are the ABI's")]
+
+use std::ffi::{c_char, c_void};
+
+use super::calls::driver;
+use super::error::{self, enter};
+use super::launch::{Dim3, FunctionAttributes, RuntimeConfiguration};
+use super::memory::{PointerAttributes, Rows};
+use super::session::driver_with_context;
+use super::{device, launch, memory, registration, session};
+use crate::abi::{In, Out, Text};
+use crate::driver::VERSION;
+use crate::driver::stream::{Callback, HostFunction};
+use crate::status::{Done, Status};
+
+macro_rules! runtime_exports {
+    ($($symbol:ident($($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {
+        $(
+            /// # Safety
+            /// Arguments as the CUDA runtime API demands them: pointers are null or valid for their type.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $symbol($($argument: $type),*) -> Status {
+                enter(|| $body)
+            }
+        )*
+    };
+}
+
+type Ignored = *const c_void;
+
+runtime_exports! {
+    cudaGetDeviceCount(count: Out<i32>) => driver()?.cuDeviceGetCount(count);
+    cudaGetDevice(device: Out<i32>) => device::get(device);
+    cudaSetDevice(device: i32) => device::set(device);
+    cudaInitDevice(device: i32, _device_flags: u32, _flags: u32) => device::set(device);
+    cudaSetDeviceFlags(_flags: u32) => device::accept();
+    cudaGetDeviceFlags(flags: Out<u32>) => device::put_zero(flags);
+    cudaSetValidDevices(_devices: Ignored, _count: i32) => device::accept();
+    cudaChooseDevice(device: Out<i32>, _wanted: Ignored) => device::get(device);
+    cudaGetDeviceProperties_v2(properties: Out<device::Properties>, device: i32) => device::properties(properties, device);
+    cudaDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) => driver()?.cuDeviceGetAttribute(value, attribute, device);
+    cudaDeviceGetPCIBusId(id: Out<c_char>, length: i32, device: i32) => device::bus_id(id, length, device);
+    cudaDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) => driver()?.cuDeviceCanAccessPeer(can, device, peer);
+    cudaDeviceEnablePeerAccess(_peer: i32, _flags: u32) => Err(Status::PEER_ACCESS_UNSUPPORTED);
+    cudaDeviceSynchronize() => driver_with_context()?.cuCtxSynchronize();
+    cudaThreadSynchronize() => driver_with_context()?.cuCtxSynchronize();
+    cudaDeviceReset() => session::reset();
+    cudaDeviceGetLimit(value: Out<usize>, limit: u32) => driver_with_context()?.cuCtxGetLimit(value, limit);
+    cudaDeviceSetLimit(limit: u32, value: usize) => driver_with_context()?.cuCtxSetLimit(limit, value);
+    cudaDeviceGetCacheConfig(value: Out<u32>) => device::put_zero(value);
+    cudaDeviceSetCacheConfig(_value: u32) => device::accept();
+    cudaDeviceGetSharedMemConfig(value: Out<u32>) => device::put_zero(value);
+    cudaDeviceSetSharedMemConfig(_value: u32) => device::accept();
+    cudaDeviceGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) => driver_with_context()?.cuCtxGetStreamPriorityRange(least, greatest);
+    cudaDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) => driver_with_context()?.cuDeviceGetDefaultMemPool(pool, device);
+    cudaDriverGetVersion(version: Out<i32>) => driver()?.cuDriverGetVersion(version);
+    cudaRuntimeGetVersion(version: Out<i32>) => version.put(VERSION);
+    cudaProfilerStart() => driver_with_context()?.cuProfilerStart();
+    cudaProfilerStop() => driver_with_context()?.cuProfilerStop();
+
+    cudaMalloc(address: Out<u64>, bytes: usize) => memory::allocate(address, bytes);
+    cudaFree(address: u64) => driver_with_context()?.cuMemFree(address);
+    cudaMallocPitch(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize) => driver_with_context()?.cuMemAllocPitch(address, pitch, width, height, 4);
+    cudaMallocManaged(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemAllocManaged(address, bytes, flags);
+    cudaMallocHost(address: Out<u64>, bytes: usize) => driver_with_context()?.cuMemHostAlloc(address, bytes, 0);
+    cudaHostAlloc(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostAlloc(address, bytes, flags);
+    cudaFreeHost(address: u64) => driver_with_context()?.cuMemFreeHost(address);
+    cudaHostRegister(address: u64, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostRegister(address, bytes, flags);
+    cudaHostUnregister(address: u64) => driver_with_context()?.cuMemHostUnregister(address);
+    cudaHostGetDevicePointer(out: Out<u64>, address: u64, flags: u32) => driver_with_context()?.cuMemHostGetDevicePointer(out, address, flags);
+    cudaMallocAsync(address: Out<u64>, bytes: usize, stream: usize) => driver_with_context()?.cuMemAllocAsync(address, bytes, stream);
+    cudaMallocFromPoolAsync(address: Out<u64>, bytes: usize, pool: usize, stream: usize) => driver_with_context()?.cuMemAllocFromPoolAsync(address, bytes, pool, stream);
+    cudaFreeAsync(address: u64, stream: usize) => driver_with_context()?.cuMemFreeAsync(address, stream);
+    cudaMemGetInfo(free: Out<usize>, total: Out<usize>) => driver_with_context()?.cuMemGetInfo(free, total);
+    cudaMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) => driver_with_context()?.cuMemAdvise(address, bytes, advice, device);
+    cudaMemPrefetchAsync(address: u64, bytes: usize, device: i32, stream: usize) => driver_with_context()?.cuMemPrefetchAsync(address, bytes, device, stream);
+    cudaPointerGetAttributes(attributes: Out<PointerAttributes>, address: u64) => memory::pointer_attributes(attributes, address);
+
+    cudaMemcpy(to: u64, from: u64, bytes: usize, kind: u32) => memory::copy(to, from, bytes, kind);
+    cudaMemcpyAsync(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) => memory::copy_on(to, from, bytes, kind, stream);
+    cudaMemcpyPeer(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize) => driver_with_context()?.cuMemcpyPeer(to, 0, from, 0, bytes);
+    cudaMemcpy2D(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32) =>
+        memory::copy_2d(&Rows { to, to_pitch, from, from_pitch, width, height }, kind);
+    cudaMemcpy2DAsync(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32, stream: usize) =>
+        memory::copy_2d_on(&Rows { to, to_pitch, from, from_pitch, width, height }, kind, stream);
+    cudaMemcpyToSymbol(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32) => memory::to_symbol(symbol, from, bytes, offset, kind);
+    cudaMemcpyToSymbolAsync(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32, stream: usize) => memory::to_symbol_on(symbol, from, bytes, offset, kind, stream);
+    cudaMemcpyFromSymbol(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32) => memory::from_symbol(to, symbol, bytes, offset, kind);
+    cudaMemcpyFromSymbolAsync(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32, stream: usize) => memory::from_symbol_on(to, symbol, bytes, offset, kind, stream);
+    cudaGetSymbolAddress(address: Out<u64>, symbol: usize) => memory::symbol_address(address, symbol);
+    cudaGetSymbolSize(size: Out<usize>, symbol: usize) => memory::symbol_size(size, symbol);
+    cudaMemset(address: u64, value: i32, bytes: usize) => driver_with_context()?.cuMemsetD8(address, value as u8, bytes);
+    cudaMemsetAsync(address: u64, value: i32, bytes: usize, stream: usize) => driver_with_context()?.cuMemsetD8Async(address, value as u8, bytes, stream);
+    cudaMemset2D(address: u64, pitch: usize, value: i32, width: usize, height: usize) => driver_with_context()?.cuMemsetD2D8(address, pitch, value as u8, width, height);
+    cudaMemset2DAsync(address: u64, pitch: usize, value: i32, width: usize, height: usize, stream: usize) =>
+        driver_with_context()?.cuMemsetD2D8Async(address, pitch, value as u8, width, height, stream);
+
+    cudaStreamCreate(stream: Out<usize>) => driver_with_context()?.cuStreamCreateWithPriority(stream, 0, 0);
+    cudaStreamCreateWithFlags(stream: Out<usize>, flags: u32) => driver_with_context()?.cuStreamCreateWithPriority(stream, flags, 0);
+    cudaStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) => driver_with_context()?.cuStreamCreateWithPriority(stream, flags, priority);
+    cudaStreamDestroy(stream: usize) => driver_with_context()?.cuStreamDestroy(stream);
+    cudaStreamQuery(stream: usize) => driver_with_context()?.cuStreamQuery(stream);
+    cudaStreamSynchronize(stream: usize) => driver_with_context()?.cuStreamSynchronize(stream);
+    cudaStreamWaitEvent(stream: usize, event: usize, flags: u32) => driver_with_context()?.cuStreamWaitEvent(stream, event, flags);
+    cudaStreamGetFlags(stream: usize, flags: Out<u32>) => driver_with_context()?.cuStreamGetFlags(stream, flags);
+    cudaStreamGetPriority(stream: usize, priority: Out<i32>) => driver_with_context()?.cuStreamGetPriority(stream, priority);
+    cudaStreamIsCapturing(stream: usize, status: Out<u32>) => driver_with_context()?.cuStreamIsCapturing(stream, status);
+    cudaStreamBeginCapture(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture(stream, mode);
+    cudaStreamAddCallback(stream: usize, function: Callback, data: *mut c_void, _flags: u32) => add_callback(stream, function, data);
+    cudaLaunchHostFunc(stream: usize, function: HostFunction, data: *mut c_void) => driver_with_context()?.cuLaunchHostFunc(stream, function, data);
+
+    cudaEventCreate(event: Out<usize>) => driver_with_context()?.cuEventCreate(event, 0);
+    cudaEventCreateWithFlags(event: Out<usize>, flags: u32) => driver_with_context()?.cuEventCreate(event, flags);
+    cudaEventDestroy(event: usize) => driver_with_context()?.cuEventDestroy(event);
+    cudaEventRecord(event: usize, stream: usize) => driver_with_context()?.cuEventRecord(event, stream);
+    cudaEventRecordWithFlags(event: usize, stream: usize, _flags: u32) => driver_with_context()?.cuEventRecord(event, stream);
+    cudaEventQuery(event: usize) => driver_with_context()?.cuEventQuery(event);
+    cudaEventSynchronize(event: usize) => driver_with_context()?.cuEventSynchronize(event);
+    cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime(milliseconds, start, end);
+
+    cudaLaunchKernel(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) => launch::launch(function, grid, block, arguments, shared, stream);
+    cudaLaunchKernelExC(configuration: In<RuntimeConfiguration>, function: usize, arguments: In<*const u8>) => launch::launch_extended(configuration, function, arguments);
+    cudaLaunchCooperativeKernel(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
+        launch::launch_cooperative(function, grid, block, arguments, shared, stream);
+    cudaFuncGetAttributes(attributes: Out<FunctionAttributes>, function: usize) => launch::attributes(attributes, function);
+    cudaFuncSetAttribute(function: usize, attribute: u32, value: i32) => launch::set_attribute(function, attribute, value);
+    cudaFuncSetCacheConfig(function: usize, _config: u32) => launch::accept(function);
+    cudaFuncSetSharedMemConfig(function: usize, _config: u32) => launch::accept(function);
+    cudaGetKernel(kernel: Out<usize>, function: usize) => launch::kernel(kernel, function);
+    cudaGetFuncBySymbol(out: Out<usize>, function: usize) => launch::function(out, function);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: usize, threads: i32, shared: usize) => launch::occupancy(blocks, function, threads, shared, 0);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<i32>, function: usize, threads: i32, shared: usize, flags: u32) =>
+        launch::occupancy(blocks, function, threads, shared, flags);
+    cudaOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: usize, blocks: i32, threads: i32) => launch::available_shared(bytes, function, blocks, threads);
+    __cudaPopCallConfiguration(grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<usize>) => launch::pop(grid, block, shared, stream);
+}
+
+/// The callback is told of a kernel's fault, so it runs even after one.
+fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> Done {
+    let status = crate::status::of(driver_with_context()?.cuStreamSynchronize(stream));
+    let function = function.ok_or(Status::INVALID_VALUE)?;
+    // SAFETY: the application's function with the application's argument.
+    unsafe { function(stream, status, data) };
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetLastError() -> Status {
+    error::take()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaPeekAtLastError() -> Status {
+    error::peek()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetErrorName(error: Status) -> *const c_char {
+    error.runtime_name().as_ptr()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetErrorString(error: Status) -> *const c_char {
+    error.text().unwrap_or(c"unrecognized error code").as_ptr()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared: usize, stream: usize) -> u32 {
+    launch::push(grid, block, shared, stream);
+    0
+}
+
+/// # Safety
+/// Called by the compiler's start-up code, with a fat binary's wrapper.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *const c_void) -> usize {
+    registration::add_binary(wrapper)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaRegisterFatBinaryEnd(_handle: usize) {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaUnregisterFatBinary(handle: usize) {
+    enter(|| {
+        registration::remove_binary(handle);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaInitModule(_handle: usize) -> c_char {
+    1
+}
+
+/// # Safety
+/// Called by the compiler's start-up code.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterFunction(
+    handle: usize,
+    host: usize,
+    _device: Ignored,
+    name: Text,
+    _limit: i32,
+    _thread: Ignored,
+    _block: Ignored,
+    _block_dim: Ignored,
+    _grid_dim: Ignored,
+    _warp: Ignored,
+) {
+    enter(|| registration::add_kernel(handle, host, name));
+}
+
+/// # Safety
+/// Called by the compiler's start-up code.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterVar(
+    handle: usize,
+    host: usize,
+    _device: Ignored,
+    name: Text,
+    _external: i32,
+    _size: usize,
+    _constant: i32,
+    _global: i32,
+) {
+    enter(|| registration::add_variable(handle, host, name));
+}

@@ -1,0 +1,165 @@
+//! Launches, and the stack of configurations that `<<<…>>>` is compiled to.
+
+use std::cell::RefCell;
+
+use super::registration;
+use super::session::driver_with_context;
+use crate::abi::{In, Out};
+use crate::driver::launch::Configuration;
+use crate::status::{Done, Status};
+
+/// `dim3`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Dim3 {
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+}
+
+struct Pushed {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: usize,
+}
+
+thread_local! {
+    static PUSHED: RefCell<Vec<Pushed>> = const { RefCell::new(Vec::new()) };
+}
+
+pub fn push(grid: Dim3, block: Dim3, shared: usize, stream: usize) {
+    PUSHED.with_borrow_mut(|stack| stack.push(Pushed { grid, block, shared, stream }));
+}
+
+pub fn pop(grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<usize>) -> Done {
+    let pushed = PUSHED.with_borrow_mut(Vec::pop).ok_or(Status::INVALID_CONFIGURATION)?;
+    grid.put(pushed.grid)?;
+    block.put(pushed.block)?;
+    shared.put(pushed.shared)?;
+    stream.put(pushed.stream)
+}
+
+/// What the driver calls an invalid value is an invalid configuration here, as long as the numbers are the launch's.
+fn as_configuration(done: Done) -> Done {
+    done.map_err(|status| if status == Status::INVALID_VALUE { Status::INVALID_CONFIGURATION } else { status })
+}
+
+pub fn launch(host: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
+    let driver = driver_with_context()?;
+    let kernel = registration::kernel(host)?;
+    let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
+    as_configuration(driver.cuLaunchKernel(
+        kernel,
+        grid.x,
+        grid.y,
+        grid.z,
+        block.x,
+        block.y,
+        block.z,
+        shared,
+        stream,
+        arguments,
+        In::of_place(0),
+    ))
+}
+
+pub fn launch_cooperative(host: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
+    let driver = driver_with_context()?;
+    let kernel = registration::kernel(host)?;
+    let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
+    as_configuration(driver.cuLaunchCooperativeKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments))
+}
+
+/// `cudaLaunchConfig_t`; its attributes are laid out as the driver's.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RuntimeConfiguration {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: usize,
+    attributes: usize,
+    count: u32,
+}
+
+pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arguments: In<*const u8>) -> Done {
+    let driver = driver_with_context()?;
+    let kernel = registration::kernel(host)?;
+    let asked = configuration.get()?;
+    let shared = u32::try_from(asked.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
+    let dimensions = |dim: Dim3| [dim.x, dim.y, dim.z];
+    let configuration =
+        Configuration::new(dimensions(asked.grid), dimensions(asked.block), shared, asked.stream, asked.attributes, asked.count);
+    as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, In::of_place(0)))
+}
+
+/// `cudaFuncAttributes`
+#[repr(C)]
+pub struct FunctionAttributes {
+    shared: usize,
+    constant: usize,
+    local: usize,
+    max_threads: i32,
+    registers: i32,
+    ptx: i32,
+    binary: i32,
+    cache_mode: i32,
+    max_dynamic_shared: i32,
+    carveout: i32,
+    cluster: [i32; 6],
+    reserved: [i32; 16],
+}
+
+const _: () = assert!(size_of::<FunctionAttributes>() == 144);
+
+pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> Done {
+    let driver = driver_with_context()?;
+    let kernel = registration::kernel(host)?;
+    let get = |attribute| -> Result<i32, Status> {
+        let mut value = 0;
+        driver.cuKernelGetAttribute(Out::to(&mut value), attribute, kernel, 0)?;
+        Ok(value)
+    };
+    out.put(FunctionAttributes {
+        shared: get(1)? as usize,
+        constant: get(2)? as usize,
+        local: get(3)? as usize,
+        max_threads: get(0)?,
+        registers: get(4)?,
+        ptx: get(5)?,
+        binary: get(6)?,
+        cache_mode: get(7)?,
+        max_dynamic_shared: get(8)?,
+        carveout: get(9)?,
+        cluster: [0; 6],
+        reserved: [0; 16],
+    })
+}
+
+pub fn set_attribute(host: usize, attribute: u32, value: i32) -> Done {
+    driver_with_context()?.cuKernelSetAttribute(attribute, value, registration::kernel(host)?, 0)
+}
+
+/// For preferences that mean nothing here: the function must exist.
+pub fn accept(host: usize) -> Done {
+    registration::kernel(host).map(|_| ())
+}
+
+pub fn occupancy(blocks: Out<i32>, host: usize, threads: i32, shared: usize, flags: u32) -> Done {
+    let driver = driver_with_context()?;
+    driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, registration::kernel(host)?, threads, shared, flags)
+}
+
+pub fn available_shared(bytes: Out<usize>, host: usize, blocks: i32, threads: i32) -> Done {
+    driver_with_context()?.cuOccupancyAvailableDynamicSMemPerBlock(bytes, registration::kernel(host)?, blocks, threads)
+}
+
+pub fn kernel(out: Out<usize>, host: usize) -> Done {
+    driver_with_context()?;
+    out.put(registration::kernel(host)?)
+}
+
+pub fn function(out: Out<usize>, host: usize) -> Done {
+    driver_with_context()?.cuKernelGetFunction(out, registration::kernel(host)?)
+}

@@ -1,0 +1,162 @@
+//! Memory functions: what the driver has several functions for, the runtime has one with a direction.
+
+use super::registration;
+use super::session::driver_with_context;
+use crate::abi::{In, Out};
+use crate::driver::copy::Copy2d;
+use crate::status::{Done, Status};
+
+/// `cudaMemcpyKind`
+const HOST_TO_HOST: u32 = 0;
+const HOST_TO_DEVICE: u32 = 1;
+const DEVICE_TO_HOST: u32 = 2;
+const DEVICE_TO_DEVICE: u32 = 3;
+const DEFAULT: u32 = 4;
+
+pub fn allocate(out: Out<u64>, bytes: usize) -> Done {
+    let driver = driver_with_context()?;
+    if bytes == 0 {
+        return out.put(0);
+    }
+    driver.cuMemAlloc(out, bytes)
+}
+
+pub fn copy(to: u64, from: u64, bytes: usize, kind: u32) -> Done {
+    let driver = driver_with_context()?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    match kind {
+        HOST_TO_HOST | DEFAULT => driver.cuMemcpy(to, from, bytes),
+        HOST_TO_DEVICE => driver.cuMemcpyHtoD(to, from, bytes),
+        DEVICE_TO_HOST => driver.cuMemcpyDtoH(to, from, bytes),
+        DEVICE_TO_DEVICE => driver.cuMemcpyDtoD(to, from, bytes),
+        _ => Err(Status::INVALID_MEMCPY_DIRECTION),
+    }
+}
+
+pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> Done {
+    let driver = driver_with_context()?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    match kind {
+        HOST_TO_HOST | DEFAULT => driver.cuMemcpyAsync(to, from, bytes, stream),
+        HOST_TO_DEVICE => driver.cuMemcpyHtoDAsync(to, from, bytes, stream),
+        DEVICE_TO_HOST => driver.cuMemcpyDtoHAsync(to, from, bytes, stream),
+        DEVICE_TO_DEVICE => driver.cuMemcpyDtoDAsync(to, from, bytes, stream),
+        _ => Err(Status::INVALID_MEMCPY_DIRECTION),
+    }
+}
+
+/// Rows of a two-dimensional copy, in the order of `cudaMemcpy2D`.
+pub struct Rows {
+    pub to: u64,
+    pub to_pitch: usize,
+    pub from: u64,
+    pub from_pitch: usize,
+    pub width: usize,
+    pub height: usize,
+}
+
+impl Rows {
+    fn described(&self, kind: u32) -> Result<Copy2d, Status> {
+        let (host, device, unified) = (1, 2, 4);
+        let (from_type, to_type) = match kind {
+            HOST_TO_HOST => (host, host),
+            HOST_TO_DEVICE => (host, device),
+            DEVICE_TO_HOST => (device, host),
+            DEVICE_TO_DEVICE => (device, device),
+            DEFAULT => (unified, unified),
+            _ => return Err(Status::INVALID_MEMCPY_DIRECTION),
+        };
+        Ok(Copy2d {
+            from_x: 0,
+            from_y: 0,
+            from_type,
+            from_host: self.from as *const _,
+            from_device: self.from,
+            from_array: std::ptr::null(),
+            from_pitch: self.from_pitch,
+            to_x: 0,
+            to_y: 0,
+            to_type,
+            to_host: self.to as *mut _,
+            to_device: self.to,
+            to_array: std::ptr::null_mut(),
+            to_pitch: self.to_pitch,
+            width: self.width,
+            height: self.height,
+        })
+    }
+}
+
+pub fn copy_2d(rows: &Rows, kind: u32) -> Done {
+    let driver = driver_with_context()?;
+    driver.cuMemcpy2DUnaligned(In::from(&rows.described(kind)?))
+}
+
+pub fn copy_2d_on(rows: &Rows, kind: u32, stream: usize) -> Done {
+    let driver = driver_with_context()?;
+    driver.cuMemcpy2DAsync(In::from(&rows.described(kind)?), stream)
+}
+
+/// The part of a variable that a copy touches.
+fn part_of(symbol: usize, offset: usize, bytes: usize) -> Result<u64, Status> {
+    driver_with_context()?;
+    let (address, size) = registration::variable(symbol)?;
+    if offset.checked_add(bytes).is_none_or(|end| end > size) {
+        return Err(Status::INVALID_VALUE);
+    }
+    Ok(address + offset as u64)
+}
+
+pub fn to_symbol(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32) -> Done {
+    copy(part_of(symbol, offset, bytes)?, from, bytes, kind)
+}
+
+pub fn to_symbol_on(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32, stream: usize) -> Done {
+    copy_on(part_of(symbol, offset, bytes)?, from, bytes, kind, stream)
+}
+
+pub fn from_symbol(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32) -> Done {
+    copy(to, part_of(symbol, offset, bytes)?, bytes, kind)
+}
+
+pub fn from_symbol_on(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32, stream: usize) -> Done {
+    copy_on(to, part_of(symbol, offset, bytes)?, bytes, kind, stream)
+}
+
+pub fn symbol_address(out: Out<u64>, symbol: usize) -> Done {
+    driver_with_context()?;
+    out.put(registration::variable(symbol)?.0)
+}
+
+pub fn symbol_size(out: Out<usize>, symbol: usize) -> Done {
+    driver_with_context()?;
+    out.put(registration::variable(symbol)?.1)
+}
+
+/// `cudaPointerAttributes`
+#[repr(C)]
+pub struct PointerAttributes {
+    kind: u32,
+    device: i32,
+    device_pointer: u64,
+    host_pointer: u64,
+}
+
+/// Unknown memory is "unregistered", which is no error.
+pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> Done {
+    let driver = driver_with_context()?;
+    let (mut kind, mut managed) = (0u32, 0u8);
+    if driver.cuPointerGetAttribute(Out::to_place((&raw mut kind) as usize), 2, address).is_err() {
+        return out.put(PointerAttributes { kind: 0, device: -2, device_pointer: 0, host_pointer: address });
+    }
+    driver.cuPointerGetAttribute(Out::to_place((&raw mut managed) as usize), 8, address)?;
+    out.put(match (managed, kind) {
+        (1, _) => PointerAttributes { kind: 3, device: 0, device_pointer: address, host_pointer: address },
+        (_, 1) => PointerAttributes { kind: 1, device: 0, device_pointer: address, host_pointer: address },
+        _ => PointerAttributes { kind: 2, device: 0, device_pointer: address, host_pointer: 0 },
+    })
+}

@@ -1,0 +1,13 @@
+//! The runtime half: the `cuda*` functions that programs with a shared cudart call, on top of the driver.
+//!
+//! It reaches the driver only through [`calls`], i.e. through `dlsym` and `cuGetProcAddress`, so that a recorder loaded in
+//! front of this library puts its hooks there exactly as it does under NVIDIA's runtime.
+
+pub mod calls;
+pub mod device;
+pub mod error;
+pub mod exports;
+pub mod launch;
+pub mod memory;
+pub mod registration;
+pub mod session;

@@ -1,0 +1,112 @@
+//! What the compiler's start-up code tells the runtime: fat binaries, and the kernels and variables in them by the host
+//! address that stands for them. Images are loaded when first used.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::session::driver_with_context;
+use crate::abi::{Out, Text};
+use crate::handles::Registry;
+use crate::status::{Done, Status};
+
+struct FatBinary {
+    wrapper: usize,
+    library: OnceLock<Result<usize, Status>>,
+}
+
+/// A kernel or variable.
+struct Named {
+    binary: Arc<FatBinary>,
+    name: CString,
+    kernel: OnceLock<Result<usize, Status>>,
+}
+
+static BINARIES: Registry<FatBinary> = Registry::new();
+static KERNELS: Mutex<Option<HashMap<usize, Arc<Named>>>> = Mutex::new(None);
+static VARIABLES: Mutex<Option<HashMap<usize, Arc<Named>>>> = Mutex::new(None);
+
+fn lock(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>) -> MutexGuard<'_, Option<HashMap<usize, Arc<Named>>>> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn add_binary(wrapper: *const c_void) -> usize {
+    BINARIES.insert(Arc::new(FatBinary { wrapper: wrapper as usize, library: OnceLock::new() }))
+}
+
+pub fn remove_binary(handle: usize) {
+    let Ok(binary) = BINARIES.remove(handle) else { return };
+    for map in [&KERNELS, &VARIABLES] {
+        if let Some(map) = lock(map).as_mut() {
+            map.retain(|_, named| !Arc::ptr_eq(&named.binary, &binary));
+        }
+    }
+    if let Some(Ok(library)) = binary.library.get()
+        && let Ok(driver) = driver_with_context()
+    {
+        let _ = driver.cuLibraryUnload(*library);
+    }
+}
+
+fn add(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>, handle: usize, host: usize, name: Text) -> Done {
+    let binary = BINARIES.get(handle)?;
+    let name = CString::new(name.get()?).map_err(|_| Status::INVALID_VALUE)?;
+    lock(map).get_or_insert_default().insert(host, Arc::new(Named { binary, name, kernel: OnceLock::new() }));
+    Ok(())
+}
+
+pub fn add_kernel(handle: usize, host: usize, name: Text) -> Done {
+    add(&KERNELS, handle, host, name)
+}
+
+pub fn add_variable(handle: usize, host: usize, name: Text) -> Done {
+    add(&VARIABLES, handle, host, name)
+}
+
+fn find(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>, host: usize) -> Option<Arc<Named>> {
+    lock(map).as_ref().and_then(|map| map.get(&host).cloned())
+}
+
+impl FatBinary {
+    fn library(&self) -> Result<usize, Status> {
+        *self.library.get_or_init(|| {
+            let mut library = 0;
+            let nothing = std::ptr::null();
+            driver_with_context()?.cuLibraryLoadData(
+                Out::to(&mut library),
+                self.wrapper as *const c_void,
+                nothing,
+                nothing,
+                0,
+                nothing,
+                nothing,
+                0,
+            )?;
+            Ok(library)
+        })
+    }
+}
+
+/// The `CUkernel` that a host function stands for.
+pub fn kernel(host: usize) -> Result<usize, Status> {
+    let named = find(&KERNELS, host).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    *named.kernel.get_or_init(|| {
+        let library = named.binary.library()?;
+        let mut kernel = 0;
+        match driver_with_context()?.cuLibraryGetKernel(Out::to(&mut kernel), library, named.name.as_ptr()) {
+            Err(Status::NOT_FOUND) => Err(Status::INVALID_DEVICE_FUNCTION),
+            done => done.map(|()| kernel),
+        }
+    })
+}
+
+/// Address and size of the variable that a host address stands for.
+pub fn variable(host: usize) -> Result<(u64, usize), Status> {
+    let named = find(&VARIABLES, host).ok_or(Status::INVALID_SYMBOL)?;
+    let library = named.binary.library()?;
+    let (mut address, mut size) = (0, 0);
+    match driver_with_context()?.cuLibraryGetGlobal(Out::to(&mut address), Out::to(&mut size), library, named.name.as_ptr()) {
+        Err(Status::NOT_FOUND) => Err(Status::INVALID_SYMBOL),
+        done => done.map(|()| (address, size)),
+    }
+}
