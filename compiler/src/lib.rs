@@ -12,6 +12,7 @@ pub mod prepare;
 pub mod request;
 pub mod target;
 pub mod unit;
+mod warm;
 
 pub use prepare::device_symbol;
 pub use request::{Artifact, BuildError, ImageKind, Request, Target, Times};
@@ -76,10 +77,11 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
     Ok(cpu::lower(module, &cpu::LowerOptions { codegen_opt })?)
 }
 
-/// Initialises LLVM's targets and loads the assembler, so that children forked afterwards need not.
+/// Initialises LLVM and the assembler, so that children forked afterwards need not.
 pub fn warm_up() {
     target::initialise();
     Assembler::find();
+    warm::up();
 }
 
 /// The LLVM this crate is built with, e.g. "19.1.7".

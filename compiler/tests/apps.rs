@@ -41,9 +41,10 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
         let names = kernels(&bitcode);
         assert!(!names.is_empty(), "{} has no kernels", source.display());
         for kernel in names {
-            for level in ["O0", "O1", "O2", "O3", "Os", "Oz"] {
+            for (level, codegen_opt) in [("O0", 0), ("O1", 1), ("O2", 2), ("O3", 3), ("Os", 0), ("Oz", 1)] {
                 let mut configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
                 configuration.passes = format!("default<{level}>");
+                configuration.codegen_opt = codegen_opt;
                 let target = Target::Nvptx { arch: "sm_90".into() };
                 let request = Request {
                     modules: &[&bitcode],
