@@ -75,6 +75,13 @@ impl Child {
         }
     }
 
+    /// Ends the child with SIGKILL and leaves it to the system, for when this process is about to end too: a driver may take
+    /// a tenth of a second to let go.
+    pub fn abandon(mut self) {
+        let _ = kill(self.pid, Signal::SIGKILL);
+        self.ended = Some(End::Signalled(Signal::SIGKILL));
+    }
+
     /// Waits for the child to end; `None` where it takes longer.
     pub fn wait(&mut self, limit: Duration) -> Option<End> {
         let start = Instant::now();

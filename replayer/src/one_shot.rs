@@ -38,6 +38,7 @@ fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Re
     supervisor.submit(job);
     loop {
         if let Event::Finished { result, outcome, .. } = supervisor.next(None)? {
+            supervisor.leave();
             return Ok((*result, outcome));
         }
     }

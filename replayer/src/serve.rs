@@ -54,6 +54,7 @@ pub fn run(scene: &Scene) -> Result<i32, Fatal> {
             say(&Reply::Result { id, result })?;
         }
     }
+    supervisor.leave();
     Ok(exit::VERIFIED)
 }
 

@@ -167,6 +167,13 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// Ends all work without waiting for the device to let go, for a process that is about to end.
+    pub fn leave(mut self) {
+        if let Some(executor) = self.executor.take() {
+            executor.abandon();
+        }
+    }
+
     /// An event that is known already.
     pub fn pending_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -340,7 +347,6 @@ impl<'a> Supervisor<'a> {
     fn hear_executor(&mut self) -> Result<(), Fatal> {
         let Some(executor) = &mut self.executor else { return Ok(()) };
         match executor.progress() {
-            News::Nothing => {}
             News::Gone(end) => {
                 self.executor = None;
                 let how = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
@@ -354,7 +360,7 @@ impl<'a> Supervisor<'a> {
                     }
                 }
             }
-            News::Report(report) => self.take_report(*report)?,
+            News::Reports(reports) => reports.into_iter().try_for_each(|report| self.take_report(report))?,
         }
         Ok(())
     }

@@ -28,8 +28,8 @@ pub struct Executor {
 
 /// What the supervisor learns from reading.
 pub enum News {
-    Nothing,
-    Report(Box<Report>),
+    /// Reports in their order, perhaps none.
+    Reports(Vec<Report>),
     /// The process is gone.
     Gone(Option<End>),
 }
@@ -66,6 +66,11 @@ impl Executor {
         frame::write(&mut self.stream, &Order::Run(run), image)
     }
 
+    /// Ends it without waiting, see [`Child::abandon`].
+    pub fn abandon(self) {
+        self.child.abandon();
+    }
+
     /// Reads what has arrived.
     pub fn progress(&mut self) -> News {
         let mut buffer = [0; 64 * 1024];
@@ -75,20 +80,27 @@ impl Executor {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => return News::Gone(self.child.wait(Duration::from_secs(5))),
         }
-        match self.inbox.pop::<Report>() {
-            Ok(None) => News::Nothing,
-            Ok(Some((report, _))) => {
-                match &report {
-                    Report::Device(description) => self.description = Some(description.clone()),
-                    Report::Ready => self.ready = true,
-                    Report::Done(_) | Report::Unfit(_) => {}
+        let mut reports = Vec::new();
+        loop {
+            match self.inbox.pop::<Report>() {
+                Ok(None) => return News::Reports(reports),
+                Ok(Some((report, _))) => {
+                    self.note(&report);
+                    reports.push(report);
                 }
-                if !matches!(report, Report::Device(_)) {
-                    self.deadline = None;
-                }
-                News::Report(Box::new(report))
+                Err(_) => return News::Gone(None),
             }
-            Err(_) => News::Gone(None),
+        }
+    }
+
+    fn note(&mut self, report: &Report) {
+        match report {
+            Report::Device(description) => self.description = Some(description.clone()),
+            Report::Ready => {
+                self.ready = true;
+                self.deadline = None;
+            }
+            Report::Done(_) | Report::Unfit(_) => self.deadline = None,
         }
     }
 }

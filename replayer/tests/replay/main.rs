@@ -1,0 +1,180 @@
+//! mneme-replay as its users run it, on a recording made by hand: on the CPU device where that is built, or on a GPU with
+//! `MNEME_TEST_DEVICE=cuda`.
+
+mod recording;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Output, Stdio};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::launch::Dim3;
+use mneme_core::protocol::{Reply, Request};
+use mneme_core::result::{ReplayResult, Status};
+use mneme_core::{exit, install};
+use recording::{ELEMENTS, Recording};
+
+/// The device to test on; `None`, said on standard output, where there is none.
+fn device() -> Option<&'static str> {
+    if std::env::var("MNEME_TEST_DEVICE").as_deref() == Ok("cuda") {
+        return Some("cuda");
+    }
+    let found = install::locate(install::CPU_DEVICE).map(|_| "cpu");
+    if found.is_none() {
+        println!("skipped: the CPU device is not built; 'cargo build --workspace' builds it");
+    }
+    found
+}
+
+fn replay(recording: &Recording, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-replay"));
+    command.arg("-rdb").arg(recording.database()).args(options);
+    command
+}
+
+#[track_caller]
+fn outcome(output: &Output, status: i32) -> serde_json::Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON; {errors}"))
+}
+
+#[test]
+fn every_pipeline_verifies() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    for passes in ["default<O0>", "default<O1>", "default<O3>", "default<Oz>"] {
+        let output = replay(&recording, &["-rid", "7", "--device", device, passes]).output().unwrap();
+        let json = outcome(&output, exit::VERIFIED);
+        assert_eq!(json["Replay-config"]["passes"], passes);
+        assert_eq!(json["Result"]["exec_time"].as_array().map(Vec::len), Some(5));
+        assert_eq!(json["Result"]["verified"], true);
+    }
+    for options in [&["--specialize"][..], &["-sdims"], &["-slb"], &["-bidx", "256"], &["--no-prune", "--no-internalize"]] {
+        let output = replay(&recording, &[&["--device", device], options].concat()).output().unwrap();
+        outcome(&output, exit::VERIFIED);
+    }
+}
+
+#[test]
+fn work_left_undone_is_a_mismatch() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let output = replay(&recording, &["--device", device, "-gidx", "10"]).output().unwrap();
+    let json = outcome(&output, exit::NOT_VERIFIED);
+    let mismatch = &json["Result"]["mismatch"];
+    assert_eq!(mismatch["region"], "counter", "{json}");
+    let undone = ELEMENTS as u64 - 10 * 128;
+    // One byte of each element left out at least, and the counter's.
+    assert!(mismatch["differing"].as_u64().unwrap() > undone, "{json}");
+}
+
+/// Runs configurations through a server; the results by id.
+fn serve(recording: &Recording, options: &[&str], configurations: &[Configuration]) -> Vec<ReplayResult> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-replay"));
+    command.args(["serve", "-rdb"]).arg(recording.database()).args(options);
+    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut lines =
+        BufReader::new(server.stdout.take().unwrap()).lines().map(|line| serde_json::from_str::<Reply>(&line.unwrap()).unwrap());
+    assert!(matches!(lines.next(), Some(Reply::Hello { .. })));
+    for (id, config) in configurations.iter().enumerate() {
+        let request = Request::Submit { id: id as u64, config: config.clone(), iterations: 2, warmup: 1 };
+        writeln!(input, "{}", serde_json::to_string(&request).unwrap()).unwrap();
+    }
+    drop(input);
+    let mut results: Vec<Option<ReplayResult>> = vec![None; configurations.len()];
+    for reply in lines {
+        let Reply::Result { id, result } = reply else { panic!("{reply:?}") };
+        assert!(results[id as usize].replace(*result).is_none(), "one result for each id");
+    }
+    assert!(server.wait().unwrap().success());
+    results.into_iter().map(|result| result.expect("every id has a result")).collect()
+}
+
+fn shaped(block: u32, passes: &str) -> Configuration {
+    let grid = Dim3::new((ELEMENTS as u32).div_ceil(block), 1, 1);
+    Configuration { passes: passes.into(), ..Configuration::recorded(grid, Dim3::new(block, 1, 1), 0) }
+}
+
+#[test]
+fn what_a_kernel_breaks_is_mended_before_the_next() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let mut invalid = shaped(128, "default<O3>");
+    invalid.block.x = 2048;
+    let configurations = [
+        shaped(128, "default<O3>"),
+        shaped(33, "default<O3>"),
+        shaped(256, "default<O3>"),
+        shaped(65, "default<O1>"),
+        shaped(64, "default<O1>"),
+        shaped(128, "no-such-pass"),
+        invalid,
+        Configuration { grid: Dim3::new(1, 1, 1), ..shaped(128, "default<O1>") },
+        shaped(512, "default<O1>"),
+    ];
+    let results = serve(&recording, &["--device", device, "--timeout", "5"], &configurations);
+    let statuses: Vec<Status> = results.iter().map(|result| result.status).collect();
+    let expected = [
+        Status::Verified,
+        Status::LaunchFailed,
+        Status::Verified,
+        Status::TimedOut,
+        Status::Verified,
+        Status::BuildFailed,
+        Status::InvalidConfiguration,
+        Status::NotVerified,
+        Status::Verified,
+    ];
+    assert_eq!(statuses, expected, "{results:#?}");
+    for result in results {
+        assert_eq!(result.verified, result.error.is_empty(), "{result:?}");
+        assert_eq!(result.exec_time.len(), if result.verified { 3 } else { result.exec_time.len().min(1) });
+    }
+}
+
+#[test]
+fn ir_and_assembly_are_written_where_asked() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let file = recording.folder().join("kernel.ll");
+    let output = replay(&recording, &["--device", device, "default<O1>", "-ol", file.to_str().unwrap()]).output().unwrap();
+    outcome(&output, exit::VERIFIED);
+    assert!(std::fs::read_to_string(file).unwrap().contains("@_Z6updatePii"));
+}
+
+#[test]
+fn damage_is_named_in_one_sentence() {
+    let Some(device) = device() else { return };
+    let damage: [(&str, fn(&Recording)); 3] = [
+        ("a pack that is gone", |recording| std::fs::remove_dir_all(recording.folder().join("packs")).unwrap()),
+        ("a manifest cut short", |recording| {
+            let path = recording.folder().join("DeviceState.epilogue.42.7.mneme");
+            let bytes = std::fs::read(&path).unwrap();
+            std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("no database", |recording| std::fs::write(recording.database(), "{}").unwrap()),
+    ];
+    for (what, damage) in damage {
+        let recording = Recording::make();
+        damage(&recording);
+        let output = replay(&recording, &["--device", device]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(exit::BAD_RECORDING), "{what}: {errors}");
+        assert_eq!(errors.trim().lines().count(), 1, "{what}: {errors}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_machine_without_a_gpu_says_so() {
+    if std::env::var("MNEME_TEST_DEVICE").as_deref() == Ok("cuda") {
+        println!("skipped: this machine has a GPU");
+        return;
+    }
+    let output = replay(&Recording::make(), &["--device", "cuda"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(exit::NO_DEVICE), "{errors}");
+    assert_eq!(errors.trim().lines().count(), 1, "{errors}");
+    assert!(errors.contains("--device cpu"), "{errors}");
+}

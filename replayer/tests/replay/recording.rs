@@ -1,0 +1,115 @@
+//! A recording made by hand: what the recorder would write of a launch of `kernel.ll`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+// Links LLVM, which inkwell only declares.
+use mneme_compiler as _;
+use mneme_core::launch::Dim3;
+use mneme_core::recording::database::{self, ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State, Variable};
+use mneme_core::recording::store::StoreWriter;
+use tempfile::TempDir;
+
+pub const ELEMENTS: i32 = 100_000;
+const STEP: i32 = 7;
+const DATA: u64 = 0x1000_0000_0000;
+const COUNTER: u64 = 0x1100_0000_0000;
+const CONSTANT: u64 = 0x1100_0040_0000;
+
+pub struct Recording {
+    folder: TempDir,
+}
+
+impl Recording {
+    pub fn make() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("RecordedIR_42.bc"), bitcode()).unwrap();
+        let store = StoreWriter::open(folder.path(), 1).unwrap();
+        // The last quarter is zeros: chunks that are stored nowhere.
+        let before: Vec<i32> = (0..ELEMENTS).map(|i| if i < ELEMENTS / 4 * 3 { i.wrapping_mul(31) } else { 0 }).collect();
+        let after: Vec<i32> = before.iter().map(|value| value.wrapping_add(STEP)).collect();
+        let arguments =
+            [(0, DATA.to_le_bytes().to_vec()), (8, ELEMENTS.to_le_bytes().to_vec())].map(|(offset, bytes)| Argument { offset, bytes });
+        let prologue = state(&store, Moment::Prologue, &before, 5, arguments.to_vec());
+        let epilogue = state(&store, Moment::Epilogue, &after, 5 + ELEMENTS, Vec::new());
+        store.sync().unwrap();
+        store.finish().unwrap();
+        let instance = Instance {
+            prologue: "DeviceState.prologue.42.7.mneme".into(),
+            epilogue: "DeviceState.epilogue.42.7.mneme".into(),
+            block_dims: Dim3::new(128, 1, 1),
+            grid_dims: Dim3::new((ELEMENTS as u32).div_ceil(128), 1, 1),
+            shared_mem: 0,
+            args: vec![DATA, ELEMENTS as u64],
+            occurrences: 1,
+            ours: InstanceDetails::default(),
+        };
+        prologue.save(&folder.path().join(&instance.prologue)).unwrap();
+        epilogue.save(&folder.path().join(&instance.epilogue)).unwrap();
+        database::add_instance(folder.path(), &kernel(), "7", instance).unwrap();
+        Self { folder }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.folder.path().join("42.json")
+    }
+}
+
+fn state(store: &StoreWriter, moment: Moment, data: &[i32], counter: i32, arguments: Vec<Argument>) -> State {
+    let bytes = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let contents = [bytes(&[STEP]), bytes(&[counter]), bytes(data)];
+    let variable = |name: &str, address, constant| Variable { name: name.into(), address, size: 4, constant };
+    State {
+        header: Header {
+            moment,
+            variables: vec![variable("step", CONSTANT, true), variable("counter", COUNTER, false)],
+            allocations: vec![Allocation {
+                address: DATA,
+                size: contents[2].len() as u64,
+                kind: AllocationKind::Arena,
+                tag: String::new(),
+            }],
+            arguments,
+        },
+        chunks: contents.iter().map(|contents| store.put_region(contents).unwrap()).collect(),
+    }
+}
+
+fn kernel() -> KernelRecord {
+    let argument = |offset, size| ArgumentLayout { offset, size, kind: String::new() };
+    KernelRecord {
+        static_hash: 42,
+        arena_address: format!("0x{DATA:016x}"),
+        arena_size: 1 << 30,
+        kernel_name: "_Z6updatePii".into(),
+        demangled_name: "update(int*, int)".into(),
+        modules: vec!["RecordedIR_42.bc".into()],
+        binary_blobs: Vec::new(),
+        arg_names: vec![String::new(); 2],
+        specializations: vec![false, true],
+        instances: BTreeMap::new(),
+        ours: KernelDetails {
+            format: database::VERSION,
+            device: "a GPU".into(),
+            device_arch: "sm_90".into(),
+            ir_arch: "sm_90".into(),
+            triple: "nvptx64-nvidia-cuda".into(),
+            arguments: vec![argument(0, 8), argument(8, 4)],
+            version: env!("CARGO_PKG_VERSION").into(),
+        },
+    }
+}
+
+fn bitcode() -> Vec<u8> {
+    let text = MemoryBuffer::create_from_memory_range_copy(include_bytes!("kernel.ll"), "kernel.ll");
+    let context = Context::create();
+    let module = context.create_module_from_ir(text).unwrap();
+    module.write_bitcode_to_memory().as_slice().to_vec()
+}
