@@ -337,7 +337,8 @@ impl<'a> Supervisor<'a> {
             None => Ok(()),
             Some(Ok(())) => {
                 self.decoder = None;
-                self.executor.as_mut().map_or(Ok(()), Executor::load)?;
+                // An executor that is gone already says why when it is heard next.
+                let _ = self.executor.as_mut().map_or(Ok(()), Executor::load);
                 Ok(())
             }
             Some(Err(error)) => Err(Fatal::new(exit::BAD_RECORDING, error)),
