@@ -1,6 +1,6 @@
 //! The snapshot on the device: made resident at its recorded addresses, restored between runs, compared after them.
 
-use mneme_core::device::{Device, DeviceError, Module};
+use mneme_core::device::{Device, DeviceError, Module, RESERVATION};
 use mneme_core::recording::manifest::CHUNK;
 use mneme_core::result::Mismatch;
 use rayon::prelude::*;
@@ -56,8 +56,11 @@ impl<'a> Memory<'a> {
     ) -> Result<Self, DeviceError> {
         let memory =
             Self { device, snapshot, elements, tolerance, absolute_constants, pristine: Vec::new(), window: vec![0; WINDOW as usize] };
-        let stretches = memory.mapped_regions().map(|region| (region.address, region.size));
-        for (start, size) in spans(stretches, device.page_size()) {
+        let stretches = || memory.mapped_regions().map(|region| (region.address, region.size));
+        for (start, size) in spans(stretches(), RESERVATION) {
+            device.reserve_at(start, size)?;
+        }
+        for (start, size) in spans(stretches(), device.page_size()) {
             device.map_at(start, size)?;
         }
         Ok(memory)

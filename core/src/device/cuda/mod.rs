@@ -155,8 +155,13 @@ impl Cuda {
     fn launch(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(), DeviceError> {
         // The list of `extra`: names (small integers) and values, ended by 0 (CU_LAUNCH_PARAM_END).
         let mut size = parameters.len();
-        let mut extra: [*mut c_void; 5] =
-            [1 as *mut c_void, parameters.as_ptr().cast_mut().cast(), 2 as *mut c_void, (&raw mut size).cast(), null_mut()];
+        let mut extra: [*mut c_void; 5] = [
+            std::ptr::without_provenance_mut(1),
+            parameters.as_ptr().cast_mut().cast(),
+            std::ptr::without_provenance_mut(2),
+            (&raw mut size).cast(),
+            null_mut(),
+        ];
         let extra = if parameters.is_empty() { null_mut() } else { extra.as_mut_ptr() };
         let function = function.0 as CUfunction;
         let (grid, block) = (launch.grid, launch.block);
@@ -253,7 +258,7 @@ impl Device for Cuda {
         Ok((free as u64, total as u64))
     }
 
-    fn map_at(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+    fn reserve_at(&self, address: u64, size: u64) -> Result<(), DeviceError> {
         let bytes = size as usize;
         let mut reserved: CUdeviceptr = 0;
         // SAFETY: `reserved` is a valid place; the range is only reserved, nothing of this process is replaced.
@@ -266,6 +271,11 @@ impl Device for Cuda {
             let _ = unsafe { (self.table.cuMemAddressFree)(reserved, bytes) };
             return Err(DeviceError::Clash { address, size });
         }
+        Ok(())
+    }
+
+    fn map_at(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        let bytes = size as usize;
         let mut handle = 0;
         let properties = self.memory_properties();
         // SAFETY: plain data in, one handle out.
@@ -275,7 +285,7 @@ impl Device for Cuda {
         }
         self.check("cuMemCreate", created)?;
         let access = CUmemAccessDesc { location: properties.location, flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-        // SAFETY: the range is reserved by us and has the handle's size; the handle may be released once it is mapped.
+        // SAFETY: the range has the handle's size, and the driver refuses one that is not reserved; the handle may be released once it is mapped.
         unsafe {
             self.check("cuMemMap", (self.table.cuMemMap)(address, bytes, 0, handle, 0))?;
             self.check("cuMemRelease", (self.table.cuMemRelease)(handle))?;
