@@ -1,0 +1,91 @@
+// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave),
+// and further kernels to launch.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef unsigned status;
+typedef unsigned long long address;
+
+status cuInit(unsigned);
+status cuMemAlloc_v2(address *, size_t);
+status cuMemFree_v2(address);
+status cuMemGetInfo_v2(size_t *, size_t *);
+status cuMemGetAddressRange_v2(address *, size_t *, address);
+status cuMemcpyHtoD_v2(address, const void *, size_t);
+status cuMemcpyDtoH_v2(void *, address, size_t);
+status cuCtxSynchronize(void);
+status cuLibraryLoadData(void **, const void *, void *, void *, unsigned, void *, void *, unsigned);
+status cuLibraryGetKernel(void **, void *, const char *);
+status cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+
+#define FUNCTIONS(F) \
+    F(cuMemAlloc, _v2) F(cuMemFree, _v2) F(cuMemGetInfo, _v2) F(cuMemGetAddressRange, _v2) F(cuMemcpyHtoD, _v2) F(cuMemcpyDtoH, _v2) \
+    F(cuLibraryLoadData, ) F(cuLibraryGetKernel, ) F(cuLaunchKernel, )
+
+#define DECLARE(name, suffix) static __typeof__(name##suffix) *p_##name;
+FUNCTIONS(DECLARE)
+
+// The section with the IR, and an image in the same object that stands for the fat binary.
+__asm__(".section .mneme.ir,\"aR\"\n.balign 8\n.incbin \"" IR_FILE "\"\n.previous\n");
+static const unsigned long image[4] = {1, 2, 3, 4};
+
+static void bind(const char *door) {
+#define LINKED(name, suffix) p_##name = name##suffix;
+#define DLSYM(name, suffix) p_##name = dlsym(library, #name #suffix);
+#define PROC(name, suffix) proc(#name, (void **)&p_##name, 12000, 0, NULL);
+    if (!strcmp(door, "linked")) {
+        FUNCTIONS(LINKED)
+        return;
+    }
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY);
+    if (!strcmp(door, "dlsym")) {
+        FUNCTIONS(DLSYM)
+        return;
+    }
+    status (*proc)(const char *, void **, int, unsigned long long, unsigned *) = dlsym(library, "cuGetProcAddress_v2");
+    FUNCTIONS(PROC)
+}
+
+int main(int argc, char **argv) {
+    bind(argv[1]);
+    enum { COUNT = 50000 };
+    static int data[COUNT];
+    address memory, zeros;
+    if (p_cuMemAlloc(&memory, sizeof data) || p_cuMemAlloc(&zeros, 300000))
+        return 10;
+    if (p_cuMemcpyHtoD(memory, data, sizeof data))
+        return 11;
+    address base = 0;
+    size_t size = 0, left = 0, total = 0;
+    p_cuMemGetAddressRange(&base, &size, memory + 1000);
+    p_cuMemGetInfo(&left, &total);
+    printf("address %#llx range %#llx+%zu\n", memory, base, size);
+    void *library, *kernel;
+    if (p_cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0) || p_cuLibraryGetKernel(&kernel, library, "_Z3addPii"))
+        return 12;
+    int counts[] = {COUNT, COUNT, 10};
+    for (int i = 0; i < 3; ++i) {
+        void *parameters[] = {&memory, &counts[i]};
+        if (p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL))
+            return 13;
+    }
+    if (p_cuMemcpyDtoH(data, memory, sizeof data))
+        return 14;
+    printf("result %d %d\n", data[0], data[COUNT - 1]);
+    for (int i = 3; i < argc; ++i) {
+        int count = 1;
+        void *parameters[] = {&memory, &count};
+        p_cuLibraryGetKernel(&kernel, library, argv[i]);
+        printf("%s: %u\n", argv[i], p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+    }
+    printf("copy %u\n", p_cuMemcpyDtoH(data, memory, 4));
+    printf("free %u\n", p_cuMemFree(memory));
+    printf("again %d\n", p_cuMemFree(memory + 8) != 0);
+    fflush(stdout);
+    if (!strcmp(argv[2], "leave"))
+        _exit(3);
+    return 4;
+}

@@ -1,0 +1,130 @@
+// A stand-in for libcuda.so.1: enough of the driver for one program to allocate, copy and launch, with "kernels" in C.
+// Its device memory is host memory, so that addresses can be checked and read directly.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef unsigned status;
+typedef unsigned long long address;
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+
+static status sticky = SUCCESS;
+static volatile int busy = 0;
+static int counter = 100;
+static void *current = (void *)0x10;
+
+static int asked(const char *name) { return getenv(name) != NULL; }
+
+status cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
+status cuCtxGetCurrent(void **context) { *context = current; return SUCCESS; }
+status cuCtxSetCurrent(void *context) { return context == current ? SUCCESS : INVALID_VALUE; }
+status cuCtxGetDevice(int *device) { *device = 0; return SUCCESS; }
+status cuCtxSynchronize(void) {
+    while (busy)
+        usleep(1000);
+    return sticky;
+}
+status cuDeviceGetName(char *name, int length, int device) { snprintf(name, length, "stand-in %d", device); return SUCCESS; }
+status cuDeviceGetAttribute(int *value, int attribute, int device) {
+    switch (attribute) {
+    case 75: *value = 9; break;
+    case 102: *value = !asked("FAKE_NO_VMM"); break;
+    case 11: *value = 0x7fffffff; break;
+    default: *value = 0;
+    }
+    return SUCCESS;
+}
+
+status cuMemAddressReserve(address *out, size_t size, size_t alignment, address hint, unsigned long long flags) {
+    void *at = mmap((void *)hint, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return OUT_OF_MEMORY;
+    *out = (address)at;
+    return SUCCESS;
+}
+status cuMemGetAllocationGranularity(size_t *out, const void *properties, int option) { *out = 2 << 20; return SUCCESS; }
+static size_t used = 0;
+status cuMemCreate(size_t *handle, size_t size, const void *properties, unsigned long long flags) {
+    if (used + size > (256u << 20))
+        return OUT_OF_MEMORY;
+    used += size;
+    *handle = size;
+    return SUCCESS;
+}
+status cuMemRelease(size_t handle) { used -= handle; return SUCCESS; }
+status cuMemMap(address at, size_t size, size_t offset, size_t handle, unsigned long long flags) { return handle == size ? SUCCESS : INVALID_VALUE; }
+status cuMemSetAccess(address at, size_t size, const void *descriptors, size_t count) {
+    return mprotect((void *)at, size, PROT_READ | PROT_WRITE) ? INVALID_VALUE : SUCCESS;
+}
+status cuMemUnmap(address at, size_t size) {
+    madvise((void *)at, size, MADV_DONTNEED);
+    return mprotect((void *)at, size, PROT_NONE) ? INVALID_VALUE : SUCCESS;
+}
+status cuMemAlloc_v2(address *out, size_t size) {
+    if (!out || !size)
+        return INVALID_VALUE;
+    *out = (address)calloc(1, size);
+    return *out ? SUCCESS : OUT_OF_MEMORY;
+}
+status cuMemFree_v2(address at) { free((void *)at); return sticky; }
+status cuMemGetInfo_v2(size_t *left, size_t *total) { *total = 256 << 20; *left = *total - used; return SUCCESS; }
+status cuMemGetAddressRange_v2(address *base, size_t *size, address at) { return NOT_FOUND; }
+status cuMemHostAlloc(void **out, size_t size, unsigned flags) { *out = malloc(size); return SUCCESS; }
+status cuMemcpyHtoD_v2(address to, const void *from, size_t size) { memcpy((void *)to, from, size); return sticky; }
+status cuMemcpyDtoH_v2(void *to, address from, size_t size) {
+    busy = 0; // what the host waits for is what ends the kernel
+    memcpy(to, (void *)from, size);
+    return sticky;
+}
+status cuMemcpyDtoHAsync_v2(void *to, address from, size_t size, void *stream) { memcpy(to, (void *)from, size); return sticky; }
+
+status cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)0x77; return SUCCESS; }
+status cuStreamSynchronize(void *stream) { return sticky; }
+status cuStreamIsCapturing(void *stream, unsigned *capturing) { *capturing = asked("FAKE_CAPTURING"); return SUCCESS; }
+
+status cuLibraryLoadData(void **library, const void *image, void *a, void *b, unsigned c, void *d, void *e, unsigned f) {
+    *library = (void *)image;
+    return SUCCESS;
+}
+status cuLibraryGetKernel(void **kernel, void *library, const char *name) { *kernel = strdup(name); return SUCCESS; }
+status cuLibraryGetGlobal(address *at, size_t *size, void *library, const char *name) {
+    if (strcmp(name, "counter"))
+        return NOT_FOUND;
+    *at = (address)&counter;
+    *size = sizeof counter;
+    return SUCCESS;
+}
+
+status cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
+                      void **parameters, void **extra) {
+    if (sticky)
+        return sticky;
+    if (!strcmp(kernel, "crash"))
+        sticky = ILLEGAL_ADDRESS;
+    else if (!strcmp(kernel, "spin"))
+        busy = 1;
+    else {
+        int *data = *(int **)parameters[0], count = *(int *)parameters[1];
+        for (int i = 0; i < count; ++i)
+            data[i] += counter;
+        counter += 1;
+    }
+    return SUCCESS;
+}
+
+status cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags, unsigned *found) {
+    static const char *const suffixes[] = {"_v2", ""};
+    char name[200];
+    *function = NULL;
+    for (int i = 0; i < 2 && !*function; ++i) {
+        snprintf(name, sizeof name, "%s%s", symbol, suffixes[i]);
+        void *self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        *function = dlsym(self, name);
+    }
+    return *function ? SUCCESS : NOT_FOUND;
+}

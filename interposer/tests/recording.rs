@@ -1,0 +1,221 @@
+//! The recorder in front of a stand-in driver: a program that gets at the driver by each of the three doors is recorded, and
+//! notices nothing.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use mneme_core::image::ir_section::{Argument, Symbol, SymbolKind, Table, VariableInfo, encode};
+use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_core::recording::manifest::{AllocationKind, State};
+use mneme_core::recording::store::Store;
+
+const ELEMENTS: usize = 50_000;
+
+struct Programs {
+    folder: tempfile::TempDir,
+}
+
+impl Programs {
+    fn application(&self) -> PathBuf {
+        self.folder.path().join("application")
+    }
+}
+
+fn symbol(name: &str, kind: SymbolKind) -> Symbol {
+    Symbol { name: name.into(), kind, defined: true, external: true, hash: 1, refs: vec![], arguments: vec![], variable: None }
+}
+
+fn table() -> Table {
+    let argument = |name: &str, kind: &str, offset, size| Argument { name: name.into(), kind: kind.into(), offset, size };
+    let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
+    let kernel = |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..symbol(name, SymbolKind::Kernel) };
+    let counter = Symbol { variable: Some(VariableInfo { space: 1, size: 4, align: 4 }), ..symbol("counter", SymbolKind::Variable) };
+    let symbols = vec![kernel("_Z3addPii"), counter, kernel("crash"), kernel("spin")];
+    Table { arch: "sm_90".into(), triple: "nvptx64-nvidia-cuda".into(), unit: "u".into(), symbols, ..Table::default() }
+}
+
+fn programs() -> &'static Programs {
+    static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+        std::fs::write(path("ir"), encode(&table(), b"BC\xc0\xdebitcode").unwrap()).unwrap();
+        let compile = |arguments: &[&str]| {
+            let status = Command::new("cc").current_dir(&folder).args(["-g", "-O1", "-w"]).args(arguments).status().expect("a C compiler");
+            assert!(status.success(), "cc {arguments:?}");
+        };
+        let (driver, application) = (sources.join("driver.c"), sources.join("application.c"));
+        compile(&["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", driver.to_str().unwrap(), "-o", "libcuda.so.1"]);
+        let definition = format!("-DIR_FILE=\"{}\"", path("ir").display());
+        compile(&[&definition, application.to_str().unwrap(), "-o", "application", "./libcuda.so.1", "-Wl,-rpath,$ORIGIN"]);
+        Programs { folder }
+    })
+}
+
+/// The library under test, built beside this test by cargo.
+fn recorder() -> PathBuf {
+    let folder = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    [folder.join("libmneme_rec.so"), folder.parent().unwrap().join("libmneme_rec.so")].into_iter().find(|path| path.exists()).expect("libmneme_rec.so")
+}
+
+struct Run {
+    folder: tempfile::TempDir,
+    output: Output,
+}
+
+impl Run {
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("recording")
+    }
+    fn kernels(&self) -> Vec<KernelRecord> {
+        kernels(&self.data()).unwrap_or_default().iter().map(|path| KernelRecord::load(path).unwrap()).collect()
+    }
+}
+
+fn record(arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(programs().application())
+        .args(arguments)
+        .env("LD_PRELOAD", recorder())
+        .env("MNEME_DATA_DIR", folder.path().join("recording"))
+        .env("MNEME_DEVICE", "cuda")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    Run { folder, output }
+}
+
+fn plain(arguments: &[&str]) -> Output {
+    Command::new(programs().application()).args(arguments).output().unwrap()
+}
+
+fn integers(store: &Store, state: &State, region: usize) -> Vec<i32> {
+    let region = state.regions().nth(region).unwrap();
+    let mut bytes = vec![0; region.size as usize];
+    store.read_region(&region, &mut bytes).unwrap();
+    bytes.chunks_exact(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+#[test]
+fn every_door_is_watched_and_the_recording_is_complete() {
+    for door in ["linked", "dlsym", "proc"] {
+        let run = record(&[door, "return"], &[]);
+        assert_eq!(run.output.status.code(), Some(4), "{door}: {}", run.stderr());
+        assert!(run.stdout().contains("result 303 201"), "{door}: {}", run.stdout());
+        assert!(run.stdout().contains("address 0x100000000000 range 0x100000000000+200000"), "{door}: {}", run.stdout());
+        assert!(run.stdout().contains("free 0\nagain 1"), "{door}: {}", run.stdout());
+        assert!(run.stderr().contains("add: 3 launches, 2 recorded"), "{door}: {}", run.stderr());
+
+        let [kernel] = &run.kernels()[..] else { panic!("{door}: one kernel") };
+        assert_eq!((kernel.kernel_name.as_str(), kernel.demangled_name.as_str()), ("_Z3addPii", "add(int*, int)"));
+        assert_eq!((kernel.arg_names.as_slice(), kernel.specializations.as_slice()), (&["data".into(), "count".into()][..], &[false, true][..]));
+        assert_eq!(kernel.arena_address, "0x0000100000000000");
+        assert_eq!(std::fs::read(run.data().join(&kernel.modules[0])).unwrap(), b"BC\xc0\xdebitcode");
+        let store = Store::open(&run.data()).unwrap();
+        let mut seen = BTreeSet::new();
+        for instance in kernel.instances.values() {
+            let count = instance.args[1] as usize;
+            let (before, step) = if count == ELEMENTS { (0, 100) } else { (201, 102) };
+            assert_eq!(instance.occurrences, if count == ELEMENTS { 2 } else { 1 });
+            assert_eq!(instance.args[0], 0x1000_0000_0000);
+            let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
+            let epilogue = State::load(&run.data().join(&instance.epilogue)).unwrap();
+            assert_eq!(prologue.header.variables[0].name, "counter");
+            assert_eq!((integers(&store, &prologue, 0), integers(&store, &epilogue, 0)), (vec![step], vec![step + 1]));
+            assert_eq!(integers(&store, &prologue, 1), vec![before; ELEMENTS]);
+            let after = integers(&store, &epilogue, 1);
+            assert!(after.iter().enumerate().all(|(index, value)| *value == if index < count { before + step } else { before }));
+            let sizes: Vec<_> = prologue.header.allocations.iter().map(|allocation| (allocation.size, allocation.kind)).collect();
+            assert_eq!(sizes, [(200_000, AllocationKind::Arena), (300_000, AllocationKind::Arena)]);
+            assert_eq!(prologue.parameter_buffer().len(), 12);
+            seen.insert(count);
+        }
+        assert_eq!(seen, BTreeSet::from([10, ELEMENTS]));
+    }
+}
+
+#[test]
+fn a_program_that_leaves_without_handlers_still_gets_its_summary() {
+    let run = record(&["proc", "leave"], &[]);
+    assert_eq!(run.output.status.code(), Some(3));
+    assert!(run.stderr().contains("2 recorded"), "{}", run.stderr());
+}
+
+#[test]
+fn without_virtual_memory_management_the_vendors_addresses_are_recorded() {
+    let run = record(&["dlsym", "return"], &[("FAKE_NO_VMM", "1")]);
+    assert_eq!(run.output.status.code(), Some(4));
+    let kernel = &run.kernels()[0];
+    let instance = kernel.instances.values().next().unwrap();
+    let state = State::load(&run.data().join(&instance.prologue)).unwrap();
+    assert!(state.header.allocations.iter().all(|allocation| allocation.kind == AllocationKind::Vendor));
+    assert_eq!(state.header.allocations.len(), 2);
+}
+
+#[test]
+fn a_captured_launch_is_counted_and_left_alone() {
+    let run = record(&["proc", "return"], &[("FAKE_CAPTURING", "1")]);
+    assert!(run.stdout().contains("result 303 201"));
+    assert!(run.stderr().contains("3 launches, 0 recorded; 3 not recorded: the launch is captured into a graph"), "{}", run.stderr());
+    assert!(run.kernels().is_empty());
+}
+
+#[test]
+fn a_kernel_that_fails_is_not_recorded_and_fails_as_without_us() {
+    let arguments = ["proc", "return", "crash"];
+    let run = record(&arguments, &[]);
+    let alone = plain(&arguments);
+    let tail = |text: &str| text.split_once("crash:").unwrap().1.split_once("free").unwrap().0.to_owned();
+    assert_eq!(tail(&run.stdout()), tail(&String::from_utf8_lossy(&alone.stdout)));
+    assert!(run.stderr().contains("crash: 1 launch, 0 recorded; 1 not recorded: CUDA error 700"), "{}", run.stderr());
+    assert_eq!(run.kernels().len(), 1, "only the other kernel");
+}
+
+#[test]
+fn a_device_that_never_becomes_idle_does_not_hang_the_program() {
+    let run = record(&["proc", "leave", "spin", "_Z3addPii"], &[("MNEME_IDLE_TIMEOUT", "0"), ("MNEME_RR_KERNELS", "spin")]);
+    assert!(run.stdout().contains("spin: 0\n_Z3addPii: 0\n"), "{}", run.stdout());
+    assert!(run.stderr().contains("spin: 1 launch, 0 recorded; 1 not recorded"), "{}", run.stderr());
+}
+
+#[test]
+fn selection_and_limits() {
+    let run = record(&["proc", "return"], &[("MNEME_MAX_RECORDINGS", "1")]);
+    assert!(run.stderr().contains("3 launches, 1 recorded"), "{}", run.stderr());
+    let run = record(&["proc", "return"], &[("MNEME_SKIP_RECORDINGS", "2")]);
+    assert!(run.stderr().contains("3 launches, 1 recorded"), "{}", run.stderr());
+    assert_eq!(run.kernels()[0].instances.values().next().unwrap().args[1], 10);
+    let run = record(&["proc", "return"], &[("MNEME_RR_KERNELS", "^something else$")]);
+    assert!(run.stderr().contains("3 launches, 0 recorded"), "{}", run.stderr());
+    assert!(!run.data().exists(), "nothing recorded, nothing created");
+    let run = record(&["proc", "return"], &[("MNEME_LOG_LEVEL", "error")]);
+    assert_eq!(run.stderr(), "");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_costs_the_program_nothing() {
+    let run = record(&["proc", "return"], &[("MNEME_DATA_DIR", "/proc/nowhere")]);
+    assert_eq!(run.output.status.code(), Some(4));
+    assert!(run.stdout().contains("result 303 201"));
+    assert!(run.stderr().contains("0 recorded; 3 not recorded: /proc/nowhere"), "{}", run.stderr());
+}
+
+#[test]
+fn what_is_recorded_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let run = record(&["proc", "return"], &[]);
+    assert_eq!(run.data().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    for entry in std::fs::read_dir(run.data()).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", entry.path().display());
+    }
+}
