@@ -71,7 +71,12 @@ status cuMemAlloc_v2(address *out, size_t size) {
     *out = (address)calloc(1, size);
     return *out ? SUCCESS : OUT_OF_MEMORY;
 }
-status cuMemFree_v2(address at) { free((void *)at); return sticky; }
+status cuMemFree_v2(address at) {
+    if (at % 16)
+        return INVALID_VALUE; // not what calloc returned
+    free((void *)at);
+    return sticky;
+}
 status cuMemGetInfo_v2(size_t *left, size_t *total) { *total = 256 << 20; *left = *total - used; return SUCCESS; }
 status cuMemGetAddressRange_v2(address *base, size_t *size, address at) { return NOT_FOUND; }
 status cuMemHostAlloc(void **out, size_t size, unsigned flags) { *out = malloc(size); return SUCCESS; }
