@@ -353,7 +353,7 @@ impl<'a> Supervisor<'a> {
                 let how = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
                 if let Some((pending, outcome)) = self.running.take() {
                     let error = format!("the kernel took its process with it, which {how}");
-                    self.finish(pending, Some(outcome), &Done { status: Status::LaunchFailed, error, ..Done::default() });
+                    self.finish(pending, Some(outcome), &Done { status: Status::LaunchFailed, executed: true, error, ..Done::default() });
                 } else {
                     self.failed_starts += 1;
                     if self.failed_starts >= START_ATTEMPTS {

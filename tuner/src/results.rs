@@ -69,17 +69,16 @@ impl Summary {
 }
 
 impl Results {
-    /// Creates the folder. One that holds a session's trials already is refused: results are never overwritten.
+    /// Creates the folder. One that holds trials already is refused: results are never overwritten.
     pub fn create(folder: &Path) -> std::io::Result<Self> {
-        let exists = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                std::io::Error::other(format!("{} holds the results of another session; choose another --results-dir", folder.display()))
-            }
-            _ => std::io::Error::other(format!("{}: {error}", folder.display())),
-        };
-        std::fs::create_dir_all(folder.join("logs")).map_err(exists)?;
-        let trials = File::options().write(true).create_new(true).open(folder.join("trials.jsonl")).map_err(exists)?;
-        let log = File::options().append(true).create(true).open(folder.join("logs/tune.log")).map_err(exists)?;
+        let failed = |error: std::io::Error| std::io::Error::other(format!("{}: {error}", folder.display()));
+        std::fs::create_dir_all(folder.join("logs")).map_err(failed)?;
+        let append = |name: &str| File::options().append(true).create(true).open(folder.join(name)).map_err(failed);
+        let (trials, log) = (append("trials.jsonl")?, append("logs/tune.log")?);
+        if trials.metadata().map_err(failed)?.len() > 0 {
+            let sentence = format!("{} holds the results of another session; choose another --results-dir", folder.display());
+            return Err(std::io::Error::other(sentence));
+        }
         Ok(Self { folder: folder.into(), trials, log })
     }
 

@@ -20,6 +20,9 @@ pub struct ServerCommand {
     pub instance: String,
     /// As `mneme-replay --device` takes it; the recording's kind of device where it is `None`.
     pub device: Option<String>,
+    /// Tolerances for float and double values; bitwise where neither is given.
+    pub rtol: Option<f64>,
+    pub atol: Option<f64>,
     /// Where the server's standard error goes.
     pub log: PathBuf,
 }
@@ -60,6 +63,11 @@ impl ServerCommand {
         command.arg("serve").arg("-rdb").arg(&self.database).arg("-rid").arg(&self.instance);
         if let Some(device) = &self.device {
             command.args(["--device", device]);
+        }
+        for (option, value) in [("--rtol", self.rtol), ("--atol", self.atol)] {
+            if let Some(value) = value {
+                command.arg(option).arg(value.to_string());
+            }
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
         let input = child.stdin.take();

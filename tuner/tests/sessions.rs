@@ -24,6 +24,8 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
             database: "1.json".into(),
             instance: "1".into(),
             device: None,
+            rtol: None,
+            atol: None,
             log: results.join("logs/tune.log"),
         },
         iterations: 2,

@@ -56,6 +56,7 @@ fn launches(
             Err(error) => {
                 // A launch that was refused changed nothing, one that failed on the device took the context with it.
                 done.broken = done.executed || memory.restore_all().is_err();
+                done.executed |= !was_refused(&error);
                 return Err(error);
             }
         }

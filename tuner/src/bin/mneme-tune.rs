@@ -63,6 +63,12 @@ struct Options {
     /// Device to replay on: cpu, cuda or the number of a GPU [default: as recorded]
     #[arg(long, value_parser = device)]
     device: Option<String>,
+    /// Let float and double values differ by this much, relative to the recorded value
+    #[arg(long, value_name = "R", value_parser = tolerance)]
+    rtol: Option<f64>,
+    /// Let float and double values differ by this much, absolutely
+    #[arg(long, value_name = "A", value_parser = tolerance)]
+    atol: Option<f64>,
     /// Folder for the results [default: a new one in mneme-tune-results]
     #[arg(long, value_name = "FOLDER")]
     results_dir: Option<PathBuf>,
@@ -96,6 +102,10 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 3 invalid configuration, 4 the recording cannot be loaded,
 5 internal error, 64 bad usage, 69 no such device.";
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "use a number that is not negative".into())
+}
 
 fn main() {
     let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
@@ -136,6 +146,8 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
         "warmup": options.warmup,
         "metric": options.metric,
         "device": options.device,
+        "rtol": options.rtol,
+        "atol": options.atol,
         "results_dir": results,
     });
     let space_settings = serde_json::to_value(&space_options).expect("plain data serialises");
@@ -143,6 +155,8 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
         settings.extend(space_settings);
     }
     let command = ServerCommand {
+        rtol: options.rtol,
+        atol: options.atol,
         program,
         instance: id.to_owned(),
         device: options.device,
