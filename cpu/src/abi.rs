@@ -100,10 +100,6 @@ impl<T: Copy> In<T> {
         // SAFETY: the caller of the C function promises the length.
         Ok(unsafe { self.0.wrapping_add(index).read_unaligned() })
     }
-
-    pub fn address(self) -> usize {
-        self.0 as usize
-    }
 }
 
 impl<T> From<&T> for In<T> {

@@ -3,18 +3,20 @@
 //! A program (or the replayer) finds this library where it expects the vendor's, so the recorder's hooks, the arena and
 //! the replayer run over it unchanged. `docs/cpu-device.md` is the contract with the compiler's lowering. The rooms:
 //!
-//! - [`driver`]: the exported `cu*` functions;
-//! - [`runtime`]: the exported `cuda*` functions, which reach the driver only through `dlsym`, as NVIDIA's runtime does;
-//! - [`image`]: from a fat binary or code image to a CPU code object;
-//! - [`loader`]: places a code object in memory;
-//! - [`execution`]: runs the blocks and threads of a grid.
+//! - `driver`: the exported `cu*` functions;
+//! - `runtime`: the exported `cuda*` functions, which reach the driver only through `dlsym`, as NVIDIA's runtime does;
+//! - `image`: from a fat binary or code image to a CPU code object;
+//! - `loader`: places a code object in memory;
+//! - `execution`: runs the blocks and threads of a grid.
 
-pub mod abi;
-pub mod driver;
-pub mod execution;
-pub mod handles;
-pub mod image;
-pub mod loader;
-pub mod report;
-pub mod runtime;
-pub mod status;
+mod abi;
+mod driver;
+mod execution;
+mod handles;
+mod image;
+mod loader;
+mod report;
+mod runtime;
+mod status;
+#[cfg(test)]
+mod testing;

@@ -32,7 +32,6 @@ statuses! {
     1 INVALID_VALUE c"CUDA_ERROR_INVALID_VALUE" c"cudaErrorInvalidValue" c"invalid argument";
     2 OUT_OF_MEMORY c"CUDA_ERROR_OUT_OF_MEMORY" c"cudaErrorMemoryAllocation" c"out of memory";
     3 NOT_INITIALIZED c"CUDA_ERROR_NOT_INITIALIZED" c"cudaErrorInitializationError" c"initialization error";
-    4 DEINITIALIZED c"CUDA_ERROR_DEINITIALIZED" c"cudaErrorCudartUnloading" c"driver shutting down";
     9 INVALID_CONFIGURATION c"CUDA_ERROR_UNKNOWN" c"cudaErrorInvalidConfiguration" c"invalid configuration argument";
     13 INVALID_SYMBOL c"CUDA_ERROR_UNKNOWN" c"cudaErrorInvalidSymbol" c"invalid device symbol";
     21 INVALID_MEMCPY_DIRECTION c"CUDA_ERROR_UNKNOWN" c"cudaErrorInvalidMemcpyDirection" c"invalid copy direction for memcpy";
@@ -50,13 +49,11 @@ statuses! {
     600 NOT_READY c"CUDA_ERROR_NOT_READY" c"cudaErrorNotReady" c"device not ready";
     700 ILLEGAL_ADDRESS c"CUDA_ERROR_ILLEGAL_ADDRESS" c"cudaErrorIllegalAddress" c"an illegal memory access was encountered";
     701 LAUNCH_OUT_OF_RESOURCES c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES" c"cudaErrorLaunchOutOfResources" c"too many resources requested for launch";
-    708 PRIMARY_CONTEXT_ACTIVE c"CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE" c"cudaErrorSetOnActiveProcess" c"cannot set while device is active in this process";
     709 CONTEXT_IS_DESTROYED c"CUDA_ERROR_CONTEXT_IS_DESTROYED" c"cudaErrorContextIsDestroyed" c"context is destroyed";
     710 ASSERT c"CUDA_ERROR_ASSERT" c"cudaErrorAssert" c"device-side assert triggered";
     712 HOST_MEMORY_ALREADY_REGISTERED c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" c"cudaErrorHostMemoryAlreadyRegistered" c"part or all of the requested memory range is already mapped";
     713 HOST_MEMORY_NOT_REGISTERED c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED" c"cudaErrorHostMemoryNotRegistered" c"pointer does not correspond to a registered memory region";
     719 LAUNCH_FAILED c"CUDA_ERROR_LAUNCH_FAILED" c"cudaErrorLaunchFailure" c"unspecified launch failure";
-    800 NOT_PERMITTED c"CUDA_ERROR_NOT_PERMITTED" c"cudaErrorNotPermitted" c"operation not permitted";
     801 NOT_SUPPORTED c"CUDA_ERROR_NOT_SUPPORTED" c"cudaErrorNotSupported" c"operation not supported";
     999 UNKNOWN c"CUDA_ERROR_UNKNOWN" c"cudaErrorUnknown" c"unknown error";
 }

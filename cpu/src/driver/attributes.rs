@@ -65,7 +65,7 @@ pub fn value(attribute: i32) -> Option<i32> {
         111 => 1024,
         // Memory pools, host registration.
         115 | 99 => 1,
-        1..=145 => 0,
+        _ if (1..=145).contains(&attribute) => 0,
         _ => return None,
     })
 }

@@ -110,7 +110,7 @@ pub fn fill<T: Copy>(address: u64, value: T, count: usize) -> Done {
         return Ok(());
     }
     let bytes = count.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
-    if address % size_of::<T>() as u64 != 0 {
+    if !address.is_multiple_of(size_of::<T>() as u64) {
         return Err(Status::INVALID_VALUE);
     }
     memory::check(address, bytes as u64)?;

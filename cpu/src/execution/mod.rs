@@ -17,3 +17,6 @@ pub mod stack;
 pub mod warp;
 
 pub use grid::{Launch, run};
+
+#[cfg(test)]
+mod tests;

@@ -63,10 +63,6 @@ impl Mapping {
         self.start
     }
 
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
     /// Writes the contents and gives each page range (offset, size, protection) its protection; none is both writable
     /// and executable.
     pub fn fill(&self, contents: &[u8], protections: &[(u64, u64, i32)]) -> Result<()> {

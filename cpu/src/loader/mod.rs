@@ -33,7 +33,8 @@ pub enum Error {
 /// A code object in memory; unmapped when dropped.
 pub struct Loaded {
     pub table: Table,
-    mapping: mapping::Mapping,
+    /// Kept for its drop.
+    _mapping: mapping::Mapping,
     symbols: std::collections::HashMap<String, u64>,
 }
 
@@ -41,11 +42,6 @@ impl Loaded {
     /// The address of a symbol that the object defines.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         self.symbols.get(name).copied()
-    }
-
-    /// Start and size of the mapping, bytes.
-    pub fn extent(&self) -> (u64, u64) {
-        (self.mapping.start(), self.mapping.size())
     }
 }
 
@@ -79,7 +75,7 @@ pub fn load(image: &[u8], range: Range) -> Result<Loaded, Error> {
     linker.relocate(&mut contents)?;
     let symbols = linker.definitions();
     mapping.fill(&contents, &layout.protections())?;
-    Ok(Loaded { table, mapping, symbols })
+    Ok(Loaded { table, _mapping: mapping, symbols })
 }
 
 #[cfg(test)]

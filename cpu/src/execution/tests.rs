@@ -1,0 +1,112 @@
+//! Kernels in C, run as grids.
+
+use super::*;
+use crate::loader::Loaded;
+use crate::status::Status;
+use crate::testing::{self, kernel};
+
+fn launch(loaded: &Loaded, name: &str, grid: u32, block: u32, shared: u32, arguments: &[u64]) -> Result<(), Status> {
+    let row = loaded.table.kernels.iter().find(|row| row.name == name).unwrap();
+    // SAFETY: the entry of a test's kernel.
+    let entry: grid::Entry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
+    let parameters: Vec<u8> = arguments.iter().flat_map(|argument| argument.to_le_bytes()).collect();
+    run(&Launch {
+        name,
+        entry,
+        collective: row.collective,
+        parameters: &parameters,
+        grid: [grid, 1, 1],
+        block: [block, 1, 1],
+        dynamic_shared_offset: row.dynamic_shared_offset,
+        dynamic_shared: shared,
+    })
+}
+
+fn one(source: &str, collective: bool) -> Loaded {
+    testing::load(source, vec![kernel("k", 1, collective)], vec![])
+}
+
+/// Runs kernel `k` of the source with an array of `count` numbers, which it gets back.
+fn numbers(source: &str, collective: bool, grid: u32, block: u32, count: usize) -> (Result<(), Status>, Vec<u32>) {
+    let mut array = vec![0u32; count];
+    let done = launch(&one(source, collective), "k", grid, block, 4096, &[array.as_mut_ptr() as u64]);
+    (done, array)
+}
+
+#[test]
+fn every_thread_runs_once_with_its_own_place() {
+    let source = r#"void k(u32 **p) { const struct context *c = __mneme_cpu_thread();
+        (*p)[c->ctaid[0] * c->ntid[0] + c->tid[0]] += 1 + c->tid[0] + 1000 * c->lane + 100000 * c->warp; }"#;
+    for collective in [false, true] {
+        let (done, array) = numbers(source, collective, 50, 70, 3500);
+        assert_eq!(done, Ok(()));
+        let expected = |index: u32| 1 + index % 70 + 1000 * (index % 70 % 32) + 100_000 * (index % 70 / 32);
+        assert!(array.iter().enumerate().all(|(index, value)| *value == expected(index as u32)));
+    }
+}
+
+#[test]
+fn a_barrier_orders_shared_memory_and_counts_the_exited() {
+    // Half of the threads leave; the others pass values round a ring in shared memory.
+    let source = r#"void k(u32 **p) { const struct context *c = __mneme_cpu_thread(); u32 t = c->tid[0], *s = (u32 *)c->shared;
+        if (t >= 64) return;
+        for (u32 round = 0; round < 10; ++round) { s[t] = t + round; __mneme_cpu_barrier(0, 0); u32 v = s[(t + 1) % 64]; __mneme_cpu_barrier(0, 0);
+            (*p)[c->ctaid[0] * 64 + t] += v; } }"#;
+    let (done, array) = numbers(source, true, 9, 128, 9 * 64);
+    assert_eq!(done, Ok(()));
+    assert!(array.iter().enumerate().all(|(index, value)| *value == 10 * ((index as u32 % 64 + 1) % 64) + 45));
+}
+
+#[test]
+fn named_barriers_and_reductions() {
+    let source = r#"void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0];
+        __mneme_cpu_barrier(1 + t / 32, 32);
+        (*p)[t] = __mneme_cpu_barrier_reduce(0, t % 3 == 0) + 100 * __mneme_cpu_barrier_reduce(1, t < 96) + 200 * __mneme_cpu_barrier_reduce(2, t == 5); }"#;
+    let (done, array) = numbers(source, true, 1, 96, 96);
+    assert_eq!(done, Ok(()));
+    assert!(array.iter().all(|value| *value == 332));
+}
+
+#[test]
+fn diverged_lanes_meet_by_mask() {
+    let source = r#"void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0], v;
+        if (t % 2) v = __mneme_cpu_shuffle(3, 0xaaaaaaaa, t, 2, 31); else v = 100 + __mneme_cpu_vote(0, 0x55555555, t % 4 == 0);
+        __mneme_cpu_warp_sync(~0u); (*p)[t] = v; }"#;
+    let (done, array) = numbers(source, true, 1, 32, 32);
+    assert_eq!(done, Ok(()));
+    assert!((0..32u32).all(|t| array[t as usize] == if t % 2 == 1 { t ^ 2 } else { 100 + 0x1111_1111 }));
+}
+
+#[test]
+fn the_active_lanes_are_those_at_the_same_call() {
+    let source = r#"void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0];
+        if (t < 10) (*p)[t] = __mneme_cpu_activemask(); else { __mneme_cpu_warp_sync(0xfffffc00); (*p)[t] = ~__mneme_cpu_activemask(); } }"#;
+    let (done, array) = numbers(source, true, 1, 32, 32);
+    assert_eq!(done, Ok(()));
+    assert!(array.iter().all(|mask| *mask == 0x3ff));
+}
+
+#[test]
+fn threads_that_wait_for_ever_end_the_launch() {
+    let source = "void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0]; if (t < 32) __mneme_cpu_barrier(0, 64); else __mneme_cpu_barrier(1, 64); }";
+    assert_eq!(numbers(source, true, 4, 64, 1).0, Err(Status::LAUNCH_FAILED));
+}
+
+#[test]
+fn faults_end_the_launch_and_not_the_process() {
+    let overflow = "static int deep(volatile int n) { volatile char frame[4096]; frame[n & 4095] = n; return deep(n + 1) + frame[7]; } void k(u32 **p) { **p = deep(1); }";
+    let cases = [
+        ("void k(u32 **p) { *(volatile int *)16 = 1; }", Status::ILLEGAL_ADDRESS),
+        ("void k(u32 **p) { if (__mneme_cpu_thread()->tid[0] == 3) __mneme_cpu_trap(); }", Status::LAUNCH_FAILED),
+        ("void k(u32 **p) { volatile int zero = 0; **p = 7 / zero; }", Status::LAUNCH_FAILED),
+        (overflow, Status::ILLEGAL_ADDRESS),
+    ];
+    for (source, expected) in cases {
+        for collective in [false, true] {
+            assert_eq!(numbers(source, collective, 100, 64, 1).0, Err(expected), "{source}");
+        }
+    }
+    // The workers are as good as new.
+    let (done, array) = numbers("void k(u32 **p) { __sync_fetch_and_add(*p, 1); }", true, 100, 64, 1);
+    assert_eq!((done, array), (Ok(()), vec![6400]));
+}

@@ -1,0 +1,60 @@
+//! Code objects for tests, made by the C compiler as the device's own compiler would make them.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use mneme_core::image::cpu_object::{Kernel, Parameter, SECTION, Table, VERSION, Variable};
+
+use crate::loader::{self, Loaded, Range};
+
+/// What every test kernel may use.
+const PRELUDE: &str = r#"
+    typedef unsigned u32; typedef unsigned long u64; typedef unsigned char u8;
+    struct context { u32 tid[3], ntid[3], ctaid[3], nctaid[3], lane, warp, dynamic_bytes, total_bytes; u8 *shared; };
+    const struct context *__mneme_cpu_thread(void);
+    void __mneme_cpu_barrier(u32, u32);
+    u32 __mneme_cpu_barrier_reduce(u32, u32);
+    void __mneme_cpu_warp_sync(u32);
+    u64 __mneme_cpu_shuffle(u32, u32, u32, u32, u32);
+    u32 __mneme_cpu_vote(u32, u32, u32);
+    u32 __mneme_cpu_activemask(void);
+    void __mneme_cpu_trap(void);
+    float sinf(float); void *memcpy(void *, const void *, u64);
+"#;
+
+/// A kernel row with 8-byte parameters.
+pub fn kernel(name: &str, parameters: u32, collective: bool) -> Kernel {
+    Kernel {
+        name: name.into(),
+        entry: name.into(),
+        parameters: (0..parameters).map(|index| Parameter { offset: 8 * index, size: 8 }).collect(),
+        parameter_bytes: 8 * parameters,
+        dynamic_shared_offset: 0,
+        static_shared: 0,
+        collective,
+        max_threads: 0,
+    }
+}
+
+/// Compiles C to a CPU code object.
+pub fn object(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> Vec<u8> {
+    let table = serde_json::to_string(&Table { version: VERSION, kernels, variables, refused: vec![] }).unwrap();
+    let bytes: Vec<String> = table.bytes().map(|byte| byte.to_string()).collect();
+    let table = format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let mut compiler = Command::new("cc")
+        .args(["-c", "-fPIC", "-O1", "-std=gnu11", "-w", "-fno-builtin", "-x", "c", "-", "-o"])
+        .arg(output.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = compiler.stdin.take().unwrap();
+    input.write_all(format!("{PRELUDE}\n{source}\n{table}\n").as_bytes()).unwrap();
+    drop(input);
+    assert!(compiler.wait().unwrap().success());
+    std::fs::read(output.path()).unwrap()
+}
+
+pub fn load(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> Loaded {
+    loader::load(&object(source, kernels, variables), Range::Application).unwrap()
+}
