@@ -4,6 +4,7 @@
 mod recording;
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use mneme_core::configuration::Configuration;
@@ -25,8 +26,14 @@ fn device() -> Option<&'static str> {
     found
 }
 
+/// The program under test: an installed one, else the one that cargo built.
+fn program() -> PathBuf {
+    std::env::var_os("MNEME_HOME")
+        .map_or_else(|| env!("CARGO_BIN_EXE_mneme-replay").into(), |home| Path::new(&home).join("bin/mneme-replay"))
+}
+
 fn replay(recording: &Recording, options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-replay"));
+    let mut command = Command::new(program());
     command.arg("-rdb").arg(recording.database()).args(options);
     command
 }
@@ -70,7 +77,7 @@ fn work_left_undone_is_a_mismatch() {
 
 /// Runs configurations through a server; the results by id.
 fn serve(recording: &Recording, options: &[&str], configurations: &[Configuration]) -> Vec<ReplayResult> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-replay"));
+    let mut command = Command::new(program());
     command.args(["serve", "-rdb"]).arg(recording.database()).args(options);
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
