@@ -29,12 +29,7 @@ pub fn kernels<'m>(module: &'m Module<'_>, replaced: &Replaced<'m>) -> Vec<Kerne
     annotations::kernels(module).into_iter().map(|function| analyse(module, function, replaced, &mut references)).collect()
 }
 
-fn analyse<'m>(
-    module: &'m Module<'_>,
-    function: Value<'m>,
-    replaced: &Replaced<'m>,
-    references: &mut References<'m>,
-) -> Kernel<'m> {
+fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<'m>, references: &mut References<'m>) -> Kernel<'m> {
     let mut seen = HashSet::from([function]);
     let mut pending = vec![function];
     let mut collective = false;
@@ -93,8 +88,7 @@ fn find(global: Value<'_>) -> Found<'_> {
         for instruction in global.instructions() {
             if instruction.is_call() {
                 let callee = edit::called_value(instruction);
-                found.calls_indirectly |=
-                    callee.is_some_and(|callee| callee.as_function().is_none() && edit::inline_asm(callee).is_none());
+                found.calls_indirectly |= callee.is_some_and(|callee| callee.as_function().is_none() && edit::inline_asm(callee).is_none());
             }
             pending.extend(instruction.operands().into_iter().filter(|operand| operand.is_constant()));
         }

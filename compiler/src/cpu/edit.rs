@@ -66,9 +66,7 @@ pub fn called_function_type(call: Value<'_>) -> LLVMTypeRef {
 
 pub fn opcode(value: Value<'_>) -> LLVMOpcode {
     // SAFETY: the value is a live instruction or constant expression.
-    unsafe {
-        if is_constant_expression(value) { LLVMGetConstOpcode(value.raw()) } else { LLVMGetInstructionOpcode(value.raw()) }
-    }
+    unsafe { if is_constant_expression(value) { LLVMGetConstOpcode(value.raw()) } else { LLVMGetInstructionOpcode(value.raw()) } }
 }
 
 /// Declares `name`, or gives the function of that name.

@@ -18,6 +18,8 @@ use super::{LowerError, edit, intrinsics};
 /// Inlines the runtime, merges its reads of the thread context, drops what nobody calls. The user's own pipeline has already run.
 const CLEANUP: &str = "always-inline,function(early-cse),globaldce";
 
+const COMPILER_RT: &str = include_str!("compiler_rt.ll");
+
 /// The code generator for this machine's processor.
 pub fn target_machine(codegen_opt: u8) -> Result<TargetMachine, LowerError> {
     Target::initialize_x86(&InitializationConfig::default());
@@ -37,10 +39,7 @@ pub fn target_machine(codegen_opt: u8) -> Result<TargetMachine, LowerError> {
 
 /// Name and features of this machine's processor.
 fn processor() -> (String, String) {
-    (
-        TargetMachine::get_host_cpu_name().to_string(),
-        TargetMachine::get_host_cpu_features().to_string(),
-    )
+    (TargetMachine::get_host_cpu_name().to_string(), TargetMachine::get_host_cpu_features().to_string())
 }
 
 /// Turns the module from the GPU's target to this machine's.
@@ -53,17 +52,17 @@ pub fn retarget(module: &Module<'_>, machine: &TargetMachine) {
 
 /// Links the runtime and the given definitions.
 pub fn link_runtime(module: &Module<'_>, machine: &TargetMachine, definitions: &str) -> Result<(), LowerError> {
+    link(module, machine, &format!("{}\n{definitions}", intrinsics::RUNTIME))
+}
+
+fn link(module: &Module<'_>, machine: &TargetMachine, assembly: &str) -> Result<(), LowerError> {
     let text = format!(
-        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{definitions}",
+        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{assembly}",
         machine.get_target_data().get_data_layout().as_str().to_string_lossy(),
         machine.get_triple().as_str().to_string_lossy(),
-        intrinsics::RUNTIME
     );
     let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "mneme runtime");
-    let runtime = module
-        .get_context()
-        .create_module_from_ir(buffer)
-        .map_err(|message| LowerError::Runtime(message.to_string()))?;
+    let runtime = module.get_context().create_module_from_ir(buffer).map_err(|message| LowerError::Runtime(message.to_string()))?;
     module.link_in_module(runtime).map_err(|message| LowerError::Runtime(message.to_string()))
 }
 
@@ -110,14 +109,33 @@ pub fn seal(module: &Module<'_>, table: &Table) {
 /// Runs the cleanup, adds the table, generates the object.
 pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table) -> Result<Vec<u8>, LowerError> {
     module.verify().map_err(|message| LowerError::Invalid(message.to_string()))?;
-    module
-        .run_passes(CLEANUP, machine, PassBuilderOptions::create())
-        .map_err(|message| LowerError::Codegen(message.to_string()))?;
+    module.run_passes(CLEANUP, machine, PassBuilderOptions::create()).map_err(|message| LowerError::Codegen(message.to_string()))?;
     add_table(module, table)?;
-    let buffer = machine
-        .write_to_memory_buffer(module, FileType::Object)
+    let object = generate(module, machine)?;
+    if !imports_compiler_rt(&object)? {
+        return Ok(object);
+    }
+    link_runtime(module, machine, COMPILER_RT)?;
+    seal(module, table);
+    module
+        .run_passes("always-inline", machine, PassBuilderOptions::create())
         .map_err(|message| LowerError::Codegen(message.to_string()))?;
+    generate(module, machine)
+}
+
+fn generate(module: &Module<'_>, machine: &TargetMachine) -> Result<Vec<u8>, LowerError> {
+    let buffer = machine.write_to_memory_buffer(module, FileType::Object).map_err(|message| LowerError::Codegen(message.to_string()))?;
     Ok(buffer.as_slice().to_vec())
+}
+
+/// Whether an object imports a function of the compiler's own run-time library.
+fn imports_compiler_rt(object: &[u8]) -> Result<bool, LowerError> {
+    let elf = goblin::elf::Elf::parse(object).map_err(|error| LowerError::Codegen(error.to_string()))?;
+    let mut undefined = elf.syms.iter().filter(|symbol| symbol.st_shndx == 0);
+    Ok(undefined.any(|symbol| {
+        let name = elf.strtab.get_at(symbol.st_name).unwrap_or_default();
+        !name.is_empty() && COMPILER_RT.lines().any(|line| line.starts_with("define hidden") && line.contains(&format!("@{name}(")))
+    }))
 }
 
 fn add_table(module: &Module<'_>, table: &Table) -> Result<(), LowerError> {

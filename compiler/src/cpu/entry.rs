@@ -35,8 +35,7 @@ impl Interface {
 
 /// Threads of a block the kernel was compiled for at most: annotations up to LLVM 20, an attribute after.
 fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
-    let annotated: Vec<u64> =
-        ["maxntidx", "maxntidy", "maxntidz"].iter().filter_map(|key| annotations::get(module, kernel, key)).collect();
+    let annotated: Vec<u64> = ["maxntidx", "maxntidy", "maxntidz"].iter().filter_map(|key| annotations::get(module, kernel, key)).collect();
     let extents: Vec<u64> = if annotated.is_empty() {
         edit::string_attribute(kernel, "nvvm.maxntid")
             .map(|text| text.split(',').filter_map(|number| number.trim().parse().ok()).collect())
@@ -76,14 +75,8 @@ pub fn define(module: &Module<'_>, kernel: &Kernel<'_>, interface: Interface, ex
                 arguments.push(value);
             }
         }
-        let call = LLVMBuildCall2(
-            builder,
-            kernel_type,
-            kernel.function.raw(),
-            arguments.as_mut_ptr(),
-            arguments.len() as u32,
-            c"".as_ptr(),
-        );
+        let call =
+            LLVMBuildCall2(builder, kernel_type, kernel.function.raw(), arguments.as_mut_ptr(), arguments.len() as u32, c"".as_ptr());
         // `byval` on the call makes the inliner copy a structure unless the kernel only reads it.
         for index in 1..=arguments.len() as u32 {
             for attribute in edit::attributes(kernel.function, index) {

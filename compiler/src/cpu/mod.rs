@@ -8,6 +8,7 @@ mod closure;
 mod edit;
 mod emit;
 mod entry;
+mod hazards;
 mod intrinsics;
 mod ptx;
 mod replace;
@@ -52,6 +53,7 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions) -> Result<Vec<u
     let interfaces: Vec<Interface> = kernels.iter().map(|kernel| Interface::of(&module, kernel.function)).collect();
     let extents = shared::lower(&module, &kernels);
 
+    hazards::guard(&module);
     emit::retarget(&module, &machine);
     let mut table = Table { version: cpu_object::VERSION, variables: variables::list(&module), ..Table::default() };
     for ((kernel, interface), extent) in kernels.iter().zip(interfaces).zip(extents) {

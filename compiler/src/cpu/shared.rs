@@ -32,9 +32,7 @@ pub struct Extent {
 pub fn lower<'m>(module: &'m Module<'_>, kernels: &[Kernel<'m>]) -> Vec<Extent> {
     let variables: Vec<Value<'m>> = ir::variables(module).into_iter().filter(|v| v.space() == SHARED).collect();
     let mut extents = vec![Extent::default(); kernels.len()];
-    let users = |variable: &Value<'m>| -> Vec<usize> {
-        (0..kernels.len()).filter(|k| kernels[*k].shared.contains(variable)).collect()
-    };
+    let users = |variable: &Value<'m>| -> Vec<usize> { (0..kernels.len()).filter(|k| kernels[*k].shared.contains(variable)).collect() };
     let mut offsets: HashMap<Value<'m>, u64> = HashMap::new();
     for variable in &variables {
         let (size, alignment) = size_and_alignment(module, *variable);
@@ -106,9 +104,8 @@ struct Rewriter<'a, 'm> {
 
 fn rewrite<'a, 'm>(module: &'a Module<'m>, function: Value<'a>, offsets: &'a HashMap<Value<'a>, u64>) {
     // SAFETY: the builder lives for this function only; the function is defined, so it has an entry block.
-    let (builder, entry) = unsafe {
-        (LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())), LLVMGetEntryBasicBlock(function.raw()))
-    };
+    let (builder, entry) =
+        unsafe { (LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())), LLVMGetEntryBasicBlock(function.raw())) };
     let mut rewriter = Rewriter { module, builder, offsets, entry, addresses: HashMap::new() };
     for instruction in function.instructions() {
         rewriter.instruction(instruction);
@@ -156,8 +153,7 @@ impl<'a> Rewriter<'a, '_> {
         if !self.mentions_shared(constant) {
             return constant;
         }
-        let operands: Vec<Value<'a>> =
-            constant.operands().into_iter().map(|operand| self.materialise(operand, place)).collect();
+        let operands: Vec<Value<'a>> = constant.operands().into_iter().map(|operand| self.materialise(operand, place)).collect();
         place(self.builder);
         let raw = self.build(constant, &operands);
         Value::new(raw).expect("LLVM's builder returns the instruction")

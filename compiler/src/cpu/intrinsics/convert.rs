@@ -108,8 +108,7 @@ pub fn to_integer(body: &mut Body, from: &str, value: &str, width: u32, signed: 
     let from_suffix = suffix(from);
     let rounded = body.value(format!("call {from} @llvm.{rounding}.{from_suffix}({from} {value})"));
     let sign = if signed { "s" } else { "u" };
-    let converted =
-        body.value(format!("call i{width} @llvm.fpto{sign}i.sat.i{width}.{from_suffix}({from} {rounded})"));
+    let converted = body.value(format!("call i{width} @llvm.fpto{sign}i.sat.i{width}.{from_suffix}({from} {rounded})"));
     // PTX: NaN gives zero, or the top bit alone where one side has 64 bits.
     if from == "double" || width == 64 {
         let nan = body.value(format!("fcmp uno {from} {value}, {value}"));
@@ -133,11 +132,8 @@ pub fn from_integer(body: &mut Body, value: &str, width: u32, signed: bool, to: 
         return body.value(format!("{sign}itofp i{width} {value} to {to}"));
     }
     // The leading bits of the magnitude convert exactly; the lost ones decide whether to step outward by one.
-    let magnitude = if signed {
-        body.value(format!("call i{width} @llvm.abs.i{width}(i{width} {value}, i1 false)"))
-    } else {
-        value.to_owned()
-    };
+    let magnitude =
+        if signed { body.value(format!("call i{width} @llvm.abs.i{width}(i{width} {value}, i1 false)")) } else { value.to_owned() };
     let wide = if width == 64 { magnitude } else { body.value(format!("zext i{width} {magnitude} to i64")) };
     let zeros = body.value(format!("call i64 @llvm.ctlz.i64(i64 {wide}, i1 false)"));
     let excess = body.value(format!("call i64 @llvm.usub.sat.i64(i64 {}, i64 {zeros})", 64 - mantissa));

@@ -6,7 +6,7 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
     let result = signature.result.as_str();
     let parameter = |i: usize| signature.parameters.get(i).map(String::as_str);
     match parts {
-        ["membar", _] => {
+        ["membar", _] | ["fence", "sc", "cluster"] => {
             body.line("fence seq_cst");
             body.ret("void", "");
         }
@@ -29,13 +29,23 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
             let outside = body.value(format!("xor i1 {inside}, true"));
             body.ret(result, outside);
         }
+        // The block is its cluster's only one.
+        ["mapa", ..] if parameter(0) == Some(result) => body.ret(result, "%a0"),
+        // Done at once, so that waiting for it has nothing to do.
+        ["cp", "async", "ca" | "cg", "shared", "global", bytes, rest @ ..] => {
+            let bytes: u32 = bytes.parse().ok()?;
+            let (to, from) = (parameter(0)?, parameter(1)?);
+            let size = if rest == ["s"] { body.value("zext i32 %a2 to i64") } else { bytes.to_string() };
+            let to = body.value(format!("addrspacecast {to} %a0 to ptr"));
+            let from = body.value(format!("addrspacecast {from} %a1 to ptr"));
+            body.line(format_args!("call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {bytes}, i1 false)"));
+            body.line(format_args!("call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {size}, i1 false)"));
+            body.ret("void", "");
+        }
+        ["cp", "async", "commit", "group"] | ["cp", "async", "wait", ..] => body.ret("void", ""),
         ["ptr", _, "to", ..] => {
             let from = parameter(0)?;
-            let value = if from == result {
-                "%a0".to_owned()
-            } else {
-                body.value(format!("addrspacecast {from} %a0 to {result}"))
-            };
+            let value = if from == result { "%a0".to_owned() } else { body.value(format!("addrspacecast {from} %a0 to {result}")) };
             body.ret(result, value);
         }
         ["move", ..] if parameter(0) == Some(result) => body.ret(result, "%a0"),
@@ -43,10 +53,7 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
             read_modify_write(operation, result, parameter(0)?, body)?;
         }
         ["atomic", "cas", "gen", ..] => {
-            let pair = body.value(format!(
-                "cmpxchg {} %a0, {result} %a1, {result} %a2 monotonic monotonic",
-                parameter(0)?
-            ));
+            let pair = body.value(format!("cmpxchg {} %a0, {result} %a1, {result} %a2 monotonic monotonic", parameter(0)?));
             let old = body.value(format!("extractvalue {{ {result}, i1 }} {pair}, 0"));
             body.ret(result, old);
         }

@@ -5,6 +5,7 @@
 
 pub mod arithmetic;
 pub mod convert;
+mod half;
 mod memory;
 pub mod sreg;
 pub mod text;
@@ -79,7 +80,7 @@ fn unsupported_intrinsic(nvvm: &str) -> String {
 fn define(nvvm: &str, signature: &Signature) -> Option<Body> {
     let parts: Vec<&str> = nvvm.split('.').collect();
     let mut body = Body::default();
-    let families = [sreg::define, warp::define, memory::define, convert::define, arithmetic::define];
+    let families = [sreg::define, warp::define, memory::define, convert::define, half::define, arithmetic::define];
     families.iter().find_map(|family| {
         body = Body::default();
         family(&parts, signature, &mut body).map(|()| std::mem::take(&mut body))

@@ -8,7 +8,12 @@ const WARP: u32 = 52;
 pub const THREAD_IDS: [(&str, u32); 4] = [("tid", 0), ("ntid", 12), ("ctaid", 24), ("nctaid", 36)];
 
 pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
-    let ["read", "ptx", "sreg", register @ ..] = parts else { return None };
+    let register = match parts {
+        ["read", "ptx", "sreg", register @ ..] => register,
+        ["is_explicit_cluster"] => &["gridid"],
+        ["getctarank", ..] => &["cluster", "ctarank"],
+        _ => return None,
+    };
     let result = signature.result.as_str();
     let value = read(register, body)?;
     let value = match (result, value) {

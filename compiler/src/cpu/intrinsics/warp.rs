@@ -76,9 +76,7 @@ fn shuffle(mode: &str, kind: &str, mask: &str, operands: [&str; 3], result: &str
         _ => return None,
     };
     let bits = if ty == "float" { body.value(format!("bitcast float {value} to i32")) } else { value.to_owned() };
-    let pair = body.value(format!(
-        "call i64 @__mneme_cpu_shuffle(i32 {code}, i32 {mask}, i32 {bits}, i32 {lane}, i32 {clamp})"
-    ));
+    let pair = body.value(format!("call i64 @__mneme_cpu_shuffle(i32 {code}, i32 {mask}, i32 {bits}, i32 {lane}, i32 {clamp})"));
     let low = low_half(body, &pair);
     let value = if ty == "float" { body.value(format!("bitcast i32 {low} to float")) } else { low };
     if with_predicate {
@@ -100,8 +98,7 @@ fn vote(mode: &str, mask: &str, flag: &str, result: &str, body: &mut Body) -> Op
 }
 
 fn matched(mode: &str, width: &str, result: &str, body: &mut Body) -> Option<()> {
-    let value =
-        if width.starts_with("i32") { body.value("zext i32 %a1 to i64") } else { "%a1".to_owned() };
+    let value = if width.starts_with("i32") { body.value("zext i32 %a1 to i64") } else { "%a1".to_owned() };
     match mode {
         "any" => {
             let pair = body.value(format!("call i64 @__mneme_cpu_match(i32 0, i32 %a0, i64 {value})"));

@@ -50,15 +50,9 @@ impl Machine {
                 self.body.value(format!("bitcast float {narrow} to i32"))
             }
             (kind, 16, from) => {
-                let wide = if from == "double" {
-                    value.to_owned()
-                } else {
-                    self.body.value(format!("fpext float {value} to double"))
-                };
+                let wide = if from == "double" { value.to_owned() } else { self.body.value(format!("fpext float {value} to double")) };
                 let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
-                self.body.value(format!(
-                    "call i16 @__mneme_cpu.narrow16(double {wide}, i32 {mode}, i64 {mantissa}, i64 {bias})"
-                ))
+                self.body.value(format!("call i16 @__mneme_cpu.narrow16(double {wide}, i32 {mode}, i64 {mantissa}, i64 {bias})"))
             }
             _ => return None,
         })
@@ -112,9 +106,8 @@ impl Machine {
         let mode = modifiers.iter().find_map(|part| convert::rounding_mode(part)).unwrap_or(0);
         let rounding = ["rn", "rz", "rm", "rp"][if sixteen { 0 } else { mode }];
         let approximate = modifiers.contains(&"approx") || modifiers.contains(&"full");
-        let mut operate = |operation: &str, how: &[&str], values: &[String]| {
-            arithmetic::operate(operation, how, computed, values, &mut self.body)
-        };
+        let mut operate =
+            |operation: &str, how: &[&str], values: &[String]| arithmetic::operate(operation, how, computed, values, &mut self.body);
         let mut value = match name {
             "add" | "mul" | "fma" => operate(name, &[rounding], &values)?,
             "mad" => operate("fma", &[rounding], &values)?,
@@ -173,8 +166,7 @@ impl Machine {
         let bits = self.read(from.first()?, ty.bits)?;
         let value = self.float_of(&bits, ty)?;
         let (computed, suffix) = (ty.computed(), ty.bits.max(32));
-        let flag =
-            self.body.value(format!("call i1 @llvm.is.fpclass.f{suffix}({computed} {value}, i32 {classes})"));
+        let flag = self.body.value(format!("call i1 @llvm.is.fpclass.f{suffix}({computed} {value}, i32 {classes})"));
         self.write(to, 1, &flag, false)
     }
 
@@ -273,11 +265,8 @@ impl Machine {
     fn convert_integer(&mut self, bits: &str, from: Type, to: Type, saturate: bool) -> String {
         let wide = self.resize(bits, from.bits, 128, from.is_signed());
         let clamped = if saturate {
-            let (low, high) = if to.is_signed() {
-                (-(1i128 << (to.bits - 1)), (1i128 << (to.bits - 1)) - 1)
-            } else {
-                (0, (1i128 << to.bits) - 1)
-            };
+            let (low, high) =
+                if to.is_signed() { (-(1i128 << (to.bits - 1)), (1i128 << (to.bits - 1)) - 1) } else { (0, (1i128 << to.bits) - 1) };
             let raised = self.body.value(format!("call i128 @llvm.smax.i128(i128 {wide}, i128 {low})"));
             self.body.value(format!("call i128 @llvm.smin.i128(i128 {raised}, i128 {high})"))
         } else {

@@ -7,7 +7,10 @@ use super::types::Type;
 impl Machine {
     pub(super) fn integer(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
         let ty = *types.first()?;
-        let bits = ty.whole();
+        if ty.lanes > 1 {
+            return self.packed(name, modifiers, ty, operands);
+        }
+        let bits = ty.bits;
         let [to, from @ ..] = operands else { return None };
         let sets_carry = modifiers.last() == Some(&"cc");
         let modifiers: Vec<&str> = modifiers.iter().copied().filter(|part| *part != "cc").collect();
@@ -68,8 +71,7 @@ impl Machine {
             }
             "min" | "max" => {
                 let [a, b] = self.all(from, bits)?;
-                let mut value =
-                    self.body.value(format!("call i{bits} @llvm.{sign}{name}.i{bits}(i{bits} {a}, i{bits} {b})"));
+                let mut value = self.body.value(format!("call i{bits} @llvm.{sign}{name}.i{bits}(i{bits} {a}, i{bits} {b})"));
                 if modifiers == ["relu"] {
                     value = self.body.value(format!("call i{bits} @llvm.smax.i{bits}(i{bits} {value}, i{bits} 0)"));
                 }
@@ -140,7 +142,11 @@ impl Machine {
             "bfind" => self.find_bit(modifiers == ["shiftamt"], ty, to, from),
             "bfe" => self.extract_field(ty, to, from),
             "bfi" => self.insert_field(bits, to, from),
-            "dp4a" => self.dot_product(types, to, from),
+            "dp4a" => self.dot_product(8, 0, types, to, from),
+            "dp2a" => {
+                let first = ["lo", "hi"].iter().position(|half| modifiers == [*half])?;
+                self.dot_product(16, 2 * first, types, to, from)
+            }
             _ => None,
         }
     }
@@ -331,19 +337,50 @@ impl Machine {
         self.write(to, bits, &value, false)
     }
 
-    fn dot_product(&mut self, types: &[Type], to: &Operand, from: &[Operand]) -> Option<()> {
+    /// The sum of four products of bytes (`dp4a`), or of two of halves and bytes from `first` (`dp2a`).
+    fn dot_product(&mut self, width: u32, first: usize, types: &[Type], to: &Operand, from: &[Operand]) -> Option<()> {
         let [a_type, b_type] = types else { return None };
         let [a, b, mut sum] = self.all(from, 32)?;
-        for byte in 0..4 {
-            let mut term = |value: &str, signed: bool| {
-                let moved = self.body.value(format!("lshr i32 {value}, {}", 8 * byte));
-                let low = self.resize(&moved, 32, 8, false);
-                self.resize(&low, 8, 32, signed)
+        for element in 0..32 / width {
+            let mut term = |value: &str, width: u32, index: u32, signed: bool| {
+                let moved = self.body.value(format!("lshr i32 {value}, {}", width * index));
+                let low = self.resize(&moved, 32, width, false);
+                self.resize(&low, width, 32, signed)
             };
-            let (x, y) = (term(&a, a_type.is_signed()), term(&b, b_type.is_signed()));
+            let x = term(&a, width, element, a_type.is_signed());
+            let y = term(&b, 8, element + first as u32, b_type.is_signed());
             let product = self.body.value(format!("mul i32 {x}, {y}"));
             sum = self.body.value(format!("add i32 {sum}, {product}"));
         }
         self.write(to, 32, &sum, false)
+    }
+
+    /// Instructions on two 16-bit integers.
+    fn packed(&mut self, name: &str, modifiers: &[&str], ty: Type, operands: &[Operand]) -> Option<()> {
+        let [to, from @ ..] = operands else { return None };
+        let [a, b] = self.all(from, ty.whole())?;
+        let bits = ty.bits;
+        let mut lanes = Vec::new();
+        for lane in 0..ty.lanes {
+            let (a, b) = (self.lane(&a, ty, lane), self.lane(&b, ty, lane));
+            let mut value = match name {
+                "add" | "sub" => self.body.value(format!("{name} i{bits} {a}, {b}")),
+                "min" | "max" => {
+                    let sign = if ty.is_signed() { "s" } else { "u" };
+                    self.body.value(format!("call i{bits} @llvm.{sign}{name}.i{bits}(i{bits} {a}, i{bits} {b})"))
+                }
+                _ => return None,
+            };
+            match modifiers {
+                [] => {}
+                ["relu"] => {
+                    value = self.body.value(format!("call i{bits} @llvm.smax.i{bits}(i{bits} {value}, i{bits} 0)"));
+                }
+                _ => return None,
+            }
+            lanes.push(value);
+        }
+        let value = self.join(&lanes, bits);
+        self.write(to, ty.whole(), &value, false)
     }
 }

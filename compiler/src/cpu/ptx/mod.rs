@@ -22,7 +22,6 @@ pub const PREFIX: &str = "__mneme_cpu.ptx.";
 
 /// The body that does what the assembly does, or the construct's name for the user.
 pub fn translate(text: &str, constraints: &str, signature: &Signature) -> Result<Body, String> {
-    let refuse = |what: &str| format!("inline PTX `{}`", what.split_whitespace().collect::<Vec<_>>().join(" "));
     let mut machine = Machine::new();
     let outputs = machine.bind(constraints, signature).ok_or_else(|| refuse(text))?;
     for statement in parse::statements(text) {
@@ -37,6 +36,18 @@ pub fn translate(text: &str, constraints: &str, signature: &Signature) -> Result
         }
     }
     machine.finish(&outputs, signature).ok_or_else(|| refuse(text))
+}
+
+/// The construct's name for the user.
+fn refuse(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let kind = match text.split('.').next().unwrap_or_default() {
+        "tex" | "tld4" | "txq" => "texture",
+        "suld" | "sust" | "sured" | "suq" => "surface",
+        "wmma" | "mma" | "wgmma" | "ldmatrix" | "stmatrix" | "tcgen05" => "tensor cores:",
+        _ => "inline PTX",
+    };
+    format!("{kind} `{text}`")
 }
 
 #[derive(Clone)]
@@ -69,20 +80,12 @@ impl Machine {
         let mut body = Body::default();
         body.line("br label %b0");
         body.line("b0:");
-        Machine {
-            body,
-            registers: HashMap::new(),
-            scopes: Vec::new(),
-            carry: "false".into(),
-            block: "b0".into(),
-            blocks: 1,
-        }
+        Machine { body, registers: HashMap::new(), scopes: Vec::new(), carry: "false".into(), block: "b0".into(), blocks: 1 }
     }
 
     /// Makes the operands of the assembly registers `$0`, `$1`, …: outputs first, then inputs.
     fn bind(&mut self, constraints: &str, signature: &Signature) -> Option<Vec<Output>> {
-        let constraints: Vec<&str> =
-            constraints.split(',').filter(|part| !part.is_empty() && !part.starts_with('~')).collect();
+        let constraints: Vec<&str> = constraints.split(',').filter(|part| !part.is_empty() && !part.starts_with('~')).collect();
         let results = result_types(&signature.result);
         let mut outputs = Vec::new();
         for (i, constraint) in constraints.iter().enumerate().filter(|(_, constraint)| constraint.starts_with('=')) {
@@ -143,8 +146,7 @@ impl Machine {
             values => {
                 let mut whole = "poison".to_owned();
                 for (i, (value, output)) in values.iter().zip(outputs).enumerate() {
-                    whole =
-                        self.body.value(format!("insertvalue {} {whole}, {} {value}, {i}", signature.result, output.ty));
+                    whole = self.body.value(format!("insertvalue {} {whole}, {} {value}, {i}", signature.result, output.ty));
                 }
                 self.body.ret(&signature.result, whole);
             }
@@ -189,18 +191,13 @@ impl Machine {
         for name in names {
             let (old, new) = (before.0[&name].clone(), self.registers[&name].clone());
             if old.value != new.value {
-                let value = self.body.value(format!(
-                    "phi i{} [ {}, %{came_from} ], [ {}, %{skipped_from} ]",
-                    new.bits, new.value, old.value
-                ));
+                let value =
+                    self.body.value(format!("phi i{} [ {}, %{came_from} ], [ {}, %{skipped_from} ]", new.bits, new.value, old.value));
                 self.registers.insert(name, Register { bits: new.bits, value });
             }
         }
         if before.1 != self.carry {
-            self.carry = self.body.value(format!(
-                "phi i1 [ {}, %{came_from} ], [ {}, %{skipped_from} ]",
-                self.carry, before.1
-            ));
+            self.carry = self.body.value(format!("phi i1 [ {}, %{came_from} ], [ {}, %{skipped_from} ]", self.carry, before.1));
         }
         Some(())
     }

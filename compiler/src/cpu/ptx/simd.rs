@@ -14,14 +14,7 @@ pub fn family(name: &str) -> Option<(&str, u32)> {
 }
 
 impl Machine {
-    pub(super) fn simd(
-        &mut self,
-        operation: &str,
-        lanes: u32,
-        modifiers: &[&str],
-        types: &[Type],
-        operands: &[Operand],
-    ) -> Option<()> {
+    pub(super) fn simd(&mut self, operation: &str, lanes: u32, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
         let [to, a, b, c] = operands else { return None };
         let (a, b, c) = (self.read(a, 32)?, self.read(b, 32)?, self.read(c, 32)?);
         let (result, left, right) = match types {

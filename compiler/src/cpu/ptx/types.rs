@@ -27,6 +27,8 @@ impl Type {
             "f16x2" => return Some(Type { kind: Kind::Float, bits: 16, lanes: 2 }),
             "bf16x2" => return Some(Type { kind: Kind::Brain, bits: 16, lanes: 2 }),
             "bf16" => return scalar(Kind::Brain, 16),
+            "u16x2" => return Some(Type { kind: Kind::Unsigned, bits: 16, lanes: 2 }),
+            "s16x2" => return Some(Type { kind: Kind::Signed, bits: 16, lanes: 2 }),
             _ => {}
         }
         let digits = name.get(1..)?;

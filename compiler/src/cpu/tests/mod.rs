@@ -15,6 +15,7 @@ use mneme_core::image::cpu_object::{SECTION, Table};
 use super::{LowerOptions, lower};
 use run::{Parameters, Program};
 
+mod arithmetic;
 pub mod run;
 
 const IMPORTS: &[&str] = &[
@@ -66,14 +67,7 @@ fn nvptx() -> TargetMachine {
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     Target::from_triple(&triple)
         .unwrap()
-        .create_target_machine(
-            &triple,
-            "sm_90",
-            "+ptx83",
-            inkwell::OptimizationLevel::Aggressive,
-            RelocMode::Default,
-            CodeModel::Default,
-        )
+        .create_target_machine(&triple, "sm_90", "+ptx83", inkwell::OptimizationLevel::Aggressive, RelocMode::Default, CodeModel::Default)
         .unwrap()
 }
 
@@ -83,6 +77,15 @@ pub fn object(bitcode: &[u8], pipeline: &str) -> Vec<u8> {
     let module = Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(bitcode, "test"), &context).unwrap();
     module.run_passes(pipeline, &nvptx(), PassBuilderOptions::create()).unwrap();
     lower(module, &LowerOptions { codegen_opt: 2 }).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
+}
+
+/// Lowers a module given as text.
+pub fn object_of_text(assembly: &str) -> Vec<u8> {
+    let context = Context::create();
+    let buffer = MemoryBuffer::create_from_memory_range_copy(assembly.as_bytes(), "test");
+    let module = context.create_module_from_ir(buffer).unwrap();
+    module.set_data_layout(&nvptx().get_target_data().get_data_layout());
+    lower(module, &LowerOptions { codegen_opt: 2 }).unwrap()
 }
 
 pub fn table(object: &[u8]) -> Table {
@@ -173,4 +176,113 @@ fn shared_memory_barriers_and_warp_operations_compute() {
         Program::link(&object).launch("sum", 2, 128, parameters.get());
         assert_eq!(output, [(0..128).sum::<i32>() + 11_700_000, (128..256).sum::<i32>() + 11_700_000], "{pipeline}");
     }
+}
+
+#[test]
+fn shared_memory_in_constants_and_phis_and_two_kernels() {
+    let object = object_of_text(
+        r#"
+        target triple = "nvptx64-nvidia-cuda"
+        @a = internal addrspace(3) global [3 x i8] undef, align 1
+        @b = internal addrspace(3) global [4 x i32] undef, align 16
+        @c = internal addrspace(3) global i64 undef, align 8
+        @dynamic = external addrspace(3) global [0 x i32], align 32
+        define void @first(ptr %out, i32 %x) {
+        entry:
+          %big = icmp ugt i32 %x, 5
+          br i1 %big, label %yes, label %end
+        yes:
+          br label %end
+        end:
+          %p = phi ptr [ addrspacecast (ptr addrspace(3) getelementptr (i8, ptr addrspace(3) @b, i64 8) to ptr), %yes ],
+                       [ addrspacecast (ptr addrspace(3) @a to ptr), %entry ]
+          store ptr %p, ptr %out
+          %second = getelementptr i64, ptr %out, i64 1
+          store i64 sub (i64 ptrtoint (ptr addrspace(3) @dynamic to i64), i64 ptrtoint (ptr addrspace(3) @a to i64)), ptr %second
+          %third = getelementptr i64, ptr %out, i64 2
+          store <2 x ptr addrspace(3)> <ptr addrspace(3) @a, ptr addrspace(3) @b>, ptr %third
+          ret void
+        }
+        define void @second(ptr %out) {
+          store ptr addrspacecast (ptr addrspace(3) @c to ptr), ptr %out
+          ret void
+        }
+        define void @third() "nvvm.maxntid"="64,2,1" {
+          ret void
+        }
+        !nvvm.annotations = !{!0, !1, !2}
+        !0 = !{ptr @first, !"kernel", i32 1}
+        !1 = !{ptr @second, !"kernel", i32 1, !"maxntidx", i32 96}
+        !2 = !{ptr @third, !"kernel", i32 1}
+        "#,
+    );
+    let table = table(&object);
+    let row = |name: &str| table.kernels.iter().find(|kernel| kernel.name == name).unwrap().clone();
+    // a at 0, b at 16, dynamic at 32; c overlaps them, as no kernel reaches both.
+    assert_eq!((row("first").static_shared, row("first").dynamic_shared_offset), (32, 32));
+    assert_eq!((row("second").static_shared, row("second").dynamic_shared_offset), (8, 16));
+    assert_eq!([row("first").max_threads, row("second").max_threads, row("third").max_threads], [0, 96, 128]);
+
+    let mut out = [0u64; 4];
+    let program = Program::link(&object);
+    for (x, expected) in [(9u32, 24u64), (1, 0)] {
+        let parameters = Parameters::default().pointer(out.as_mut_ptr()).bytes(&x.to_le_bytes());
+        program.launch("first", 1, 32, parameters.get());
+        let base = out[2];
+        assert_eq!(out, [base + expected, 32, base, base + 16]);
+    }
+    let base = out[2];
+    program.launch("second", 1, 32, Parameters::default().pointer(out.as_mut_ptr()).get());
+    assert_eq!(out[0], base);
+}
+
+#[test]
+fn structures_by_value_are_private_and_variables_are_listed() {
+    let object = object(
+        &device_ir_of(
+            r#"
+            struct alignas(16) Big { int head; long long body[6]; char tail; };
+            __constant__ int scale = 3;
+            __device__ long long total[4] = {1, 2, 3, 4};
+            __device__ long long *where = total + 2;
+            static __device__ int hidden;
+            extern "C" __global__ void run(char first, Big big, short last, long long *out) {
+                big.body[threadIdx.x % 6] += threadIdx.x;
+                long long sum = 0;
+                for (int i = 0; i < 6; i++) sum += big.body[i];
+                static __device__ int calls;
+                atomicAdd(&calls, 1);
+                hidden = calls;
+                out[threadIdx.x] = sum * scale + first + last + big.tail + *where + (where - total);
+            }"#,
+        ),
+        "default<O1>",
+    );
+    let table = table(&object);
+    let layout: Vec<(u32, u32)> = table.kernels[0].parameters.iter().map(|p| (p.offset, p.size)).collect();
+    assert_eq!(layout, [(0, 1), (16, 64), (80, 2), (88, 8)]);
+    let variable = |name: &str| table.variables.iter().find(|row| row.name.contains(name)).unwrap_or_else(|| panic!("{name}"));
+    assert_eq!((variable("scale").size, variable("scale").constant), (4, true));
+    assert_eq!((variable("total").size, variable("total").constant), (32, false));
+    assert_eq!((variable("where").size, variable("calls").size), (8, 4));
+    let elf = Elf::parse(&object).unwrap();
+    for row in &table.variables {
+        let symbol = elf.syms.iter().find(|symbol| elf.strtab.get_at(symbol.st_name) == Some(&row.symbol)).unwrap();
+        assert_eq!((symbol.st_size, symbol.st_shndx != 0), (row.size, true), "{}", row.symbol);
+    }
+
+    let mut out = vec![0i64; 64];
+    let mut buffer = vec![5u8];
+    buffer.resize(16, 0);
+    buffer.extend(7i32.to_le_bytes());
+    buffer.resize(24, 0);
+    (1..=6i64).for_each(|i| buffer.extend((100 * i).to_le_bytes()));
+    buffer.push(9);
+    buffer.resize(80, 0);
+    buffer.extend(11i16.to_le_bytes());
+    buffer.resize(88, 0);
+    buffer.extend((out.as_mut_ptr() as u64).to_le_bytes());
+    Program::link(&object).launch("run", 1, 64, &buffer);
+    let expected: Vec<i64> = (0..64).map(|i| (2100 + i) * 3 + 5 + 11 + 9 + 3 + 2).collect();
+    assert_eq!(out, expected);
 }
