@@ -51,9 +51,8 @@ pub fn build(request: &Request<'_>) -> Result<Artifact, BuildError> {
     let (image, kind, ptx, assembler) = match request.target {
         Target::Nvptx { .. } => {
             let ptx = emit_ptx(&module, &machine, &architecture, &diagnostics)?;
-            let assembler = Assembler::find();
-            let (image, kind) = assembler.assemble(&ptx, &architecture.device)?;
-            (image, kind, Some(ptx), assembler.name())
+            let assembled = Assembler::find().assemble(&ptx, &architecture.device)?;
+            (assembled.image, assembled.kind, Some(ptx), assembled.assembler)
         }
         Target::Cpu { .. } => {
             let image = cpu::lower(module, &cpu::LowerOptions { codegen_opt: configuration.codegen_opt })?;

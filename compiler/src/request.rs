@@ -76,8 +76,7 @@ pub enum BuildError {
     #[error("the recorded IR cannot be read: {message}")]
     Bitcode { message: String },
     #[error(
-        "the recorded IR was written by LLVM {found}, newer than the LLVM {supported} of this build; compile the program with clang {supported} or older, \
-         or build Mneme with a newer LLVM"
+        "the IR was written by LLVM {found}, newer than the LLVM {supported} of this build; compile the program with clang {supported} or older"
     )]
     NewerBitcode { found: String, supported: String },
     #[error("the recorded IR modules cannot be linked: {message}")]

@@ -6,7 +6,6 @@ mod definitions;
 use std::collections::HashMap;
 
 use inkwell::context::Context;
-use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
@@ -14,6 +13,7 @@ use mneme_core::image::ir_section::{Symbol, SymbolKind, Table, VariableInfo};
 
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, Value, annotations, parameters, producer, reach};
+use crate::prepare;
 use crate::request::BuildError;
 
 /// What the compiler command line says of a unit.
@@ -30,9 +30,7 @@ pub struct Origin<'a> {
 pub fn describe(bitcode: &[u8], origin: &Origin<'_>) -> Result<Table, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let buffer = MemoryBuffer::create_from_memory_range_copy(bitcode, origin.source);
-    let module = Module::parse_bitcode_from_buffer(&buffer, &context)
-        .map_err(|error| BuildError::Bitcode { message: diagnostics.take().unwrap_or_else(|| error.to_string()) })?;
+    let module = prepare::parse(&context, &diagnostics, bitcode)?;
     module.strip_debug_info();
     let producer = producer::producer(bitcode).unwrap_or_default();
     Ok(Table {

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use libloading::Library;
 
+use super::Rejection;
+
 type Handle = *mut c_void;
 
 /// `NVJITLINK_SUCCESS` and `NVJITLINK_INPUT_PTX` of nvJitLink.h.
@@ -93,16 +95,16 @@ impl NvJitLink {
     }
 
     /// Assembles PTX text for `device`; the error is the library's own log.
-    pub fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, String> {
-        let option = CString::new(format!("-arch={device}")).map_err(|error| error.to_string())?;
+    pub(super) fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, Rejection> {
+        let option = CString::new(format!("-arch={device}")).map_err(|_| Rejection::Architecture)?;
         let options = [option.as_ptr()];
         // The library recognises PTX by its terminating NUL among other things.
-        let text = CString::new(ptx).map_err(|error| error.to_string())?;
+        let text = CString::new(ptx).map_err(|error| Rejection::Ptx(error.to_string()))?;
         let text = text.as_bytes_with_nul();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the options are valid NUL-terminated strings for the length of the call.
         if unsafe { (self.create)(&mut handle, options.len() as u32, options.as_ptr()) } != SUCCESS {
-            return Err(format!("it does not know the architecture {device}"));
+            return Err(Rejection::Architecture);
         }
         // SAFETY: the handle was just created and is destroyed once, below; the data lives over all calls; the cubin
         // and log buffers have the sizes that the library announces.
@@ -115,7 +117,7 @@ impl NvJitLink {
             let result = result.ok_or_else(|| {
                 let log = read(handle, self.log_size, self.log).unwrap_or_default();
                 let log = String::from_utf8_lossy(&log).trim_matches(['\0', '\n', ' ']).replace('\n', "; ");
-                if log.is_empty() { format!("error code {code}") } else { log }
+                Rejection::Ptx(if log.is_empty() { format!("error code {code}") } else { log })
             });
             (self.destroy)(&mut handle);
             result

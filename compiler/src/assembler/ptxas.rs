@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::Rejection;
+
 pub struct Ptxas {
     program: PathBuf,
     version: String,
@@ -28,10 +30,11 @@ impl Ptxas {
     }
 
     /// Assembles PTX text for `device`; the error is ptxas's own words.
-    pub fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, String> {
-        let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    pub(super) fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, Rejection> {
+        let failed = |what: String| Rejection::Ptx(what);
+        let folder = tempfile::tempdir().map_err(|error| failed(format!("no temporary folder: {error}")))?;
         let (source, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
-        std::fs::write(&source, ptx).map_err(|error| format!("{} cannot be written: {error}", source.display()))?;
+        std::fs::write(&source, ptx).map_err(|error| failed(format!("{} cannot be written: {error}", source.display())))?;
         let output = Command::new(&self.program)
             .arg(format!("-arch={device}"))
             .arg("-O3")
@@ -39,12 +42,13 @@ impl Ptxas {
             .arg(&cubin)
             .arg(&source)
             .output()
-            .map_err(|error| format!("{} cannot be run: {error}", self.program.display()))?;
+            .map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
         if !output.status.success() {
             let words = [output.stderr, output.stdout].concat();
-            return Err(String::from_utf8_lossy(&words).trim().replace('\n', "; "));
+            let words = String::from_utf8_lossy(&words).trim().replace('\n', "; ");
+            return Err(if words.contains("option 'gpu-name'") { Rejection::Architecture } else { failed(words) });
         }
-        std::fs::read(&cubin).map_err(|error| format!("{} cannot be read: {error}", cubin.display()))
+        std::fs::read(&cubin).map_err(|error| failed(format!("{} cannot be read: {error}", cubin.display())))
     }
 }
 
@@ -60,6 +64,7 @@ mod tests {
         };
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
         assert!(ptxas.assemble(ptx, "sm_90").unwrap().starts_with(b"\x7fELF"));
-        assert!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90").unwrap_err().contains("rot"));
+        assert!(matches!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90"), Err(Rejection::Ptx(words)) if words.contains("rot")));
+        assert!(matches!(ptxas.assemble(ptx, "sm_999"), Err(Rejection::Architecture)));
     }
 }

@@ -174,6 +174,35 @@ impl Bits<'_> {
     }
 }
 
+/// A bitcode file's beginning that claims `producer` wrote it.
+#[cfg(test)]
+pub fn forge(producer: &str) -> Vec<u8> {
+    let mut bits: Vec<bool> = Vec::new();
+    let fixed = |bits: &mut Vec<bool>, value: u64, width: u32| bits.extend((0..width).map(|at| value >> at & 1 == 1));
+    let variable = |bits: &mut Vec<bool>, mut value: u64, width: u32| {
+        let more = 1 << (width - 1);
+        while value >= more {
+            fixed(bits, value & (more - 1) | more, width);
+            value >>= width - 1;
+        }
+        fixed(bits, value, width);
+    };
+    fixed(&mut bits, ENTER_SUBBLOCK, 2);
+    variable(&mut bits, IDENTIFICATION_BLOCK, 8);
+    variable(&mut bits, 5, 4);
+    bits.resize(bits.len().next_multiple_of(32), false);
+    fixed(&mut bits, 0, 32);
+    fixed(&mut bits, UNABBREV_RECORD, 5);
+    variable(&mut bits, STRING, 6);
+    variable(&mut bits, producer.len() as u64, 6);
+    for byte in producer.bytes() {
+        variable(&mut bits, u64::from(byte), 6);
+    }
+    fixed(&mut bits, END_BLOCK, 5);
+    let bytes = bits.chunks(8).map(|byte| byte.iter().enumerate().fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at));
+    b"BC\xC0\xDE".iter().copied().chain(bytes).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +230,16 @@ mod tests {
             }
         }
         assert_eq!(producer(b"not bitcode"), None);
+    }
+
+    #[test]
+    fn bitcode_of_a_newer_llvm_is_refused_with_both_versions() {
+        let newer = forge("LLVM20.1.0");
+        assert_eq!(producer(&newer).as_deref(), Some("LLVM20.1.0"));
+        let context = Context::create();
+        let diagnostics = crate::ir::diagnostics::Diagnostics::collect(&context);
+        let message = crate::prepare::load(&context, &diagnostics, &[&newer]).unwrap_err().to_string();
+        assert!(message.contains("LLVM 20.1.0") && message.contains(&crate::llvm_version()), "{message}");
     }
 
     #[test]

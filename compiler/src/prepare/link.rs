@@ -28,7 +28,8 @@ pub fn load<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bitcode
     Ok(whole)
 }
 
-fn parse<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bitcode: &[u8]) -> Result<Module<'ctx>, BuildError> {
+/// Reads one module. Bitcode of a newer LLVM is refused, because LLVM may crash on it.
+pub fn parse<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bitcode: &[u8]) -> Result<Module<'ctx>, BuildError> {
     let supported = crate::llvm_version();
     if let Some(found) = producer::producer(bitcode)
         && producer::major(&found) > producer::major(&supported)

@@ -10,7 +10,7 @@ mod prune;
 mod reflect;
 mod variables;
 
-pub use link::load;
+pub use link::{load, parse};
 pub use variables::device_symbol;
 
 use inkwell::module::Module;

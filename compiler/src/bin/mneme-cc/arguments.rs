@@ -284,9 +284,21 @@ impl CommandLine {
             .flatten()
             .cloned()
             .collect();
+        if self.relocatable() {
+            // Left alone, clang makes the id from its arguments, and the object's name would be different each time. Given as
+            // a driver option, it is used but reported as unused by the new offload driver.
+            arguments.extend(["-Xclang".into(), format!("-cuid={:016x}", self.identity(source)).into()]);
+        }
         arguments.extend(["-c", "-x", "cuda"].map(OsString::from));
         arguments.extend([source.as_os_str().to_owned(), "-o".into(), object.as_os_str().to_owned()]);
         arguments
+    }
+
+    /// A hash of what distinguishes the compilation of `source` from others of one program.
+    pub fn identity(&self, source: &Path) -> u64 {
+        let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
+        let start = mneme_core::hash::Hash64::new().part(path.as_os_str().as_bytes());
+        self.options().flatten().fold(start, |hash, word| hash.part(word.as_bytes())).finish()
     }
 
     /// The link of a compile-and-link command, its CUDA sources replaced by `objects` (as many, in order).
@@ -472,6 +484,22 @@ mod tests {
         }
         let compile = parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib").compile_arguments(Path::new("a.cu"), Path::new("/t/0.o"));
         assert_eq!(joined(compile), "-O2 -c -x cuda a.cu -o /t/0.o");
+    }
+
+    #[test]
+    fn ids_of_relocatable_units_depend_on_source_and_options_only() {
+        let id = |line: &str, source: &str, object: &str| {
+            let arguments = parse(line).compile_arguments(Path::new(source), Path::new(object));
+            arguments
+                .iter()
+                .map(|argument| argument.to_string_lossy().into_owned())
+                .find(|argument| argument.starts_with("-cuid="))
+                .unwrap()
+        };
+        let first = id("-fgpu-rdc a.cu b.cu -o x", "a.cu", "/t/0.o");
+        assert_eq!(first, id("-fgpu-rdc a.cu b.cu -o x", "a.cu", "/other/0.o"));
+        assert_ne!(first, id("-fgpu-rdc a.cu b.cu -o x", "b.cu", "/t/0.o"));
+        assert_ne!(first, id("-fgpu-rdc -DX a.cu b.cu -o x", "a.cu", "/t/0.o"));
     }
 
     #[test]

@@ -109,7 +109,8 @@ impl Log {
             }
             let after = |option: &str| words.iter().skip_while(|word| *word != option).nth(1).cloned();
             let (Some(arch), Some(source)) = (after("-target-cpu"), words.last()) else { continue };
-            let cuid = words.iter().find_map(|word| word.strip_prefix("-cuid=")).filter(|cuid| !cuid.is_empty()).map(str::to_owned);
+            // Of several the last one holds, as for clang.
+            let cuid = words.iter().rev().find_map(|word| word.strip_prefix("-cuid=")).filter(|cuid| !cuid.is_empty()).map(str::to_owned);
             log.compilations.push(DeviceCompilation { source: source.into(), arch, cuid });
         }
         log
@@ -152,7 +153,11 @@ fn record(compiler: &Path, line: &CommandLine, source: &Path, compilation: &Devi
     let bitcode = device_ir(compiler, line, source, compilation)?;
     let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
     let path = path.to_string_lossy();
-    let unit = compilation.cuid.clone().unwrap_or_else(|| format!("{:016x}", mneme_core::hash::checksum(path.as_bytes())));
+    // The id that clang made up itself varies with the object's name, and so would every program's bytes.
+    let unit = match &compilation.cuid {
+        Some(cuid) if line.relocatable() => cuid.clone(),
+        _ => format!("{:016x}", line.identity(source)),
+    };
     let origin = Origin { arch: &compilation.arch, unit: &unit, source: &path, rdc: line.relocatable() };
     let table = describe(&bitcode, &origin)?;
     if !table.symbols.iter().any(|symbol| symbol.defined) {
@@ -191,7 +196,7 @@ mod tests {
     fn the_log_tells_sources_architectures_and_ids() {
         let text = concat!(
             "[Logging clang options]\n",
-            " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-cuid=12ab\" \"-target-cpu\" \"sm_80\" \"-D\" \"S=\\\"a b\\\"\" \"-x\" \"cuda\" \"a dir/a.cu\"\n",
+            " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-cuid=00\" \"-cuid=12ab\" \"-target-cpu\" \"sm_80\" \"-D\" \"S=\\\"a b\\\"\" \"-x\" \"cuda\" \"a dir/a.cu\"\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-target-cpu\" \"sm_90\" \"-x\" \"cuda\" \"b.cu\"\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-target-cpu\" \"x86-64\" \"-x\" \"cuda\" \"b.cu\"\n",
             " \"/usr/bin/clang-offload-packager\" \"-o\" \"x\"\n",

@@ -46,7 +46,9 @@ impl Family {
 /// Becomes the compiler.
 pub fn pass_through(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     let error = Command::new(compiler).args(arguments).exec();
-    anyhow::bail!("{} cannot be run: {error}", compiler.display())
+    eprintln!("mneme-cc: {} cannot be run: {error}", compiler.display());
+    // What a shell says of a command that does not exist, or cannot be executed.
+    Ok(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
 #[cfg(test)]
