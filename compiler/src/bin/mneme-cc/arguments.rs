@@ -294,11 +294,11 @@ impl CommandLine {
         arguments
     }
 
-    /// A hash of what distinguishes the compilation of `source` from others of one program.
+    /// A hash of what distinguishes the device code of `source` from others of one program.
     pub fn identity(&self, source: &Path) -> u64 {
         let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
         let start = mneme_core::hash::Hash64::new().part(path.as_os_str().as_bytes());
-        self.options().flatten().fold(start, |hash, word| hash.part(word.as_bytes())).finish()
+        self.device_arguments().iter().fold(start, |hash, word| hash.part(word.as_bytes())).finish()
     }
 
     /// The link of a compile-and-link command, its CUDA sources replaced by `objects` (as many, in order).
@@ -497,7 +497,7 @@ mod tests {
                 .unwrap()
         };
         let first = id("-fgpu-rdc a.cu b.cu -o x", "a.cu", "/t/0.o");
-        assert_eq!(first, id("-fgpu-rdc a.cu b.cu -o x", "a.cu", "/other/0.o"));
+        assert_eq!(first, id("-fgpu-rdc a.cu b.cu -o y", "a.cu", "/other/0.o"));
         assert_ne!(first, id("-fgpu-rdc a.cu b.cu -o x", "b.cu", "/t/0.o"));
         assert_ne!(first, id("-fgpu-rdc -DX a.cu b.cu -o x", "a.cu", "/t/0.o"));
     }
