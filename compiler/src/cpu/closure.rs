@@ -39,10 +39,8 @@ fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<
         if let Some(reason) = replaced.unsupported.get(&value) {
             reasons.insert(reason.clone());
         }
-        if let Some(variable) = value.as_variable() {
-            if variable.space() != SHARED && variable.is_declaration() {
-                reasons.insert(format!("undefined device variable `{}`", variable.name()));
-            }
+        if let Some(variable) = value.as_variable().filter(|variable| variable.space() != SHARED && variable.is_declaration()) {
+            reasons.insert(format!("undefined device variable `{}`", variable.name()));
         }
         let found = references.of(value);
         collective |= found.calls_indirectly;

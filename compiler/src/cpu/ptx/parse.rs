@@ -130,7 +130,7 @@ fn instruction(text: &str) -> Option<Statement> {
             None => modifiers.push(part.to_owned()),
         }
     }
-    let operands = split(operands).into_iter().map(|text| operand(text)).collect::<Option<Vec<_>>>()?;
+    let operands = split(operands).into_iter().map(operand).collect::<Option<Vec<_>>>()?;
     Some(Statement::Instruction(Instruction { guard, name, modifiers, types, operands, text: text.replace('\u{1}', "$") }))
 }
 

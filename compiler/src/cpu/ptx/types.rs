@@ -37,7 +37,7 @@ impl Type {
             b'u' => scalar(Kind::Unsigned, bits),
             b's' => scalar(Kind::Signed, bits),
             b'b' => scalar(Kind::Bits, bits),
-            b'f' if bits >= 16 && bits <= 64 => scalar(Kind::Float, bits),
+            b'f' if (16..=64).contains(&bits) => scalar(Kind::Float, bits),
             _ => None,
         }
     }
