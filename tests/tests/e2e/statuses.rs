@@ -13,7 +13,7 @@ fn an_unknown_pass_is_a_failed_build_in_llvms_words() {
     let outcome = recording.single().replay("default<O2>,no-such-pass").exit_with(exit::BUILD_FAILED);
     let result = &outcome.json()["Result"];
     assert_eq!((&result["verified"], &result["executed"], &result["failed"]), (&false.into(), &false.into(), &true.into()), "{outcome}");
-    assert!(result["error"].as_str().is_some_and(|error| error.contains("unknown pass name 'no-such-pass'")), "{outcome}");
+    assert!(result["error"].as_str().is_some_and(|error| error.contains("unknown") && error.contains("'no-such-pass'")), "{outcome}");
 }
 
 #[test]
