@@ -2,7 +2,7 @@
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
-use mneme_compiler::{Artifact, BuildError, Request, Target, build};
+use mneme_compiler::{Artifact, BuildError, ImageKind, Request, Target, build};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::{Argument, Variable};
@@ -82,11 +82,18 @@ struct Case<'a> {
     arguments: Vec<Argument>,
     variables: Vec<Variable>,
     modules: Vec<&'a str>,
+    target: Target,
 }
 
 impl Default for Case<'_> {
     fn default() -> Self {
-        Self { configuration: configuration(), arguments: vec![], variables: vec![], modules: vec![KERNEL] }
+        Self {
+            configuration: configuration(),
+            arguments: vec![],
+            variables: vec![],
+            modules: vec![KERNEL],
+            target: Target::Nvptx { arch: "sm_90".into() },
+        }
     }
 }
 
@@ -97,7 +104,7 @@ impl Case<'_> {
         build(&Request {
             modules: &modules,
             kernel: "kernel",
-            target: &Target::Nvptx { arch: "sm_90".into() },
+            target: &self.target,
             configuration: &self.configuration,
             arguments: &self.arguments,
             variables: &self.variables,
@@ -193,6 +200,18 @@ fn device_variables_are_where_they_were_and_constants_keep_their_name() {
     case.variables.remove(1);
     let ptx = case.build().unwrap().ptx.unwrap();
     assert!(ptx.contains(&format!("{}", 0x7f00_1000u64)), "{ptx}");
+}
+
+#[test]
+fn on_the_cpu_device_constants_too_are_where_they_were() {
+    let variables =
+        vec![variable("counter", 0x7f00_1000, false), variable("target", 0x7f00_2000, false), variable("weights", 0x7f00_3000, true)];
+    let case = Case { variables, target: Target::Cpu { arch: "sm_90".into() }, ..Case::default() };
+    let artifact = case.build().unwrap();
+    assert_eq!(artifact.kind, ImageKind::CpuObject);
+    assert!(artifact.image.starts_with(b"\x7fELF"));
+    let ir = artifact.ir.unwrap();
+    assert!(!ir.contains("@weights") && ir.contains(&format!("inttoptr (i64 {} to ptr addrspace(4))", 0x7f00_3000u64)), "{ir}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use mneme_core::hash::checksum;
 pub fn hashes(text: &str) -> HashMap<String, u64> {
     let (entities, definitions) = split(text);
     let resolver = Resolver { entities, known: RefCell::default() };
-    definitions.into_iter().map(|(name, definition)| (name, resolver.hash(definition, &mut Vec::new()))).collect()
+    definitions.into_iter().map(|(name, definition)| (name, resolver.hash(definition, &mut Vec::new()).0)).collect()
 }
 
 /// What numbers and names stand for: "%struct.S", "#0", "!5".
@@ -54,10 +54,14 @@ struct Resolver<'t> {
     known: RefCell<HashMap<&'t str, u64>>,
 }
 
+/// A hash, and the lowest place among the open entities that it refers back to (none: `usize::MAX`).
+type Hashed = (u64, usize);
+
 impl<'t> Resolver<'t> {
     /// Hash of `text` with every entity replaced by its hash; `open` are the entities being resolved, for cycles.
-    fn hash(&self, text: &'t str, open: &mut Vec<&'t str>) -> u64 {
+    fn hash(&self, text: &'t str, open: &mut Vec<&'t str>) -> Hashed {
         let mut normal = String::with_capacity(text.len());
+        let mut lowest = usize::MAX;
         let mut rest = text;
         while let Some(start) = rest.find(['%', '#', '!', '"']) {
             normal.push_str(&rest[..start]);
@@ -65,30 +69,35 @@ impl<'t> Resolver<'t> {
             let name = token(rest);
             rest = &rest[name.len()..];
             match self.entity(name, open) {
-                Some(hash) => normal.push_str(&format!("{{{hash:x}}}")),
+                Some((hash, back)) => {
+                    normal.push_str(&format!("{{{hash:x}}}"));
+                    lowest = lowest.min(back);
+                }
                 None => normal.push_str(name),
             }
         }
         normal.push_str(rest);
-        checksum(normal.as_bytes())
+        (checksum(normal.as_bytes()), lowest)
     }
 
-    fn entity(&self, name: &'t str, open: &mut Vec<&'t str>) -> Option<u64> {
+    fn entity(&self, name: &'t str, open: &mut Vec<&'t str>) -> Option<Hashed> {
         let (&key, definition) = self.entities.get_key_value(name)?;
         if let Some(hash) = self.known.borrow().get(key) {
-            return Some(*hash);
+            return Some((*hash, usize::MAX));
         }
-        if let Some(depth) = open.iter().rev().position(|other| *other == key) {
-            return Some(depth as u64);
+        if let Some(place) = open.iter().position(|other| *other == key) {
+            return Some(((open.len() - place) as u64, place));
         }
+        let place = open.len();
         open.push(key);
-        let hash = self.hash(definition, open);
+        let (hash, lowest) = self.hash(definition, open);
         open.pop();
-        // Within a cycle a hash depends on where the cycle was entered.
-        if open.is_empty() {
-            self.known.borrow_mut().insert(key, hash);
+        if lowest < place {
+            // Part of a cycle entered elsewhere: the hash depends on where, so it is not kept.
+            return Some((hash, lowest));
         }
-        Some(hash)
+        self.known.borrow_mut().insert(key, hash);
+        Some((hash, usize::MAX))
     }
 }
 
@@ -155,6 +164,17 @@ attributes #0 = { convergent "target-cpu"="sm_90" }
         assert_eq!(first["f"], second["f"]);
         assert_eq!(first["odd name"], second["odd name"]);
         assert!(second.contains_key("g"));
+    }
+
+    #[test]
+    fn types_that_share_parts_take_linear_time() {
+        let mut text = String::from("%t0 = type { i32 }\n");
+        for depth in 1..60 {
+            let part = depth - 1;
+            text += &format!("%t{depth} = type {{ %t{part}, %t{part} }}\n");
+        }
+        text += "@g = global %t59 zeroinitializer\n";
+        assert_ne!(hashes(&text)["g"], hashes(&text.replace("{ i32 }", "{ i64 }"))["g"]);
     }
 
     #[test]
