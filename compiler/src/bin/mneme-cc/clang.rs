@@ -111,7 +111,11 @@ impl Log {
             let (Some(arch), Some(source)) = (after("-target-cpu"), words.last()) else { continue };
             // Of several the last one holds, as for clang.
             let cuid = words.iter().rev().find_map(|word| word.strip_prefix("-cuid=")).filter(|cuid| !cuid.is_empty()).map(str::to_owned);
-            log.compilations.push(DeviceCompilation { source: source.into(), arch, cuid });
+            let compilation = DeviceCompilation { source: source.into(), arch, cuid };
+            // Under -save-temps one compilation is several commands.
+            if !log.compilations.contains(&compilation) {
+                log.compilations.push(compilation);
+            }
         }
         log
     }
@@ -198,6 +202,7 @@ mod tests {
             "[Logging clang options]\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-cuid=00\" \"-cuid=12ab\" \"-target-cpu\" \"sm_80\" \"-D\" \"S=\\\"a b\\\"\" \"-x\" \"cuda\" \"a dir/a.cu\"\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-target-cpu\" \"sm_90\" \"-x\" \"cuda\" \"b.cu\"\n",
+            " \"/usr/bin/clang\" \"-cc1\" \"-emit-llvm-bc\" \"-fcuda-is-device\" \"-target-cpu\" \"sm_90\" \"-x\" \"cuda\" \"b.cu\"\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-target-cpu\" \"x86-64\" \"-x\" \"cuda\" \"b.cu\"\n",
             " \"/usr/bin/clang-offload-packager\" \"-o\" \"x\"\n",
         );
