@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     for kernel in &kernels {
         for (id, instance) in kernel.instances(id)? {
             rows.push(vec![
-                shorten(&kernel.record.demangled_name, NAME_WIDTH),
+                shorten(kernel.record.demangled_name.trim_start_matches("void "), NAME_WIDTH),
                 kernel.record.static_hash.to_string(),
                 id.into(),
                 instance.grid_dims.to_string(),
