@@ -146,7 +146,8 @@ fn object_of(image: *const c_void) -> Option<Arc<Object>> {
         let (magic, data) = unsafe { (image.cast::<u32>().read_unaligned(), image.cast::<usize>().add(1).read_unaligned()) };
         (magic == FATBIN_WRAPPER_MAGIC).then(|| holding(data)).flatten()
     })?;
-    let path = object.path.clone();
+    // Now, because the application may change its folder before the file is read.
+    let path = std::path::absolute(&object.path).unwrap_or_else(|_| object.path.clone());
     Some(change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object { path, units: OnceLock::new() })).clone()))
 }
 

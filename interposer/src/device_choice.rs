@@ -27,22 +27,27 @@ enum Program {
 
 pub fn restart_on_the_cpu_device_if_needed() {
     let wanted = std::env::var("MNEME_DEVICE").unwrap_or_default();
-    let needed = match wanted.as_str() {
-        "cpu" => true,
-        "cuda" => false,
-        "" | "auto" => !has_gpu(),
+    let choice = match wanted.as_str() {
+        "cpu" => Some(true),
+        "cuda" => Some(false),
+        "" | "auto" => None,
         other => {
             log::warning!("MNEME_DEVICE is '{other}', which is neither cpu nor cuda; it is ignored");
-            !has_gpu()
+            None
         }
     };
-    if !needed || std::env::var_os(GUARD).is_some() || linker::cpu_device().is_some() {
+    if choice == Some(false) || std::env::var_os(GUARD).is_some() || linker::cpu_device().is_some() {
         return;
     }
-    match classify(&loaded_objects()) {
+    let objects = loaded_objects();
+    // Every shell and helper that the program starts comes here: on a machine with a GPU, names must be enough to let it pass.
+    if choice.is_none() && has_gpu_device() && (!has_shared_runtime(&objects) || has_driver()) {
+        return;
+    }
+    match classify(&objects) {
         Program::Other => {}
         Program::StaticRuntime => log::warning!(
-            "this program has the CUDA runtime linked into it and cannot run on the CPU device; link it with the shared one (clang: -lcudart, nvcc: --cudart shared)"
+            "this program is linked with the static CUDA runtime and cannot run on the CPU device; link it with the shared one (clang: -lcudart, nvcc: --cudart shared)"
         ),
         Program::SharedRuntime => match install::locate(install::CPU_DEVICE) {
             Some(library) => restart(&library),
@@ -54,23 +59,29 @@ pub fn restart_on_the_cpu_device_if_needed() {
     }
 }
 
-fn has_gpu() -> bool {
-    // The kernel driver's control device; /dev/dxg is what it is called in WSL.
-    let device = ["/dev/nvidiactl", "/dev/dxg"].iter().any(|path| Path::new(path).exists());
-    // SAFETY: loading libcuda runs NVIDIA's initialisers, which the program is about to do anyway where it has a GPU.
-    device && unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
+/// Whether there is the kernel driver's control device (/dev/dxg is what it is called in WSL).
+fn has_gpu_device() -> bool {
+    ["/dev/nvidiactl", "/dev/dxg"].iter().any(|path| Path::new(path).exists())
+}
+
+/// Whether libcuda can be loaded, for a program that is about to load it anyway.
+fn has_driver() -> bool {
+    // SAFETY: runs NVIDIA's initialisers, which the program does too.
+    unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
+}
+
+fn has_shared_runtime(objects: &[LoadedObject]) -> bool {
+    let named = |object: &LoadedObject, prefix: &[u8]| object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix));
+    objects.iter().any(|object| named(object, b"libcudart.so") || named(object, b"libcuda.so"))
 }
 
 fn classify(objects: &[LoadedObject]) -> Program {
-    let named = |prefix: &str| {
-        objects.iter().any(|object| object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix.as_bytes())))
-    };
-    if named("libcudart.so") || named("libcuda.so") {
+    if has_shared_runtime(objects) {
         return Program::SharedRuntime;
     }
     let system = |path: &Path| ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().any(|folder| path.starts_with(folder));
-    let with_device_code = objects.iter().filter(|object| !system(&object.path)).filter_map(|object| MappedFile::open(&object.path).ok());
-    if with_device_code.into_iter().any(|file| needs(file.bytes()).device_code) { Program::StaticRuntime } else { Program::Other }
+    let files = objects.iter().filter(|object| !system(&object.path)).filter_map(|object| MappedFile::open(&object.path).ok());
+    if files.into_iter().any(|file| needs(file.bytes()).device_code) { Program::StaticRuntime } else { Program::Other }
 }
 
 /// Executes this program again with a library added to `LD_PRELOAD`; returns only if that fails.

@@ -10,7 +10,7 @@ use mneme_core::recording::database::{ArgumentLayout, KernelDetails, KernelRecor
 use mneme_core::recording::manifest::Argument;
 
 use crate::arena::vmm;
-use crate::code::{Kernel, choose_arch};
+use crate::code::{Function, Kernel, choose_arch};
 use crate::launches::Request;
 use crate::linker;
 use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
@@ -117,13 +117,16 @@ impl KernelCode {
     }
 
     /// Launch attributes with what belongs to the function.
-    pub fn attributes(&self, request: &Request, device: CUdevice) -> LaunchAttributes {
+    pub fn attributes(&self, request: &Request, function: &Function, device: CUdevice) -> LaunchAttributes {
         let mut limit = 0;
-        // SAFETY: a valid place; the driver answers for one of the two kinds of handle.
+        // SAFETY: a valid place, and each kind of handle goes to its own function.
         let known = unsafe {
-            vendor::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function) == SUCCESS
-                || vendor::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device) == SUCCESS
-        };
+            if function.context_free {
+                vendor::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
+            } else {
+                vendor::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
+            }
+        } == SUCCESS;
         let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
     }

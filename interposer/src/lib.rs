@@ -37,6 +37,7 @@ pub mod vendor;
 #[ctor::ctor(unsafe)]
 fn start() {
     let _ = std::panic::catch_unwind(|| {
+        settings::remember_start_folder();
         device_choice::restart_on_the_cpu_device_if_needed();
         exits::register();
     });

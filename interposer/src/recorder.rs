@@ -48,7 +48,7 @@ struct Recorded {
     bytes: u64,
     /// Reasons and how many launches they kept from being recorded.
     failures: BTreeMap<String, u64>,
-    /// The device did not become idle for it once; it is not waited for again.
+    /// A recording failed, and the next one would too (or take as long to find out).
     given_up: bool,
 }
 
@@ -91,9 +91,8 @@ enum Failure {
 
 /// A launch that is to be recorded.
 struct Plan {
-    kernel: Arc<Kernel>,
+    function: Function,
     code: Arc<KernelCode>,
-    variables: Vec<Variable>,
     arguments: Vec<Argument>,
     dynamic_hash: u64,
     context: usize,
@@ -153,18 +152,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     if !claim(progress, settings, &code, dynamic_hash) {
         return None;
     }
-    let variables = code
-        .variables()
-        .filter_map(|(name, constant)| {
-            let found = code::variable(function.home, name);
-            if found.is_none() {
-                // The vendor's compiler drops what it has folded away.
-                debug!("the loaded code of {} has no variable {name}", kernel.demangled);
-            }
-            found.map(|(address, size)| Variable { name: name.to_owned(), address, size, constant })
-        })
-        .collect();
-    Some(Plan { kernel: kernel.clone(), code, variables, arguments, dynamic_hash, context, device })
+    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context, device })
 }
 
 /// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
@@ -195,13 +183,14 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
     if let Err(failure) = outcome {
-        let mut recorded = plan.kernel.progress.recorded();
+        let captured = matches!(failure, Failure::Captured);
+        let mut recorded = plan.function.kernel.progress.recorded();
         recorded.instances.remove(&plan.dynamic_hash);
-        recorded.given_up |= matches!(failure, Failure::NotIdle | Failure::Unfinished);
+        recorded.given_up |= !captured;
         *recorded.failures.entry(failure.to_string()).or_default() += 1;
         drop(recorded);
-        if !matches!(failure, Failure::Captured) {
-            warning!("a launch of {} is not recorded: {failure}", plan.kernel.demangled);
+        if !captured {
+            warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
         }
     }
     result.get().unwrap_or_else(|| gate::passing(call))
@@ -213,17 +202,19 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     if is_capturing(request.stream) {
         return Err(Failure::Captured);
     }
+    // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
+    let variables = variables(plan);
     let closed = gate::close(settings.idle_timeout).ok_or(Failure::NotIdle)?;
     let store = writer()?;
     check(synchronise(plan.context, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
     let written_before = store.written();
     let allocations = reachable_allocations(plan);
-    let mut prologue = snapshot::take(plan.context, Moment::Prologue, &plan.variables, &allocations, &store)?;
+    let mut prologue = snapshot::take(plan.context, Moment::Prologue, &variables, &allocations, &store)?;
     prologue.header.arguments.clone_from(&plan.arguments);
 
     check(launch())?;
     check(synchronise(plan.context, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
-    let epilogue = snapshot::take(plan.context, Moment::Epilogue, &plan.variables, &allocations, &store)?;
+    let epilogue = snapshot::take(plan.context, Moment::Epilogue, &variables, &allocations, &store)?;
     drop(closed);
 
     let folder = &settings.folder;
@@ -238,7 +229,7 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
         args: plan.arguments.iter().map(scalar).collect(),
         occurrences: 1,
         ours: InstanceDetails {
-            attributes: plan.code.attributes(request, plan.device),
+            attributes: plan.code.attributes(request, &plan.function, plan.device),
             memory_bytes: prologue.memory_bytes(),
             recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
@@ -250,15 +241,30 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
         state.save(&path)?;
         bytes += path.metadata().map_or(0, |metadata| metadata.len());
     }
-    let kernel = plan.code.record(&plan.kernel, plan.device);
+    let kernel = plan.code.record(&plan.function.kernel, plan.device);
     database::add_instance(folder, &kernel, &dynamic_hash.to_string(), instance.clone())?;
-    let mut recorded = plan.kernel.progress.recorded();
+    let mut recorded = plan.function.kernel.progress.recorded();
     recorded.bytes += bytes;
     if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
         occurrences.written = Some(Box::new((kernel, instance)));
     }
-    info!("recorded {} as instance {dynamic_hash} of {static_hash}", plan.kernel.demangled);
+    info!("recorded {} as instance {dynamic_hash} of {static_hash}", plan.function.kernel.demangled);
     Ok(())
+}
+
+/// The device variables of the closure that the loaded code has.
+fn variables(plan: &Plan) -> Vec<Variable> {
+    plan.code
+        .variables()
+        .filter_map(|(name, constant)| {
+            let found = code::variable(plan.function.home, name);
+            if found.is_none() {
+                // The vendor's compiler drops what it has folded away.
+                debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled);
+            }
+            found.map(|(address, size)| Variable { name: name.to_owned(), address, size, constant })
+        })
+        .collect()
 }
 
 fn check(status: Status) -> Result<(), Failure> {

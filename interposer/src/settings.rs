@@ -1,7 +1,7 @@
 //! The environment variables of the recorder. Names and defaults are upstream's where upstream has them; docs/environment.md.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -33,9 +33,22 @@ pub struct Settings {
 const RANK_VARIABLES: [&str; 8] =
     ["FLUX_TASK_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK", "PMIX_RANK", "PBS_TASKNUM"];
 
+/// The folder in which the program was started, to which a relative `MNEME_DATA_DIR` refers.
+static START: OnceLock<PathBuf> = OnceLock::new();
+
+pub fn remember_start_folder() {
+    if let Ok(folder) = std::env::current_dir() {
+        let _ = START.set(folder);
+    }
+}
+
 pub fn settings() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
-    SETTINGS.get_or_init(|| Settings::read(|name| std::env::var(name).ok()))
+    SETTINGS.get_or_init(|| {
+        let mut settings = Settings::read(|name| std::env::var(name).ok());
+        settings.folder = START.get().map_or(Path::new("."), PathBuf::as_path).join(&settings.folder);
+        settings
+    })
 }
 
 impl Settings {
@@ -55,7 +68,7 @@ impl Settings {
         });
         let rank = RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok());
         Self {
-            folder: variable("MNEME_DATA_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from),
+            folder: variable("MNEME_DATA_DIR").map_or_else(PathBuf::new, PathBuf::from),
             kernels,
             max_recordings: number("MNEME_MAX_RECORDINGS", 4),
             skip_recordings: number("MNEME_SKIP_RECORDINGS", 0),
@@ -103,7 +116,7 @@ mod tests {
     fn defaults_are_upstreams() {
         let settings = read(&[]);
         assert_eq!((settings.max_recordings, settings.skip_recordings, settings.rank_selected), (4, 0, true));
-        assert_eq!(settings.folder, PathBuf::from("."));
+        assert_eq!(settings.folder, PathBuf::new(), "the folder of the start");
         assert!(settings.selects("_Z1kv", "k()") && settings.arena_bytes.is_none());
     }
 
