@@ -17,5 +17,8 @@ pub mod module;
 pub mod stream;
 pub mod virtual_memory;
 
+#[cfg(test)]
+mod tests;
+
 /// The CUDA version that the driver speaks: 12.9.
 pub const VERSION: i32 = 12090;

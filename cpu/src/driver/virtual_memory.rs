@@ -55,6 +55,13 @@ pub struct Location {
     id: i32,
 }
 
+impl Location {
+    /// The one device.
+    pub fn device() -> Self {
+        Self { kind: 1, id: 0 }
+    }
+}
+
 /// `CUmemAllocationProp`
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -66,12 +73,19 @@ pub struct Properties {
     flags: [u8; 8],
 }
 
+impl Properties {
+    /// Memory of the device: the only kind there is.
+    pub fn pinned() -> Self {
+        Self { kind: 1, handle_types: 0, location: Location::device(), windows: 0, flags: [0; 8] }
+    }
+}
+
 /// `CUmemAccessDesc`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Access {
-    location: Location,
-    flags: u32,
+    pub location: Location,
+    pub flags: u32,
 }
 
 const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -272,7 +286,7 @@ pub fn granularity(out: Out<usize>, _properties: In<Properties>, option: u32) ->
 
 pub fn properties_of(out: Out<Properties>, handle: u64) -> Done {
     PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
-    out.put(Properties { kind: 1, handle_types: 0, location: Location { kind: 1, id: 0 }, windows: 0, flags: [0; 8] })
+    out.put(Properties::pinned())
 }
 
 /// A further handle to the memory mapped at an address, to be released like the first.

@@ -1,0 +1,191 @@
+//! The driver through its exported functions, as a C program uses it.
+
+use std::ffi::{CString, c_char, c_void};
+use std::sync::Once;
+
+use super::exports as cu;
+use super::virtual_memory::{Access, Location, Properties};
+use crate::abi::{In, Out, Text};
+use crate::status::Status;
+use crate::testing::{self, kernel};
+
+/// Calls an exported function, which must succeed.
+macro_rules! ok {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: the arguments are as the function's type says.
+        assert_eq!(unsafe { cu::$function($($argument),*) }, Status::SUCCESS, stringify!($function))
+    };
+}
+
+macro_rules! status {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: as above.
+        unsafe { cu::$function($($argument),*) }
+    };
+}
+
+/// A context for the test's thread.
+fn enter() {
+    static INITIALISE: Once = Once::new();
+    INITIALISE.call_once(|| ok!(cuInit(0)));
+    let mut context = 0;
+    ok!(cuDevicePrimaryCtxRetain(Out::to(&mut context), 0));
+    ok!(cuCtxSetCurrent(context));
+}
+
+fn number<T: Default>(read: impl FnOnce(Out<T>)) -> T {
+    let mut value = T::default();
+    read(Out::to(&mut value));
+    value
+}
+
+fn allow(address: u64, size: usize, flags: u32) {
+    let access = Access { location: Location::device(), flags };
+    ok!(cuMemSetAccess(address, size, In::from(&access), 1));
+}
+
+const SIZE: usize = 4 << 20;
+
+#[test]
+fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
+    enter();
+    let wanted = 0x1100_0000_0000;
+    let address = number(|out| ok!(cuMemAddressReserve(out, 4 * SIZE, 0, wanted, 0)));
+    assert_eq!(address, wanted);
+    let elsewhere = number::<u64>(|out| ok!(cuMemAddressReserve(out, SIZE, 0, wanted, 0)));
+    assert!(elsewhere != 0 && !(wanted..wanted + 4 * SIZE as u64).contains(&elsewhere));
+    let handle = number(|out| ok!(cuMemCreate(out, SIZE, In::from(&Properties::pinned()), 0)));
+    ok!(cuMemMap(address, SIZE, 0, handle, 0));
+    ok!(cuMemMap(address + SIZE as u64, SIZE, 0, handle, 0));
+    assert_eq!(status!(cuMemMap(address, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
+    assert_eq!(status!(cuMemMap(address + 4 * SIZE as u64, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
+    allow(address, 2 * SIZE, 3);
+    ok!(cuMemsetD32_v2(address + 4096, 77, 10));
+    assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), address + SIZE as u64 + 4100, 4))), 77);
+    // A copy may cross the border between two mappings.
+    ok!(cuMemsetD8_v2(address + SIZE as u64 - 8, 1, 16));
+    assert_eq!(status!(cuMemsetD8_v2(address + 2 * SIZE as u64 - 8, 1, 16)), Status::INVALID_VALUE);
+    assert_eq!(status!(cuMemAddressFree(address, 4 * SIZE)), Status::INVALID_VALUE);
+    // Contents live as long as the handle, not the mapping.
+    ok!(cuMemUnmap(address, 2 * SIZE));
+    ok!(cuMemMap(elsewhere, SIZE, 0, handle, 0));
+    ok!(cuMemRelease(handle));
+    allow(elsewhere, SIZE, 1);
+    assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), elsewhere + 4096, 4))), 77);
+    assert_eq!(number(|out| ok!(cuMemGetAccess(out, In::of_place(0), elsewhere))), 1);
+    ok!(cuMemUnmap(elsewhere, SIZE));
+    ok!(cuMemAddressFree(elsewhere, SIZE));
+    ok!(cuMemAddressFree(address, 4 * SIZE));
+}
+
+/// The address behind an output, for functions that take it as a number.
+fn place<T>(out: Out<T>) -> u64 {
+    out.address() as u64
+}
+
+#[test]
+fn allocations_are_known_by_their_bounds() {
+    enter();
+    for bytes in [1usize, 1000, 3 << 20] {
+        let address = number(|out| ok!(cuMemAlloc_v2(out, bytes)));
+        assert_eq!(address % 512, 0);
+        let (mut base, mut size) = (0, 0);
+        ok!(cuMemGetAddressRange_v2(Out::to(&mut base), Out::to(&mut size), address + bytes as u64 - 1));
+        assert_eq!((base, size), (address, bytes));
+        ok!(cuMemsetD8_v2(address, 9, bytes));
+        assert_eq!(status!(cuMemsetD8_v2(address, 9, bytes + 1)), Status::INVALID_VALUE);
+        ok!(cuMemFree_v2(address));
+        assert_eq!(status!(cuMemFree_v2(address)), Status::INVALID_VALUE);
+    }
+    assert_eq!(status!(cuMemAlloc_v2(Out::to(&mut 0), 1 << 60)), Status::OUT_OF_MEMORY);
+}
+
+#[test]
+fn a_code_object_is_a_module_with_kernels_and_variables() {
+    enter();
+    let source = r#"u32 factor = 3; struct arguments { u32 *to; u64 n; };
+        void scale(const struct arguments *a) { const struct context *c = __mneme_cpu_thread(); u64 i = c->ctaid[0] * c->ntid[0] + c->tid[0]; if (i < a->n) a->to[i] = factor * i; }"#;
+    let variable = mneme_core::image::cpu_object::Variable { name: "factor".into(), symbol: "factor".into(), size: 4, constant: false };
+    let object = testing::object(source, vec![kernel("scale", 2, false)], vec![variable]);
+    let module = number(|out| ok!(cuModuleLoadData(out, object.as_ptr().cast::<c_void>())));
+    let name = CString::new("scale").unwrap();
+    let function = number(|out| ok!(cuModuleGetFunction(out, module, Text(name.as_ptr()))));
+    assert_eq!(status!(cuModuleGetFunction(Out::to(&mut 0), module, Text(c"absent".as_ptr()))), Status::NOT_FOUND);
+    let (mut offset, mut size) = (0, 0);
+    ok!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size)));
+    assert_eq!((offset, size), (8, 8));
+    assert_eq!(status!(cuFuncGetParamInfo(function, 2, Out::to(&mut offset), Out::to(&mut size))), Status::INVALID_VALUE);
+
+    let array = number(|out| ok!(cuMemAlloc_v2(out, 4000)));
+    let n = 1000u64;
+    let arguments: [*const c_void; 2] = [(&raw const array).cast(), (&raw const n).cast()];
+    ok!(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, 0, In::of_place(arguments.as_ptr() as usize), In::of_place(0)));
+    let element = |index: u64| number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), array + 4 * index, 4)));
+    assert_eq!((element(1), element(999)), (3, 2997));
+
+    // The same by a parameter buffer, after a change to the variable.
+    let (mut address, mut bytes) = (0, 0);
+    ok!(cuModuleGetGlobal_v2(Out::to(&mut address), Out::to(&mut bytes), module, Text(c"factor".as_ptr())));
+    assert_eq!(bytes, 4);
+    ok!(cuMemsetD32_v2(address, 5, 1));
+    let (buffer, length) = ([array, n], 16usize);
+    let extra: [usize; 5] = [1, buffer.as_ptr() as usize, 2, &raw const length as usize, 0];
+    ok!(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, 0, In::of_place(0), In::of_place(extra.as_ptr() as usize)));
+    assert_eq!((element(1), element(999)), (5, 4995));
+
+    assert_eq!(
+        status!(cuLaunchKernel(function, 8, 1, 1, 2048, 1, 1, 0, 0, In::of_place(arguments.as_ptr() as usize), In::of_place(0))),
+        Status::INVALID_VALUE
+    );
+    assert_eq!(
+        status!(cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, 0, In::of_place(arguments.as_ptr() as usize), In::of_place(0))),
+        Status::INVALID_VALUE
+    );
+    ok!(cuMemFree_v2(array));
+    ok!(cuModuleUnload(module));
+    assert_eq!(status!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size))), Status::INVALID_HANDLE);
+}
+
+#[test]
+fn machine_code_for_a_gpu_is_refused() {
+    enter();
+    let text = CString::new(".version 8.0\n.target sm_90\n").unwrap();
+    assert_eq!(status!(cuModuleLoadData(Out::to(&mut 0), text.as_ptr().cast::<c_void>())), Status::NO_BINARY_FOR_GPU);
+}
+
+#[test]
+fn contexts_and_handles_are_checked() {
+    std::thread::spawn(|| {
+        ok!(cuInit(0));
+        assert_eq!(number(|out| ok!(cuCtxGetCurrent(out))), 0usize);
+        assert_eq!(status!(cuMemAlloc_v2(Out::to(&mut 0), 16)), Status::INVALID_CONTEXT);
+        let context = number(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
+        assert_eq!(number(|out| ok!(cuCtxGetCurrent(out))), context);
+        assert_eq!(status!(cuStreamSynchronize(0xdead_beef)), Status::INVALID_HANDLE);
+        assert_eq!(status!(cuEventRecord(context, 0)), Status::INVALID_HANDLE);
+        ok!(cuCtxDestroy_v2(context));
+        assert_eq!(status!(cuCtxSynchronize()), Status::INVALID_CONTEXT);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn events_measure_what_lies_between_them() {
+    enter();
+    let [start, end] = [(); 2].map(|()| number(|out| ok!(cuEventCreate(out, 0))));
+    assert_eq!(status!(cuEventElapsedTime(Out::to(&mut 0.0), start, end)), Status::INVALID_HANDLE);
+    ok!(cuEventRecord(start, 0));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    ok!(cuEventRecord(end, 0));
+    let milliseconds = number(|out| ok!(cuEventElapsedTime_v2(out, start, end)));
+    assert!((20.0..2000.0).contains(&milliseconds), "{milliseconds}");
+}
+
+#[test]
+fn names_are_cut_to_their_buffer() {
+    enter();
+    let mut name = [1 as c_char; 8];
+    ok!(cuDeviceGetName(Out::to(&mut name[0]), 6, 0));
+    assert_eq!(name.map(|byte| byte as u8), *b"Mneme\0\x01\x01");
+}
