@@ -101,6 +101,7 @@ struct Pending {
 
 pub struct Supervisor<'a> {
     scene: &'a Scene,
+    birth: Instant,
     /// `None` until the device has told its architecture, where the recording does not.
     target: Option<Target>,
     decoder: Option<Decoder>,
@@ -120,6 +121,7 @@ impl<'a> Supervisor<'a> {
     pub fn start(scene: &'a Scene) -> Result<Self, Fatal> {
         let mut supervisor = Self {
             scene,
+            birth: Instant::now(),
             target: scene.choice.expected_target(&scene.subject.kernel.ours),
             decoder: None,
             executor: None,
@@ -294,6 +296,7 @@ impl<'a> Supervisor<'a> {
         for at in builders.into_iter().rev() {
             if let Some(outcome) = self.builders[at].1.progress() {
                 let (key, _) = self.builders.swap_remove(at);
+                self.note("a build is done");
                 self.keep(key, outcome);
             }
         }
@@ -336,6 +339,7 @@ impl<'a> Supervisor<'a> {
         match decoder.progress() {
             None => Ok(()),
             Some(Ok(())) => {
+                self.note("the snapshot is decoded");
                 self.decoder = None;
                 // An executor that is gone already says why when it is heard next.
                 let _ = self.executor.as_mut().map_or(Ok(()), Executor::load);
@@ -368,8 +372,12 @@ impl<'a> Supervisor<'a> {
 
     fn take_report(&mut self, report: Report) -> Result<(), Fatal> {
         match report {
-            Report::Device(description) => self.meet(&description),
+            Report::Device(description) => {
+                self.note("the device is open");
+                self.meet(&description);
+            }
             Report::Ready => {
+                self.note("the snapshot is resident");
                 self.failed_starts = 0;
                 if self.description.is_none()
                     && let Some(description) = self.executor.as_ref().and_then(|executor| executor.description.clone())
@@ -379,6 +387,7 @@ impl<'a> Supervisor<'a> {
                 }
             }
             Report::Done(done) => {
+                self.note("a run is done");
                 if done.broken {
                     self.executor = None;
                 }
@@ -412,6 +421,10 @@ impl<'a> Supervisor<'a> {
             // A failure shows when the executor is heard next.
             let _ = executor.load();
         }
+    }
+
+    fn note(&self, what: &str) {
+        tracing::debug!("{what} after {:.1} ms", self.birth.elapsed().as_secs_f64() * 1e3);
     }
 
     fn keep(&mut self, key: String, outcome: Outcome) {
