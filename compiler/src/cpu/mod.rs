@@ -8,6 +8,7 @@ mod closure;
 mod edit;
 mod emit;
 mod entry;
+mod exits;
 mod hazards;
 mod intrinsics;
 mod ptx;
@@ -48,6 +49,7 @@ pub enum LowerError {
 /// LLVM cannot generate code for the module.
 pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions) -> Result<Vec<u8>, LowerError> {
     let machine = emit::target_machine(options.codegen_opt)?;
+    exits::lower(&module)?;
     let replaced = replace::replace(&module);
     let kernels = closure::kernels(&module, &replaced);
     let interfaces: Vec<Interface> = kernels.iter().map(|kernel| Interface::of(&module, kernel.function)).collect();

@@ -286,3 +286,38 @@ fn structures_by_value_are_private_and_variables_are_listed() {
     let expected: Vec<i64> = (0..64).map(|i| (2100 + i) * 3 + 5 + 11 + 9 + 3 + 2).collect();
     assert_eq!(out, expected);
 }
+
+#[test]
+fn a_thread_that_exits_returns_from_wherever_it_is() {
+    let bitcode = device_ir_of(
+        r#"
+        __device__ __noinline__ int leave_if(int i, int *out) {
+            if (i % 3 == 0) { out[i] = -1; asm volatile("exit;"); }
+            return i * 2;
+        }
+        extern "C" __global__ void run(int *out) {
+            int sum = 0;
+            for (int i = 0; i <= (int)threadIdx.x % 4; i++) sum += leave_if(threadIdx.x + 32 * (i / 3), out);
+            out[threadIdx.x] = sum;
+        }"#,
+    );
+    for pipeline in ["default<O0>", "default<O3>"] {
+        let object = object(&bitcode, pipeline);
+        assert_eq!(table(&object).refused, []);
+        let mut out = vec![0i32; 64];
+        Program::link(&object).launch("run", 1, 32, Parameters::default().pointer(out.as_mut_ptr()).get());
+        for t in 0..32i32 {
+            let mut expected = 0;
+            for i in 0..=t % 4 {
+                let at = t + 32 * (i / 3);
+                if at % 3 == 0 {
+                    assert_eq!(out[at as usize], -1, "{t}");
+                    expected = if at == t { -1 } else { 0 };
+                    break;
+                }
+                expected += at * 2;
+            }
+            assert_eq!(out[t as usize], expected, "{pipeline} thread {t}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A thread that ends inside the kernel (PTX `exit`): a return, once the code is part of the kernel itself.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+
+use inkwell::module::Module;
+use llvm_sys::core::*;
+use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMGetErrorMessage};
+use llvm_sys::transforms::pass_builder::{LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions, LLVMRunPasses};
+
+use crate::ir::{self, Value, annotations};
+
+use super::{LowerError, edit};
+
+pub fn lower(module: &Module<'_>) -> Result<(), LowerError> {
+    let kernels: HashSet<Value<'_>> = annotations::kernels(module).into_iter().collect();
+    let mut enders: HashSet<Value<'_>> =
+        ir::functions(module).into_iter().filter(|f| f.instructions().into_iter().any(ends_thread)).collect();
+    if enders.is_empty() {
+        return Ok(());
+    }
+    loop {
+        let callers: Vec<Value<'_>> = ir::functions(module)
+            .into_iter()
+            .filter(|function| !enders.contains(function))
+            .filter(|function| {
+                let mut calls = function.instructions().into_iter().filter(|instruction| instruction.is_call());
+                calls.any(|call| call.callee().is_some_and(|callee| enders.contains(&callee) && !kernels.contains(&callee)))
+            })
+            .collect();
+        if callers.is_empty() {
+            break;
+        }
+        enders.extend(callers);
+    }
+    for function in enders.into_iter().filter(|function| !kernels.contains(function)) {
+        edit::remove_enum_attribute(function, "noinline");
+        edit::remove_enum_attribute(function, "optnone");
+        edit::add_enum_attribute(module, function, "alwaysinline");
+    }
+    inline(module)?;
+    for kernel in annotations::kernels(module) {
+        while let Some(call) = kernel.instructions().into_iter().find(|instruction| ends_thread(*instruction)) {
+            return_at(module, call);
+        }
+    }
+    Ok(())
+}
+
+/// Inlines what is marked, for no machine in particular: the functions still carry the GPU's processor.
+fn inline(module: &Module<'_>) -> Result<(), LowerError> {
+    // SAFETY: the module is alive, the options are made and disposed of here, and the message of an error is consumed.
+    unsafe {
+        let options = LLVMCreatePassBuilderOptions();
+        let error = LLVMRunPasses(module.as_mut_ptr(), c"always-inline".as_ptr(), std::ptr::null_mut(), options);
+        LLVMDisposePassBuilderOptions(options);
+        if error.is_null() {
+            return Ok(());
+        }
+        let raw = LLVMGetErrorMessage(error);
+        let message = CStr::from_ptr(raw).to_string_lossy().into_owned();
+        LLVMDisposeErrorMessage(raw);
+        Err(LowerError::Codegen(message))
+    }
+}
+
+fn ends_thread(instruction: Value<'_>) -> bool {
+    if !instruction.is_call() {
+        return false;
+    }
+    let Some(callee) = edit::called_value(instruction) else { return false };
+    match edit::inline_asm(callee) {
+        Some((text, _)) => text.trim_end_matches([';', ' ', '\n', '\t']).trim() == "exit",
+        None => callee.name() == "llvm.nvvm.exit",
+    }
+}
+
+/// Makes `call`, in a function without a result, a return.
+///
+/// What comes before it moves to a new block, which the old block's predecessors then go to; the old block keeps its
+/// successors, whose phis name it, and is unreachable.
+fn return_at(module: &Module<'_>, call: Value<'_>) {
+    // SAFETY: a live call in a defined function. The old block has no terminator while its uses are replaced, so that the
+    // phis of its successors are not taken for uses; it gets the same one back.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let old = LLVMGetInstructionParent(call.raw());
+        let new = LLVMInsertBasicBlockInContext(context, old, c"exit".as_ptr());
+        let builder = LLVMCreateBuilderInContext(context);
+        LLVMPositionBuilderAtEnd(builder, new);
+        while LLVMGetFirstInstruction(old) != call.raw() {
+            let first = LLVMGetFirstInstruction(old);
+            LLVMInstructionRemoveFromParent(first);
+            LLVMInsertIntoBuilder(builder, first);
+        }
+        LLVMBuildRetVoid(builder);
+        let terminator = LLVMGetBasicBlockTerminator(old);
+        LLVMInstructionRemoveFromParent(terminator);
+        LLVMReplaceAllUsesWith(LLVMBasicBlockAsValue(old), LLVMBasicBlockAsValue(new));
+        LLVMPositionBuilderAtEnd(builder, old);
+        LLVMInsertIntoBuilder(builder, terminator);
+        LLVMDisposeBuilder(builder);
+        LLVMInstructionEraseFromParent(call.raw());
+    }
+}
