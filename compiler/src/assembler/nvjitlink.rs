@@ -42,16 +42,14 @@ impl NvJitLink {
     /// Beside this installation, in the toolkits, then wherever the dynamic linker looks. Version 12 comes first: what
     /// it makes loads under every driver that loads version 13's, and under older ones.
     pub fn find() -> Option<Self> {
-        let names = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
-        let beside = names.into_iter().filter_map(mneme_core::install::locate);
-        let toolkits = super::places::toolkits().into_iter().flat_map(|root| {
-            ["lib64", "targets/x86_64-linux/lib", "lib"].into_iter().flat_map(move |folder| {
-                let folder = root.join(folder);
-                names.map(|name| folder.join(name))
-            })
-        });
-        let candidates = beside.chain(toolkits.filter(|path| path.is_file())).chain(names.map(PathBuf::from));
-        candidates.into_iter().find_map(|path| Self::load(&path))
+        ["libnvJitLink.so.12", "libnvJitLink.so.13"].into_iter().find_map(|name| {
+            let folders = super::places::toolkits()
+                .into_iter()
+                .flat_map(|root| ["lib64", "targets/x86_64-linux/lib", "lib"].map(|folder| root.join(folder)));
+            let toolkits = folders.map(|folder| folder.join(name)).filter(|path| path.is_file());
+            let mut candidates = mneme_core::install::locate(name).into_iter().chain(toolkits).chain([PathBuf::from(name)]);
+            candidates.find_map(|path| Self::load(&path))
+        })
     }
 
     fn load(path: &std::path::Path) -> Option<Self> {
