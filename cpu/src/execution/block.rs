@@ -2,8 +2,8 @@
 
 use corosensei::CoroutineResult;
 
-use super::context::{self, ThreadContext};
-use super::faults::{self, Fault};
+use super::context::{self, Running, ThreadContext};
+use super::faults::Fault;
 use super::fibers;
 use super::grid::Grid;
 use super::pool::Worker;
@@ -48,29 +48,30 @@ pub fn work(worker: &mut Worker, grid: &Grid<'_>) {
     } else {
         run_loops(&mut worker.loops, grid, context);
     }
-    context::set_running(std::ptr::null());
 }
 
 /// Raw pointers for the fiber's closure, which may not borrow.
 struct Loop {
     grid: *const Grid<'static>,
-    context: *mut ThreadContext,
+    running: *mut Running,
 }
 
-fn run_loops(stacks: &mut Stacks, grid: &Grid<'_>, mut context: ThreadContext) {
+fn run_loops(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext) {
+    let mut running = Running::new(context, std::ptr::null_mut());
     let stack = match stacks.take() {
         Ok(stack) => stack,
         Err(error) => return grid.fail(Fault::NoStack(error.to_string()), String::new()),
     };
-    let task = Loop { grid: std::ptr::from_ref(grid).cast(), context: &raw mut context };
+    let task = Loop { grid: std::ptr::from_ref(grid).cast(), running: &raw mut running };
     let mut fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
-        context::set_yielder(yielder);
-        let Loop { grid, context } = task;
+        let Loop { grid, running } = task;
         // SAFETY: `run_loops` keeps both alive until the fiber has ended or been left.
-        let grid = unsafe { &*grid };
+        let (grid, context) = unsafe {
+            (*running).yielder.set(yielder);
+            (&*grid, &raw mut (*running).context)
+        };
         let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
         let [width, height, depth] = grid.launch.block;
-        context::set_running(context);
         while let Some(ctaid) = grid.take() {
             let mut linear = 0;
             // SAFETY: the context is ours alone but for the kernel, which only reads it; the entry is a function of a
@@ -92,14 +93,15 @@ fn run_loops(stacks: &mut Stacks, grid: &Grid<'_>, mut context: ThreadContext) {
         }
         Ok(())
     });
-    faults::arm(&fiber);
+    running.escape = Some(fiber.trap_handler());
+    context::set_running(&raw const running);
     let outcome = fiber.resume(());
-    faults::disarm();
+    context::set_running(std::ptr::null());
     match outcome {
         CoroutineResult::Return(Ok(())) => {}
-        CoroutineResult::Return(Err(fault)) | CoroutineResult::Yield(Pause::Fault(fault)) => grid.fail(fault, place(&context)),
+        CoroutineResult::Return(Err(fault)) | CoroutineResult::Yield(Pause::Fault(fault)) => grid.fail(fault, place(&running.context)),
         // Waiting alone is waiting for ever: the table promised that it does not happen.
-        CoroutineResult::Yield(Pause::Blocked) => grid.fail(Fault::Internal, place(&context)),
+        CoroutineResult::Yield(Pause::Blocked) => grid.fail(Fault::Internal, place(&running.context)),
     }
     stacks.give_back(fiber);
 }

@@ -1,6 +1,12 @@
 //! What a running thread knows of itself. The compiler's code reads it by offset (docs/cpu-device.md).
 
+use std::arch::asm;
 use std::cell::Cell;
+
+use corosensei::trap::CoroutineTrapHandler;
+
+use super::fibers::Block;
+use super::stack::{Ended, Yielder};
 
 /// The thread context of the contract with the compiler.
 #[repr(C)]
@@ -49,20 +55,29 @@ std::arch::global_asm!(
     "mov rax, qword ptr fs:[rax]",
     "ret",
     ".size mneme_cpu_running_context, . - mneme_cpu_running_context",
-    ".p2align 4",
-    ".globl mneme_cpu_set_running_context",
-    ".hidden mneme_cpu_set_running_context",
-    ".type mneme_cpu_set_running_context,@function",
-    "mneme_cpu_set_running_context:",
-    "mov rax, qword ptr [rip + mneme_cpu_context@gottpoff]",
-    "mov qword ptr fs:[rax], rdi",
-    "ret",
-    ".size mneme_cpu_set_running_context, . - mneme_cpu_set_running_context",
 );
 
 unsafe extern "C" {
     fn mneme_cpu_running_context() -> *const ThreadContext;
-    fn mneme_cpu_set_running_context(context: *const ThreadContext);
+}
+
+/// A thread that runs, or a loop over threads that runs: its context and what the device calls need besides.
+#[repr(C)]
+pub struct Running {
+    /// First, so that one thread-local pointer serves kernels and device calls.
+    pub context: ThreadContext,
+    /// The fiber's way back to its worker.
+    pub yielder: Cell<*const Yielder>,
+    /// How the signal handler leaves the fiber; `None` before there is one.
+    pub escape: Option<CoroutineTrapHandler<Ended>>,
+    /// The block, null where threads do not wait for one another.
+    pub block: *mut Block,
+}
+
+impl Running {
+    pub fn new(context: ThreadContext, block: *mut Block) -> Self {
+        Self { context, yielder: Cell::new(std::ptr::null()), escape: None, block }
+    }
 }
 
 /// The function that kernels import as `__mneme_cpu_thread`.
@@ -70,37 +85,33 @@ pub fn running_address() -> *const () {
     mneme_cpu_running_context as *const ()
 }
 
-/// The context of the thread that runs on this worker, null outside kernels.
-pub fn running() -> *const ThreadContext {
+/// What runs on this worker, null outside kernels. Safe to call in a signal handler.
+#[inline]
+pub fn running() -> *const Running {
+    let running: *const Running;
     // SAFETY: reads one thread-local pointer.
-    unsafe { mneme_cpu_running_context() }
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
+            "mov {0}, qword ptr fs:[{0}]",
+            out(reg) running,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    running
 }
 
-/// Names the context of the thread that runs next on this worker.
-pub fn set_running(context: *const ThreadContext) {
+/// Names what runs next on this worker.
+#[inline]
+pub fn set_running(running: *const Running) {
     // SAFETY: writes one thread-local pointer.
-    unsafe { mneme_cpu_set_running_context(context) }
-}
-
-thread_local! {
-    /// The block that this worker runs, while it runs one.
-    static BLOCK: Cell<*mut super::fibers::Block> = const { Cell::new(std::ptr::null_mut()) };
-    /// The fiber's way back to its worker.
-    static YIELDER: Cell<*const super::stack::Yielder> = const { Cell::new(std::ptr::null()) };
-}
-
-pub fn block() -> *mut super::fibers::Block {
-    BLOCK.get()
-}
-
-pub fn set_block(block: *mut super::fibers::Block) {
-    BLOCK.set(block);
-}
-
-pub fn yielder() -> *const super::stack::Yielder {
-    YIELDER.get()
-}
-
-pub fn set_yielder(yielder: *const super::stack::Yielder) {
-    YIELDER.set(yielder);
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
+            "mov qword ptr fs:[{0}], {1}",
+            out(reg) _,
+            in(reg) running,
+            options(nostack, preserves_flags),
+        );
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::context;
+use super::context::{self, Running};
 use super::faults::Fault;
 use super::fibers;
 use super::stack::Pause;
@@ -29,7 +29,7 @@ pub extern "C" fn barrier_reduce(kind: u32, predicate: u32) -> u32 {
 }
 
 fn barrier_reduce_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
-    match context::block() {
+    match running().block {
         block if block.is_null() => (u32::from(predicate != 0), 1),
         block => fibers::barrier(block, id, count, predicate),
     }
@@ -37,7 +37,7 @@ fn barrier_reduce_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
 
 /// A thread of a kernel that promised not to use warp operations is alone in its warp.
 fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
-    match context::block() {
+    match running().block {
         block if block.is_null() => {
             let lane = lane();
             let mut operations = [Operation::Sync; 32];
@@ -48,9 +48,15 @@ fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
     }
 }
 
+/// What runs: the caller is kernel code.
+fn running() -> &'static Running {
+    // SAFETY: kernel code runs only where this is set, and it lies still until the fiber has ended or been left; no
+    // caller keeps the reference.
+    unsafe { &*context::running() }
+}
+
 fn lane() -> u32 {
-    // SAFETY: kernel code runs only under a context.
-    unsafe { (*context::running()).lane }
+    running().context.lane
 }
 
 pub extern "C" fn warp_sync(mask: u32) {
@@ -84,7 +90,7 @@ pub fn activemask_address() -> *const () {
 }
 
 extern "C" fn activemask_at(site: usize) -> u32 {
-    match context::block() {
+    match running().block {
         block if block.is_null() => 1 << lane(),
         block => fibers::active_mask(block, site),
     }
@@ -98,7 +104,7 @@ pub extern "C" fn printf(format: *const u8, arguments: *const u8) -> i32 {
 /// Ends the launch from inside a kernel.
 fn fail(fault: Fault) -> ! {
     // SAFETY: the yielder of the running fiber; whoever resumed it leaves the fiber behind on a fault.
-    unsafe { (*context::yielder()).suspend(Pause::Fault(fault)) };
+    unsafe { (*running().yielder.get()).suspend(Pause::Fault(fault)) };
     unreachable!("a fiber that has failed is never resumed")
 }
 
@@ -112,8 +118,7 @@ fn text<'a>(pointer: *const u8) -> std::borrow::Cow<'a, str> {
 
 pub extern "C" fn assert_failed(message: *const u8, file: *const u8, line: u32, function: *const u8) -> ! {
     {
-        // SAFETY: kernel code runs only under a context.
-        let here = unsafe { &*context::running() };
+        let here = &running().context;
         let [block_x, block_y, block_z] = here.ctaid;
         let [x, y, z] = here.tid;
         let (file, function, message) = (text(file), text(function), text(message));

@@ -1,11 +1,10 @@
 //! Faults of kernels: which there are, and the signal handler that turns an invalid access into one.
 
-use std::cell::Cell;
 use std::sync::Once;
 
-use corosensei::trap::{CoroutineTrapHandler, TrapHandlerRegs};
+use corosensei::trap::TrapHandlerRegs;
 
-use super::stack::{Ended, Fiber};
+use super::context;
 use crate::status::Status;
 
 /// What ended a launch.
@@ -49,20 +48,6 @@ impl Fault {
     }
 }
 
-thread_local! {
-    /// Set while this thread is inside a fiber that runs kernel code.
-    static ESCAPE: Cell<Option<CoroutineTrapHandler<Ended>>> = const { Cell::new(None) };
-}
-
-/// Allows kernel code on this fiber to be left from the signal handler, until [`disarm`].
-pub fn arm(fiber: &Fiber) {
-    ESCAPE.set(Some(fiber.trap_handler()));
-}
-
-pub fn disarm() {
-    ESCAPE.set(None);
-}
-
 const SIGNALS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 static INSTALL: Once = Once::new();
 /// The handlers that were there before, by position in [`SIGNALS`]; written once before ours is installed.
@@ -96,16 +81,17 @@ pub fn prepare_thread() {
     unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
 }
 
-unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid ucontext to a SA_SIGINFO handler.
-    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let registers = unsafe { &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let stack_pointer = registers[libc::REG_RSP as usize] as usize;
-    if let Some(escape) = ESCAPE.take()
-        && escape.stack_ptr_in_bounds(stack_pointer)
-    {
+    let running = context::running();
+    // SAFETY: not null, so what runs on this worker, whose parts lie still while a fiber runs.
+    let escape = unsafe { running.as_ref() }.and_then(|running| running.escape.as_ref());
+    if let Some(escape) = escape.filter(|escape| escape.stack_ptr_in_bounds(stack_pointer)) {
         // SAFETY: valid by the same rule.
         let address = unsafe { (*info).si_addr() } as usize;
-        // SAFETY: the fiber is the one that runs on this thread (it was armed right before it was resumed), the stack
+        // SAFETY: the fiber is the one that runs on this thread (it was named right before it was resumed), the stack
         // pointer lies in it, and the registers are set as demanded below. Kernel code shares no Rust object.
         let TrapHandlerRegs { rip, rsp, rbp, rdi, rsi } = unsafe { escape.setup_trap_handler(move || Err(Fault::Signal(signal, address))) };
         registers[libc::REG_RIP as usize] = rip as i64;
@@ -124,7 +110,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, context:
                 // SAFETY: a SA_SIGINFO handler has this type, and it was installed for this signal.
                 let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
                     unsafe { std::mem::transmute(previous.sa_sigaction) };
-                handler(signal, info, context);
+                handler(signal, info, ucontext);
             } else {
                 // SAFETY: a handler without SA_SIGINFO has this type.
                 let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(previous.sa_sigaction) };

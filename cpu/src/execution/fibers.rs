@@ -8,17 +8,20 @@ use std::collections::VecDeque;
 
 use corosensei::CoroutineResult;
 
-use super::context::{self, ThreadContext};
-use super::faults::{self, Fault};
+use super::context::{self, Running, ThreadContext};
+use super::faults::Fault;
 use super::grid::Grid;
 use super::stack::{Ended, Fiber, Pause, Stacks};
 use super::warp::{Operation, Request};
+
+/// Barriers of a block (PTX ISA: `bar`).
+const BARRIERS: usize = 16;
 
 /// What a thread of the block is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Runnable,
-    AtBarrier,
+    AtBarrier(u8),
     AtWarpOperation,
     /// At `activemask`, called from this address.
     AtActiveMask(usize),
@@ -26,14 +29,11 @@ enum State {
 }
 
 struct Thread {
-    context: ThreadContext,
-    state: State,
-    /// What it brought to the operation that it waits at.
+    running: Running,
+    /// What it brought to the warp operation that it waits at.
     operation: Operation,
-    predicate: u32,
     /// The operation's result for it.
     result: u64,
-    fiber: Option<Fiber>,
 }
 
 /// Lanes of one warp at one operation.
@@ -49,18 +49,21 @@ struct Warp {
     gatherings: Vec<Gathering>,
 }
 
+#[derive(Clone, Copy, Default)]
 struct Barrier {
-    id: u32,
     /// Threads it waits for, 0 = all.
     count: u32,
-    arrived: Vec<u32>,
+    arrived: u32,
+    /// Those of them with a true predicate.
+    holding: u32,
 }
 
-/// A block while a worker runs it.
+/// A block while a worker runs it. The fibers are kept beside it: they run while device calls change it.
 pub struct Block {
     threads: Vec<Thread>,
+    states: Vec<State>,
     warps: Vec<Warp>,
-    barriers: Vec<Barrier>,
+    barriers: [Barrier; BARRIERS],
     ready: VecDeque<u32>,
     alive: u32,
     current: u32,
@@ -76,8 +79,9 @@ impl Block {
     fn new(threads: u32, context: ThreadContext) -> Self {
         let mut block = Self {
             threads: Vec::with_capacity(threads as usize),
+            states: vec![State::Runnable; threads as usize],
             warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
-            barriers: Vec::new(),
+            barriers: [Barrier::default(); BARRIERS],
             ready: VecDeque::with_capacity(threads as usize),
             alive: 0,
             current: 0,
@@ -85,72 +89,70 @@ impl Block {
         for linear in 0..threads {
             let mut context = context;
             context.place(linear);
-            block.threads.push(Thread {
-                context,
-                state: State::Runnable,
-                operation: Operation::Sync,
-                predicate: 0,
-                result: 0,
-                fiber: None,
-            });
+            block.threads.push(Thread { running: Running::new(context, std::ptr::null_mut()), operation: Operation::Sync, result: 0 });
         }
         block
     }
 
     /// Makes the block ready to run from the start as block `ctaid`.
     fn reset(&mut self, ctaid: [u32; 3]) {
+        let own = &raw mut *self;
         self.ready.clear();
-        self.barriers.clear();
+        self.barriers = [Barrier::default(); BARRIERS];
         self.alive = self.threads.len() as u32;
+        self.states.fill(State::Runnable);
         for warp in &mut self.warps {
             warp.alive = 0;
             warp.gatherings.clear();
         }
         for (linear, thread) in self.threads.iter_mut().enumerate() {
-            thread.context.ctaid = ctaid;
-            thread.state = State::Runnable;
+            thread.running.context.ctaid = ctaid;
+            thread.running.block = own;
             self.warps[linear / 32].alive |= 1 << (linear % 32);
             self.ready.push_back(linear as u32);
         }
     }
 
-    fn wake(&mut self, linear: u32) {
-        if linear != self.current || self.threads[linear as usize].state != State::Runnable {
+    /// Lets a thread go on with a result; the current one is running and needs no turn.
+    fn wake(&mut self, linear: u32, result: u64) {
+        self.threads[linear as usize].result = result;
+        if self.states[linear as usize] != State::Runnable {
+            self.states[linear as usize] = State::Runnable;
             self.ready.push_back(linear);
         }
-        self.threads[linear as usize].state = State::Runnable;
     }
 
     fn arrive_at_barrier(&mut self, id: u32, count: u32, predicate: u32) -> Turn {
-        let current = self.current;
-        self.threads[current as usize].predicate = predicate;
-        let index = self.barriers.iter().position(|barrier| barrier.id == id).unwrap_or_else(|| {
-            self.barriers.push(Barrier { id, count, arrived: Vec::new() });
-            self.barriers.len() - 1
-        });
-        self.barriers[index].arrived.push(current);
-        if self.complete_barrier(index) {
+        let id = id as usize % BARRIERS;
+        let barrier = &mut self.barriers[id];
+        barrier.count = count;
+        barrier.arrived += 1;
+        barrier.holding += u32::from(predicate != 0);
+        if self.barrier_is_complete(id) {
+            self.complete_barrier(id);
             return Turn::GoesOn;
         }
-        self.threads[current as usize].state = State::AtBarrier;
+        self.states[self.current as usize] = State::AtBarrier(id as u8);
         Turn::Waits
     }
 
-    /// Releases a barrier that all have reached. The result of each is the number of true predicates (low half) and of
-    /// threads (high half).
-    fn complete_barrier(&mut self, index: usize) -> bool {
-        let barrier = &self.barriers[index];
-        let needed = if barrier.count == 0 { self.alive } else { barrier.count.min(self.alive) };
-        if (barrier.arrived.len() as u32) < needed || barrier.arrived.is_empty() {
-            return false;
+    fn barrier_is_complete(&self, id: usize) -> bool {
+        let Barrier { count, arrived, .. } = self.barriers[id];
+        arrived > 0 && arrived >= if count == 0 { self.alive } else { count.min(self.alive) }
+    }
+
+    /// Releases a barrier. The result is the number of true predicates (low half) and of threads (high half).
+    fn complete_barrier(&mut self, id: usize) {
+        let Barrier { arrived, holding, .. } = std::mem::take(&mut self.barriers[id]);
+        let result = u64::from(holding) | u64::from(arrived) << 32;
+        for linear in 0..self.states.len() {
+            if self.states[linear] == State::AtBarrier(id as u8) {
+                self.wake(linear as u32, result);
+            }
         }
-        let arrived = self.barriers.swap_remove(index).arrived;
-        let holding = arrived.iter().filter(|linear| self.threads[**linear as usize].predicate != 0).count() as u64;
-        for linear in &arrived {
-            self.threads[*linear as usize].result = holding | (arrived.len() as u64) << 32;
-            self.wake(*linear);
+        if self.states[self.current as usize] != State::Exited {
+            self.threads[self.current as usize].result = result;
         }
-        true
     }
 
     fn arrive_at_warp_operation(&mut self, request: Request, operation: Operation) -> Turn {
@@ -167,7 +169,7 @@ impl Block {
         if self.complete_gathering(warp, index) {
             return Turn::GoesOn;
         }
-        self.threads[current as usize].state = State::AtWarpOperation;
+        self.states[current as usize] = State::AtWarpOperation;
         Turn::Waits
     }
 
@@ -184,20 +186,23 @@ impl Block {
             *operation = self.threads[base + lane].operation;
         }
         for lane in (0..32).filter(|lane| arrived >> lane & 1 != 0) {
-            self.threads[base + lane].result = super::warp::result(lane as u32, arrived, &operations);
-            self.wake((base + lane) as u32);
+            self.wake((base + lane) as u32, super::warp::result(lane as u32, arrived, &operations));
         }
         true
     }
 
     /// Whoever waited for this thread need not any more.
     fn exit(&mut self, linear: u32) {
-        self.threads[linear as usize].state = State::Exited;
+        self.states[linear as usize] = State::Exited;
         self.alive -= 1;
         let warp = (linear / 32) as usize;
         self.warps[warp].alive &= !(1 << (linear % 32));
         while (0..self.warps[warp].gatherings.len()).any(|index| self.complete_gathering(warp, index)) {}
-        while (0..self.barriers.len()).any(|index| self.complete_barrier(index)) {}
+        for id in 0..BARRIERS {
+            if self.barrier_is_complete(id) {
+                self.complete_barrier(id);
+            }
+        }
     }
 
     /// When every lane waits: in each warp, the lanes at the earliest call site of `activemask` go on together.
@@ -205,15 +210,14 @@ impl Block {
         let mut released = false;
         for warp in 0..self.warps.len() {
             let base = warp * 32;
-            let site = |block: &Self, lane: usize| match block.threads.get(base + lane)?.state {
-                State::AtActiveMask(site) => Some(site),
+            let site = |block: &Self, lane: usize| match block.states.get(base + lane) {
+                Some(State::AtActiveMask(site)) => Some(*site),
                 _ => None,
             };
             let Some(first) = (0..32).filter_map(|lane| site(self, lane)).min() else { continue };
             let mask = (0..32).filter(|lane| site(self, *lane) == Some(first)).fold(0u32, |mask, lane| mask | 1 << lane);
             for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
-                self.threads[base + lane].result = u64::from(mask);
-                self.wake((base + lane) as u32);
+                self.wake((base + lane) as u32, u64::from(mask));
                 released = true;
             }
         }
@@ -221,22 +225,18 @@ impl Block {
     }
 
     fn hang(&self) -> Fault {
-        let count = |wanted: State| self.threads.iter().filter(|thread| thread.state == wanted).count();
         let mut parts = Vec::new();
-        for barrier in &self.barriers {
-            parts.push(format!("{} threads wait at barrier {}", barrier.arrived.len(), barrier.id));
+        for (id, barrier) in self.barriers.iter().enumerate().filter(|(_, barrier)| barrier.arrived > 0) {
+            parts.push(format!("{} threads wait at barrier {id}", barrier.arrived));
         }
         for (number, warp) in self.warps.iter().enumerate() {
             for Gathering { request, arrived } in &warp.gatherings {
-                parts.push(format!(
-                    "lanes {arrived:#010x} of warp {number} wait at a {} for lanes {:#010x}",
-                    request.class.name(),
-                    request.mask & warp.alive
-                ));
+                let wanted = request.mask & warp.alive;
+                parts.push(format!("lanes {arrived:#010x} of warp {number} wait at a {} for lanes {wanted:#010x}", request.class.name()));
             }
         }
         parts.truncate(4);
-        parts.push(format!("{} threads have exited", count(State::Exited)));
+        parts.push(format!("{} threads have exited", self.states.iter().filter(|state| **state == State::Exited).count()));
         Fault::Deadlock(parts.join(", "))
     }
 }
@@ -244,18 +244,14 @@ impl Block {
 /// Runs blocks of the grid until there are no more.
 pub fn run(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext) {
     let mut block = Block::new(grid.threads(), context);
+    let mut fibers: Vec<Option<Fiber>> = (0..grid.threads()).map(|_| None).collect();
     while let Some(ctaid) = grid.take() {
         block.reset(ctaid);
-        context::set_block(&raw mut block);
-        let ended = run_block(&raw mut block, stacks, grid);
-        context::set_block(std::ptr::null_mut());
-        for thread in &mut block.threads {
-            if let Some(fiber) = thread.fiber.take() {
-                stacks.give_back(fiber);
-            }
-        }
+        let ended = run_block(&raw mut block, &mut fibers, stacks, grid);
+        context::set_running(std::ptr::null());
         if let Err(fault) = ended {
-            let current = &block.threads[block.current as usize].context;
+            fibers.into_iter().flatten().for_each(|fiber| stacks.give_back(fiber));
+            let current = &block.threads[block.current as usize].running.context;
             let place = match fault {
                 Fault::Deadlock(_) => format!(" (block {ctaid:?})"),
                 _ => super::block::place(current),
@@ -267,70 +263,72 @@ pub fn run(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext) {
 
 /// The block is shared with the device calls of its fibers, so it is reached through a pointer, never borrowed while a
 /// fiber runs.
-fn run_block(block: *mut Block, stacks: &mut Stacks, grid: &Grid<'_>) -> Ended {
+fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Ended {
     loop {
         // SAFETY: no fiber runs here, so this is the only reference.
         let state = unsafe { &mut *block };
-        if state.alive == 0 {
-            return Ok(());
-        }
         let Some(linear) = state.ready.pop_front() else {
+            if state.alive == 0 {
+                return Ok(());
+            }
             if state.release_active() {
                 continue;
             }
             return Err(state.hang());
         };
         state.current = linear;
-        let thread = &mut state.threads[linear as usize];
-        let mut fiber = match thread.fiber.take() {
+        let running = &raw mut state.threads[linear as usize].running;
+        let slot = &mut fibers[linear as usize];
+        let fiber = match slot {
             Some(fiber) => fiber,
-            None => start(stacks, grid)?,
+            None => slot.insert(start(running, stacks, grid)?),
         };
-        context::set_running(&raw const thread.context);
-        faults::arm(&fiber);
+        context::set_running(running);
         let outcome = fiber.resume(());
-        faults::disarm();
-        // SAFETY: the fiber has paused or ended.
-        let state = unsafe { &mut *block };
+        if let CoroutineResult::Yield(Pause::Blocked) = outcome {
+            continue;
+        }
+        if let Some(fiber) = slot.take() {
+            stacks.give_back(fiber);
+        }
         match outcome {
-            CoroutineResult::Yield(Pause::Blocked) => state.threads[linear as usize].fiber = Some(fiber),
-            CoroutineResult::Return(Ok(())) => {
-                stacks.give_back(fiber);
-                state.exit(linear);
-            }
-            CoroutineResult::Yield(Pause::Fault(fault)) | CoroutineResult::Return(Err(fault)) => {
-                stacks.give_back(fiber);
-                return Err(fault);
-            }
+            // SAFETY: the fiber has ended.
+            CoroutineResult::Return(Ok(())) => unsafe { (*block).exit(linear) },
+            CoroutineResult::Yield(Pause::Fault(fault)) | CoroutineResult::Return(Err(fault)) => return Err(fault),
+            CoroutineResult::Yield(Pause::Blocked) => {}
         }
     }
 }
 
-fn start(stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Fiber, Fault> {
+fn start(running: *mut Running, stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Fiber, Fault> {
     let stack = stacks.take().map_err(|error| Fault::NoStack(error.to_string()))?;
     let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
-    Ok(Fiber::with_stack(stack, move |yielder, ()| -> Ended {
-        context::set_yielder(yielder);
+    let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
         // SAFETY: the entry is a function of a loaded object, and the grid keeps the buffer, which has the size that
-        // the object's table states.
-        unsafe { entry(parameters) };
+        // the object's table states; the block outlives its fibers.
+        unsafe {
+            (*running).yielder.set(yielder);
+            entry(parameters);
+        }
         Ok(())
-    }))
+    });
+    // SAFETY: no fiber runs here.
+    unsafe { (*running).escape = Some(fiber.trap_handler()) };
+    Ok(fiber)
 }
 
 /// Lets the calling fiber wait, unless its arrival completed the operation, and gives its result.
 fn settle(block: *mut Block, arrive: impl FnOnce(&mut Block) -> Turn) -> u64 {
-    // Others run, and set their own yielder, while this fiber waits.
-    let yielder = context::yielder();
-    // SAFETY: called on a fiber of this block, while the worker is inside `resume` and holds no reference to it.
-    let (linear, turn) = unsafe { ((*block).current, arrive(&mut *block)) };
-    if let Turn::Waits = turn {
-        // SAFETY: the yielder of the running fiber, set when it started or below.
-        unsafe { (*yielder).suspend(Pause::Blocked) };
-        context::set_yielder(yielder);
+    // SAFETY: called on a fiber of this block, while the worker is inside `resume` and holds no reference to the block;
+    // none is held across the pause. The yielder is that of the running fiber.
+    unsafe {
+        let linear = (*block).current;
+        if let Turn::Waits = arrive(&mut *block) {
+            let yielder = (&*block).threads[linear as usize].running.yielder.get();
+            (*yielder).suspend(Pause::Blocked);
+        }
+        (&*block).threads[linear as usize].result
     }
-    // SAFETY: as above; the reference ends with the expression.
-    unsafe { (&*block).threads[linear as usize].result }
 }
 
 /// `bar.sync` with a predicate: how many of the threads at the barrier have a true one, and how many there are.
@@ -345,7 +343,7 @@ pub fn warp_operation(block: *mut Block, request: Request, operation: Operation)
 
 pub fn active_mask(block: *mut Block, site: usize) -> u32 {
     let result = settle(block, |block| {
-        block.threads[block.current as usize].state = State::AtActiveMask(site);
+        block.states[block.current as usize] = State::AtActiveMask(site);
         Turn::Waits
     });
     result as u32
