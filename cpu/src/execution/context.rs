@@ -40,7 +40,8 @@ impl ThreadContext {
 std::arch::global_asm!(
     ".section .tbss.mneme_cpu_context,\"awT\",@nobits",
     ".p2align 3",
-    ".local mneme_cpu_context",
+    ".globl mneme_cpu_context",
+    ".hidden mneme_cpu_context",
     ".type mneme_cpu_context,@tls_object",
     ".size mneme_cpu_context,8",
     "mneme_cpu_context:",
