@@ -79,7 +79,7 @@ pub struct Common {
     pub timeout: Duration,
 
     /// Configurations that are compiled at a time [default: the number of cores]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub builders: Option<u32>,
 
     /// Messages on standard error: error, warn, info, debug or trace

@@ -3,7 +3,8 @@
 //! ```text
 //! supervisor            one thread, no LLVM, no device
 //!  ├─ decoder           decodes the snapshot into shared memory, once
-//!  ├─ builder           one forked process per configuration: LLVM and the assembler
+//!  ├─ nursery           has LLVM and the assembler loaded
+//!  │   └─ builder       compiles one configuration
 //!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
 //! ```
 

@@ -10,9 +10,7 @@ use crate::supervisor::{Event, Fatal, Job, Scene, Supervisor};
 
 /// Serves until the end of input; returns the exit status.
 pub fn run(scene: &Scene) -> Result<i32, Fatal> {
-    // From here on every child forked has the assembler at hand.
     let mut supervisor = Supervisor::start(scene)?;
-    mneme_compiler::warm_up();
     let device = loop {
         if let Event::Ready(device) = supervisor.next(None)? {
             break device;

@@ -16,7 +16,8 @@ use mneme_core::exit;
 use mneme_core::result::{ReplayResult, Status};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::builder::{self, Builder, NotBuilt, Outcome};
+use crate::builder::nursery::{self, Nursery};
+use crate::builder::{self, NotBuilt, Outcome};
 use crate::decoder::Decoder;
 use crate::executor::Plan;
 use crate::executor::handle::{Executor, News};
@@ -89,7 +90,7 @@ impl Fatal {
 
 impl From<std::io::Error> for Fatal {
     fn from(error: std::io::Error) -> Self {
-        Self::new(exit::INTERNAL, format!("the system refuses a process or a pipe: {error}"))
+        Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}"))
     }
 }
 
@@ -109,7 +110,9 @@ pub struct Supervisor<'a> {
     description: Option<Description>,
     failed_starts: u32,
     waiting: VecDeque<Pending>,
-    builders: Vec<(String, Builder)>,
+    nursery: Option<Nursery>,
+    /// Builds at work: their numbers and keys.
+    builds: Vec<(u64, String)>,
     outcomes: HashMap<String, Rc<Outcome>>,
     /// Keys of `outcomes`, oldest first.
     ages: VecDeque<String>,
@@ -128,13 +131,16 @@ impl<'a> Supervisor<'a> {
             description: None,
             failed_starts: 0,
             waiting: VecDeque::new(),
-            builders: Vec::new(),
+            nursery: None,
+            builds: Vec::new(),
             outcomes: HashMap::new(),
             ages: VecDeque::new(),
             running: None,
             events: VecDeque::new(),
         };
         supervisor.start_executor()?;
+        let plan = nursery::Plan { subject: &scene.subject, modules: &scene.modules, keep_ir: scene.keep_ir, limit: scene.limit };
+        supervisor.nursery = Some(Nursery::start(&plan)?);
         supervisor.decoder = Some(Decoder::start(&scene.subject, &scene.snapshot)?);
         Ok(supervisor)
     }
@@ -174,6 +180,9 @@ impl<'a> Supervisor<'a> {
         if let Some(executor) = self.executor.take() {
             executor.abandon();
         }
+        if let Some(nursery) = self.nursery.take() {
+            nursery.abandon();
+        }
     }
 
     /// An event that is known already.
@@ -212,22 +221,17 @@ impl<'a> Supervisor<'a> {
 
     fn start_builders(&mut self) -> Result<(), Fatal> {
         let Some(target) = &self.target else { return Ok(()) };
+        let Some(nursery) = &mut self.nursery else { return Ok(()) };
         // Builders keep ahead of the executor, but not so far that finished code objects are forgotten before they run.
         let horizon = (2 * self.scene.builders).max(2);
         for pending in self.waiting.iter().take(horizon) {
-            if self.builders.len() >= self.scene.builders {
+            if self.builds.len() >= self.scene.builders {
                 break;
             }
-            let known = self.outcomes.contains_key(&pending.key) || self.builders.iter().any(|(key, _)| *key == pending.key);
+            let known = self.outcomes.contains_key(&pending.key) || self.builds.iter().any(|(_, key)| *key == pending.key);
             if !known {
-                let order = builder::Order {
-                    subject: &self.scene.subject,
-                    modules: &self.scene.modules,
-                    target,
-                    configuration: &pending.job.configuration,
-                    keep_ir: self.scene.keep_ir,
-                };
-                self.builders.push((pending.key.clone(), Builder::start(&order, self.scene.limit)?));
+                let number = nursery.build(&pending.job.configuration, target)?;
+                self.builds.push((number, pending.key.clone()));
             }
         }
         Ok(())
@@ -267,25 +271,20 @@ impl<'a> Supervisor<'a> {
 
     /// Waits for descriptors and deadlines, and deals with one round of them; whether the caller's input can be read.
     fn wait(&mut self, input: Option<BorrowedFd<'_>>) -> Result<bool, Fatal> {
-        let (input_ready, decoder, executor, builders) = {
-            let mut fds: Vec<PollFd<'_>> = self.builders.iter().map(|(_, builder)| watched(builder.fd())).collect();
-            let builders = fds.len();
-            let mut places = [None; 3];
-            let others = [self.decoder.as_ref().map(Decoder::fd), self.executor.as_ref().map(Executor::fd), input];
-            for (place, fd) in places.iter_mut().zip(others) {
-                *place = fd.map(|fd| {
-                    fds.push(watched(fd));
-                    fds.len() - 1
-                });
-            }
-            let [decoder, executor, input] = places;
+        let [decoder, executor, nursery, input] = {
+            let sources = [
+                self.decoder.as_ref().map(Decoder::fd),
+                self.executor.as_ref().map(Executor::fd),
+                self.nursery.as_ref().map(Nursery::fd),
+                input,
+            ];
+            let mut fds: Vec<PollFd<'_>> = sources.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
             match poll(&mut fds, self.patience()) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(error) => return Err(std::io::Error::from(error).into()),
             }
-            let ready = |at: Option<usize>| at.is_some_and(|at| fds[at].any().unwrap_or(false));
-            let built: Vec<usize> = (0..builders).filter(|at| ready(Some(*at))).collect();
-            (ready(input), ready(decoder), ready(executor), built)
+            let mut polled = fds.iter();
+            sources.map(|source| source.and_then(|_| polled.next()).is_some_and(|fd| fd.any().unwrap_or(false)))
         };
         if decoder {
             self.hear_decoder()?;
@@ -293,33 +292,22 @@ impl<'a> Supervisor<'a> {
         if executor {
             self.hear_executor()?;
         }
-        for at in builders.into_iter().rev() {
-            if let Some(outcome) = self.builders[at].1.progress() {
-                let (key, _) = self.builders.swap_remove(at);
-                self.note("a build is done");
-                self.keep(key, outcome);
-            }
+        if nursery {
+            self.hear_nursery()?;
         }
         self.enforce_limits()?;
-        Ok(input_ready)
+        Ok(input)
     }
 
     /// Time until the next deadline.
     fn patience(&self) -> PollTimeout {
-        let deadlines = self.builders.iter().map(|(_, builder)| builder.deadline());
-        let deadlines = deadlines.chain(self.executor.as_ref().and_then(Executor::deadline));
-        let Some(next) = deadlines.min() else { return PollTimeout::NONE };
+        let Some(next) = self.executor.as_ref().and_then(Executor::deadline) else { return PollTimeout::NONE };
         let left = next.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
 
     fn enforce_limits(&mut self) -> Result<(), Fatal> {
-        let now = Instant::now();
-        while let Some(at) = self.builders.iter().position(|(_, builder)| builder.deadline() <= now) {
-            let (key, builder) = self.builders.swap_remove(at);
-            self.keep(key, builder.time_out());
-        }
-        if self.executor.as_ref().and_then(Executor::deadline).is_some_and(|deadline| deadline <= now) {
+        if self.executor.as_ref().and_then(Executor::deadline).is_some_and(|deadline| deadline <= Instant::now()) {
             // Dropping it kills it.
             self.executor = None;
             let seconds = self.scene.limit.as_secs_f64();
@@ -347,6 +335,18 @@ impl<'a> Supervisor<'a> {
             }
             Some(Err(error)) => Err(Fatal::new(exit::BAD_RECORDING, error)),
         }
+    }
+
+    fn hear_nursery(&mut self) -> Result<(), Fatal> {
+        let Some(nursery) = &mut self.nursery else { return Ok(()) };
+        for (number, outcome) in nursery.progress()? {
+            if let Some(at) = self.builds.iter().position(|(known, _)| *known == number) {
+                let (_, key) = self.builds.swap_remove(at);
+                self.note("a build is done");
+                self.keep(key, outcome);
+            }
+        }
+        Ok(())
     }
 
     fn hear_executor(&mut self) -> Result<(), Fatal> {
@@ -410,7 +410,8 @@ impl<'a> Supervisor<'a> {
         let target = self.scene.choice.target(description, &self.scene.subject.kernel.ours);
         if self.target.as_ref() != Some(&target) {
             self.target = Some(target);
-            self.builders.clear();
+            // Builds at work are for nothing: their answers will not be known any more.
+            self.builds.clear();
             self.outcomes.clear();
             self.ages.clear();
         }
@@ -443,8 +444,4 @@ impl<'a> Supervisor<'a> {
         let result = crate::output::result(&pending.start, job, outcome.as_deref(), done, description.as_ref());
         self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome });
     }
-}
-
-fn watched(fd: BorrowedFd<'_>) -> PollFd<'_> {
-    PollFd::new(fd, PollFlags::POLLIN)
 }

@@ -153,7 +153,8 @@ fn ir_and_assembly_are_written_where_asked() {
 #[test]
 fn damage_is_named_in_one_sentence() {
     let Some(device) = device() else { return };
-    let damage: [(&str, fn(&Recording)); 3] = [
+    type Damage = fn(&Recording);
+    let damage: [(&str, Damage); 3] = [
         ("a pack that is gone", |recording| std::fs::remove_dir_all(recording.folder().join("packs")).unwrap()),
         ("a manifest cut short", |recording| {
             let path = recording.folder().join("DeviceState.epilogue.42.7.mneme");

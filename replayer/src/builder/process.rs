@@ -1,4 +1,4 @@
-//! A builder: a forked process that compiles one configuration, so that a crash in LLVM is that configuration's result.
+//! A builder: the forked process that compiles one configuration.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,34 +8,11 @@ use std::time::{Duration, Instant};
 use mneme_compiler::{Request, Target};
 use mneme_core::configuration::Configuration;
 use mneme_core::result::Status;
-use serde::{Deserialize, Serialize};
 
+use super::{Built, NotBuilt, Outcome};
 use crate::child::{Child, Complaints, End, pipe, volunteer_for_oom};
 use crate::frame::{self, Inbox};
 use crate::subject::Subject;
-
-/// A finished build, without its image.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Built {
-    pub entry: String,
-    /// Seconds.
-    pub preprocess: f64,
-    pub optimise: f64,
-    pub codegen: f64,
-    pub assembler: String,
-    pub ptx: Option<String>,
-    pub ir: Option<String>,
-}
-
-/// Why there is no code object, in one sentence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NotBuilt {
-    pub status: Status,
-    pub error: String,
-}
-
-/// The outcome of a build and the code object.
-pub type Outcome = Result<(Built, Vec<u8>), NotBuilt>;
 
 /// A builder at work.
 pub struct Builder {
@@ -61,7 +38,6 @@ impl Builder {
     pub fn start(order: &Order<'_>, limit: Duration) -> std::io::Result<Self> {
         let (reader, writer) = pipe()?;
         let child = Child::start(Complaints::Kept, || compile(order, writer))?;
-        // Our copy of the writing end went with the closure that the child ran; the parent's was moved into it and dropped.
         Ok(Self { child, pipe: File::from(reader), inbox: Inbox::default(), limit, deadline: Instant::now() + limit })
     }
 
@@ -74,7 +50,7 @@ impl Builder {
     }
 
     /// Ends a builder that has run out of time.
-    pub fn time_out(mut self) -> Outcome {
+    pub fn time_out(&mut self) -> Outcome {
         self.child.kill();
         Err(NotBuilt {
             status: Status::TimedOut,
@@ -147,62 +123,5 @@ fn compile(order: &Order<'_>, writer: OwnedFd) -> i32 {
     match frame::write(&mut File::from(writer), &message, &image) {
         Ok(()) => mneme_core::exit::VERIFIED,
         Err(_) => mneme_core::exit::INTERNAL,
-    }
-}
-
-/// The fields of a configuration that its code depends on, as one comparable text.
-pub fn key(configuration: &Configuration) -> String {
-    let mut key = configuration.grounded();
-    // The code generator is a name of upstream's and changes nothing here.
-    key.codegen_method = String::new();
-    let bounds_follow_block = key.set_launch_bounds && key.max_threads.is_none_or(|threads| threads == 0);
-    if !key.specialize_dims {
-        key.grid = Default::default();
-        key.shared_mem = 0;
-        if !bounds_follow_block {
-            key.block = Default::default();
-        }
-    }
-    serde_json::to_string(&key).expect("plain data serialises")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use mneme_core::launch::Dim3;
-
-    fn configuration() -> Configuration {
-        Configuration::recorded(Dim3::new(10, 1, 1), Dim3::new(128, 1, 1), 0)
-    }
-
-    #[test]
-    fn dimensions_matter_to_the_code_only_where_it_knows_them() {
-        let mut other = configuration();
-        other.block = Dim3::new(64, 1, 1);
-        other.grid = Dim3::new(20, 1, 1);
-        assert_eq!(key(&configuration()), key(&other));
-        let (mut one, mut two) = (configuration(), other);
-        (one.specialize_dims, two.specialize_dims) = (true, true);
-        assert_ne!(key(&one), key(&two));
-        (one.specialize_dims, two.specialize_dims) = (false, false);
-        (one.set_launch_bounds, two.set_launch_bounds) = (true, true);
-        assert_ne!(key(&one), key(&two), "launch bounds default to the block");
-        (one.max_threads, two.max_threads) = (Some(256), Some(256));
-        assert_eq!(key(&one), key(&two));
-    }
-
-    #[test]
-    fn the_compilation_always_matters() {
-        for change in [
-            |it: &mut Configuration| it.passes = "default<O1>".into(),
-            |it: &mut Configuration| it.codegen_opt = 1,
-            |it: &mut Configuration| it.specialize = true,
-            |it: &mut Configuration| it.prune = false,
-            |it: &mut Configuration| it.internalize = false,
-        ] {
-            let mut other = configuration();
-            change(&mut other);
-            assert_ne!(key(&configuration()), key(&other));
-        }
     }
 }
