@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 use std::path::Path;
 
+use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use mneme_core::hash::Hash64;
 use mneme_core::image::ir_section::{self, Symbol, Unit};
 use mneme_core::launch::{Launch, LaunchAttributes};
@@ -15,13 +16,12 @@ use crate::launches::Request;
 use crate::linker;
 use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
 
-/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR`.
-const COMPUTE_CAPABILITY: [u32; 2] = [75, 76];
-/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
-const MAX_DYNAMIC_SHARED: u32 = 8;
+const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
+    [CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
 /// What a kernel may use without raising that attribute, bytes.
 const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
-/// Const. address space of NVPTX.
+/// Address space of constant memory in NVPTX.
 const CONSTANT_SPACE: u32 = 4;
 
 /// Functions of the device-side runtime that no IR defines, and what a replay would lack.

@@ -9,10 +9,11 @@ use mneme_core::recording::manifest::Argument;
 use crate::recorder;
 use crate::vendor::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status};
 
-/// `CU_LAUNCH_ATTRIBUTE_…`, the ones that a replay has to repeat.
+/// The launch attributes that a replay has to repeat.
 mod attribute {
-    pub const COOPERATIVE: u32 = 2;
-    pub const CLUSTER_DIMENSION: u32 = 4;
+    use cudarc::driver::sys::CUlaunchAttributeID;
+    pub const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32;
+    pub const CLUSTER_DIMENSION: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
 }
 /// Keys of the `extra` array: `CU_LAUNCH_PARAM_…`.
 mod extra {

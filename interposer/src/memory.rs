@@ -3,25 +3,27 @@
 //! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same arguments.
 
 use std::ffi::{c_uint, c_ulonglong, c_void};
+use std::sync::Once;
 
-use cudarc::driver::sys::{CUmemGenericAllocationHandle, CUmemoryPool};
+use cudarc::driver::sys::{CUdevice_attribute, CUmemGenericAllocationHandle, CUmemoryPool, CUresult};
 use mneme_core::recording::manifest::AllocationKind;
 
 use crate::allocations::{ALLOCATIONS, Live};
 use crate::arena::{ALIGNMENT, vmm};
+use crate::log::warning;
 use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, NOT_FOUND, SUCCESS, Status};
 use crate::{gate, recorder};
 
-/// `CU_POINTER_ATTRIBUTE_…` that a mapping answers differently from an allocation.
+/// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
-    pub const CONTEXT: u32 = 1;
-    pub const RANGE_START_ADDR: u32 = 11;
-    pub const RANGE_SIZE: u32 = 12;
+    use cudarc::driver::sys::CUpointer_attribute;
+    pub const CONTEXT: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as u32;
+    pub const RANGE_START_ADDR: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as u32;
+    pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
 }
-/// `CU_DEVICE_ATTRIBUTE_MAX_PITCH`.
-const MAX_PITCH: u32 = 11;
-/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to `…_WRONG_THREAD`: errors of a capture, not of the context.
-const CAPTURE_ERRORS: std::ops::RangeInclusive<Status> = 900..=908;
+/// Errors of a capture, not of the context.
+const CAPTURE_ERRORS: std::ops::RangeInclusive<Status> =
+    CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED as Status..=CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD as Status;
 
 fn track(address: u64, size: u64, kind: AllocationKind) {
     if let (Some(device), Some(context)) = (vendor::current_device(), vendor::current_context()) {
@@ -71,7 +73,8 @@ pub unsafe fn allocate_pitched(
     gate::passing(&|| {
         let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
         let row = width.checked_next_multiple_of(ALIGNMENT as usize);
-        let limit = vendor::current_device().and_then(|device| vendor::device_attribute(MAX_PITCH, device));
+        let limit =
+            vendor::current_device().and_then(|device| vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
         if let (true, Some(row), Some(limit)) = (valid, row, limit)
             && row <= limit as usize
             && let Some(bytes) = row.checked_mul(height)
@@ -223,6 +226,19 @@ pub unsafe fn enable_peer_access(call: &dyn Fn() -> Status, peer: CUcontext, _fl
         if let Some(arena) = owner.and_then(vmm::of_device) {
             arena.grant(own_device);
         }
+    }
+    status
+}
+
+/// Memory of the arena cannot be shared between processes; the user is told how to have it otherwise.
+///
+/// # Safety
+/// The arguments are those of `cuIpcGetMemHandle`.
+pub unsafe fn share(call: &dyn Fn() -> Status, _handle: *mut c_void, address: CUdeviceptr) -> Status {
+    static TOLD: Once = Once::new();
+    let status = call();
+    if status != SUCCESS && vmm::of_address(address).is_some() {
+        TOLD.call_once(|| warning!("this program shares device memory between processes (CUDA IPC); record it with MNEME_ARENA=off"));
     }
     status
 }

@@ -11,6 +11,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use cudarc::driver::sys::CUstreamCaptureMode;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRecord};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
@@ -26,8 +27,8 @@ use crate::snapshot::{self, SnapshotError};
 use crate::vendor::{self, CUcontext, CUdevice, CUstream, SUCCESS, Status};
 use crate::{gate, reentrancy, summary};
 
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`: our calls do not disturb a capture of another thread.
-const CAPTURE_RELAXED: u32 = 2;
+/// The mode in which our calls do not disturb a capture of another thread.
+const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
 /// How much longer than a device needs to become idle a kernel may run while the gate is closed.
 const KERNEL_PATIENCE: u32 = 30;
 

@@ -25,6 +25,8 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// `MNEME_COMPRESSION_LEVEL`: zstd's, 1.
     pub compression_level: i32,
+    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor.
+    pub arena: bool,
     /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
     pub arena_bytes: Option<u64>,
 }
@@ -75,6 +77,7 @@ impl Settings {
             rank_selected: rank_selected(variable("MNEME_RECORD_RANKS").as_deref(), rank),
             idle_timeout: Duration::from_secs(number("MNEME_IDLE_TIMEOUT", 10)),
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
+            arena: !variable("MNEME_ARENA").is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")),
             arena_bytes: variable("MNEME_PAGE_SIZE")
                 .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
                 .filter(|bytes| *bytes > 0),
@@ -130,10 +133,11 @@ mod tests {
 
     #[test]
     fn nonsense_falls_back_to_the_default() {
-        let settings = read(&[("MNEME_MAX_RECORDINGS", "many"), ("MNEME_RR_KERNELS", "("), ("MNEME_PAGE_SIZE", "2")]);
+        let settings =
+            read(&[("MNEME_MAX_RECORDINGS", "many"), ("MNEME_RR_KERNELS", "("), ("MNEME_PAGE_SIZE", "2"), ("MNEME_ARENA", "OFF")]);
         assert_eq!(settings.max_recordings, 4);
         assert!(settings.selects("anything", ""));
-        assert_eq!(settings.arena_bytes, Some(2 << 30));
+        assert_eq!((settings.arena_bytes, settings.arena), (Some(2 << 30), false));
     }
 
     #[test]

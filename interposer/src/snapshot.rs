@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use cudarc::driver::sys::CUstream_flags;
 use mneme_core::hash::ChunkId;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, State, Variable};
@@ -13,8 +14,7 @@ use crate::vendor::{self, CUstream, SUCCESS, Status};
 
 /// Size of one staging buffer, bytes; a multiple of the chunk size.
 const PIECE: usize = 128 * CHUNK as usize;
-/// `CU_STREAM_NON_BLOCKING`.
-const NON_BLOCKING: u32 = 1;
+const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
-use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
+use cudarc::driver::sys::{CUdevice_attribute, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
 
 use crate::linker::vendor_symbol;
 
@@ -134,9 +134,9 @@ pub fn current_device() -> Option<CUdevice> {
     (unsafe { cuCtxGetDevice(&mut device) } == SUCCESS).then_some(device)
 }
 
-/// A device attribute by its number in `CUdevice_attribute`.
-pub fn device_attribute(attribute: c_uint, device: CUdevice) -> Option<c_int> {
+/// A device attribute.
+pub fn device_attribute(attribute: CUdevice_attribute, device: CUdevice) -> Option<c_int> {
     let mut value = 0;
     // SAFETY: the pointer is valid to write.
-    (unsafe { cuDeviceGetAttribute(&mut value, attribute, device) } == SUCCESS).then_some(value)
+    (unsafe { cuDeviceGetAttribute(&mut value, attribute as c_uint, device) } == SUCCESS).then_some(value)
 }

@@ -157,14 +157,16 @@ fn a_program_that_leaves_without_handlers_still_gets_its_summary() {
 }
 
 #[test]
-fn without_virtual_memory_management_the_vendors_addresses_are_recorded() {
-    let run = record(&["dlsym", "return"], &[("FAKE_NO_VMM", "1")]);
-    assert_eq!(run.output.status.code(), Some(4));
-    let kernel = &run.kernels()[0];
-    let instance = kernel.instances.values().next().unwrap();
-    let state = State::load(&run.data().join(&instance.prologue)).unwrap();
-    assert!(state.header.allocations.iter().all(|allocation| allocation.kind == AllocationKind::Vendor));
-    assert_eq!(state.header.allocations.len(), 2);
+fn without_an_arena_the_vendors_addresses_are_recorded() {
+    for variable in [("FAKE_NO_VMM", "1"), ("MNEME_ARENA", "off")] {
+        let run = record(&["dlsym", "return"], &[variable]);
+        assert_eq!(run.output.status.code(), Some(4));
+        let kernel = &run.kernels()[0];
+        let instance = kernel.instances.values().next().unwrap();
+        let state = State::load(&run.data().join(&instance.prologue)).unwrap();
+        assert!(state.header.allocations.iter().all(|allocation| allocation.kind == AllocationKind::Vendor));
+        assert_eq!(state.header.allocations.len(), 2);
+    }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
-    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType, CUmemLocation,
-    CUmemLocationType,
+    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType,
+    CUmemLocation, CUmemLocationType,
 };
 
 use super::{Arena, Mapper};
@@ -18,11 +18,6 @@ const STRIDE: u64 = 0x200_0000_0000;
 /// Smaller ranges than this are not worth having: 1 GiB.
 const SMALLEST: u64 = 1 << 30;
 const DEVICES: usize = 64;
-
-/// `CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`.
-const VMM_SUPPORTED: u32 = 102;
-/// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
-const RDMA_WITH_VMM_SUPPORTED: u32 = 110;
 
 /// One device's arena and its way to memory.
 pub struct DeviceArena {
@@ -43,7 +38,10 @@ pub fn of_address(address: u64) -> Option<&'static DeviceArena> {
 }
 
 fn reserve(device: CUdevice) -> Option<DeviceArena> {
-    if vendor::device_attribute(VMM_SUPPORTED, device)? == 0 {
+    if !settings().arena {
+        return None;
+    }
+    if vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)? == 0 {
         crate::log::info!("device {device} has no virtual memory management; its allocations are recorded at the vendor's addresses");
         return None;
     }
@@ -78,7 +76,8 @@ pub struct Vmm {
 
 impl Vmm {
     fn new(device: CUdevice) -> Self {
-        let rdma = vendor::device_attribute(RDMA_WITH_VMM_SUPPORTED, device).is_some_and(|supported| supported != 0);
+        let rdma = vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device)
+            .is_some_and(|supported| supported != 0);
         Self { device, rdma, accessors: Mutex::new(vec![device]) }
     }
 

@@ -137,6 +137,9 @@ hooks! {
         3020 cuMemGetInfo_v2(free: *mut usize, total: *mut usize) => memory::information;
         4000 cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) => memory::enable_peer_access;
     }
+    "tells the user that the arena's memory cannot be shared" {
+        4010 cuIpcGetMemHandle(handle: *mut c_void, address: CUdeviceptr) => memory::share;
+    }
     "tracked, so that the memory is recorded at its own address" {
         11020 cuMemAllocAsync(address: *mut CUdeviceptr, bytes: usize, stream: CUstream) => memory::allocate_async;
         11020 cuMemAllocAsync_ptsz(address: *mut CUdeviceptr, bytes: usize, stream: CUstream) => memory::allocate_async;
