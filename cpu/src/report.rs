@@ -14,3 +14,8 @@ pub fn say(sentence: Arguments<'_>) {
 macro_rules! say {
     ($($part:tt)*) => { $crate::report::say(format_args!($($part)*)) };
 }
+
+/// A kernel's name as its source has it, the mangled one where it is not C++'s.
+pub fn readable(name: &str) -> String {
+    cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+}

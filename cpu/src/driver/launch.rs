@@ -7,6 +7,7 @@ use super::function::Function;
 use super::{context, function, stream};
 use crate::abi::In;
 use crate::execution;
+use crate::report::readable;
 use crate::status::{Done, Status};
 
 /// `CU_LAUNCH_PARAM_*`
@@ -29,7 +30,7 @@ pub fn launch(handle: usize, shape: Shape, stream: usize, parameters: In<*const 
     check(&function, &shape)?;
     let kernel = &function.kernel;
     if let Some(reason) = kernel.refusal() {
-        crate::say!("kernel {} cannot run on the CPU device: it needs {reason}", kernel.row().name);
+        crate::say!("kernel {} cannot run on the CPU device: it needs {reason}", readable(&kernel.row().name));
         return Err(Status::NOT_SUPPORTED);
     }
     let parameters = gather(&function, parameters, extra)?;
@@ -162,6 +163,6 @@ pub fn launch_extended(configuration: In<Configuration>, handle: usize, paramete
 pub fn refuse_cooperative(handle: usize) -> Done {
     context::usable()?;
     let function = function::get(handle)?;
-    crate::say!("kernel {} cannot run on the CPU device: it needs a cooperative launch", function.kernel.row().name);
+    crate::say!("kernel {} cannot run on the CPU device: it needs a cooperative launch", readable(&function.kernel.row().name));
     Err(Status::NOT_SUPPORTED)
 }

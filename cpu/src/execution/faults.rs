@@ -5,6 +5,7 @@ use std::sync::Once;
 use corosensei::trap::TrapHandlerRegs;
 
 use super::context;
+use super::stack::{FIBER, LOOP};
 use crate::status::Status;
 
 /// What ended a launch.
@@ -17,6 +18,8 @@ pub enum Fault {
     Signal(i32, usize),
     /// The threads of a block wait for one another without end; says for what.
     Deadlock(String),
+    /// The thread's local memory and calls need more than its stack; its size in bytes.
+    StackOverflow(usize),
     NoStack(String),
     /// A panic of ours while the kernel ran.
     Internal,
@@ -26,7 +29,7 @@ impl Fault {
     pub fn status(&self) -> Status {
         match self {
             Fault::Assertion => Status::ASSERT,
-            Fault::Signal(libc::SIGSEGV | libc::SIGBUS, _) => Status::ILLEGAL_ADDRESS,
+            Fault::Signal(libc::SIGSEGV | libc::SIGBUS, _) | Fault::StackOverflow(_) => Status::ILLEGAL_ADDRESS,
             Fault::Trap | Fault::Signal(..) | Fault::Deadlock(_) | Fault::Internal => Status::LAUNCH_FAILED,
             Fault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
         }
@@ -41,6 +44,9 @@ impl Fault {
             Fault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
             Fault::Signal(libc::SIGILL, _) => "executed an instruction that this processor does not have".into(),
             Fault::Signal(signal, _) => format!("was stopped by signal {signal}"),
+            Fault::StackOverflow(size) => {
+                format!("needs more than the {} KiB that the CPU device has for local memory and calls", size >> 10)
+            }
             Fault::Deadlock(what) => format!("hangs: {what}"),
             Fault::NoStack(error) => format!("found no memory for its threads' stacks ({error})"),
             Fault::Internal => "ran into an error of the CPU device".into(),
@@ -87,13 +93,18 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
     let stack_pointer = registers[libc::REG_RSP as usize] as usize;
     let running = context::running();
     // SAFETY: not null, so what runs on this worker, whose parts lie still while a fiber runs.
-    let escape = unsafe { running.as_ref() }.and_then(|running| running.escape.as_ref());
-    if let Some(escape) = escape.filter(|escape| escape.stack_ptr_in_bounds(stack_pointer)) {
+    let running = unsafe { running.as_ref() };
+    if let Some(running) = running
+        && let Some(escape) = running.escape.as_ref().filter(|escape| escape.stack_ptr_in_bounds(stack_pointer))
+    {
         // SAFETY: valid by the same rule.
         let address = unsafe { (*info).si_addr() } as usize;
+        // Of a fiber's own stack, only the guard page is out of bounds.
+        let size = if running.block.is_null() { LOOP } else { FIBER };
+        let fault = if escape.stack_ptr_in_bounds(address) { Fault::StackOverflow(size) } else { Fault::Signal(signal, address) };
         // SAFETY: the fiber is the one that runs on this thread (it was named right before it was resumed), the stack
         // pointer lies in it, and the registers are set as demanded below. Kernel code shares no Rust object.
-        let TrapHandlerRegs { rip, rsp, rbp, rdi, rsi } = unsafe { escape.setup_trap_handler(move || Err(Fault::Signal(signal, address))) };
+        let TrapHandlerRegs { rip, rsp, rbp, rdi, rsi } = unsafe { escape.setup_trap_handler(move || Err(fault)) };
         registers[libc::REG_RIP as usize] = rip as i64;
         registers[libc::REG_RSP as usize] = rsp as i64;
         registers[libc::REG_RBP as usize] = rbp as i64;

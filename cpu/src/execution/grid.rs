@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::faults::Fault;
+use super::stack::IN_USE;
 use super::{block, faults, pool};
 use crate::status::Status;
 
@@ -84,7 +85,8 @@ pub fn run(launch: &Launch<'_>) -> Result<(), Status> {
         stop: AtomicBool::new(false),
         fault: Mutex::new(None),
     };
-    pool::share(grid.blocks, &|worker| block::work(worker, &grid)).map_err(|error| {
+    let stacks = if launch.collective { (IN_USE / u64::from(grid.threads()).max(1)).max(1) } else { u64::MAX };
+    pool::share(grid.blocks.min(stacks), &|worker| block::work(worker, &grid)).map_err(|error| {
         crate::say!("no worker threads could be started: {error}");
         Status::OPERATING_SYSTEM
     })?;
@@ -92,7 +94,7 @@ pub fn run(launch: &Launch<'_>) -> Result<(), Status> {
         None => Ok(()),
         Some((fault, place)) => {
             if let Some(sentence) = fault.sentence() {
-                crate::say!("kernel {} {sentence}{place}", launch.name);
+                crate::say!("kernel {} {sentence}{place}", crate::report::readable(launch.name));
             }
             Err(fault.status())
         }

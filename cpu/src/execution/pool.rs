@@ -127,6 +127,7 @@ fn serve(pool: &Pool) {
         let run = unsafe { &*job.0 };
         // A job reports its own failures; a panic must not leave the launching thread waiting for ever.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&mut worker)));
+        worker.fibers.trim(pool.size);
         state = lock(&pool.state);
         state.busy -= 1;
         if state.busy == 0 && state.tickets == 0 {

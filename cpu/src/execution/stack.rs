@@ -20,9 +20,14 @@ pub type Yielder = corosensei::Yielder<(), Pause>;
 
 /// Bytes for each thread of a block whose threads wait for one another. GPU threads have 512 KiB of local memory at
 /// most and use a few hundred bytes; untouched pages cost nothing.
-pub const FIBER: usize = 192 << 10;
+pub const FIBER: usize = 576 << 10;
 /// Bytes for the one stack that a worker runs a block without waiting on.
 pub const LOOP: usize = 2 << 20;
+
+/// A process may have 65530 mappings by default, and a stack with its guard page is two: so many stacks may be in use by
+/// the workers of a launch, and so many more are kept by all workers for the next.
+pub const IN_USE: u64 = 12 << 10;
+const KEPT: usize = 16 << 10;
 
 /// Finished stacks of one size, for the next block.
 pub struct Stacks {
@@ -39,6 +44,11 @@ impl Stacks {
     /// When the system has no memory for another stack.
     pub fn take(&mut self) -> std::io::Result<DefaultStack> {
         self.free.pop().map_or_else(|| DefaultStack::new(self.size), Ok)
+    }
+
+    /// After a launch: keeps one worker's share.
+    pub fn trim(&mut self, workers: u64) {
+        self.free.truncate(KEPT / workers.max(1) as usize);
     }
 
     pub fn give_back(&mut self, mut fiber: Fiber) {
