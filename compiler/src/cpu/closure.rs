@@ -36,6 +36,9 @@ fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<
     let mut reasons = BTreeSet::new();
     while let Some(value) = pending.pop() {
         collective |= replaced.collective.contains(&value);
+        if replaced.reserved.contains(&value) {
+            pending.extend(replaced.reserved_address.filter(|address| seen.insert(*address)));
+        }
         if let Some(reason) = replaced.unsupported.get(&value) {
             reasons.insert(reason.clone());
         }

@@ -51,15 +51,16 @@ pub fn retarget(module: &Module<'_>, machine: &TargetMachine) {
 }
 
 /// Links the runtime and the given definitions.
-pub fn link_runtime(module: &Module<'_>, machine: &TargetMachine, definitions: &str) -> Result<(), LowerError> {
-    link(module, machine, &format!("{}\n{definitions}", intrinsics::RUNTIME))
+pub fn link_runtime(module: &Module<'_>, definitions: &str) -> Result<(), LowerError> {
+    link(module, &format!("{}\n{definitions}", intrinsics::RUNTIME))
 }
 
-fn link(module: &Module<'_>, machine: &TargetMachine, assembly: &str) -> Result<(), LowerError> {
+/// Links LLVM assembly, for whichever target the module is for.
+pub fn link(module: &Module<'_>, assembly: &str) -> Result<(), LowerError> {
     let text = format!(
         "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{assembly}",
-        machine.get_target_data().get_data_layout().as_str().to_string_lossy(),
-        machine.get_triple().as_str().to_string_lossy(),
+        module.get_data_layout().as_str().to_string_lossy(),
+        module.get_triple().as_str().to_string_lossy(),
     );
     let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "mneme runtime");
     let runtime = module.get_context().create_module_from_ir(buffer).map_err(|message| LowerError::Runtime(message.to_string()))?;
@@ -115,7 +116,7 @@ pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table) -> Re
     if !imports_compiler_rt(&object)? {
         return Ok(object);
     }
-    link_runtime(module, machine, COMPILER_RT)?;
+    link_runtime(module, COMPILER_RT)?;
     seal(module, table);
     module
         .run_passes("always-inline", machine, PassBuilderOptions::create())

@@ -50,7 +50,8 @@ pub enum LowerError {
 pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions) -> Result<Vec<u8>, LowerError> {
     let machine = emit::target_machine(options.codegen_opt)?;
     exits::lower(&module)?;
-    let replaced = replace::replace(&module);
+    variables::define_builtin(&module);
+    let replaced = replace::replace(&module)?;
     let kernels = closure::kernels(&module, &replaced);
     let interfaces: Vec<Interface> = kernels.iter().map(|kernel| Interface::of(&module, kernel.function)).collect();
     let extents = shared::lower(&module, &kernels);
@@ -66,7 +67,7 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions) -> Result<Vec<u
             table.kernels.push(entry::define(&module, kernel, interface, extent));
         }
     }
-    emit::link_runtime(&module, &machine, &replaced.definitions)?;
+    emit::link_runtime(&module, &replaced.definitions)?;
     emit::seal(&module, &table);
     emit::object(&module, &machine, &table)
 }

@@ -8,7 +8,7 @@ use crate::ir::{self, Value};
 
 use super::intrinsics::text::Signature;
 use super::intrinsics::{self, Meaning};
-use super::{edit, ptx};
+use super::{LowerError, edit, emit, ptx};
 
 /// What the replacement left to know.
 #[derive(Default)]
@@ -17,11 +17,23 @@ pub struct Replaced<'m> {
     pub definitions: String,
     /// Functions in which a thread may wait for others.
     pub collective: HashSet<Value<'m>>,
+    /// Functions that use the shared memory reserved for CUDA's libraries, and the function that gives its address.
+    pub reserved: HashSet<Value<'m>>,
+    pub reserved_address: Option<Value<'m>>,
     /// Functions without a meaning on the CPU, with the construct's name.
     pub unsupported: HashMap<Value<'m>, String>,
 }
 
-pub fn replace<'m>(module: &'m Module<'_>) -> Replaced<'m> {
+/// The block's first kilobyte of shared memory, which cooperative groups share.
+const RESERVED_ADDRESS: &str = "__mneme_cpu.reserved";
+const RESERVED: &str = r#"
+@__mneme_cpu.reserved_memory = internal addrspace(3) global [1024 x i8] undef, align 16
+define ptr addrspace(3) @__mneme_cpu.reserved() alwaysinline nounwind {
+  ret ptr addrspace(3) @__mneme_cpu.reserved_memory
+}
+"#;
+
+pub fn replace<'m>(module: &'m Module<'_>) -> Result<Replaced<'m>, LowerError> {
     let mut replaced = Replaced::default();
     inline_assembly(module, &mut replaced);
     for function in ir::functions(module) {
@@ -29,7 +41,11 @@ pub fn replace<'m>(module: &'m Module<'_>) -> Replaced<'m> {
             declared_function(module, function, &mut replaced);
         }
     }
-    replaced
+    if !replaced.reserved.is_empty() {
+        emit::link(module, RESERVED)?;
+        replaced.reserved_address = ir::function(module, RESERVED_ADDRESS);
+    }
+    Ok(replaced)
 }
 
 fn declared_function<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &mut Replaced<'m>) {
@@ -69,6 +85,9 @@ fn inline_assembly<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
                     Ok(body) => {
                         if body.collective {
                             replaced.collective.insert(new);
+                        }
+                        if body.reserved {
+                            replaced.reserved.insert(new);
                         }
                         replaced.definitions.push_str(&signature.define(&body));
                     }

@@ -2,6 +2,7 @@
 
 use inkwell::module::Module;
 use llvm_sys::LLVMLinkage;
+use llvm_sys::core::{LLVMConstNull, LLVMSetInitializer};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::image::cpu_object::Variable;
 
@@ -10,6 +11,18 @@ use crate::ir;
 /// Address spaces of NVPTX.
 const GLOBAL: u32 = 1;
 const CONSTANT: u32 = 4;
+
+/// clang's stand-ins for CUDA's built-in variables: unoptimised code takes their address, and nothing reads them.
+const BUILTIN: [&str; 4] = ["threadIdx", "blockIdx", "blockDim", "gridDim"];
+
+/// Gives the built-in variables storage, so that they have an address.
+pub fn define_builtin(module: &Module<'_>) {
+    for variable in BUILTIN.iter().filter_map(|name| ir::variable(module, name)).filter(|variable| variable.is_declaration()) {
+        // SAFETY: a live variable; null is a value of every type.
+        unsafe { LLVMSetInitializer(variable.raw(), LLVMConstNull(variable.content_type())) };
+        variable.set_linkage(LLVMLinkage::LLVMPrivateLinkage);
+    }
+}
 
 /// Every variable in global or constant memory that has a name of its own.
 pub fn list(module: &Module<'_>) -> Vec<Variable> {

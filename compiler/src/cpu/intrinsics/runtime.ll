@@ -14,6 +14,7 @@ declare void @__mneme_cpu_assert(ptr, ptr, i32, ptr) #3
 declare void @__mneme_cpu_trap() #3
 declare i64 @__mneme_cpu_clock() #2
 declare i64 @__mneme_cpu_round(i32, i32, i64, i64, i64) #0
+declare ptr addrspace(3) @__mneme_cpu.reserved()
 declare float @tanhf(float) #0
 declare double @tanh(double) #0
 
@@ -33,6 +34,16 @@ define ptr addrspace(3) @__mneme_cpu.shared(i64 %offset) alwaysinline nounwind {
   %address = getelementptr inbounds i8, ptr %base, i64 %offset
   %shared = addrspacecast ptr %address to ptr addrspace(3)
   ret ptr addrspace(3) %shared
+}
+
+; A shared-memory address from its low half, the upper bits of which may be lost.
+define i64 @__mneme_cpu.from_shared(i64 %address) alwaysinline nounwind {
+  %shared = call ptr addrspace(3) @__mneme_cpu.shared(i64 0)
+  %base = ptrtoint ptr addrspace(3) %shared to i64
+  %difference = sub i64 %address, %base
+  %distance = and i64 %difference, 4294967295
+  %whole = add i64 %base, %distance
+  ret i64 %whole
 }
 
 ; Whether a generic address lies in the block's shared memory.

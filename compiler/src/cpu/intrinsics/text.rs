@@ -9,6 +9,8 @@ pub struct Body {
     next: usize,
     /// Whether the function makes its thread wait for others.
     pub collective: bool,
+    /// Whether it uses the shared memory that CUDA reserves for its own libraries.
+    pub reserved: bool,
 }
 
 impl Body {

@@ -46,9 +46,12 @@ impl Machine {
             "cvt" => return self.convert(&modifiers, types, operands),
             "cvta" => {
                 let [to, from] = operands else { return None };
-                // Addresses of every space are generic ones; a 32-bit one lost its upper half.
+                // Addresses of every space are generic ones, but one of shared memory may have lost its upper half.
                 let bits = ty?.bits;
-                let value = self.read(from, bits)?;
+                let mut value = self.read(from, bits)?;
+                if bits == 64 && modifiers.first().is_some_and(|space| space.starts_with("shared")) {
+                    value = self.body.value(format!("call i64 @__mneme_cpu.from_shared(i64 {value})"));
+                }
                 return self.write(to, bits, &value, false);
             }
             "vote" | "activemask" | "shfl" | "match" | "redux" | "bar" | "barrier" => {

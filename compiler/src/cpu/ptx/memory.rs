@@ -37,13 +37,8 @@ impl Machine {
             if !shared {
                 return None;
             }
-            let low = self.read(base, 32)?;
-            let block = self.body.value("call ptr addrspace(3) @__mneme_cpu.shared(i64 0)");
-            let block = self.body.value(format!("ptrtoint ptr addrspace(3) {block} to i64"));
-            let block_low = self.resize(&block, 64, 32, false);
-            let distance = self.body.value(format!("sub i32 {low}, {block_low}"));
-            let distance = self.resize(&distance, 32, 64, false);
-            self.body.value(format!("add i64 {block}, {distance}"))
+            let low = self.read(base, 64)?;
+            self.body.value(format!("call i64 @__mneme_cpu.from_shared(i64 {low})"))
         } else {
             self.read(base, 64)?
         };

@@ -232,6 +232,12 @@ impl Machine {
                 if name == "WARP_SZ" {
                     return Some("32".into());
                 }
+                if name.starts_with("%reserved_smem_offset_") {
+                    self.body.reserved = true;
+                    let address = self.body.value("call ptr addrspace(3) @__mneme_cpu.reserved()");
+                    let value = self.body.value(format!("ptrtoint ptr addrspace(3) {address} to i64"));
+                    return Some(self.resize(&value, 64, bits, false));
+                }
                 let special = special_register(name.strip_prefix('%')?);
                 let parts: Vec<&str> = special.iter().map(String::as_str).collect();
                 let (value, width) = match sreg::read(&parts, &mut self.body)? {

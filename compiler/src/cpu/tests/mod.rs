@@ -321,3 +321,38 @@ fn a_thread_that_exits_returns_from_wherever_it_is() {
         }
     }
 }
+
+#[test]
+fn cooperative_groups_have_their_reserved_memory() {
+    let bitcode = device_ir_of(
+        r#"
+        #include <cooperative_groups.h>
+        namespace cg = cooperative_groups;
+        extern "C" __global__ void run(const int *in, int *out) {
+            __shared__ int own[64];
+            auto block = cg::this_thread_block();
+            auto tile = cg::tiled_partition<16>(block);
+            int sum = in[threadIdx.x];
+            for (int d = tile.size() / 2; d; d /= 2) sum += tile.shfl_down(sum, d);
+            unsigned long long address;
+            asm("{ .reg .u32 start; .reg .u64 wide; mov.u32 start, %%reserved_smem_offset_1; cvt.u64.u32 wide, start; cvta.shared.u64 %0, wide; }"
+                : "=l"(address));
+            int *reserved = (int *)address;
+            own[threadIdx.x] = 0;
+            reserved[63 - block.thread_rank()] = tile.shfl(sum, 0);
+            block.sync();
+            out[threadIdx.x] = reserved[threadIdx.x] + own[threadIdx.x];
+        }"#,
+    );
+    for pipeline in ["default<O0>", "default<O2>"] {
+        let object = object(&bitcode, pipeline);
+        assert_eq!(table(&object).refused, []);
+        assert_eq!(table(&object).kernels[0].static_shared, 1024 + 256);
+        let mut input: Vec<i32> = (0..64).collect();
+        let mut out = vec![0i32; 64];
+        let parameters = Parameters::default().pointer(input.as_mut_ptr()).pointer(out.as_mut_ptr());
+        Program::link(&object).launch("run", 1, 64, parameters.get());
+        let tile_sum = |t: i32| (t / 16 * 16..t / 16 * 16 + 16).sum::<i32>();
+        assert_eq!(out, (0..64).map(|t| tile_sum(63 - t)).collect::<Vec<_>>(), "{pipeline}");
+    }
+}
