@@ -1,11 +1,11 @@
 //! `cuGetProcAddress`: how cudart gets at nearly every driver function.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use crate::hooks::{DefaultStream, Hook, TABLE};
-use crate::vendor::{SUCCESS, Status};
+use crate::linker;
+use crate::vendor::{self, SUCCESS, Status};
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
@@ -43,18 +43,36 @@ pub unsafe fn get_with_status(
 
 /// Our function in place of the vendor's `found`, if it is a hooked one.
 ///
-/// The address is compared with what `dlsym` finds, which says exactly which variant was given out; should a driver keep
-/// them apart, name, version and stream semantics decide.
+/// The address is compared with what `dlsym` finds, which says exactly which variant was given out. Only among the
+/// variants of the asked name: linkers fold functions that do the same into one address. With a driver that keeps the
+/// addresses of the two ways apart, version and stream semantics decide.
 fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
-    static BY_ADDRESS: OnceLock<HashMap<usize, &'static Hook>> = OnceLock::new();
-    let by_address = BY_ADDRESS
-        .get_or_init(|| TABLE.iter().map(|hook| (hook.real.get(hook.name) as usize, hook)).filter(|(address, _)| *address != 0).collect());
-    if let Some(hook) = by_address.get(&(found as usize)) {
+    let text = name.to_str().ok()?;
+    let asked = |hook: &&Hook| hook.base_name() == text || hook.name == name;
+    let expected = variant(text, version, flags);
+    let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
+    if let Some(hook) = expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(asked).find(is_found)) {
         return Some(hook.address());
     }
-    let hook = variant(name.to_str().ok()?, version, flags)?;
+    let hook = expected?;
+    // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it knows.
+    if !hook.real.get(hook.name).is_null() && addresses_agree() {
+        return None;
+    }
     hook.real.learn(found);
     Some(hook.address())
+}
+
+/// Whether this driver gives out the same addresses by `dlsym` and by `cuGetProcAddress`, tried on a function with one variant.
+fn addresses_agree() -> bool {
+    static AGREE: OnceLock<bool> = OnceLock::new();
+    *AGREE.get_or_init(|| {
+        let name = c"cuDeviceGetName";
+        let mut found = std::ptr::null_mut();
+        // SAFETY: a valid name and a place for the result; the status may be left out.
+        let status = unsafe { vendor::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut()) };
+        status == SUCCESS && found == linker::vendor_symbol(name)
+    })
 }
 
 /// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for the

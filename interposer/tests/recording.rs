@@ -150,6 +150,20 @@ fn every_door_is_watched_and_the_recording_is_complete() {
 }
 
 #[test]
+fn a_driver_with_addresses_of_its_own_for_proc_address_is_recorded_too() {
+    let run = record(&["proc", "return"], &[("FAKE_THUNKS", "1")]);
+    assert!(run.stdout().contains("address 0x100000000000 "), "{}", run.stdout());
+    assert_eq!(run.kernels()[0].instances.len(), 2);
+}
+
+#[test]
+fn a_variant_that_the_recorder_does_not_know_is_not_mistaken_for_one_that_it_knows() {
+    let run = record(&["proc", "return"], &[("FAKE_FUTURE", "1")]);
+    assert_eq!(run.output.status.code(), Some(13), "the launch that the driver gave out was called: {}", run.stderr());
+    assert!(run.kernels().is_empty());
+}
+
+#[test]
 fn a_program_that_leaves_without_handlers_still_gets_its_summary() {
     let run = record(&["proc", "leave"], &[]);
     assert_eq!(run.output.status.code(), Some(3));

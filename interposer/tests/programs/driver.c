@@ -122,10 +122,22 @@ status cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsig
     return SUCCESS;
 }
 
+// A newer driver's variant, with another argument in front.
+static status launch_of_the_future(void *options, void *kernel) { return 42; }
+// Addresses that dlsym does not know.
+static status name_thunk(char *name, int length, int device) { return cuDeviceGetName(name, length, device); }
+static status allocation_thunk(address *out, size_t size) { return cuMemAlloc_v2(out, size); }
+
 status cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags, unsigned *found) {
     static const char *const suffixes[] = {"_v2", ""};
     char name[200];
     *function = NULL;
+    if (asked("FAKE_FUTURE") && !strcmp(symbol, "cuLaunchKernel"))
+        *function = launch_of_the_future;
+    if (asked("FAKE_THUNKS") && !strcmp(symbol, "cuDeviceGetName"))
+        *function = name_thunk;
+    if (asked("FAKE_THUNKS") && !strcmp(symbol, "cuMemAlloc"))
+        *function = allocation_thunk;
     for (int i = 0; i < 2 && !*function; ++i) {
         snprintf(name, sizeof name, "%s%s", symbol, suffixes[i]);
         void *self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
