@@ -9,6 +9,9 @@
 //! - `loader`: places a code object in memory;
 //! - `execution`: runs the blocks and threads of a grid.
 
+// The runtime's exports are one macro that takes an entry at a time.
+#![recursion_limit = "256"]
+
 mod abi;
 mod driver;
 mod execution;

@@ -15,16 +15,28 @@ use crate::driver::VERSION;
 use crate::driver::stream::{Callback, HostFunction};
 use crate::status::{Done, Status};
 
+macro_rules! runtime_export {
+    ($symbol:ident($($argument:ident: $type:ty),* $(,)?) => $body:expr) => {
+        /// # Safety
+        /// Arguments as the CUDA runtime API demands them: pointers are null or valid for their type.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $symbol($($argument: $type),*) -> Status {
+            enter(|| $body)
+        }
+    };
+}
+
+/// A second name is that of programs built for per-thread default streams: streams execute at enqueue, so it is the same.
 macro_rules! runtime_exports {
-    ($($symbol:ident($($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {
-        $(
-            /// # Safety
-            /// Arguments as the CUDA runtime API demands them: pointers are null or valid for their type.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $symbol($($argument: $type),*) -> Status {
-                enter(|| $body)
-            }
-        )*
+    () => {};
+    ($symbol:ident | $per_thread:ident $arguments:tt => $body:expr; $($rest:tt)*) => {
+        runtime_export!($symbol $arguments => $body);
+        runtime_export!($per_thread $arguments => $body);
+        runtime_exports!($($rest)*);
+    };
+    ($symbol:ident $arguments:tt => $body:expr; $($rest:tt)*) => {
+        runtime_export!($symbol $arguments => $body);
+        runtime_exports!($($rest)*);
     };
 }
 
@@ -70,59 +82,59 @@ runtime_exports! {
     cudaHostRegister(address: u64, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostRegister(address, bytes, flags);
     cudaHostUnregister(address: u64) => driver_with_context()?.cuMemHostUnregister(address);
     cudaHostGetDevicePointer(out: Out<u64>, address: u64, flags: u32) => driver_with_context()?.cuMemHostGetDevicePointer(out, address, flags);
-    cudaMallocAsync(address: Out<u64>, bytes: usize, stream: usize) => driver_with_context()?.cuMemAllocAsync(address, bytes, stream);
-    cudaMallocFromPoolAsync(address: Out<u64>, bytes: usize, pool: usize, stream: usize) => driver_with_context()?.cuMemAllocFromPoolAsync(address, bytes, pool, stream);
-    cudaFreeAsync(address: u64, stream: usize) => driver_with_context()?.cuMemFreeAsync(address, stream);
+    cudaMallocAsync | cudaMallocAsync_ptsz(address: Out<u64>, bytes: usize, stream: usize) => driver_with_context()?.cuMemAllocAsync(address, bytes, stream);
+    cudaMallocFromPoolAsync | cudaMallocFromPoolAsync_ptsz(address: Out<u64>, bytes: usize, pool: usize, stream: usize) => driver_with_context()?.cuMemAllocFromPoolAsync(address, bytes, pool, stream);
+    cudaFreeAsync | cudaFreeAsync_ptsz(address: u64, stream: usize) => driver_with_context()?.cuMemFreeAsync(address, stream);
     cudaMemGetInfo(free: Out<usize>, total: Out<usize>) => driver_with_context()?.cuMemGetInfo(free, total);
     cudaMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) => driver_with_context()?.cuMemAdvise(address, bytes, advice, device);
-    cudaMemPrefetchAsync(address: u64, bytes: usize, device: i32, stream: usize) => driver_with_context()?.cuMemPrefetchAsync(address, bytes, device, stream);
+    cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(address: u64, bytes: usize, device: i32, stream: usize) => driver_with_context()?.cuMemPrefetchAsync(address, bytes, device, stream);
     cudaPointerGetAttributes(attributes: Out<PointerAttributes>, address: u64) => memory::pointer_attributes(attributes, address);
 
-    cudaMemcpy(to: u64, from: u64, bytes: usize, kind: u32) => memory::copy(to, from, bytes, kind);
-    cudaMemcpyAsync(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) => memory::copy_on(to, from, bytes, kind, stream);
+    cudaMemcpy | cudaMemcpy_ptds(to: u64, from: u64, bytes: usize, kind: u32) => memory::copy(to, from, bytes, kind);
+    cudaMemcpyAsync | cudaMemcpyAsync_ptsz(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) => memory::copy_on(to, from, bytes, kind, stream);
     cudaMemcpyPeer(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize) => driver_with_context()?.cuMemcpyPeer(to, 0, from, 0, bytes);
-    cudaMemcpy2D(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32) =>
+    cudaMemcpy2D | cudaMemcpy2D_ptds(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32) =>
         memory::copy_2d(&Rows { to, to_pitch, from, from_pitch, width, height }, kind);
-    cudaMemcpy2DAsync(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32, stream: usize) =>
+    cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32, stream: usize) =>
         memory::copy_2d_on(&Rows { to, to_pitch, from, from_pitch, width, height }, kind, stream);
-    cudaMemcpyToSymbol(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32) => memory::to_symbol(symbol, from, bytes, offset, kind);
-    cudaMemcpyToSymbolAsync(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32, stream: usize) => memory::to_symbol_on(symbol, from, bytes, offset, kind, stream);
-    cudaMemcpyFromSymbol(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32) => memory::from_symbol(to, symbol, bytes, offset, kind);
-    cudaMemcpyFromSymbolAsync(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32, stream: usize) => memory::from_symbol_on(to, symbol, bytes, offset, kind, stream);
+    cudaMemcpyToSymbol | cudaMemcpyToSymbol_ptds(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32) => memory::to_symbol(symbol, from, bytes, offset, kind);
+    cudaMemcpyToSymbolAsync | cudaMemcpyToSymbolAsync_ptsz(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32, stream: usize) => memory::to_symbol_on(symbol, from, bytes, offset, kind, stream);
+    cudaMemcpyFromSymbol | cudaMemcpyFromSymbol_ptds(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32) => memory::from_symbol(to, symbol, bytes, offset, kind);
+    cudaMemcpyFromSymbolAsync | cudaMemcpyFromSymbolAsync_ptsz(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32, stream: usize) => memory::from_symbol_on(to, symbol, bytes, offset, kind, stream);
     cudaGetSymbolAddress(address: Out<u64>, symbol: usize) => memory::symbol_address(address, symbol);
     cudaGetSymbolSize(size: Out<usize>, symbol: usize) => memory::symbol_size(size, symbol);
-    cudaMemset(address: u64, value: i32, bytes: usize) => driver_with_context()?.cuMemsetD8(address, value as u8, bytes);
-    cudaMemsetAsync(address: u64, value: i32, bytes: usize, stream: usize) => driver_with_context()?.cuMemsetD8Async(address, value as u8, bytes, stream);
-    cudaMemset2D(address: u64, pitch: usize, value: i32, width: usize, height: usize) => driver_with_context()?.cuMemsetD2D8(address, pitch, value as u8, width, height);
-    cudaMemset2DAsync(address: u64, pitch: usize, value: i32, width: usize, height: usize, stream: usize) =>
+    cudaMemset | cudaMemset_ptds(address: u64, value: i32, bytes: usize) => driver_with_context()?.cuMemsetD8(address, value as u8, bytes);
+    cudaMemsetAsync | cudaMemsetAsync_ptsz(address: u64, value: i32, bytes: usize, stream: usize) => driver_with_context()?.cuMemsetD8Async(address, value as u8, bytes, stream);
+    cudaMemset2D | cudaMemset2D_ptds(address: u64, pitch: usize, value: i32, width: usize, height: usize) => driver_with_context()?.cuMemsetD2D8(address, pitch, value as u8, width, height);
+    cudaMemset2DAsync | cudaMemset2DAsync_ptsz(address: u64, pitch: usize, value: i32, width: usize, height: usize, stream: usize) =>
         driver_with_context()?.cuMemsetD2D8Async(address, pitch, value as u8, width, height, stream);
 
     cudaStreamCreate(stream: Out<usize>) => driver_with_context()?.cuStreamCreateWithPriority(stream, 0, 0);
     cudaStreamCreateWithFlags(stream: Out<usize>, flags: u32) => driver_with_context()?.cuStreamCreateWithPriority(stream, flags, 0);
     cudaStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) => driver_with_context()?.cuStreamCreateWithPriority(stream, flags, priority);
     cudaStreamDestroy(stream: usize) => driver_with_context()?.cuStreamDestroy(stream);
-    cudaStreamQuery(stream: usize) => driver_with_context()?.cuStreamQuery(stream);
-    cudaStreamSynchronize(stream: usize) => driver_with_context()?.cuStreamSynchronize(stream);
-    cudaStreamWaitEvent(stream: usize, event: usize, flags: u32) => driver_with_context()?.cuStreamWaitEvent(stream, event, flags);
-    cudaStreamGetFlags(stream: usize, flags: Out<u32>) => driver_with_context()?.cuStreamGetFlags(stream, flags);
-    cudaStreamGetPriority(stream: usize, priority: Out<i32>) => driver_with_context()?.cuStreamGetPriority(stream, priority);
-    cudaStreamIsCapturing(stream: usize, status: Out<u32>) => driver_with_context()?.cuStreamIsCapturing(stream, status);
-    cudaStreamBeginCapture(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture(stream, mode);
-    cudaStreamAddCallback(stream: usize, function: Callback, data: *mut c_void, _flags: u32) => add_callback(stream, function, data);
-    cudaLaunchHostFunc(stream: usize, function: HostFunction, data: *mut c_void) => driver_with_context()?.cuLaunchHostFunc(stream, function, data);
+    cudaStreamQuery | cudaStreamQuery_ptsz(stream: usize) => driver_with_context()?.cuStreamQuery(stream);
+    cudaStreamSynchronize | cudaStreamSynchronize_ptsz(stream: usize) => driver_with_context()?.cuStreamSynchronize(stream);
+    cudaStreamWaitEvent | cudaStreamWaitEvent_ptsz(stream: usize, event: usize, flags: u32) => driver_with_context()?.cuStreamWaitEvent(stream, event, flags);
+    cudaStreamGetFlags | cudaStreamGetFlags_ptsz(stream: usize, flags: Out<u32>) => driver_with_context()?.cuStreamGetFlags(stream, flags);
+    cudaStreamGetPriority | cudaStreamGetPriority_ptsz(stream: usize, priority: Out<i32>) => driver_with_context()?.cuStreamGetPriority(stream, priority);
+    cudaStreamIsCapturing | cudaStreamIsCapturing_ptsz(stream: usize, status: Out<u32>) => driver_with_context()?.cuStreamIsCapturing(stream, status);
+    cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture(stream, mode);
+    cudaStreamAddCallback | cudaStreamAddCallback_ptsz(stream: usize, function: Callback, data: *mut c_void, _flags: u32) => add_callback(stream, function, data);
+    cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz(stream: usize, function: HostFunction, data: *mut c_void) => driver_with_context()?.cuLaunchHostFunc(stream, function, data);
 
     cudaEventCreate(event: Out<usize>) => driver_with_context()?.cuEventCreate(event, 0);
     cudaEventCreateWithFlags(event: Out<usize>, flags: u32) => driver_with_context()?.cuEventCreate(event, flags);
     cudaEventDestroy(event: usize) => driver_with_context()?.cuEventDestroy(event);
-    cudaEventRecord(event: usize, stream: usize) => driver_with_context()?.cuEventRecord(event, stream);
-    cudaEventRecordWithFlags(event: usize, stream: usize, _flags: u32) => driver_with_context()?.cuEventRecord(event, stream);
+    cudaEventRecord | cudaEventRecord_ptsz(event: usize, stream: usize) => driver_with_context()?.cuEventRecord(event, stream);
+    cudaEventRecordWithFlags | cudaEventRecordWithFlags_ptsz(event: usize, stream: usize, _flags: u32) => driver_with_context()?.cuEventRecord(event, stream);
     cudaEventQuery(event: usize) => driver_with_context()?.cuEventQuery(event);
     cudaEventSynchronize(event: usize) => driver_with_context()?.cuEventSynchronize(event);
     cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime(milliseconds, start, end);
 
-    cudaLaunchKernel(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) => launch::launch(function, grid, block, arguments, shared, stream);
-    cudaLaunchKernelExC(configuration: In<RuntimeConfiguration>, function: usize, arguments: In<*const u8>) => launch::launch_extended(configuration, function, arguments);
-    cudaLaunchCooperativeKernel(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
+    cudaLaunchKernel | cudaLaunchKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) => launch::launch(function, grid, block, arguments, shared, stream);
+    cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(configuration: In<RuntimeConfiguration>, function: usize, arguments: In<*const u8>) => launch::launch_extended(configuration, function, arguments);
+    cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
         launch::launch_cooperative(function, grid, block, arguments, shared, stream);
     cudaFuncGetAttributes(attributes: Out<FunctionAttributes>, function: usize) => launch::attributes(attributes, function);
     cudaFuncSetAttribute(function: usize, attribute: u32, value: i32) => launch::set_attribute(function, attribute, value);
