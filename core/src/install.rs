@@ -45,17 +45,39 @@ pub fn prefix() -> Option<PathBuf> {
 
 /// The folder of the object (executable or shared library) that this code was linked into.
 pub fn own_folder() -> Option<PathBuf> {
-    // SAFETY: dladdr only writes the structure it is given; a zeroed one is a valid value of it.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: the address is that of a function of this object and `info` is a valid place to write.
-    let found = unsafe { libc::dladdr(own_folder as *const libc::c_void, &mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr succeeded, so dli_fname is a NUL-terminated string that lives as long as the object.
-    let name = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };
-    let path = Path::new(std::os::unix::ffi::OsStrExt::from_bytes(name.to_bytes()) as &OsStr).to_path_buf();
-    // An executable is named as it was called, which may be relative to a PATH entry.
-    let path = if path.is_absolute() { path } else { std::env::current_exe().ok()? };
+    // The kernel's list and not `dladdr`: the latter repeats the name that the object was loaded by, which may be
+    // relative to a folder that the program has left since (`LD_PRELOAD=target/release/…`).
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    let path = mapped_file(&maps, own_folder as *const () as usize)?;
     std::fs::canonicalize(path).ok()?.parent().map(Path::to_path_buf)
+}
+
+/// The file mapped at an address, from the text of `/proc/self/maps`.
+fn mapped_file(maps: &[u8], address: usize) -> Option<&Path> {
+    let line = maps.split(|byte| *byte == b'\n').find(|line| {
+        let range = line.split(|byte| *byte == b' ').next().and_then(|range| std::str::from_utf8(range).ok()?.split_once('-'));
+        let number = |text: &str| usize::from_str_radix(text, 16).ok();
+        range.and_then(|(start, end)| Some((number(start)?..number(end)?).contains(&address))) == Some(true)
+    })?;
+    let path = &line[line.iter().position(|byte| *byte == b'/')?..];
+    Some(Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_in_the_file_that_is_mapped_there() {
+        let maps = b"1000-2000 r--p 00000000 08:01 7   /opt/with space/a.so\n2000-3000 rw-p 00000000 00:00 0 \n3000-5000 r-xp 00001000 08:01 9 /b\n";
+        assert_eq!(mapped_file(maps, 0x1fff), Some(Path::new("/opt/with space/a.so")));
+        assert_eq!(mapped_file(maps, 0x2800), None);
+        assert_eq!(mapped_file(maps, 0x3000), Some(Path::new("/b")));
+        assert_eq!(mapped_file(maps, 0x5000), None);
+    }
+
+    #[test]
+    fn our_own_folder_is_that_of_the_running_program() {
+        assert_eq!(own_folder(), std::env::current_exe().unwrap().canonicalize().unwrap().parent().map(Path::to_path_buf));
+    }
 }
