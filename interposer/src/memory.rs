@@ -12,7 +12,7 @@ use crate::allocations::{ALLOCATIONS, Live};
 use crate::arena::{ALIGNMENT, vmm};
 use crate::log::warning;
 use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, NOT_FOUND, SUCCESS, Status};
-use crate::{gate, recorder};
+use crate::{gate, snapshot};
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
@@ -367,14 +367,22 @@ pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usiz
     })
 }
 
-/// Forgets what died with a context, and gives its arena blocks back.
-fn bury(died: impl FnMut(&Live) -> bool) {
+/// Forgets what died with a context of a device, and gives its memory back: nothing says that a mapping outlives the
+/// context in which it was made.
+fn bury(device: Option<CUdevice>, died: impl FnMut(&Live) -> bool) {
+    let mut arenas: Vec<CUdevice> = device.into_iter().collect();
     for live in ALLOCATIONS.remove_where(died) {
         if live.kind == AllocationKind::Arena
             && let Some(arena) = vmm::of_address(live.address)
         {
             arena.arena.free(&arena.mapper, live.address, live.size);
+            arenas.push(live.device);
         }
+    }
+    arenas.sort_unstable();
+    arenas.dedup();
+    for arena in arenas.into_iter().filter_map(vmm::reserved) {
+        arena.arena.trim(&arena.mapper);
     }
 }
 
@@ -384,8 +392,8 @@ pub unsafe fn destroy_context(call: &dyn Fn() -> Status, context: CUcontext) -> 
     gate::passing(&|| {
         let status = call();
         if status == SUCCESS {
-            recorder::forget_context(context as usize);
-            bury(|live| live.context == context as usize);
+            snapshot::forget_context(context as usize);
+            bury(None, |live| live.context == context as usize);
         }
         status
     })
@@ -397,8 +405,23 @@ pub unsafe fn reset_device(call: &dyn Fn() -> Status, device: CUdevice) -> Statu
     gate::passing(&|| {
         let status = call();
         if status == SUCCESS {
-            recorder::forget_device(device);
-            bury(|live| live.device == device);
+            snapshot::forget_all_contexts();
+            bury(Some(device), |live| live.device == device);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuDevicePrimaryCtxRelease_v2`.
+pub unsafe fn release_device(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        let (mut flags, mut active) = (0, 1);
+        // SAFETY: valid places. The last release destroys the context.
+        if status == SUCCESS && unsafe { vendor::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
+            snapshot::forget_all_contexts();
+            bury(Some(device), |live| live.device == device);
         }
         status
     })

@@ -395,15 +395,6 @@ fn prepare_folder(folder: &Path) -> Result<(), RecordingError> {
     if folder.is_dir() { Ok(()) } else { store::create_private_folder(folder) }
 }
 
-pub fn forget_context(context: usize) {
-    snapshot::forget_context(context);
-}
-
-/// A reset device has lost its contexts, of which only the primary one is known; the others' staging is made anew.
-pub fn forget_device(_device: CUdevice) {
-    snapshot::forget_all_contexts();
-}
-
 /// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched.
 pub fn finish() {
     if PROCESS.load(Ordering::Relaxed) != std::process::id() || FINISHED.swap(true, Ordering::AcqRel) {

@@ -46,6 +46,7 @@ pub fn forget_context(context: usize) {
     idle().remove(&context);
 }
 
+/// Forgets every context's, where it is not known which one has died; the others' is made anew.
 pub fn forget_all_contexts() {
     idle().clear();
 }

@@ -95,6 +95,7 @@ functions! {
     cuCtxSynchronize();
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
     cuDeviceGetName(name: *mut c_char, length: c_int, device: CUdevice);
+    cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int);
     cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
     cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
     cuFuncGetName(name: *mut *const c_char, function: CUfunction);

@@ -32,6 +32,11 @@ pub fn of_device(device: CUdevice) -> Option<&'static DeviceArena> {
     ARENAS.get(usize::try_from(device).ok()?)?.get_or_init(|| reserve(device)).as_ref()
 }
 
+/// The arena of a device, if it has been used.
+pub fn reserved(device: CUdevice) -> Option<&'static DeviceArena> {
+    ARENAS.get(usize::try_from(device).ok()?)?.get()?.as_ref()
+}
+
 /// The arena that an address lies in.
 pub fn of_address(address: u64) -> Option<&'static DeviceArena> {
     ARENAS.iter().filter_map(OnceLock::get).flatten().find(|device| device.arena.contains(address))

@@ -157,6 +157,7 @@ hooks! {
         10020 cuMemUnmap(address: CUdeviceptr, bytes: usize) => memory::unmap;
         4000 cuCtxDestroy_v2(context: CUcontext) => memory::destroy_context;
         11000 cuDevicePrimaryCtxReset_v2(device: CUdevice) => memory::reset_device;
+        11000 cuDevicePrimaryCtxRelease_v2(device: CUdevice) => memory::release_device;
     }
     "tracked, to know a kernel's code" {
         2000 cuModuleLoad(module: *mut CUmodule, file: *const c_char) => code::load_module_file;
