@@ -44,8 +44,12 @@ fn processor() -> (String, String) {
 
 /// Turns the module from the GPU's target to this machine's.
 pub fn retarget(module: &Module<'_>, machine: &TargetMachine) {
-    // SAFETY: the module is alive.
-    unsafe { LLVMStripModuleDebugInfo(module.as_mut_ptr()) };
+    // SAFETY: the module is alive; the empty text is not read.
+    unsafe {
+        LLVMStripModuleDebugInfo(module.as_mut_ptr());
+        // PTX at file scope declares things for the GPU; who uses them is refused for an undefined name.
+        LLVMSetModuleInlineAsm2(module.as_mut_ptr(), c"".as_ptr(), 0);
+    }
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());
 }

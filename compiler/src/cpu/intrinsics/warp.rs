@@ -3,6 +3,8 @@
 use super::text::{Body, Signature};
 
 const FULL: &str = "-1";
+/// PTX numbers its barriers 0 to 15.
+const CLUSTER_BARRIER: &str = "16";
 
 pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
     let result = signature.result.as_str();
@@ -15,6 +17,9 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
             let value = body.value(format!("call i32 @__mneme_cpu_barrier_reduce(i32 {kind}, i32 %a0)"));
             body.ret(result, value);
         }
+        // A cluster is one block. Nobody leaves the wait before all came to it, so all have arrived.
+        ["barrier", "cluster", "wait", ..] => barrier(body, CLUSTER_BARRIER, "0"),
+        ["barrier", "cluster", "arrive", ..] => body.ret("void", ""),
         ["bar", "warp", "sync"] => {
             body.line("call void @__mneme_cpu_warp_sync(i32 %a0)");
             body.ret("void", "");

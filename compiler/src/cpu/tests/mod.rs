@@ -356,3 +356,20 @@ fn cooperative_groups_have_their_reserved_memory() {
         assert_eq!(out, (0..64).map(|t| tile_sum(63 - t)).collect::<Vec<_>>(), "{pipeline}");
     }
 }
+
+#[test]
+fn the_same_module_gives_the_same_object_at_every_code_generation_level() {
+    let bitcode = device_ir(&root().join("tests/apps/warp.cu"));
+    let context = Context::create();
+    for codegen_opt in 0..=3 {
+        let lowered = || {
+            let buffer = MemoryBuffer::create_from_memory_range_copy(&bitcode, "test");
+            let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
+            module.run_passes("default<O1>", &nvptx(), PassBuilderOptions::create()).unwrap();
+            lower(module, &LowerOptions { codegen_opt }).unwrap()
+        };
+        let object = lowered();
+        assert!(table(&object).kernels.iter().any(|kernel| kernel.collective));
+        assert!(object == lowered(), "level {codegen_opt}");
+    }
+}
