@@ -1,8 +1,8 @@
 //! Lowers device IR to a CPU code object (docs/cpu-device.md).
 //!
 //! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU device's
-//! imports ([`intrinsics`], [`ptx`]); each kernel is examined for what it reaches ([`closure`]); shared memory becomes offsets
-//! ([`shared`]); kernels get entries ([`entry`]); x86 code is generated ([`emit`]).
+//! imports (`intrinsics`, `ptx`); each kernel is examined for what it reaches (`closure`); shared memory becomes offsets
+//! (`shared`); kernels get entries (`entry`); x86 code is generated (`emit`).
 
 mod closure;
 mod edit;
