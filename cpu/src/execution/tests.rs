@@ -110,3 +110,13 @@ fn faults_end_the_launch_and_not_the_process() {
     let (done, array) = numbers("void k(u32 **p) { __sync_fetch_and_add(*p, 1); }", true, 100, 64, 1);
     assert_eq!((done, array), (Ok(()), vec![6400]));
 }
+
+#[test]
+fn the_largest_blocks_run_with_all_their_stacks() {
+    let source = r#"void k(u32 **p) { const struct context *c = __mneme_cpu_thread(); u32 t = c->tid[0], *s = (u32 *)c->shared;
+        volatile char local[100000]; local[t] = 1;
+        s[t] = t; for (u32 half = 512; half; half /= 2) { __mneme_cpu_barrier(0, 0); if (t < half) s[t] += s[t + half]; }
+        if (t == 0) (*p)[c->ctaid[0]] = s[0] + local[0]; }"#;
+    let (done, array) = numbers(source, true, 12, 1024, 12);
+    assert_eq!((done, array), (Ok(()), vec![1023 * 512 + 1; 12]));
+}
