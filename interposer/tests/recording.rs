@@ -171,6 +171,25 @@ fn a_program_that_leaves_without_handlers_still_gets_its_summary() {
 }
 
 #[test]
+fn a_forked_child_neither_reports_nor_writes() {
+    let run = record(&["proc", "fork"], &[]);
+    assert_eq!(run.output.status.code(), Some(4));
+    assert_eq!(run.stderr().matches("3 launches").count(), 1, "{}", run.stderr());
+}
+
+#[test]
+fn a_second_run_records_what_is_new() {
+    let first = record(&["proc", "return"], &[("MNEME_MAX_RECORDINGS", "1")]);
+    let data = first.data();
+    let known = first.kernels()[0].clone();
+    let again = record(&["proc", "return"], &[("MNEME_DATA_DIR", data.to_str().unwrap())]);
+    assert!(again.stderr().contains("3 launches, 1 recorded (1 recorded before)"), "{}", again.stderr());
+    let both = first.kernels()[0].clone();
+    assert_eq!(both.instances.len(), 2);
+    assert!(known.instances.iter().all(|(id, instance)| both.instances[id] == *instance), "what was there is untouched");
+}
+
+#[test]
 fn without_an_arena_the_vendors_addresses_are_recorded() {
     for variable in [("FAKE_NO_VMM", "1"), ("MNEME_ARENA", "off")] {
         let run = record(&["dlsym", "return"], &[variable]);

@@ -1,4 +1,4 @@
-//! The hooked functions of the driver API: one table ([`table`]), from which the exported functions, the map for `dlsym`
+//! The hooked functions of the driver API: one table (`table`), from which the exported functions, the map for `dlsym`
 //! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/hooks.md are made.
 
 mod table;

@@ -1,9 +1,10 @@
-// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave),
+// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork),
 // and further kernels to launch.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 typedef unsigned status;
@@ -85,6 +86,9 @@ int main(int argc, char **argv) {
     printf("free %u\n", p_cuMemFree(memory));
     printf("again %d\n", p_cuMemFree(memory + 8) != 0);
     fflush(stdout);
+    if (!strcmp(argv[2], "fork") && fork() == 0)
+        exit(0);
+    wait(NULL);
     if (!strcmp(argv[2], "leave"))
         _exit(3);
     return 4;
