@@ -132,6 +132,15 @@ impl Region {
         (offset, (self.size - offset).min(CHUNK))
     }
 
+    /// Identities of the chunks after the launch.
+    pub fn ids_after(&self) -> impl Iterator<Item = ChunkId> {
+        let mut changed = self.changed.iter().peekable();
+        self.chunks
+            .iter()
+            .enumerate()
+            .map(move |(index, before)| changed.next_if(|changed| changed.index == index).map_or(*before, |it| it.id))
+    }
+
     /// Runs of chunks before the launch that are not zero: offset and length in the region, bytes.
     pub fn nonzero_runs(&self) -> Vec<(u64, u64)> {
         let nonzero = self.chunks.iter().enumerate().filter(|(_, id)| !id.is_zero());
@@ -253,6 +262,7 @@ mod tests {
         assert!(snapshot.before(region, 0, size) == before);
         let found: Vec<u8> = (0..4).flat_map(|index| snapshot.after(region, index)).copied().collect();
         assert!(found == after);
+        assert_eq!(region.ids_after().collect::<Vec<_>>(), epilogue.chunks[0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use mneme_core::recording::manifest::CHUNK;
 use mneme_core::result::Mismatch;
 use rayon::prelude::*;
 
+use super::hasher::{self, Hasher};
 use crate::snapshot::{Region, Snapshot, coalesce};
 use crate::verify::{Elements, Tally, Tolerance, compare};
 
@@ -22,6 +23,8 @@ pub struct Memory<'a> {
     absolute_constants: bool,
     /// Where the device keeps what the recorded launch changes, as it was before.
     pristine: Vec<Pristine>,
+    /// Compares on the device, where it can.
+    hasher: Option<Hasher>,
     window: Vec<u8>,
 }
 
@@ -54,14 +57,26 @@ impl<'a> Memory<'a> {
         tolerance: Option<Tolerance>,
         absolute_constants: bool,
     ) -> Result<Self, DeviceError> {
-        let memory =
-            Self { device, snapshot, elements, tolerance, absolute_constants, pristine: Vec::new(), window: vec![0; WINDOW as usize] };
+        let mut memory = Self {
+            device,
+            snapshot,
+            elements,
+            tolerance,
+            absolute_constants,
+            pristine: Vec::new(),
+            hasher: None,
+            window: vec![0; WINDOW as usize],
+        };
         let stretches = || memory.mapped_regions().map(|region| (region.address, region.size));
         for (start, size) in spans(stretches(), RESERVATION) {
             device.reserve_at(start, size)?;
         }
         for (start, size) in spans(stretches(), device.page_size()) {
             device.map_at(start, size)?;
+        }
+        if !absolute_constants {
+            let numbered = snapshot.layout.regions.iter().enumerate().filter(|(_, region)| memory.is_mapped(region));
+            memory.hasher = Some(Hasher::new(device, numbered)?);
         }
         Ok(memory)
     }
@@ -131,13 +146,22 @@ impl<'a> Memory<'a> {
 
     /// Compares all memory with the recorded epilogue; `None` where it matches.
     pub fn verify(&mut self) -> Result<Option<Mismatch>, DeviceError> {
+        let suspects = match &self.hasher {
+            Some(hasher) => Some(hasher.differing(self.device)?),
+            None => None,
+        };
         let mut window = std::mem::take(&mut self.window);
         let mut found: Option<(&Region, Tally)> = None;
-        for (region, elements) in self.snapshot.layout.regions.iter().zip(self.elements) {
-            if !self.is_mapped(region) {
-                continue;
-            }
-            let tally = self.verify_region(region, *elements, &mut window)?;
+        for (number, (region, elements)) in self.snapshot.layout.regions.iter().zip(self.elements).enumerate() {
+            let runs = match &suspects {
+                _ if !self.is_mapped(region) => continue,
+                Some(suspects) if hasher::is_suitable(region) => {
+                    let own = &suspects[suspects.partition_point(|(suspect, _)| *suspect < number)..];
+                    coalesce(own.iter().take_while(|(suspect, _)| *suspect == number).map(|(_, chunk)| region.extent(*chunk)))
+                }
+                _ => vec![(0, region.size)],
+            };
+            let tally = self.compare_runs(region, *elements, &runs, &mut window)?;
             found = match found {
                 Some((first, earlier)) => Some((first, earlier.and(tally))),
                 None if tally.differing > 0 => Some((region, tally)),
@@ -148,25 +172,18 @@ impl<'a> Memory<'a> {
         Ok(found.and_then(|(region, tally)| mismatch(region, tally)))
     }
 
-    fn verify_region(&self, region: &Region, elements: Elements, window: &mut [u8]) -> Result<Tally, DeviceError> {
+    /// Compares stretches (offset, length) of a region, which begin with a chunk each.
+    fn compare_runs(&self, region: &Region, elements: Elements, runs: &[(u64, u64)], window: &mut [u8]) -> Result<Tally, DeviceError> {
         let mut tally = Tally::default();
-        let mut offset = 0;
-        while offset < region.size {
-            let length = WINDOW.min(region.size - offset);
-            let replayed = &mut window[..length as usize];
-            self.device.read(region.address + offset, replayed)?;
-            let first = (offset / CHUNK) as usize;
-            let (snapshot, tolerance) = (self.snapshot, self.tolerance);
-            let part = replayed
-                .par_chunks(CHUNK as usize)
-                .enumerate()
-                .map(|(index, replayed)| {
-                    let recorded = snapshot.after(region, first + index);
-                    compare(recorded, replayed, region.extent(first + index).0, elements, tolerance)
-                })
-                .collect::<Vec<_>>();
-            tally = part.into_iter().fold(tally, Tally::and);
-            offset += length;
+        for (start, run) in runs {
+            let mut offset = *start;
+            while offset < start + run {
+                let length = WINDOW.min(start + run - offset);
+                let replayed = &mut window[..length as usize];
+                self.device.read(region.address + offset, replayed)?;
+                tally = tally.and(compare_window(self.snapshot, region, elements, self.tolerance, offset, replayed));
+                offset += length;
+            }
         }
         Ok(tally)
     }
@@ -180,6 +197,24 @@ impl<'a> Memory<'a> {
     fn is_mapped(&self, region: &Region) -> bool {
         self.absolute_constants || !region.constant
     }
+}
+
+/// Compares what was read back from `offset` of a region on, on all cores.
+fn compare_window(
+    snapshot: &Snapshot,
+    region: &Region,
+    elements: Elements,
+    tolerance: Option<Tolerance>,
+    offset: u64,
+    replayed: &[u8],
+) -> Tally {
+    let first = (offset / CHUNK) as usize;
+    let compare_chunk = |(index, replayed): (usize, &[u8])| {
+        let recorded = snapshot.after(region, first + index);
+        compare(recorded, replayed, region.extent(first + index).0, elements, tolerance)
+    };
+    let parts: Vec<Tally> = replayed.par_chunks(CHUNK as usize).enumerate().map(compare_chunk).collect();
+    parts.into_iter().fold(Tally::default(), Tally::and)
 }
 
 fn mismatch(region: &Region, tally: Tally) -> Option<Mismatch> {

@@ -4,6 +4,7 @@
 //! starts the next executor. It never writes to the shared snapshot.
 
 pub mod handle;
+mod hasher;
 mod memory;
 pub mod message;
 mod run;

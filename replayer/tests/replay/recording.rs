@@ -13,7 +13,8 @@ use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Head
 use mneme_core::recording::store::StoreWriter;
 use tempfile::TempDir;
 
-pub const ELEMENTS: i32 = 100_000;
+/// Not a whole number of chunks, nor of 8-byte words.
+pub const ELEMENTS: i32 = 100_001;
 const STEP: i32 = 7;
 const DATA: u64 = 0x1000_0000_0000;
 const COUNTER: u64 = 0x1100_0000_0000;
