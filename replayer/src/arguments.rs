@@ -29,8 +29,11 @@ Examples:
   mneme-replay serve -rdb recording/1234.json -rid 5678
       replays the configurations that come as JSON lines on standard input (this is what mneme-tune drives)
 
-Exit status: 0 verified, 1 not verified, 2 the build failed, 3 the launch or the kernel failed, 4 timed out,
-64 bad usage, 65 bad recording, 69 no such device, 70 internal error.";
+Exit status:
+  0 verified            4 timed out
+  1 not verified        64 bad usage
+  2 build failed        65 bad recording
+  3 launch failed       69 no such device";
 
 /// A command line: one of two modes.
 #[derive(Debug)]
@@ -50,12 +53,12 @@ pub struct Serve {
 /// What both modes are told.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// The recording's <static-hash>.json
-    #[arg(long = "record-db", visible_alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE")]
+    /// The recording's <static-hash>.json, also -rdb
+    #[arg(long = "record-db", alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE")]
     pub database: PathBuf,
 
-    /// The dynamic hash of the recorded instance; may be left out where there is one
-    #[arg(long = "record-id", visible_alias = "rid", value_name = "ID")]
+    /// The dynamic hash of the recorded instance; may be left out where there is one, also -rid
+    #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     pub id: Option<String>,
 
     /// Where to replay: cpu, cuda, or the number of a GPU [default: as recorded]
@@ -100,36 +103,36 @@ pub struct OneShot {
     #[arg(value_name = "PIPELINE", default_value = "default<O3>")]
     pub passes: String,
 
-    /// Blocks along x [default: as recorded, like all dimensions]
-    #[arg(long, visible_alias = "gidx", value_name = "N")]
+    /// Blocks along x, also -gidx [default: as recorded, like all dimensions]
+    #[arg(long, alias = "gidx", value_name = "N")]
     pub grid_dim_x: Option<u32>,
-    /// Blocks along y
-    #[arg(long, visible_alias = "gidy", value_name = "N")]
+    /// Blocks along y, also -gidy
+    #[arg(long, alias = "gidy", value_name = "N")]
     pub grid_dim_y: Option<u32>,
-    /// Blocks along z
-    #[arg(long, visible_alias = "gidz", value_name = "N")]
+    /// Blocks along z, also -gidz
+    #[arg(long, alias = "gidz", value_name = "N")]
     pub grid_dim_z: Option<u32>,
-    /// Threads of a block along x
-    #[arg(long, visible_alias = "bidx", value_name = "N")]
+    /// Threads of a block along x, also -bidx
+    #[arg(long, alias = "bidx", value_name = "N")]
     pub block_dim_x: Option<u32>,
-    /// Threads of a block along y
-    #[arg(long, visible_alias = "bidy", value_name = "N")]
+    /// Threads of a block along y, also -bidy
+    #[arg(long, alias = "bidy", value_name = "N")]
     pub block_dim_y: Option<u32>,
-    /// Threads of a block along z
-    #[arg(long, visible_alias = "bidz", value_name = "N")]
+    /// Threads of a block along z, also -bidz
+    #[arg(long, alias = "bidz", value_name = "N")]
     pub block_dim_z: Option<u32>,
-    /// Dynamic shared memory, bytes
-    #[arg(long, visible_alias = "shem", value_name = "BYTES")]
+    /// Dynamic shared memory, bytes, also -shem
+    #[arg(long, alias = "shem", value_name = "BYTES")]
     pub shared_mem: Option<u32>,
 
     /// Fold the recorded scalar arguments into the code
     #[arg(long)]
     pub specialize: bool,
-    /// Fold grid and block dimensions into the code
-    #[arg(long, visible_alias = "sdims")]
+    /// Fold grid and block dimensions into the code, also -sdims
+    #[arg(long, alias = "sdims")]
     pub specialize_dims: bool,
-    /// Tell the compiler the launch bounds (see --max-threads and --min-blocks-per-sm)
-    #[arg(long, visible_alias = "slb")]
+    /// Tell the compiler the launch bounds, also -slb (see --max-threads and --min-blocks-per-sm)
+    #[arg(long, alias = "slb")]
     pub set_launch_bounds: bool,
     /// Threads of a block that the compiler may rely on [default: those of the block]
     #[arg(long, value_name = "N")]
@@ -138,8 +141,8 @@ pub struct OneShot {
     #[arg(long, alias = "min-threads-per-block", value_name = "N", default_value_t = 0)]
     pub min_blocks_per_sm: u32,
 
-    /// Code generation level of the back end
-    #[arg(long, visible_alias = "co", value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    /// Code generation level of the back end, also -co
+    #[arg(long, alias = "co", value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub codegen_opt: u8,
     /// Upstream's name of a code generator; printed, without effect
     #[arg(long, value_name = "NAME", default_value = "serial", value_parser = ["serial", "parallel", "rtc"])]
@@ -155,15 +158,15 @@ pub struct OneShot {
     #[arg(long, hide = true)]
     pub internalize: bool,
 
-    /// Measured runs
-    #[arg(long, visible_alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    /// Measured runs, also -it
+    #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub iterations: u32,
-    /// Runs before them
-    #[arg(long, visible_alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    /// Runs before them, also -wu
+    #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub warmup: u32,
 
-    /// Write the IR after the pipeline here
-    #[arg(long, visible_alias = "ol", value_name = "FILE")]
+    /// Write the IR after the pipeline here, also -ol
+    #[arg(long, alias = "ol", value_name = "FILE")]
     pub output_ll: Option<PathBuf>,
     /// Write the PTX that the code was assembled from here
     #[arg(long, value_name = "FILE")]

@@ -54,3 +54,40 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+
+    fn of(status: Status) -> ReplayResult {
+        let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
+        let job = Job { id: 0, configuration, iterations: 3, warmup: 2 };
+        let done = Done { status, times: vec![5, 4, 3, 2, 1], ..Done::default() };
+        result(&jiff::Timestamp::now(), &job, None, &done, None)
+    }
+
+    #[test]
+    fn flags_and_exit_statuses_follow_from_the_status() {
+        for (status, verified, failed, exit_status) in [
+            (Status::Verified, true, false, 0),
+            (Status::NotVerified, false, false, 1),
+            (Status::BuildFailed, false, true, 2),
+            (Status::LaunchFailed, false, true, 3),
+            (Status::TimedOut, false, true, 4),
+            (Status::InvalidConfiguration, false, true, 64),
+            (Status::InternalError, false, true, 70),
+        ] {
+            let result = of(status);
+            assert_eq!((result.verified, result.failed, result.status.exit_status()), (verified, failed, exit_status));
+        }
+    }
+
+    #[test]
+    fn warm_up_runs_come_first_and_times_are_in_order() {
+        let result = of(Status::Verified);
+        assert_eq!(result.measured(), [3, 2, 1]);
+        let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+        assert!(time(&result.start_time) <= time(&result.end_time));
+    }
+}

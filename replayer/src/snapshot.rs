@@ -17,6 +17,9 @@ use rayon::prelude::*;
 
 use crate::subject::Subject;
 
+/// No device has addresses from here on (57 bits are what x86-64 and NVIDIA's GPUs translate at most).
+const ADDRESS_END: u64 = 1 << 57;
+
 /// A stretch of recorded memory and where its prologue is in the shared memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Region {
@@ -70,8 +73,11 @@ impl Layout {
             if after.size != before.size {
                 return Err(format!("it has another size for {what}"));
             }
-            if before.address.checked_add(before.size).is_none() || before.size == 0 {
-                return Err(format!("{what} is no memory"));
+            if before.address.checked_add(before.size).is_none_or(|end| end > ADDRESS_END) {
+                return Err(format!("{what} is outside every device's memory"));
+            }
+            if before.size == 0 {
+                continue;
             }
             layout.regions.push(Region {
                 variable: before.variable.map(|variable| variable.name.clone()),
@@ -283,6 +289,15 @@ mod tests {
         assert!(Layout::between(&one, &other).is_err());
         assert!(Layout::between(&one, &State::default()).is_err());
         assert!(Layout::between(&State::default(), &one).is_err());
+        let mut far = one.clone();
+        far.header.allocations[0].address = u64::MAX - CHUNK;
+        assert!(Layout::between(&far, &far).is_err());
+    }
+
+    #[test]
+    fn a_variable_without_bytes_is_no_region() {
+        let empty = state(Moment::Prologue, Vec::new(), 0);
+        assert_eq!(Layout::between(&empty, &empty).unwrap().regions, []);
     }
 
     #[test]

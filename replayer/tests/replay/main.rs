@@ -6,6 +6,7 @@ mod recording;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
@@ -137,6 +138,37 @@ fn what_a_kernel_breaks_is_mended_before_the_next() {
     for result in results {
         assert_eq!(result.verified, result.error.is_empty(), "{result:?}");
         assert_eq!(result.exec_time.len(), if result.verified { 3 } else { result.exec_time.len().min(1) });
+    }
+}
+
+/// Children of a process that have not ended.
+fn alive(children: &str) -> usize {
+    let runs = |pid: &&str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The state follows the name, which is in parentheses.
+        status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    };
+    children.split_whitespace().filter(runs).count()
+}
+
+#[test]
+fn nothing_outlives_the_server() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let mut command = Command::new(program());
+    command.args(["serve", "--device", device, "-rdb"]).arg(recording.database());
+    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut hello = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut hello).unwrap();
+    let pid = server.id();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    assert!(alive(&children) >= 2, "the nursery and the executor run: {children}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let limit = Instant::now() + Duration::from_secs(20);
+    while alive(&children) > 0 {
+        assert!(Instant::now() < limit, "children of the killed server run on: {children}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
