@@ -47,9 +47,6 @@ const fn tolerant(name: &'static str, occurrences: &'static [u64], options: &'st
     Kernel { name, occurrences, comparison: Comparison::Tolerance { options, reason } }
 }
 
-const LIBDEVICE: &str =
-    "libdevice's polynomials are fused or not as the pipeline leaves products beside sums: a few units in the last place";
-
 /// Every application that the suite records.
 pub const APPS: &[App] = &[
     App { name: "vecadd", sources: &["vecadd.cu"], kernels: &[bitwise("vecadd<long>", &[1])] },
@@ -112,6 +109,7 @@ pub const APPS: &[App] = &[
     App { name: "atomics", sources: &["atomics.cu"], kernels: &[bitwise("atomics", &[1])] },
     App { name: "warp", sources: &["warp.cu"], kernels: &[bitwise("warp", &[1])] },
     App { name: "spin", sources: &["spin.cu"], kernels: &[bitwise("spin", &[1])] },
+    App { name: "memory", sources: &["memory.cu"], kernels: &[bitwise("gather", &[2])] },
     App { name: "print", sources: &["print.cu"], kernels: &[bitwise("print", &[1])] },
     App { name: "assertion", sources: &["assertion.cu"], kernels: &[bitwise("assertion", &[1])] },
     App { name: "rdc", sources: &["rdc/main.cu", "rdc/device.cu"], kernels: &[bitwise("rdc", &[1])] },

@@ -1,6 +1,7 @@
 //! Allocations. Host and device share one address space, so "device memory" is memory whose bounds are known.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::attributes::ALIGNMENT;
@@ -77,60 +78,59 @@ pub fn check(address: u64, bytes: u64) -> Done {
     Ok(())
 }
 
-/// Takes memory from the system. Small ranges come from the heap; large ones are mapped, with large pages where possible.
+/// Where allocations are placed: away from the addresses that the system gives to heaps and libraries, so that a replay can
+/// have a recording's addresses again.
+static NEXT: AtomicU64 = AtomicU64::new(0x3000_0000_0000);
+const END: u64 = 0x5000_0000_0000;
+const PAGE: u64 = 4096;
+const LARGE_PAGE: u64 = 2 << 20;
+/// How far to go on when an address is taken; a replayer reserves in pieces of this size.
+const STRIDE: u64 = 32 << 20;
+
+/// Bytes that an allocation takes of the address space.
+fn mapped_size(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE)
+}
+
+/// Takes memory from the system, with large pages where that pays.
 fn obtain(bytes: usize) -> Result<u64, Status> {
-    const MAPPED: usize = 1 << 20;
-    const LARGE_PAGE: usize = 2 << 20;
-    let size = bytes.next_multiple_of(ALIGNMENT);
-    if size < MAPPED {
-        let layout = std::alloc::Layout::from_size_align(size, ALIGNMENT).map_err(|_| Status::OUT_OF_MEMORY)?;
-        // SAFETY: the size is not zero.
-        let memory = unsafe { std::alloc::alloc(layout) };
-        return if memory.is_null() { Err(Status::OUT_OF_MEMORY) } else { Ok(memory as u64) };
-    }
     let (total, _) = device::memory();
     if bytes > total {
         return Err(Status::OUT_OF_MEMORY);
     }
-    // Over-reserved so that the start can be at a large page.
-    let length = size.next_multiple_of(4096) + LARGE_PAGE;
-    // SAFETY: a new anonymous mapping.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            length,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Err(Status::OUT_OF_MEMORY);
+    let size = mapped_size(bytes as u64);
+    let alignment = if size >= LARGE_PAGE { LARGE_PAGE } else { PAGE };
+    loop {
+        let slot = size.next_multiple_of(alignment);
+        let claimed = NEXT.fetch_update(Relaxed, Relaxed, |next| Some(next.next_multiple_of(alignment) + slot));
+        let start = claimed.unwrap_or_else(|next| next).next_multiple_of(alignment);
+        if start + slot > END {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: a new anonymous mapping that replaces none.
+        let address = unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if address as u64 == start {
+            if alignment == LARGE_PAGE {
+                // SAFETY: advice on the mapping just made.
+                unsafe { libc::madvise(address, size as usize, libc::MADV_HUGEPAGE) };
+            }
+            return Ok(start);
+        }
+        if address != libc::MAP_FAILED {
+            // Kernels before 4.17 take the address for a hint.
+            // SAFETY: the mapping was just made and nobody knows of it.
+            unsafe { libc::munmap(address, size as usize) };
+        } else if std::io::Error::last_os_error().raw_os_error() != Some(libc::EEXIST) {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        NEXT.fetch_max(start.next_multiple_of(STRIDE), Relaxed);
     }
-    let start = (address as usize).next_multiple_of(LARGE_PAGE);
-    let end = start + size.next_multiple_of(4096);
-    // SAFETY: trims the mapping just made to the part that is kept, and advises on that part.
-    unsafe {
-        libc::munmap(address, start - address as usize);
-        libc::munmap(end as *mut _, address as usize + length - end);
-        libc::madvise(start as *mut _, end - start, libc::MADV_HUGEPAGE);
-    }
-    Ok(start as u64)
 }
 
 fn release(found: &Allocation) {
-    const MAPPED: u64 = 1 << 20;
-    let size = found.size.next_multiple_of(ALIGNMENT as u64);
-    if size < MAPPED {
-        if let Ok(layout) = std::alloc::Layout::from_size_align(size as usize, ALIGNMENT) {
-            // SAFETY: `obtain` allocated it with this layout.
-            unsafe { std::alloc::dealloc(found.start as *mut u8, layout) };
-        }
-    } else {
-        // SAFETY: `obtain` mapped it with this size.
-        unsafe { libc::munmap(found.start as *mut _, size.next_multiple_of(4096) as usize) };
-    }
+    // SAFETY: `obtain` mapped it with this size.
+    unsafe { libc::munmap(found.start as *mut _, mapped_size(found.size) as usize) };
 }
 
 fn allocate_as(kind: Kind, out: Out<u64>, bytes: usize) -> Done {

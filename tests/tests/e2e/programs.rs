@@ -19,7 +19,7 @@ macro_rules! programs {
 
 programs!(
     vecadd, saxpy, stencil, reduce, floatsum, histogram, matmul, nbody, globals, bigstruct, list, streams, inplace, math, atomics, warp,
-    spin, print, assertion, rdc,
+    spin, memory, print, assertion, rdc,
 );
 
 fn record_and_replay(name: &str) {
