@@ -30,11 +30,11 @@ die() {
 
 # Prints a command as one would type it, then runs it.
 show() {
-    local quoted
-    quoted=$(printf '%q ' "$@")
-    # Angle brackets are the only characters of ours that %q escapes with backslashes where a person would quote.
-    quoted=$(sed -E "s/default\\\\<(O[0-9sz])\\\\>/'default<\1>'/g" <<<"$quoted")
-    printf '\n$ %s\n' "${quoted% }"
+    local word line=
+    for word; do
+        if [[ $word =~ ^[][A-Za-z0-9_./:=,+@%^~-]+$ ]]; then line+=" $word"; else line+=" '${word//\'/\'\\\'\'}'"; fi
+    done
+    printf '\n$%s\n' "$line"
     "$@"
 }
 
