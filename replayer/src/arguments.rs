@@ -53,7 +53,7 @@ pub struct Serve {
 /// What both modes are told.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// The recording's <static-hash>.json, also -rdb
+    /// The .json file of the recorded kernel, also -rdb
     #[arg(long = "record-db", alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE")]
     pub database: PathBuf,
 
