@@ -81,9 +81,7 @@ impl Choice {
             Self::Cuda(_) => {
                 let recorded = &subject.kernel.ours.device;
                 let recorded = if recorded.is_empty() { "a GPU" } else { recorded };
-                format!(
-                    "the recording was made on {recorded} and cannot be replayed on a GPU here: {error}; --device cpu replays it without one"
-                )
+                format!("cannot replay what was recorded on {recorded}: {error}; --device cpu replays it without a GPU")
             }
         }
     }

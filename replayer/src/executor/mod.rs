@@ -93,8 +93,8 @@ fn unfit(plan: &Plan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {
             let total = device.and_then(|device| device.memory().ok()).map_or(0, |(_, total)| total);
             let total = gib(total);
             Unfit::Device(format!(
-                "the recording needs {wanted:.2} GiB of device memory besides room for restoring it, and {name} has {total:.2} GiB in all; \
-                 free memory on it or replay on a larger device"
+                "the recording needs {wanted:.2} GiB of device memory and room to restore it from, which {name} ({total:.2} GiB in all) does not \
+                 have free: end other programs on it or replay on a larger device"
             ))
         }
         _ => Unfit::Device(error.to_string()),
