@@ -5,6 +5,7 @@
 //! a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that is in the
 //! vendor's library may itself wait for the launch. It is the one lock held across vendor calls.
 
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,17 +24,33 @@ pub struct Gate {
     changed: Condvar,
 }
 
-static GATE: Gate = Gate::new();
+/// Null until the first fork: the gate of the process that was started.
+static GATE_OF_CHILD: AtomicPtr<Gate> = AtomicPtr::new(std::ptr::null_mut());
+
+fn gate() -> &'static Gate {
+    static GATE: Gate = Gate::new();
+    // SAFETY: null, or leaked and never changed but through its lock.
+    unsafe { GATE_OF_CHILD.load(Ordering::Acquire).as_ref() }.unwrap_or(&GATE)
+}
+
+/// Gives a forked child a gate of its own: whoever had closed the parent's does not exist in it, and would never open it.
+pub fn renew_in_children() {
+    extern "C" fn renew() {
+        GATE_OF_CHILD.store(Box::into_raw(Box::default()), Ordering::Release);
+    }
+    // SAFETY: the handler does not unwind, allocates (which glibc allows in the child), and is never unloaded (we are preloaded).
+    unsafe { libc::pthread_atfork(None, None, Some(renew)) };
+}
 
 /// Runs a call that may touch device memory.
 pub fn passing(call: &dyn Fn() -> Status) -> Status {
-    let _pass = GATE.enter();
+    let _pass = gate().enter();
     call()
 }
 
 /// The gate for a recorded launch; `None` when the calls in progress do not end in time.
 pub fn close(limit: Duration) -> Option<Closed<'static>> {
-    GATE.close(limit)
+    gate().close(limit)
 }
 
 pub struct Pass<'a>(&'a Gate);
@@ -105,7 +122,7 @@ impl Drop for Closed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     const LONG: Duration = Duration::from_secs(60);
 

@@ -7,7 +7,8 @@ use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use mneme_core::hash::Hash64;
 use mneme_core::image::ir_section::{self, Symbol, Unit};
 use mneme_core::launch::{Launch, LaunchAttributes};
-use mneme_core::recording::database::{ArgumentLayout, KernelDetails, KernelRecord, VERSION};
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::database::{self, ArgumentLayout, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 
 use crate::arena::vmm;
@@ -144,15 +145,15 @@ impl KernelCode {
     }
 
     /// Writes the bitcode files that the folder does not have yet; returns the bytes written.
-    pub fn write_modules(&self, folder: &Path) -> std::io::Result<u64> {
+    pub fn write_modules(&self, folder: &Path) -> Result<u64, RecordingError> {
         let mut bytes = 0;
         for (name, unit) in self.module_names().iter().zip(&self.modules) {
             let path = folder.join(name);
             if path.exists() {
                 continue;
             }
-            let bitcode = unit.bitcode()?;
-            write_private(&path, &bitcode)?;
+            let bitcode = unit.bitcode().map_err(|source| RecordingError::Io { path: path.clone(), source })?;
+            database::write_atomically(&path, &bitcode)?;
             bytes += bitcode.len() as u64;
         }
         Ok(bytes)
@@ -194,19 +195,6 @@ impl KernelCode {
 /// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
 fn is_function(unresolved: &str, name: &str) -> bool {
     if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
-}
-
-/// Writes a file that only its owner can read, by a temporary name and a rename.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut file = std::fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
 }
 
 #[cfg(test)]

@@ -14,9 +14,11 @@
 
 pub mod allocations;
 pub mod arena;
+pub mod captures;
 pub mod code;
 pub mod device_choice;
 pub mod exits;
+pub mod frees;
 pub mod gate;
 pub mod hooks;
 pub mod ir;
@@ -39,6 +41,7 @@ fn start() {
     let _ = std::panic::catch_unwind(|| {
         settings::remember_start_folder();
         device_choice::restart_on_the_cpu_device_if_needed();
+        gate::renew_in_children();
         exits::register();
     });
 }

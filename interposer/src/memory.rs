@@ -5,14 +5,14 @@
 use std::ffi::{c_uint, c_ulonglong, c_void};
 use std::sync::Once;
 
-use cudarc::driver::sys::{CUdevice_attribute, CUmemGenericAllocationHandle, CUmemoryPool, CUresult};
+use cudarc::driver::sys::{CUdevice_attribute, CUmemGenericAllocationHandle, CUmemoryPool};
 use mneme_core::recording::manifest::AllocationKind;
 
 use crate::allocations::{ALLOCATIONS, Live};
 use crate::arena::{ALIGNMENT, vmm};
 use crate::log::warning;
 use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, NOT_FOUND, SUCCESS, Status};
-use crate::{gate, snapshot};
+use crate::{captures, frees, gate, snapshot};
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
@@ -21,9 +21,6 @@ mod attribute {
     pub const RANGE_START_ADDR: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as u32;
     pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
 }
-/// Errors of a capture, not of the context.
-const CAPTURE_ERRORS: std::ops::RangeInclusive<Status> =
-    CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED as Status..=CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD as Status;
 
 fn track(address: u64, size: u64, kind: AllocationKind) {
     if let (Some(device), Some(context)) = (vendor::current_device(), vendor::current_context()) {
@@ -34,7 +31,8 @@ fn track(address: u64, size: u64, kind: AllocationKind) {
 /// Allocates from the arena of the current device.
 fn from_arena(bytes: u64) -> Option<u64> {
     let arena = vmm::of_device(vendor::current_device()?)?;
-    let address = arena.arena.allocate(&arena.mapper, bytes)?;
+    let take = || arena.arena.allocate(&arena.mapper, bytes);
+    let address = take().or_else(|| if frees::reclaim() { take() } else { None })?;
     track(address, bytes, AllocationKind::Arena);
     Some(address)
 }
@@ -101,26 +99,22 @@ pub unsafe fn allocate_pitched(
 /// The arguments are those of `cuMemFree_v2`.
 pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
     gate::passing(&|| {
-        let Some(arena) = vmm::of_address(address) else {
+        if vmm::of_address(address).is_none() {
             let status = call();
             if status == SUCCESS {
                 ALLOCATIONS.remove(address);
             }
             return status;
-        };
-        if ALLOCATIONS.containing(address).is_none_or(|live| live.address != address) {
-            return INVALID_VALUE;
         }
-        // A free waits for the device; applications rely on it.
-        // SAFETY: no arguments.
-        let status = unsafe { vendor::cuCtxSynchronize() };
-        if status != SUCCESS && !CAPTURE_ERRORS.contains(&status) {
+        let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else { return INVALID_VALUE };
+        let status = frees::wait(live.context);
+        if status != SUCCESS {
             return status;
         }
         // Whoever removes it frees it: a second free on another thread finds nothing.
         match ALLOCATIONS.remove(address) {
             Some(live) => {
-                arena.arena.free(&arena.mapper, live.address, live.size);
+                frees::release(&live);
                 SUCCESS
             }
             None => INVALID_VALUE,
@@ -258,11 +252,23 @@ unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, 
     })
 }
 
+/// A stream-ordered allocation. One that is captured has an address, but no memory until its graph is launched.
+///
+/// # Safety
+/// After a success `address` must be readable.
+unsafe fn enqueued(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, stream: CUstream) -> Status {
+    if captures::captures(stream) {
+        return gate::passing(call);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+}
+
 /// # Safety
 /// The arguments are those of `cuMemAllocAsync`.
-pub unsafe fn allocate_async(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _stream: CUstream) -> Status {
+pub unsafe fn allocate_async(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, stream: CUstream) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+    unsafe { enqueued(call, address, bytes, stream) }
 }
 
 /// # Safety
@@ -272,16 +278,26 @@ pub unsafe fn allocate_from_pool(
     address: *mut CUdeviceptr,
     bytes: usize,
     _pool: CUmemoryPool,
-    _stream: CUstream,
+    stream: CUstream,
 ) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+    unsafe { enqueued(call, address, bytes, stream) }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemFreeAsync`.
-pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, _stream: CUstream) -> Status {
+pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream) -> Status {
     gate::passing(&|| {
+        if vmm::of_address(address).is_some() && !captures::captures(stream) {
+            // The vendor takes memory of `cuMemAlloc` here, but would not take the arena's.
+            return match ALLOCATIONS.containing(address).filter(|live| live.address == address).and_then(|_| ALLOCATIONS.remove(address)) {
+                Some(live) => {
+                    frees::defer(live);
+                    SUCCESS
+                }
+                None => INVALID_VALUE,
+            };
+        }
         let status = call();
         if status == SUCCESS {
             ALLOCATIONS.remove(address);
@@ -369,13 +385,12 @@ pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usiz
 
 /// Forgets what died with a context of a device, and gives its memory back: nothing says that a mapping outlives the
 /// context in which it was made.
-fn bury(device: Option<CUdevice>, died: impl FnMut(&Live) -> bool) {
+fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
     let mut arenas: Vec<CUdevice> = device.into_iter().collect();
-    for live in ALLOCATIONS.remove_where(died) {
-        if live.kind == AllocationKind::Arena
-            && let Some(arena) = vmm::of_address(live.address)
-        {
-            arena.arena.free(&arena.mapper, live.address, live.size);
+    let deferred = frees::take(&mut died);
+    for live in ALLOCATIONS.remove_where(died).into_iter().chain(deferred) {
+        if live.kind == AllocationKind::Arena {
+            frees::release(&live);
             arenas.push(live.device);
         }
     }

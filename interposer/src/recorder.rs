@@ -25,7 +25,7 @@ use crate::log::{debug, info, warning};
 use crate::settings::settings;
 use crate::snapshot::{self, SnapshotError};
 use crate::vendor::{self, CUcontext, CUdevice, CUstream, SUCCESS, Status};
-use crate::{gate, reentrancy, summary};
+use crate::{captures, gate, reentrancy, summary};
 
 /// The mode in which our calls do not disturb a capture of another thread.
 const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
@@ -76,6 +76,8 @@ enum Failure {
     NotIdle,
     #[error("the launch is captured into a graph")]
     Captured,
+    #[error("another stream is being captured into a graph")]
+    Capturing,
     #[error("the kernel did not finish in time for its recording")]
     Unfinished,
     #[error("CUDA error {0}")]
@@ -184,7 +186,7 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
     if let Err(failure) = outcome {
-        let captured = matches!(failure, Failure::Captured);
+        let captured = matches!(failure, Failure::Captured | Failure::Capturing);
         let mut recorded = plan.function.kernel.progress.recorded();
         recorded.instances.remove(&plan.dynamic_hash);
         recorded.given_up |= !captured;
@@ -203,9 +205,16 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     if is_capturing(request.stream) {
         return Err(Failure::Captured);
     }
+    if captures::in_progress() {
+        return Err(Failure::Capturing);
+    }
     // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
     let variables = variables(plan);
     let closed = gate::close(settings.idle_timeout).ok_or(Failure::NotIdle)?;
+    // Again, because no capture can begin now.
+    if captures::in_progress() {
+        return Err(Failure::Capturing);
+    }
     let store = writer()?;
     check(synchronise(plan.context, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
     let written_before = store.written();
@@ -302,7 +311,8 @@ fn reachable_allocations(plan: &Plan) -> Vec<Allocation> {
         .collect()
 }
 
-fn is_capturing(stream: usize) -> bool {
+/// Whether a stream is captured, or cannot be asked because another one is.
+pub fn is_capturing(stream: usize) -> bool {
     let mut status = 0;
     // SAFETY: the stream is the one that the application launches into.
     let result = unsafe { vendor::cuStreamIsCapturing(stream as CUstream, &mut status) };

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -163,12 +165,17 @@ fn is_plain_name(name: &str) -> bool {
     matches!((components.next(), components.next()), (Some(Component::Normal(_)), None))
 }
 
-/// Writes, syncs and renames, so that a reader sees the old file or the new one.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError> {
+/// Writes (0600), syncs and renames, so that a reader sees the old file or the new one.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError> {
     use std::os::unix::fs::OpenOptionsExt;
-    let temporary = path.with_file_name(format!(".{}.{}.tmp", path.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+    // Threads write the same file at once, and in containers processes of equal number do.
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unique = format!("{now:x}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+    let temporary = path.with_file_name(format!(".{name}.{unique}.tmp"));
     let write = || -> std::io::Result<()> {
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&temporary, path)
@@ -274,6 +281,20 @@ mod tests {
         assert_eq!(record.instances.len(), 2);
         assert!(record.instance(&paths[0], None).is_err());
         assert_eq!(record.instance(&paths[0], Some("8")).unwrap().0, "8");
+    }
+
+    #[test]
+    fn a_file_written_by_many_threads_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("RecordedIR_42.bc");
+        let bytes = vec![7; 1 << 20];
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| write_atomically(&path, &bytes).unwrap());
+            }
+        });
+        assert!(std::fs::read(&path).unwrap() == bytes);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing temporary is left");
     }
 
     #[test]

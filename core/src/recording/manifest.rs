@@ -21,6 +21,8 @@ use crate::hash::{ChunkId, checksum};
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;
 pub const VERSION: u32 = 1;
+/// A parameter buffer is no larger (bytes): the driver's limit is below 32 KiB.
+const MAX_PARAMETERS: u64 = 64 * 1024;
 const MAGIC: &[u8; 8] = b"MNEMEST1";
 
 /// The state of device memory at one moment.
@@ -187,6 +189,9 @@ impl State {
         let (header, ids) =
             rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(|| damaged("its header is cut short"))?;
         let header: Header = serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
+        if header.arguments.iter().any(|argument| u64::from(argument.offset) + argument.bytes.len() as u64 > MAX_PARAMETERS) {
+            return Err(damaged("its arguments are larger than any kernel's"));
+        }
         let (ids, remainder) = ids.as_chunks::<16>();
         let sizes =
             header.variables.iter().map(|variable| variable.size).chain(header.allocations.iter().map(|allocation| allocation.size));
@@ -262,6 +267,16 @@ mod tests {
         assert_eq!(State::load(&path).unwrap(), state());
         assert_eq!(state().parameter_buffer(), [1, 2, 3, 4, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(state().regions().nth(1).unwrap().extent(1), (CHUNK, 1));
+    }
+
+    #[test]
+    fn an_absurd_parameter_buffer_is_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        let mut hostile = state();
+        hostile.header.arguments[1].offset = u32::MAX;
+        hostile.save(&path).unwrap();
+        assert!(matches!(State::load(&path), Err(RecordingError::Damaged { .. })));
     }
 
     #[test]

@@ -123,6 +123,11 @@ impl PackWriter {
         Ok(())
     }
 
+    /// The chunks appended so far.
+    pub fn chunks(&self) -> impl Iterator<Item = &ChunkId> {
+        self.entries.iter().map(|(id, _)| id)
+    }
+
     /// Waits until every appended chunk is on disk.
     pub fn sync(&mut self) -> Result<(), RecordingError> {
         if !self.synced {
@@ -204,7 +209,8 @@ impl PackReader {
             let id = ChunkId(bytes[..16].try_into().expect("16 bytes"));
             (id, Location { offset: u64_at(bytes, 16), raw: u32_at(bytes, 24), stored: u32_at(bytes, 28) })
         };
-        Ok(Some(bytes.chunks_exact(ENTRY).map(entry).collect()))
+        let entries: Vec<_> = bytes.chunks_exact(ENTRY).map(entry).collect();
+        Ok(entries.iter().all(|(_, location)| u64::from(location.raw) <= CHUNK).then_some(entries))
     }
 
     /// Finds the complete chunks of a pack without an index.

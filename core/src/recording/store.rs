@@ -143,13 +143,22 @@ impl StoreWriter {
     }
 
     /// Makes everything that was put durable. Must come before a manifest that names it is saved.
+    ///
+    /// What could not be made durable is forgotten: the kernel drops such pages and reports them once, so that a second
+    /// attempt on the same pack would succeed without them.
     pub fn sync(&self) -> Result<(), RecordingError> {
+        let mut outcome = Ok(());
         for writer in &self.writers {
-            if let Some(pack) = &mut *writer.lock().expect("no writer panics") {
-                pack.sync()?;
+            let mut writer = writer.lock().expect("no writer panics");
+            if let Some(error) = writer.as_mut().and_then(|pack| pack.sync().err()) {
+                let mut known = self.known.write().expect("no writer panics");
+                writer.take().iter().flat_map(PackWriter::chunks).for_each(|id| {
+                    known.remove(id);
+                });
+                outcome = Err(error);
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Bytes appended to packs by this writer.

@@ -12,7 +12,7 @@ use cudarc::driver::sys::{
 
 use super::hooks;
 use crate::vendor::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
-use crate::{code, launches, memory, proc_address};
+use crate::{captures, code, launches, memory, proc_address};
 
 hooks! {
     "waits at the gate while a launch is recorded" {
@@ -124,6 +124,16 @@ hooks! {
         8000 cuStreamBatchMemOp_ptsz(stream: CUstream, count: c_uint, operations: *mut c_void, flags: c_uint) => gated;
         11070 cuStreamBatchMemOp_v2(stream: CUstream, count: c_uint, operations: *mut c_void, flags: c_uint) => gated;
         11070 cuStreamBatchMemOp_v2_ptsz(stream: CUstream, count: c_uint, operations: *mut c_void, flags: c_uint) => gated;
+    }
+    "tracked, because nothing may synchronise while a stream is captured" {
+        10000 cuStreamBeginCapture(stream: CUstream) => captures::begin;
+        10000 cuStreamBeginCapture_ptsz(stream: CUstream) => captures::begin;
+        10010 cuStreamBeginCapture_v2(stream: CUstream, mode: c_uint) => captures::begin_in_mode;
+        10010 cuStreamBeginCapture_v2_ptsz(stream: CUstream, mode: c_uint) => captures::begin_in_mode;
+        12030 cuStreamBeginCaptureToGraph(stream: CUstream, graph: *mut c_void, dependencies: *const c_void, data: *const c_void, count: usize, mode: c_uint) => captures::begin_to_graph;
+        12030 cuStreamBeginCaptureToGraph_ptsz(stream: CUstream, graph: *mut c_void, dependencies: *const c_void, data: *const c_void, count: usize, mode: c_uint) => captures::begin_to_graph;
+        10000 cuStreamEndCapture(stream: CUstream, graph: *mut *mut c_void) => captures::end;
+        10000 cuStreamEndCapture_ptsz(stream: CUstream, graph: *mut *mut c_void) => captures::end;
     }
     "served from the arena" {
         3020 cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) => memory::allocate;
