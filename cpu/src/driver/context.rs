@@ -32,6 +32,17 @@ thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
+/// The top of the calling thread's stack. Runtimes ask while the process exits, when the stack may have been destroyed:
+/// no context is current then.
+fn top() -> Option<usize> {
+    STACK.try_with(|stack| stack.borrow().last().copied()).ok().flatten()
+}
+
+/// Changes the calling thread's stack, unless the thread is past having one.
+fn change<R>(change: impl FnOnce(&mut Vec<usize>) -> R) -> Result<R, Status> {
+    STACK.try_with(|stack| change(&mut stack.borrow_mut())).map_err(|_| Status::INVALID_CONTEXT)
+}
+
 fn primary() -> std::sync::MutexGuard<'static, Primary> {
     PRIMARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -56,7 +67,7 @@ pub fn device(ordinal: i32) -> Done {
 /// The calling thread's context.
 pub fn current() -> Result<usize, Status> {
     initialised()?;
-    let handle = STACK.with_borrow(|stack| stack.last().copied()).filter(|handle| *handle != 0).ok_or(Status::INVALID_CONTEXT)?;
+    let handle = top().filter(|handle| *handle != 0).ok_or(Status::INVALID_CONTEXT)?;
     CONTEXTS.get(handle).map(|_| handle).map_err(|_| Status::CONTEXT_IS_DESTROYED)
 }
 
@@ -80,7 +91,7 @@ pub fn set_fault(status: Status) {
 
 pub fn get_current(out: Out<usize>) -> Done {
     initialised()?;
-    out.put(STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0)))
+    out.put(top().unwrap_or(0))
 }
 
 pub fn set_current(handle: usize) -> Done {
@@ -88,25 +99,23 @@ pub fn set_current(handle: usize) -> Done {
     if handle != 0 {
         CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
     }
-    STACK.with_borrow_mut(|stack| {
+    change(|stack| {
         stack.pop();
         if handle != 0 {
             stack.push(handle);
         }
-    });
-    Ok(())
+    })
 }
 
 pub fn push(handle: usize) -> Done {
     initialised()?;
     CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
-    STACK.with_borrow_mut(|stack| stack.push(handle));
-    Ok(())
+    change(|stack| stack.push(handle))
 }
 
 pub fn pop(out: Out<usize>) -> Done {
     initialised()?;
-    let handle = STACK.with_borrow_mut(Vec::pop).ok_or(Status::INVALID_CONTEXT)?;
+    let handle = change(Vec::pop)?.ok_or(Status::INVALID_CONTEXT)?;
     out.put_if_wanted(handle);
     Ok(())
 }
@@ -114,7 +123,7 @@ pub fn pop(out: Out<usize>) -> Done {
 pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> Done {
     device(ordinal)?;
     let handle = CONTEXTS.insert(Arc::new(Context { flags: AtomicU32::new(flags), ..Context::default() }));
-    STACK.with_borrow_mut(|stack| stack.push(handle));
+    change(|stack| stack.push(handle))?;
     out.put(handle)
 }
 
@@ -123,12 +132,11 @@ pub fn destroy(handle: usize) -> Done {
         return Err(Status::INVALID_CONTEXT);
     }
     CONTEXTS.remove(handle).map_err(|_| Status::INVALID_CONTEXT)?;
-    STACK.with_borrow_mut(|stack| {
+    change(|stack| {
         if stack.last() == Some(&handle) {
             stack.pop();
         }
-    });
-    Ok(())
+    })
 }
 
 pub fn synchronise() -> Done {
