@@ -211,6 +211,18 @@ fn a_captured_launch_is_counted_and_left_alone() {
 }
 
 #[test]
+fn nothing_waits_while_another_stream_is_captured() {
+    let arguments = ["proc", "capture"];
+    let run = record(&arguments, &[]);
+    for output in [run.stdout(), String::from_utf8_lossy(&plain(&arguments).stdout).into()] {
+        assert!(output.contains("capture 0 launch 0 free 0 end 0\nlaunch 0 free 0\n"), "{output}");
+    }
+    let summary = run.stderr();
+    assert!(summary.contains("5 launches, 3 recorded"), "the next launch is recorded again: {summary}");
+    assert!(summary.contains("1 not recorded: another stream is being captured"), "{summary}");
+}
+
+#[test]
 fn a_kernel_that_fails_is_not_recorded_and_fails_as_without_us() {
     let arguments = ["proc", "return", "crash"];
     let run = record(&arguments, &[]);

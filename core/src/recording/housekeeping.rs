@@ -7,7 +7,7 @@ use super::RecordingError;
 use super::database::{self, FolderLock, Instance, KernelRecord, add_instance};
 use super::manifest::State;
 use super::pack::{self, PackReader, PackWriter};
-use super::store::{self, Store, StoreWriter, create_private_folder};
+use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use crate::hash::ChunkId;
 
 /// Compression of chunks that are written again, zstd's level: these wait for nobody.
@@ -120,14 +120,18 @@ fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<()
 }
 
 /// Drops chunks that no manifest of the folder names: packs without a live chunk are deleted, packs that are mostly
-/// dead are rewritten. Gives the bytes freed.
+/// dead are rewritten. Gives the bytes freed; none while a recorder writes to the folder, which leaves them to the next time.
 pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     let _lock = FolderLock::take(folder)?;
+    let packs = folder.join(store::FOLDER);
+    if !packs.is_dir() {
+        return Ok(0);
+    }
+    let Some(_alone) = InUse::alone(&packs)? else { return Ok(0) };
     let mut live: HashSet<ChunkId> = HashSet::new();
     for path in manifests(folder)? {
         live.extend(State::load(&path)?.chunks.into_iter().flatten());
     }
-    let packs = folder.join(store::FOLDER);
     let mut freed = 0;
     for path in pack::files(&packs)? {
         let (reader, entries) = PackReader::open(&path)?;
@@ -194,6 +198,20 @@ mod tests {
             *byte = (index as u8).wrapping_mul(seed) ^ (index >> 8) as u8;
         }
         bytes
+    }
+
+    #[test]
+    fn what_a_recorder_is_writing_is_no_garbage() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreWriter::open(folder.path(), 1).unwrap();
+        let chunk = [7; 100];
+        let id = store.put(&chunk).unwrap();
+        store.sync().unwrap();
+        assert_eq!(collect_garbage(folder.path()).unwrap(), 0);
+        assert!(Store::open(folder.path()).unwrap().contains(&id));
+        drop(store);
+        assert!(collect_garbage(folder.path()).unwrap() > 0);
+        assert!(!Store::open(folder.path()).unwrap().contains(&id));
     }
 
     fn record(folder: &Path, static_hash: u64, seed: u8) -> String {

@@ -4,6 +4,8 @@
 //! no two ever write one file.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -68,6 +70,7 @@ pub struct StoreWriter {
     known: RwLock<HashMap<ChunkId, ()>>,
     writers: Vec<Mutex<Option<PackWriter>>>,
     written: AtomicU64,
+    in_use: InUse,
 }
 
 impl StoreWriter {
@@ -76,10 +79,11 @@ impl StoreWriter {
     pub fn open(recording: &Path, level: i32) -> Result<Self, RecordingError> {
         let folder = recording.join(FOLDER);
         create_private_folder(&folder)?;
+        let in_use = InUse::mark(&folder)?; // before the packs are listed
         let known = Store::open(recording)?.index.into_keys().map(|id| (id, ())).collect();
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
         let writers = (0..workers).map(|_| Mutex::new(None)).collect();
-        Ok(Self { folder, level, known: RwLock::new(known), writers, written: AtomicU64::new(0) })
+        Ok(Self { folder, level, known: RwLock::new(known), writers, written: AtomicU64::new(0), in_use })
     }
 
     /// Stores one chunk (at most [`CHUNK`] bytes) unless it is there already, and names it.
@@ -158,6 +162,8 @@ impl StoreWriter {
                 outcome = Err(error);
             }
         }
+        // The names of new packs; a file system that cannot sync a folder keeps them in order by itself.
+        let _ = self.in_use.0.sync_all();
         outcome
     }
 
@@ -174,6 +180,38 @@ impl StoreWriter {
             }
         }
         Ok(())
+    }
+}
+
+/// A lock on the folder of packs: writers share it, because chunks that no manifest names yet (their own, and old ones that
+/// they rely on) must stay; whoever collects garbage wants it alone.
+pub(crate) struct InUse(File);
+
+impl InUse {
+    fn open(folder: &Path) -> Result<Self, RecordingError> {
+        File::open(folder).map(Self).map_err(RecordingError::io(folder))
+    }
+
+    fn lock(&self, kind: libc::c_int) -> std::io::Result<()> {
+        // SAFETY: flock takes no memory; the descriptor is open.
+        match unsafe { libc::flock(self.0.as_raw_fd(), kind) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
+    /// Marks the packs as used. Where the file system has no locks, nothing can be done about it.
+    fn mark(folder: &Path) -> Result<Self, RecordingError> {
+        let mark = Self::open(folder)?;
+        while mark.lock(libc::LOCK_SH).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
+        Ok(mark)
+    }
+
+    /// The lock for one that removes chunks, `None` while a writer is at work.
+    pub(crate) fn alone(folder: &Path) -> Result<Option<Self>, RecordingError> {
+        let lock = Self::open(folder)?;
+        let busy = lock.lock(libc::LOCK_EX | libc::LOCK_NB).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        Ok((!busy).then_some(lock))
     }
 }
 

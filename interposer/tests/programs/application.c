@@ -1,4 +1,4 @@
-// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork),
+// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after a capture),
 // and further kernels to launch.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,6 +17,9 @@ status cuMemGetInfo_v2(size_t *, size_t *);
 status cuMemGetAddressRange_v2(address *, size_t *, address);
 status cuMemcpyHtoD_v2(address, const void *, size_t);
 status cuMemcpyDtoH_v2(void *, address, size_t);
+status cuMemFreeAsync(address, void *);
+status cuStreamBeginCapture_v2(void *, int);
+status cuStreamEndCapture(void *, void **);
 status cuCtxSynchronize(void);
 status cuLibraryLoadData(void **, const void *, void *, void *, unsigned, void *, void *, unsigned);
 status cuLibraryGetKernel(void **, void *, const char *);
@@ -24,7 +27,8 @@ status cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, 
 
 #define FUNCTIONS(F) \
     F(cuMemAlloc, _v2) F(cuMemFree, _v2) F(cuMemGetInfo, _v2) F(cuMemGetAddressRange, _v2) F(cuMemcpyHtoD, _v2) F(cuMemcpyDtoH, _v2) \
-    F(cuLibraryLoadData, ) F(cuLibraryGetKernel, ) F(cuLaunchKernel, )
+    F(cuLibraryLoadData, ) F(cuLibraryGetKernel, ) F(cuLaunchKernel, ) \
+    F(cuMemFreeAsync, ) F(cuStreamBeginCapture, _v2) F(cuStreamEndCapture, )
 
 #define DECLARE(name, suffix) static __typeof__(name##suffix) *p_##name;
 FUNCTIONS(DECLARE)
@@ -81,6 +85,19 @@ int main(int argc, char **argv) {
         void *parameters[] = {&memory, &count};
         p_cuLibraryGetKernel(&kernel, library, argv[i]);
         printf("%s: %u\n", argv[i], p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+    }
+    if (!strcmp(argv[2], "capture")) {
+        void *stream = (void *)0x99, *graph, *parameters[] = {&memory, &(int){20}};
+        address other, another;
+        p_cuMemAlloc(&other, 1000);
+        p_cuMemAlloc(&another, 1000);
+        status begun = p_cuStreamBeginCapture(stream, 2);
+        status launched = p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL);
+        status freed = p_cuMemFree(other);
+        printf("capture %u launch %u free %u end %u\n", begun, launched, freed, p_cuStreamEndCapture(stream, &graph));
+        parameters[1] = &(int){30};
+        printf("launch %u", p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+        printf(" free %u\n", p_cuMemFreeAsync(another, stream));
     }
     printf("copy %u\n", p_cuMemcpyDtoH(data, memory, 4));
     printf("free %u\n", p_cuMemFree(memory));

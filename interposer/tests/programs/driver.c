@@ -24,7 +24,12 @@ status cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
 status cuCtxGetCurrent(void **context) { *context = current; return SUCCESS; }
 status cuCtxSetCurrent(void *context) { return context == current ? SUCCESS : INVALID_VALUE; }
 status cuCtxGetDevice(int *device) { *device = 0; return SUCCESS; }
+static int capturing = 0; // 2: ended by a call that waits
 status cuCtxSynchronize(void) {
+    if (capturing) {
+        capturing = 2;
+        return 900;
+    }
     while (busy)
         usleep(1000);
     return sticky;
@@ -90,7 +95,17 @@ status cuMemcpyDtoHAsync_v2(void *to, address from, size_t size, void *stream) {
 
 status cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)0x77; return SUCCESS; }
 status cuStreamSynchronize(void *stream) { return sticky; }
-status cuStreamIsCapturing(void *stream, unsigned *capturing) { *capturing = asked("FAKE_CAPTURING"); return SUCCESS; }
+status cuStreamIsCapturing(void *stream, unsigned *answer) {
+    *answer = asked("FAKE_CAPTURING") || (capturing && stream == (void *)0x99) ? 1 : 0;
+    return SUCCESS;
+}
+status cuStreamBeginCapture_v2(void *stream, int mode) { capturing = 1; return SUCCESS; }
+status cuStreamEndCapture(void *stream, void **graph) {
+    status result = capturing == 2 ? 901 : SUCCESS;
+    capturing = 0;
+    return result;
+}
+status cuMemFreeAsync(address at, void *stream) { return cuMemFree_v2(at); }
 
 status cuLibraryLoadData(void **library, const void *image, void *a, void *b, unsigned c, void *d, void *e, unsigned f) {
     *library = (void *)image;
