@@ -23,7 +23,7 @@ impl Dim3 {
 
     /// Number of threads (of a block) or blocks (of a grid).
     pub fn count(&self) -> u64 {
-        u64::from(self.x) * u64::from(self.y) * u64::from(self.z)
+        (u64::from(self.x) * u64::from(self.y)).saturating_mul(u64::from(self.z))
     }
 
     pub fn as_array(&self) -> [u32; 3] {

@@ -188,7 +188,11 @@ pub fn variable(home: Home, name: &str) -> Option<(u64, u64)> {
 
 fn loaded(home: Home, image: *const c_void) {
     let object = if image.is_null() { None } else { object_of(image) };
-    change(|code| code.homes.insert(home, object));
+    change(|code| {
+        // A handle that died with its context may be given out anew.
+        code.forget(home);
+        code.homes.insert(home, object)
+    });
 }
 
 /// # Safety

@@ -22,6 +22,9 @@ mod attribute {
     pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
 }
 
+/// Flag of registered memory that belongs to another device.
+const REGISTERS: c_uint = cudarc::driver::sys::CU_MEMHOSTREGISTER_IOMEMORY;
+
 fn track(address: u64, size: u64, kind: AllocationKind) {
     if let (Some(device), Some(context)) = (vendor::current_device(), vendor::current_context()) {
         ALLOCATIONS.insert(Live { address, size, kind, device, context });
@@ -329,10 +332,11 @@ pub unsafe fn allocate_host_with_flags(call: &dyn Fn() -> Status, host: *mut *mu
 
 /// # Safety
 /// The arguments are those of `cuMemHostRegister_v2`.
-pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes: usize, _flags: c_uint) -> Status {
+pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes: usize, flags: c_uint) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        // Reading a device's registers may change its state.
+        if status == SUCCESS && flags & REGISTERS == 0 {
             track(host as u64, bytes as u64, AllocationKind::Host);
         }
         status

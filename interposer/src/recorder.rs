@@ -363,24 +363,11 @@ fn synchronise(context: usize, limit: Duration) -> Option<Status> {
             let _ = sender.send(status);
         });
     };
-    if without_signals(|| std::thread::Builder::new().name("mneme-idle".into()).spawn(wait)).is_err() {
+    if store::without_signals(|| std::thread::Builder::new().name("mneme-idle".into()).spawn(wait)).is_err() {
         WAITING.store(false, Ordering::Release);
         return None;
     }
     receiver.recv_timeout(limit).ok()
-}
-
-/// Runs `work` with all signals blocked, so that a thread it starts does not get the application's.
-fn without_signals<R>(work: impl FnOnce() -> R) -> R {
-    // SAFETY: both sets are initialised by the calls that are given them.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let result = work();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        result
-    }
 }
 
 /// The chunk store's writer of this process, opened at the first recorded launch.
@@ -403,6 +390,11 @@ static WRITER: Mutex<Option<Arc<StoreWriter>>> = Mutex::new(None);
 
 fn prepare_folder(folder: &Path) -> Result<(), RecordingError> {
     if folder.is_dir() { Ok(()) } else { store::create_private_folder(folder) }
+}
+
+/// Whether this process has launched kernels and not said so yet.
+pub fn has_something_to_finish() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id() && !FINISHED.load(Ordering::Relaxed)
 }
 
 /// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched.

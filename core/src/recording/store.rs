@@ -109,7 +109,7 @@ impl StoreWriter {
                     done.push((index, self.put_with(worker, chunk)?));
                 }
             };
-            let threads: Vec<_> = (0..workers).map(|worker| scope.spawn(move || work(worker))).collect();
+            let threads: Vec<_> = without_signals(|| (0..workers).map(|worker| scope.spawn(move || work(worker))).collect());
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err(RecordingError::damaged(&self.folder, "a writer thread panicked"))))
@@ -181,6 +181,27 @@ impl StoreWriter {
         }
         Ok(())
     }
+}
+
+/// Runs `work` with all signals blocked, so that threads it starts do not get the application's: its handlers may expect a
+/// thread of its own.
+pub fn without_signals<R>(work: impl FnOnce() -> R) -> R {
+    /// Also when a thread cannot be started.
+    struct Restore(libc::sigset_t);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: the set was filled in below.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+        }
+    }
+    // SAFETY: both sets are initialised by the calls that are given them.
+    let _restore = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        Restore(before)
+    };
+    work()
 }
 
 /// A lock on the folder of packs: writers share it, because chunks that no manifest names yet (their own, and old ones that
