@@ -154,6 +154,8 @@ mod tests {
         let mut wrong = example();
         wrong.block = Dim3::new(2048, 1, 1);
         assert!(wrong.check().unwrap_err().contains("2048"));
+        wrong.block = Dim3::new(1 << 31, 1 << 31, 4);
+        assert!(wrong.check().unwrap_err().contains("1024"), "the product does not wrap around");
         wrong.block.x = 0;
         assert!(wrong.check().is_err());
     }

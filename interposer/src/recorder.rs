@@ -24,7 +24,7 @@ use crate::launches::Request;
 use crate::log::{debug, info, warning};
 use crate::settings::settings;
 use crate::snapshot::{self, SnapshotError};
-use crate::vendor::{self, CUcontext, CUdevice, CUstream, SUCCESS, Status};
+use crate::vendor::{self, CUcontext, CUdevice, CUstream, STREAM_PER_THREAD, SUCCESS, Status};
 use crate::{captures, gate, reentrancy, summary};
 
 /// The mode in which our calls do not disturb a capture of another thread.
@@ -55,8 +55,8 @@ struct Recorded {
 
 struct Occurrences {
     count: u64,
-    /// `None` while it is being recorded, and when the folder had it before.
-    written: Option<Box<(KernelRecord, Instance)>>,
+    /// Not while it is being recorded, nor when the folder had it before.
+    written: bool,
     known_before: bool,
 }
 
@@ -78,6 +78,8 @@ enum Failure {
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
+    #[error("its stream belongs to another context than the current one")]
+    Elsewhere,
     #[error("the kernel did not finish in time for its recording")]
     Unfinished,
     #[error("CUDA error {0}")]
@@ -170,7 +172,7 @@ fn claim(progress: &Progress, settings: &crate::settings::Settings, code: &Kerne
     }
     let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
         .is_ok_and(|record| record.instances.contains_key(&dynamic_hash.to_string()));
-    recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: None, known_before });
+    recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: false, known_before });
     !known_before
 }
 
@@ -207,6 +209,9 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     }
     if captures::in_progress() {
         return Err(Failure::Capturing);
+    }
+    if context_of(request.stream).is_some_and(|context| context != plan.context) {
+        return Err(Failure::Elsewhere);
     }
     // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
     let variables = variables(plan);
@@ -252,11 +257,11 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
         bytes += path.metadata().map_or(0, |metadata| metadata.len());
     }
     let kernel = plan.code.record(&plan.function.kernel, plan.device);
-    database::add_instance(folder, &kernel, &dynamic_hash.to_string(), instance.clone())?;
+    database::add_instance(folder, &kernel, &dynamic_hash.to_string(), instance)?;
     let mut recorded = plan.function.kernel.progress.recorded();
     recorded.bytes += bytes;
     if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
-        occurrences.written = Some(Box::new((kernel, instance)));
+        occurrences.written = true;
     }
     info!("recorded {} as instance {dynamic_hash} of {static_hash}", plan.function.kernel.demangled);
     Ok(())
@@ -318,6 +323,15 @@ pub fn is_capturing(stream: usize) -> bool {
     let result = unsafe { vendor::cuStreamIsCapturing(stream as CUstream, &mut status) };
     // The default stream answers with an error while another stream captures; a driver without the function captures nothing.
     status != 0 || !matches!(result, SUCCESS | vendor::NOT_FOUND)
+}
+
+/// The context that a stream was made in, in which a launch into it takes place; `None` for a default stream, which has
+/// the current one.
+fn context_of(stream: usize) -> Option<usize> {
+    let mut context: CUcontext = std::ptr::null_mut();
+    // SAFETY: a valid place, and the stream is the one that the application launches into.
+    let known = stream > STREAM_PER_THREAD && unsafe { vendor::cuStreamGetCtx(stream as CUstream, &mut context) } == SUCCESS;
+    (known && !context.is_null()).then_some(context as usize)
 }
 
 /// This thread's capture mode, put back when dropped.
@@ -422,18 +436,16 @@ fn line(kernel: &Kernel) -> summary::Line {
     let folder = &settings().folder;
     let recorded = progress.recorded();
     for (dynamic_hash, occurrences) in &recorded.instances {
-        if let Some(written) = &occurrences.written
+        if occurrences.written
             && occurrences.count > 1
+            && let Some(Ok(code)) = progress.code.get()
+            && let Err(error) = database::set_occurrences(folder, code.static_hash, &dynamic_hash.to_string(), occurrences.count)
         {
-            let (record, instance) = &**written;
-            let instance = Instance { occurrences: occurrences.count, ..instance.clone() };
-            if let Err(error) = database::add_instance(folder, record, &dynamic_hash.to_string(), instance) {
-                warning!("the number of occurrences of an instance could not be written: {error}");
-            }
+            warning!("the number of occurrences of an instance could not be written: {error}");
         }
     }
     let count = |matches: fn(&Occurrences) -> bool| recorded.instances.values().filter(|occurrences| matches(occurrences)).count() as u64;
-    let (written, known) = (count(|occurrences| occurrences.written.is_some()), count(|occurrences| occurrences.known_before));
+    let (written, known) = (count(|occurrences| occurrences.written), count(|occurrences| occurrences.known_before));
     let file = match progress.code.get() {
         Some(Ok(code)) if written + known > 0 => Some(folder.join(format!("{}.json", code.static_hash)).display().to_string()),
         _ => None,

@@ -112,6 +112,7 @@ functions! {
     cuMemSetAccess(address: CUdeviceptr, size: usize, descriptor: *const CUmemAccessDesc, count: usize);
     cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, host: *mut c_void, flags: c_uint);
     cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+    cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
     cuStreamIsCapturing(stream: CUstream, status: *mut c_uint);
     cuStreamSynchronize(stream: CUstream);
     cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);

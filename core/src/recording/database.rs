@@ -214,6 +214,23 @@ pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: In
     record.save(&path)
 }
 
+/// Changes the occurrences of an instance; nothing if it has been removed meanwhile.
+pub fn set_occurrences(folder: &Path, static_hash: u64, id: &str, occurrences: u64) -> Result<(), RecordingError> {
+    let path = folder.join(format!("{static_hash}.json"));
+    if !path.exists() {
+        return Ok(());
+    }
+    let _lock = FolderLock::take(folder)?;
+    let mut record = KernelRecord::load(&path)?;
+    match record.instances.get_mut(id) {
+        Some(instance) => {
+            instance.occurrences = occurrences;
+            record.save(&path)
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,6 +298,18 @@ mod tests {
         assert_eq!(record.instances.len(), 2);
         assert!(record.instance(&paths[0], None).is_err());
         assert_eq!(record.instance(&paths[0], Some("8")).unwrap().0, "8");
+    }
+
+    #[test]
+    fn occurrences_do_not_bring_a_removed_instance_back() {
+        let folder = tempfile::tempdir().unwrap();
+        set_occurrences(folder.path(), 42, "7", 9).unwrap();
+        add_instance(folder.path(), &kernel(), "7", instance()).unwrap();
+        set_occurrences(folder.path(), 42, "7", 9).unwrap();
+        set_occurrences(folder.path(), 42, "8", 9).unwrap();
+        let record = KernelRecord::load(&folder.path().join("42.json")).unwrap();
+        assert_eq!(record.instances.len(), 1);
+        assert_eq!(record.instances["7"].occurrences, 9);
     }
 
     #[test]
