@@ -177,9 +177,12 @@ fn tolerance(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "it must be a number of at least 0".into())
 }
 
+/// The longest limit, seconds: thirty years, which is still a point in time that can be waited for.
+const LONGEST: f64 = 1e9;
+
 fn seconds(text: &str) -> Result<Duration, String> {
-    let duration = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| "it must be a number of seconds above 0".into())
+    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= LONGEST);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("it must be a number of seconds above 0, at most {LONGEST:e}"))
 }
 
 impl Arguments {
@@ -313,6 +316,8 @@ mod tests {
             "-rdb a.json --rtol -1",
             "-rdb a.json --rtol nan",
             "-rdb a.json --timeout 0",
+            "-rdb a.json --timeout inf",
+            "-rdb a.json --timeout 1e19",
             "-rdb a.json --device gpu",
             "-rdb a.json -co 4",
         ] {

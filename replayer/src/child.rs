@@ -60,7 +60,10 @@ impl Child {
             ForkResult::Parent { child } => Ok(Self { pid: child, complaints: kept, ended: None }),
             ForkResult::Child => {
                 let ready = settle(parent, kept.as_ref());
-                let status = if ready { work() } else { mneme_core::exit::INTERNAL };
+                // A panic must not unwind into the parent's frames: they hold this child's siblings, which would be killed.
+                let work = std::panic::AssertUnwindSafe(work);
+                let status = if ready { std::panic::catch_unwind(work).ok() } else { None };
+                let status = status.unwrap_or(mneme_core::exit::INTERNAL);
                 // SAFETY: _exit takes no pointers. The parent's exit handlers and buffers are not this process's to run.
                 unsafe { libc::_exit(status) }
             }
@@ -158,5 +161,18 @@ mod tests {
         assert_eq!(End::Signalled(Signal::SIGSEGV).to_string(), "was ended by SIGSEGV");
         assert!(End::Signalled(Signal::SIGKILL).to_string().contains("memory"));
         assert_eq!(End::Exited(3).to_string(), "exited with status 3");
+    }
+
+    #[test]
+    fn a_panic_ends_its_own_child_only() {
+        let mut sibling = Child::start(Complaints::Kept, || {
+            std::thread::sleep(Duration::from_secs(60));
+            0
+        })
+        .unwrap();
+        // Without the panic's hook, which may wait for a lock that another test held when this one forked.
+        let mut child = Child::start(Complaints::Kept, || std::panic::resume_unwind(Box::new(()))).unwrap();
+        assert_eq!(child.wait(Duration::from_secs(20)), Some(End::Exited(mneme_core::exit::INTERNAL)));
+        assert_eq!(sibling.wait(Duration::ZERO), None, "the sibling is at work still");
     }
 }

@@ -1,5 +1,6 @@
 //! One configuration, one JSON object.
 
+use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -28,7 +29,10 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
         eprintln!("mneme-replay: {}", result.error);
     }
     let printed = Printed { configuration: &configuration, result: &result };
-    println!("{}", serde_json::to_string_pretty(&printed).expect("plain data serialises"));
+    let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")))?;
     Ok(result.status.exit_status())
 }
 

@@ -8,6 +8,9 @@ use mneme_core::protocol::{self, Reply, Request};
 
 use crate::supervisor::{Event, Fatal, Job, Scene, Supervisor};
 
+/// Bytes that a request may have: more than any pipeline needs, and little enough for a line without an end to do no harm.
+const LONGEST_LINE: usize = 4 << 20;
+
 /// Serves until the end of input; returns the exit status.
 pub fn run(scene: &Scene) -> Result<i32, Fatal> {
     let mut supervisor = Supervisor::start(scene)?;
@@ -98,6 +101,9 @@ impl Input {
                 return parse(&line).map(Some);
             }
         }
+        if self.bytes.len() > LONGEST_LINE {
+            return Err(Fatal::new(exit::BAD_USAGE, format!("a request has more than {LONGEST_LINE} bytes")));
+        }
         Ok(None)
     }
 
@@ -148,5 +154,7 @@ mod tests {
         let mut input = Input { bytes: b"{\"type\":\"dance\"}\n".to_vec() };
         assert_eq!(input.next().unwrap_err().status, exit::BAD_USAGE);
         assert!(Input { bytes: b"{\"type\"".to_vec() }.end().is_err());
+        assert!(Input { bytes: vec![b'x'; LONGEST_LINE] }.next().unwrap().is_none());
+        assert_eq!(Input { bytes: vec![b'x'; LONGEST_LINE + 1] }.next().unwrap_err().status, exit::BAD_USAGE);
     }
 }

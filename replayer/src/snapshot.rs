@@ -12,7 +12,7 @@ use mneme_core::hash::ChunkId;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::manifest::{CHUNK, State};
 use mneme_core::recording::store::Store;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rayon::prelude::*;
 
 use crate::subject::Subject;
@@ -203,6 +203,12 @@ impl Snapshot {
         work.into_par_iter().try_for_each(|(id, part)| store.read_chunk(&id, part))
     }
 
+    /// Forbids this process to write to the memory, however wildly a kernel on the CPU device writes.
+    pub fn seal(&self) -> nix::Result<()> {
+        // SAFETY: the mapping is this object's own and has this length; a process that seals it only reads it.
+        unsafe { mprotect(self.memory.cast(), self.layout.bytes.max(1), ProtFlags::PROT_READ) }
+    }
+
     fn bytes(&self, offset: usize, length: usize) -> &[u8] {
         assert!(offset + length <= self.layout.bytes, "a stretch is inside the snapshot");
         // SAFETY: inside the mapping; written by the decoder only, which has finished before anybody reads.
@@ -298,6 +304,23 @@ mod tests {
     fn a_variable_without_bytes_is_no_region() {
         let empty = state(Moment::Prologue, Vec::new(), 0);
         assert_eq!(Layout::between(&empty, &empty).unwrap().regions, []);
+    }
+
+    #[test]
+    fn what_is_sealed_can_only_be_read() {
+        let snapshot = Snapshot::reserve(Layout { regions: Vec::new(), bytes: CHUNK as usize }).unwrap();
+        let permissions = || {
+            let start = snapshot.memory.as_ptr() as usize;
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let covers = |line: &&str| {
+                let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+                (usize::from_str_radix(from, 16).unwrap()..usize::from_str_radix(to, 16).unwrap()).contains(&start)
+            };
+            maps.lines().find(covers).unwrap().split(' ').nth(1).unwrap().to_owned()
+        };
+        assert_eq!(permissions(), "rw-s");
+        snapshot.seal().unwrap();
+        assert_eq!(permissions(), "r--s");
     }
 
     #[test]

@@ -213,7 +213,8 @@ impl<'a> Supervisor<'a> {
         let mut executor = Executor::start(&plan)?;
         // Before the first decoder was started there is nothing to load; afterwards only while it is at work.
         if self.description.is_some() && self.decoder.is_none() {
-            executor.load()?;
+            // A failure shows when the executor is heard next.
+            let _ = executor.load();
         }
         self.executor = Some(executor);
         Ok(())
@@ -261,7 +262,12 @@ impl<'a> Supervisor<'a> {
                         iterations: pending.job.iterations,
                         warmup: pending.job.warmup,
                     };
-                    executor.run(run, image, self.scene.limit)?;
+                    if executor.run(run, image, self.scene.limit).is_err() {
+                        // It ended while it was idle, which says nothing about this configuration. Its end is heard next.
+                        executor.ready = false;
+                        self.waiting.push_front(pending);
+                        break;
+                    }
                     self.running = Some((pending, outcome));
                 }
             }

@@ -60,6 +60,8 @@ impl From<std::io::Error> for Stop {
 }
 
 fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
+    // A kernel that hits the snapshot then fails like any that hits memory which is not its own.
+    plan.snapshot.seal().map_err(std::io::Error::from)?;
     let device = Cuda::open(&plan.library, plan.ordinal).map_err(|error| unfit(plan, None, &error))?;
     frame::write(supervisor, &Report::Device(device.description().clone()), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);

@@ -49,7 +49,7 @@ fn launches(
         device.allow_dynamic_shared(function, order.shared_mem)?;
     }
     let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
-    let runs = (order.warmup + order.iterations).max(1);
+    let runs = order.warmup.saturating_add(order.iterations).max(1);
     for index in 0..runs {
         match device.run(function, &launch, parameters) {
             Ok(time) => done.times.push(time),

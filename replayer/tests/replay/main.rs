@@ -173,6 +173,34 @@ fn nothing_outlives_the_server() {
 }
 
 #[test]
+fn a_result_that_cannot_be_written_is_one_sentence() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = replay(&recording, &["--device", device]).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(exit::INTERNAL), "{errors}");
+    assert!(errors.starts_with("mneme-replay: ") && errors.lines().count() == 1, "{errors}");
+}
+
+#[test]
+fn more_runs_than_can_be_counted_are_not_none() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let mut command = Command::new(program());
+    command.args(["serve", "--timeout", "1", "--device", device, "-rdb"]).arg(recording.database());
+    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let request = Request::Submit { id: 0, config: shaped(128, "default<O1>"), iterations: u32::MAX, warmup: 1 };
+    let mut input = server.stdin.take().unwrap();
+    writeln!(input, "{}", serde_json::to_string(&request).unwrap()).unwrap();
+    drop(input);
+    let output = server.wait_with_output().unwrap();
+    let last = String::from_utf8(output.stdout).unwrap();
+    let Reply::Result { result, .. } = serde_json::from_str(last.lines().last().unwrap()).unwrap() else { panic!("{last}") };
+    assert_eq!(result.status, Status::TimedOut, "{result:?}");
+}
+
+#[test]
 fn ir_and_assembly_are_written_where_asked() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
