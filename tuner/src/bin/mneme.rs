@@ -30,7 +30,9 @@ enum Command {
     #[command(disable_help_flag = true)]
     Tune(Handover),
     /// List recorded kernels and instances
-    #[command(after_help = "Example:\n  mneme ls recording")]
+    #[command(
+        after_help = "Example:\n  mneme ls recording\n\nSEEN counts launches: those that agree in shape and scalar arguments are one instance."
+    )]
     Ls(list::Options),
     /// Show everything about recorded kernels
     #[command(after_help = "Examples:\n  mneme show recording\n  mneme show recording/7312.json -rid 1631 --json")]
@@ -46,7 +48,7 @@ enum Command {
     Copy(manage::TransferOptions),
     /// Print what a build system needs to know
     #[command(
-        after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) -DCMAKE_CXX_COMPILER=$(mneme config cxx)"
+        after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
     )]
     Config(config::Options),
 }
@@ -64,7 +66,8 @@ const EXAMPLES: &str = "Examples:
   mneme replay -rdb recording/7312.json -rid 1631 'default<O3>'
   mneme tune -rdb recording/7312.json -rid 1631 --space-preset quick
 
-Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device; that of the program for record, replay and tune.";
+Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device, 70 internal error;
+that of the program for record, replay and tune.";
 
 const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording -- ./app arguments

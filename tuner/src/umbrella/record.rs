@@ -22,7 +22,7 @@ pub struct Options {
     /// Address space reserved for device memory, GB (also -vass)
     #[arg(long = "virtual-address-space", alias = "vass", value_name = "GB")]
     virtual_address_space: Option<u64>,
-    /// Instances to record of each kernel (also -mr) [default: 4]
+    /// Instances that a process records of each kernel (also -mr) [default: 4]
     #[arg(long, alias = "mr", value_name = "COUNT")]
     max_recordings: Option<u64>,
     /// Record kernels whose mangled or demangled name this regular expression is found in (also -rr)
