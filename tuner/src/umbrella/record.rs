@@ -19,8 +19,8 @@ pub struct Options {
     /// Folder for the recording; created where missing, added to where it holds one (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: PathBuf,
-    /// Address space reserved for device memory, GB (also -vass)
-    #[arg(long = "virtual-address-space", alias = "vass", value_name = "GB")]
+    /// Address space reserved for device memory, GiB (also -vass)
+    #[arg(long = "virtual-address-space", alias = "vass", value_name = "GIB")]
     virtual_address_space: Option<u64>,
     /// Instances that a process records of each kernel (also -mr) [default: 4]
     #[arg(long, alias = "mr", value_name = "COUNT")]
