@@ -95,7 +95,11 @@ impl Results {
         let mut text = serde_json::to_string_pretty(value)?;
         text.push('\n');
         let path = self.folder.join(name);
-        std::fs::write(&path, text).map_err(|error| std::io::Error::other(format!("{}: {error}", path.display())))
+        // A reader, or a session that is killed here, finds the file whole or not at all.
+        let temporary = self.folder.join(format!(".{name}.tmp"));
+        std::fs::write(&temporary, text)
+            .and_then(|()| std::fs::rename(&temporary, &path))
+            .map_err(|error| std::io::Error::other(format!("{}: {error}", path.display())))
     }
 
     /// Appends to `trials.jsonl`.
@@ -171,6 +175,18 @@ mod tests {
         assert_eq!(lines[1]["trial"], 1);
         assert_eq!(lines[1]["config"]["passes"], "default<O1>");
         assert!(Results::create(folder.path()).unwrap_err().to_string().contains("--results-dir"));
+    }
+
+    #[test]
+    fn files_are_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = Results::create(folder.path()).unwrap();
+        results.write("summary.json", &"first").unwrap();
+        let mut reader = File::open(folder.path().join("summary.json")).unwrap();
+        results.write("summary.json", &"second").unwrap();
+        assert_eq!(std::io::read_to_string(&mut reader).unwrap(), "\"first\"\n");
+        assert_eq!(std::fs::read_to_string(folder.path().join("summary.json")).unwrap(), "\"second\"\n");
+        assert!(!folder.path().join(".summary.json.tmp").exists());
     }
 
     #[test]

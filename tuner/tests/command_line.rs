@@ -79,6 +79,14 @@ fn the_space_is_printed_without_a_server() {
     assert_eq!(space["parameters"]["block_shape"].as_array().unwrap().len(), 1);
     assert_eq!((&space["baseline"]["passes"], &space["baseline"]["codegen_opt"]), (&json!("default<O3>"), &json!(3)));
     assert!(!home.path("mneme-tune-results").exists());
+    // Output that nobody takes is no reason to panic.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
+    command
+        .args(["--print-space", "-rdb"])
+        .arg(home.path("5.json"))
+        .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]
