@@ -11,7 +11,7 @@ use mneme_core::result::{ReplayResult, Status};
 use crate::arguments::OneShot;
 use crate::builder::Outcome;
 use crate::output::Printed;
-use crate::supervisor::{Event, Fatal, Job, Scene, Supervisor};
+use crate::supervisor::{Client, Event, Fatal, Job, Scene, Supervisor};
 
 /// Replays the configuration of a command line; returns the exit status.
 pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
@@ -41,7 +41,7 @@ fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Re
     let job = Job { id: 0, configuration: configuration.clone(), iterations: options.iterations, warmup: options.warmup };
     supervisor.submit(job);
     loop {
-        if let Event::Finished { result, outcome, .. } = supervisor.next(None)? {
+        if let Event::Finished { result, outcome, .. } = supervisor.next(Client::default())? {
             supervisor.leave();
             return Ok((*result, outcome));
         }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use mneme_core::exit;
 use mneme_core::protocol::{self, Reply, Request};
 
-use crate::supervisor::{Event, Fatal, Job, Scene, Supervisor};
+use crate::supervisor::{Client, Event, Fatal, Job, Scene, Supervisor};
 
 /// Bytes that a request may have: more than any pipeline needs, and little enough for a line without an end to do no harm.
 const LONGEST_LINE: usize = 4 << 20;
@@ -14,9 +14,13 @@ const LONGEST_LINE: usize = 4 << 20;
 /// Serves until the end of input; returns the exit status.
 pub fn run(scene: &Scene) -> Result<i32, Fatal> {
     let mut supervisor = Supervisor::start(scene)?;
+    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+    let output = Some(stdout.as_fd());
     let device = loop {
-        if let Event::Ready(device) = supervisor.next(None)? {
-            break device;
+        match supervisor.next(Client { input: None, output })? {
+            Event::Ready(device) => break device,
+            Event::Unheard => return Err(unheard()),
+            Event::Finished { .. } | Event::Input => {}
         }
     };
     let recorded = scene.subject.recorded_configuration();
@@ -29,11 +33,12 @@ pub fn run(scene: &Scene) -> Result<i32, Fatal> {
         device: device.name,
         driver: device.driver,
     })?;
-    let stdin = std::io::stdin();
     let mut input = Some(Input::default());
     while input.is_some() || supervisor.outstanding() > 0 {
-        match supervisor.next(input.is_some().then(|| stdin.as_fd()))? {
+        match supervisor.next(Client { input: input.is_some().then(|| stdin.as_fd()), output })? {
             Event::Ready(_) => {}
+            // Without this, a client that was killed would be worked for until the next result.
+            Event::Unheard => return Err(unheard()),
             Event::Finished { id, result, .. } => say(&Reply::Result { id, result })?,
             Event::Input => {
                 let Some(lines) = &mut input else { continue };
@@ -69,7 +74,11 @@ fn say(reply: &Reply) -> Result<(), Fatal> {
     let mut line = serde_json::to_vec(reply).expect("plain data serialises");
     line.push(b'\n');
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|_| Fatal::new(exit::INTERNAL, "the client has closed its end"))
+    stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|_| unheard())
+}
+
+fn unheard() -> Fatal {
+    Fatal::new(exit::INTERNAL, "the client has closed its end")
 }
 
 /// Standard input, cut into requests.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::hash::checksum;
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{Instance, KernelRecord};
@@ -40,11 +41,18 @@ impl Subject {
             let what = "it holds no LLVM IR of the kernel; build the program with mneme-cc".into();
             return Err(RecordingError::Damaged { path: self.database.clone(), what });
         }
-        let read = |name: &String| {
+        let sums = &self.kernel.ours.module_checksums;
+        let read = |(index, name): (usize, &String)| {
             let path = self.folder.join(name);
-            std::fs::read(&path).map_err(|source| RecordingError::Io { path, source })
+            let bitcode = std::fs::read(&path).map_err(|source| RecordingError::Io { path: path.clone(), source })?;
+            match sums.get(index) {
+                Some(sum) if *sum != checksum(&bitcode) => {
+                    Err(RecordingError::Damaged { path, what: "its checksum does not match".into() })
+                }
+                _ => Ok(bitcode),
+            }
         };
-        self.kernel.modules.iter().map(read).collect()
+        self.kernel.modules.iter().enumerate().map(read).collect()
     }
 
     /// The recorded launch under the default compilation.

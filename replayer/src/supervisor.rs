@@ -68,8 +68,19 @@ pub enum Event {
         result: Box<ReplayResult>,
         outcome: Option<Rc<Outcome>>,
     },
-    /// The descriptor that the caller wanted watched can be read.
+    /// The client's requests can be read.
     Input,
+    /// Nobody reads the results any more.
+    Unheard,
+}
+
+/// Descriptors of a client that are watched besides.
+#[derive(Clone, Copy, Default)]
+pub struct Client<'a> {
+    /// Where its requests come from.
+    pub input: Option<BorrowedFd<'a>>,
+    /// Where its results go; what becomes of it shows here even while there is nothing to write.
+    pub output: Option<BorrowedFd<'a>>,
 }
 
 /// Why the supervisor cannot go on.
@@ -162,15 +173,15 @@ impl<'a> Supervisor<'a> {
         self.waiting.len() + usize::from(self.running.is_some())
     }
 
-    /// Waits for something to happen and returns one event. `input` is watched besides, where given.
-    pub fn next(&mut self, input: Option<BorrowedFd<'_>>) -> Result<Event, Fatal> {
+    /// Waits for something to happen and returns one event.
+    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
         loop {
             self.start_work()?;
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
-            if self.wait(input)? {
-                return Ok(Event::Input);
+            if let Some(event) = self.wait(client)? {
+                return Ok(event);
             }
         }
     }
@@ -275,22 +286,24 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Waits for descriptors and deadlines, and deals with one round of them; whether the caller's input can be read.
-    fn wait(&mut self, input: Option<BorrowedFd<'_>>) -> Result<bool, Fatal> {
-        let [decoder, executor, nursery, input] = {
+    /// Waits for descriptors and deadlines, and deals with one round of them; what the client does is an event.
+    fn wait(&mut self, client: Client<'_>) -> Result<Option<Event>, Fatal> {
+        let [decoder, executor, nursery, input, output] = {
             let sources = [
-                self.decoder.as_ref().map(Decoder::fd),
-                self.executor.as_ref().map(Executor::fd),
-                self.nursery.as_ref().map(Nursery::fd),
-                input,
+                (self.decoder.as_ref().map(Decoder::fd), PollFlags::POLLIN),
+                (self.executor.as_ref().map(Executor::fd), PollFlags::POLLIN),
+                (self.nursery.as_ref().map(Nursery::fd), PollFlags::POLLIN),
+                (client.input, PollFlags::POLLIN),
+                // Errors are reported unasked, and a pipe without a reader is one.
+                (client.output, PollFlags::empty()),
             ];
-            let mut fds: Vec<PollFd<'_>> = sources.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
+            let mut fds: Vec<PollFd<'_>> = sources.iter().filter_map(|(fd, events)| fd.map(|fd| PollFd::new(fd, *events))).collect();
             match poll(&mut fds, self.patience()) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(error) => return Err(std::io::Error::from(error).into()),
             }
             let mut polled = fds.iter();
-            sources.map(|source| source.and_then(|_| polled.next()).is_some_and(|fd| fd.any().unwrap_or(false)))
+            sources.map(|(source, _)| source.and_then(|_| polled.next()).is_some_and(|fd| fd.any().unwrap_or(false)))
         };
         if decoder {
             self.hear_decoder()?;
@@ -302,7 +315,7 @@ impl<'a> Supervisor<'a> {
             self.hear_nursery()?;
         }
         self.enforce_limits()?;
-        Ok(input)
+        Ok(if output { Some(Event::Unheard) } else { input.then_some(Event::Input) })
     }
 
     /// Time until the next deadline.

@@ -201,6 +201,30 @@ fn more_runs_than_can_be_counted_are_not_none() {
 }
 
 #[test]
+fn nobody_is_worked_for_when_the_client_is_gone() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let mut command = Command::new(program());
+    command.args(["serve", "--timeout", "600", "--device", device, "-rdb"]).arg(recording.database());
+    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    // This shape makes the kernel hang.
+    let request = Request::Submit { id: 0, config: shaped(65, "default<O1>"), iterations: 1, warmup: 0 };
+    writeln!(server.stdin.take().unwrap(), "{}", serde_json::to_string(&request).unwrap()).unwrap();
+    drop(output);
+    let limit = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        match server.try_wait().unwrap() {
+            Some(status) => break status,
+            None => assert!(Instant::now() < limit, "the server works on"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(exit::INTERNAL));
+}
+
+#[test]
 fn ir_and_assembly_are_written_where_asked() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
