@@ -3,6 +3,7 @@
 //! cudarc declares the types; its own loader is not used, because it knows one library only and would find a preloaded
 //! recorder's wrappers.
 
+use std::error::Error;
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 use std::path::Path;
 
@@ -29,7 +30,11 @@ macro_rules! table {
 
         impl Table {
             pub fn load(path: &Path) -> Result<Self, DeviceError> {
-                let failed = |error: libloading::Error| DeviceError::Library { library: path.display().to_string(), message: error.to_string() };
+                let failed = |error: libloading::Error| {
+                    // The linker's own sentence names the file or the symbol; the error around it says only that the linker failed.
+                    let message = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+                    DeviceError::Library { library: path.display().to_string(), message }
+                };
                 // SAFETY: the constructors of a driver library are made to run when a process loads it.
                 let library = unsafe { Library::new(path) }.map_err(failed)?;
                 Ok(Self {
@@ -79,4 +84,15 @@ table! {
     cuStreamSynchronize(CUstream);
     cuLaunchKernel(CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);
     cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_library_cannot_be_used_is_said() {
+        let Err(error) = Table::load(Path::new("libmneme-no-such-driver.so")) else { panic!("there is no such library") };
+        assert!(error.to_string().contains("cannot open shared object file"), "{error}");
+    }
 }
