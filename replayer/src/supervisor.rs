@@ -415,7 +415,11 @@ impl<'a> Supervisor<'a> {
                 }
             }
             Report::Unfit(Unfit::Clash(error)) => {
-                return Err(Fatal { clash: true, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) });
+                // Once a client has been greeted, another process could not go on where this one stopped.
+                return Err(Fatal {
+                    clash: self.description.is_none(),
+                    ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}"))
+                });
             }
             Report::Unfit(Unfit::Device(error)) => {
                 return Err(Fatal::new(exit::NO_DEVICE, self.scene.choice.explain(&error, &self.scene.subject)));
