@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::path::Path;
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
-use mneme_core::hash::Hash64;
+use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::ir_section::{self, Symbol, Unit};
 use mneme_core::launch::{Launch, LaunchAttributes};
 use mneme_core::recording::RecordingError;
@@ -149,7 +149,8 @@ impl KernelCode {
         let mut bytes = 0;
         for (name, unit) in self.module_names().iter().zip(&self.modules) {
             let path = folder.join(name);
-            if path.exists() {
+            let is_recorded = folder.join(format!("{}.json", self.static_hash)).exists();
+            if is_recorded && path.exists() {
                 continue;
             }
             let bitcode = unit.bitcode().map_err(|source| RecordingError::Io { path: path.clone(), source })?;
@@ -186,6 +187,7 @@ impl KernelCode {
                     .iter()
                     .map(|argument| ArgumentLayout { offset: argument.offset, size: argument.size, kind: argument.kind.clone() })
                     .collect(),
+                module_checksums: self.modules.iter().filter_map(|unit| unit.bitcode().ok()).map(|bitcode| checksum(&bitcode)).collect(),
                 version: env!("CARGO_PKG_VERSION").into(),
             },
         }

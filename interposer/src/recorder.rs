@@ -450,13 +450,23 @@ fn line(kernel: &Kernel) -> summary::Line {
         Some(Ok(code)) if written + known > 0 => Some(folder.join(format!("{}.json", code.static_hash)).display().to_string()),
         _ => None,
     };
+    let launches = progress.launches.load(Ordering::Relaxed);
+    let seen: u64 = recorded.instances.values().map(|occurrences| occurrences.count).sum();
+    let mut failures: Vec<_> = recorded.failures.iter().map(|(reason, count)| (reason.clone(), *count)).collect();
+    let failed: u64 = recorded.failures.values().sum();
+    let mut left_out = launches.saturating_sub(seen + failed);
+    if recorded.given_up && left_out > 0 {
+        failures.push(("given up after that".to_owned(), std::mem::take(&mut left_out)));
+    }
     summary::Line {
         demangled: kernel.demangled.clone(),
-        launches: progress.launches.load(Ordering::Relaxed),
+        launches,
+        repeats: seen.saturating_sub(written + known),
+        left_out,
         recorded: written,
         known,
         bytes: recorded.bytes,
         file,
-        failures: recorded.failures.iter().map(|(reason, count)| (reason.clone(), *count)).collect(),
+        failures,
     }
 }

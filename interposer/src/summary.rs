@@ -13,9 +13,16 @@ pub struct Line {
     pub bytes: u64,
     /// The kernel's file, where something of it is recorded.
     pub file: Option<String>,
+    /// Launches with the dimensions and scalar arguments of an instance that is there: counted only.
+    pub repeats: u64,
+    /// Launches that the settings leave out.
+    pub left_out: u64,
     /// Why launches were not recorded, and how many.
     pub failures: Vec<(String, u64)>,
 }
+
+/// Which settings leave launches out.
+const SELECTION: &str = "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS or MNEME_MAX_RECORDINGS";
 
 /// The text for all kernels; empty where none was launched.
 pub fn text(mut lines: Vec<Line>) -> String {
@@ -29,6 +36,12 @@ pub fn text(mut lines: Vec<Line>) -> String {
         }
         if let Some(file) = &line.file {
             let _ = write!(text, ", {}, {file}", size(line.bytes));
+        }
+        if line.repeats > 0 {
+            let _ = write!(text, "; {} alike in dimensions and scalar arguments", line.repeats);
+        }
+        if line.left_out > 0 {
+            let _ = write!(text, "; {} left out by {SELECTION}", line.left_out);
         }
         for (reason, count) in &line.failures {
             let _ = write!(text, "; {count} not recorded: {reason}");
@@ -92,8 +105,16 @@ mod tests {
             known: 0,
             bytes: 1_250_000,
             file: Some("d/42.json".into()),
+            repeats: 0,
+            left_out: 0,
             failures,
         };
+        assert_eq!(
+            text(vec![Line { repeats: 2, left_out: 1, ..line(4, vec![]) }]),
+            format!(
+                "mneme: k: 4 launches, 1 recorded, 1.2 MB, d/42.json; 2 alike in dimensions and scalar arguments; 1 left out by {SELECTION}\n"
+            )
+        );
         assert_eq!(
             text(vec![line(3, vec![("device not idle".into(), 2)])]),
             "mneme: k: 3 launches, 1 recorded, 1.2 MB, d/42.json; 2 not recorded: device not idle\n"

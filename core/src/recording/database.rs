@@ -56,6 +56,9 @@ pub struct KernelDetails {
     pub triple: String,
     /// Layout of the parameter buffer.
     pub arguments: Vec<ArgumentLayout>,
+    /// XXH3-64 of each of the modules, in their order; empty in a file of upstream's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub module_checksums: Vec<u64>,
     /// Recorder version.
     pub version: String,
 }
@@ -128,7 +131,8 @@ impl KernelRecord {
             None if self.instances.len() == 1 => {
                 Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).next().expect("one"))
             }
-            None => Err(missing("(none given)")),
+            None if self.instances.is_empty() => Err(RecordingError::damaged(path, "it has no instances")),
+            None => Err(RecordingError::Ambiguous { path: path.into(), known: self.known() }),
         }
     }
 

@@ -6,15 +6,17 @@ use std::path::PathBuf;
 pub enum RecordingError {
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{path} is damaged: {what}; record the kernel again", path = path.display())]
+    #[error("{path} is damaged: {what}; record the kernel again, into another folder", path = path.display())]
     Damaged { path: PathBuf, what: String },
     #[error("{path} has format version {found}, this Mneme reads up to {supported}; use a newer Mneme", path = path.display())]
     Version { path: PathBuf, found: u32, supported: u32 },
     #[error("{path} has no instance {instance}; it has {known}", path = path.display())]
     NoInstance { path: PathBuf, instance: String, known: String },
+    #[error("{path} has several instances ({known}); choose one with -rid", path = path.display())]
+    Ambiguous { path: PathBuf, known: String },
     #[error("{path} names the file '{name}', which is outside its folder; refused", path = path.display())]
     Outside { path: PathBuf, name: String },
-    #[error("chunk {chunk} is in no pack file of {path}; the recording is incomplete, record the kernel again", path = path.display())]
+    #[error("chunk {chunk} is in no pack file of {path}; the recording is incomplete, record the kernel again, into another folder", path = path.display())]
     MissingChunk { path: PathBuf, chunk: String },
 }
 

@@ -79,17 +79,21 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     }
     target.sync()?;
     target.finish()?;
+    let mut bytes = target.written();
     for (name, state) in &states {
-        state.save(&to.join(name))?;
+        let path = to.join(name);
+        state.save(&path)?;
+        bytes += path.metadata().map_or(0, |metadata| metadata.len());
     }
     for name in record.modules.iter().chain(&record.binary_blobs) {
-        let bytes = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
-        database::write_atomically(&to.join(name), &bytes)?;
+        let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
+        database::write_atomically(&to.join(name), &contents)?;
+        bytes += contents.len() as u64;
     }
     for (id, instance) in &chosen {
         add_instance(to, &record, id, instance.clone())?;
     }
-    Ok(Outcome { instances: chosen.len(), bytes: target.written() })
+    Ok(Outcome { instances: chosen.len(), bytes })
 }
 
 /// [`copy`], then [`remove`] from where it was.

@@ -238,12 +238,19 @@ fn ir_and_assembly_are_written_where_asked() {
 fn damage_is_named_in_one_sentence() {
     let Some(device) = device() else { return };
     type Damage = fn(&Recording);
-    let damage: [(&str, Damage); 3] = [
+    let damage: [(&str, Damage); 4] = [
         ("a pack that is gone", |recording| std::fs::remove_dir_all(recording.folder().join("packs")).unwrap()),
         ("a manifest cut short", |recording| {
             let path = recording.folder().join("DeviceState.epilogue.42.7.mneme");
             let bytes = std::fs::read(&path).unwrap();
             std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("one bit of the IR", |recording| {
+            let path = recording.folder().join("RecordedIR_42.bc");
+            let mut bytes = std::fs::read(&path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
         }),
         ("no database", |recording| std::fs::write(recording.database(), "{}").unwrap()),
     ];

@@ -7,6 +7,7 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 // Links LLVM, which inkwell only declares.
 use mneme_compiler as _;
+use mneme_core::hash::checksum;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::{self, ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State, Variable};
@@ -103,6 +104,7 @@ fn kernel() -> KernelRecord {
             ir_arch: "sm_90".into(),
             triple: "nvptx64-nvidia-cuda".into(),
             arguments: vec![argument(0, 8), argument(8, 4)],
+            module_checksums: vec![checksum(&bitcode())],
             version: env!("CARGO_PKG_VERSION").into(),
         },
     }
