@@ -234,6 +234,10 @@ impl<'a> Supervisor<'a> {
     fn start_builders(&mut self) -> Result<(), Fatal> {
         let Some(target) = &self.target else { return Ok(()) };
         let Some(nursery) = &mut self.nursery else { return Ok(()) };
+        // On the CPU device kernels and compilers would share the cores, and times would tell of both.
+        if self.scene.choice.is_cpu() && self.running.is_some() {
+            return Ok(());
+        }
         // Builders keep ahead of the executor, but not so far that finished code objects are forgotten before they run.
         let horizon = (2 * self.scene.builders).max(2);
         for pending in self.waiting.iter().take(horizon) {
@@ -251,7 +255,7 @@ impl<'a> Supervisor<'a> {
 
     /// Gives the executor the first configuration that is built; those that could not be built are results already.
     fn start_run(&mut self) -> Result<(), Fatal> {
-        while self.running.is_none() {
+        while self.running.is_none() && (self.builds.is_empty() || !self.scene.choice.is_cpu()) {
             let Some(position) = self.waiting.iter().position(|pending| self.outcomes.contains_key(&pending.key)) else { break };
             let outcome = self.outcomes[&self.waiting[position].key].clone();
             match &*outcome {
