@@ -234,6 +234,9 @@ impl Session {
             return Ok(status::NOTHING_VERIFIED);
         };
         say(&format!("BEST: {} {}={metric} speedup={speedup}", self.plan.space.label(&best.config), self.plan.metric.name()));
+        if metric >= self.baseline {
+            eprintln!("mneme-tune: no configuration is faster than the recorded one");
+        }
         Ok(0)
     }
 }

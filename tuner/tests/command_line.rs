@@ -34,13 +34,19 @@ impl Home {
     /// Standard output of `mneme-tune -rdb HOME/5.json ARGUMENTS`, which has to end with this status.
     #[track_caller]
     fn tune(&self, arguments: &[&str], status: i32) -> String {
+        self.run(arguments, status).0
+    }
+
+    /// The same with standard error.
+    #[track_caller]
+    fn run(&self, arguments: &[&str], status: i32) -> (String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
         command.arg("-rdb").arg(self.path("5.json")).args(arguments).env("MNEME_HOME", self.0.path()).current_dir(self.0.path());
         let output = command.output().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
         assert!(status == 0 || !stderr.is_empty());
-        String::from_utf8(output.stdout).unwrap()
+        (String::from_utf8(output.stdout).unwrap(), stderr)
     }
 }
 
@@ -66,6 +72,18 @@ fn the_output_is_the_tutorials() {
     home.tune(&["--results-dir", "here"], 3);
     assert!(home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet"], 0).contains("BEST: passes=default<O3> blockDim.x=4 "));
     assert_eq!(std::fs::read_dir(home.path("mneme-tune-results")).unwrap().count(), 1, "a folder is made where none is named");
+}
+
+#[test]
+fn a_search_that_finds_nothing_faster_says_so() {
+    let home = Home::new();
+    let sentence = "mneme-tune: no configuration is faster than the recorded one";
+    // The recorded block is the only one of this preset.
+    let (stdout, stderr) = home.run(&["--space-preset", "compiler", "--results-dir", "same"], 0);
+    assert!(stdout.lines().last().unwrap().starts_with("BEST: ") && stdout.ends_with("speedup=1\n"), "{stdout}");
+    assert!(stderr.lines().any(|line| line == sentence), "{stderr}");
+    let (_, stderr) = home.run(&["--space-preset", "launch", "--results-dir", "faster"], 0);
+    assert!(!stderr.contains(sentence), "{stderr}");
 }
 
 #[test]
