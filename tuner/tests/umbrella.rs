@@ -181,8 +181,14 @@ fn record_becomes_the_application() {
 
     let mut command = mneme(&["record", "-rdb", text(&folder), "--device", "cuda", "--", "sh", "-c", "echo $LD_PRELOAD"]);
     command.env("MNEME_HOME", home.path());
-    let (stdout, stderr) = outcome(command, 0);
-    assert_eq!((stdout.trim(), stderr.as_str()), (text(&lib.join("libmneme_rec.so")), ""));
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    if status.success() {
+        assert_eq!((stdout.trim(), stderr.as_str()), (text(&lib.join("libmneme_rec.so")), ""));
+    } else {
+        assert_eq!((status.code(), stdout.as_str()), (Some(exit::NO_DEVICE), ""), "the program is not started: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("no usable GPU"), "{stderr}");
+    }
 
     let mut command = mneme(&["record", "-rdb", text(&folder), "--", "/nonexistent/app"]);
     command.env("MNEME_HOME", home.path());

@@ -25,7 +25,7 @@ impl Device {
 }
 
 /// The device to use, and whether it is so for want of a GPU: what the user asked for, else `MNEME_DEVICE`, else a GPU
-/// where there is one.
+/// where there is one. A GPU that was asked for and cannot be there is an error: the application would only fail later.
 pub fn choose(asked: Option<Device>) -> Result<(Device, bool), Error> {
     let variable = std::env::var("MNEME_DEVICE").unwrap_or_default();
     let from_environment = match variable.as_str() {
@@ -36,10 +36,22 @@ pub fn choose(asked: Option<Device>) -> Result<(Device, bool), Error> {
     };
     let device = asked.or(from_environment);
     match device {
-        Some(device) => Ok((device, false)),
+        Some(Device::Cuda) => require_gpu(Path::new("/dev"), has_driver()).map(|()| (Device::Cuda, false)),
+        Some(Device::Cpu) => Ok((Device::Cpu, false)),
         None if has_gpu(Path::new("/dev")) && has_driver() => Ok((Device::Cuda, false)),
         None => Ok((Device::Cpu, true)),
     }
+}
+
+/// Refuses a machine without NVIDIA's kernel driver or its library. Asks less than [`has_gpu`]: to refuse wrongly what the
+/// user asked for would be worse than the application's own error.
+fn require_gpu(folder: &Path, has_driver: bool) -> Result<(), Error> {
+    let missing = match ["nvidiactl", "dxg"].iter().any(|node| folder.join(node).exists()) {
+        false => "/dev/nvidiactl is missing",
+        true if !has_driver => "libcuda.so.1 cannot be loaded",
+        true => return Ok(()),
+    };
+    Err(Error::NoDevice(format!("no usable GPU on this machine ({missing}); install NVIDIA's driver, or record with --device cpu")))
 }
 
 /// Whether NVIDIA's kernel driver offers a GPU: its control node and at least one device node, or WSL's.
@@ -59,6 +71,17 @@ fn has_driver() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gpu_that_is_asked_for_needs_both_halves_of_the_driver() {
+        let folder = tempfile::tempdir().unwrap();
+        let sentence = |has_driver| require_gpu(folder.path(), has_driver).map_err(|error| (error.exit_status(), error.to_string()));
+        let (status, text) = sentence(true).unwrap_err();
+        assert!(status == mneme_core::exit::NO_DEVICE && text.contains("/dev/nvidiactl"), "{text}");
+        std::fs::write(folder.path().join("nvidiactl"), "").unwrap();
+        assert!(sentence(false).unwrap_err().1.contains("libcuda.so.1"));
+        assert_eq!(sentence(true), Ok(()));
+    }
 
     #[test]
     fn a_gpu_is_a_numbered_node_beside_the_control_node() {
