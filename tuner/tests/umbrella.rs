@@ -152,6 +152,38 @@ fn wrong_recordings_have_their_status() {
     }
 }
 
+#[test]
+fn one_damaged_file_does_not_hide_the_others() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path();
+    let kept = record(folder, 42, "7");
+    let damaged = folder.join("43.json");
+    std::fs::write(&damaged, "{ not JSON").unwrap();
+    for arguments in [&["ls", text(folder)][..], &["show", text(folder)], &["show", text(folder), "--json"]] {
+        let (stdout, stderr) = outcome(mneme(arguments), exit::BAD_RECORDING);
+        assert!(stdout.contains("double(int*)"), "{stdout}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("43.json is damaged"), "{stderr}");
+    }
+    outcome(mneme(&["ls", text(folder), "-rid", "7"]), 0);
+    let elsewhere = home.path().join("elsewhere");
+    outcome(mneme(&["copy", text(folder), text(&elsewhere)]), exit::BAD_RECORDING);
+    assert_eq!(instances(&elsewhere), ["7"]);
+    let (stdout, _) = outcome(mneme(&["clean", text(folder)]), exit::BAD_RECORDING);
+    assert!(stdout.starts_with("removed 1 instance, "), "{stdout}");
+    assert!(!kept.exists() && damaged.exists());
+    let (stdout, _) = outcome(mneme(&["clean", text(&damaged)]), 0);
+    assert!(stdout.contains("43.json, which was damaged"), "{stdout}");
+    assert!(!damaged.exists());
+    // Neither a file that is something else nor one that a newer Mneme reads is damaged.
+    let stranger = folder.join("package.json");
+    std::fs::write(&stranger, "[]").unwrap();
+    outcome(mneme(&["clean", text(&stranger)]), exit::BAD_RECORDING);
+    let newer = record(folder, 44, "8");
+    std::fs::write(&newer, std::fs::read_to_string(&newer).unwrap().replace("\"format\": 1", "\"format\": 99")).unwrap();
+    outcome(mneme(&["clean", text(&newer)]), exit::BAD_RECORDING);
+    assert!(stranger.exists() && newer.exists());
+}
+
 /// An installation in which an unrelated library stands for ours, which is enough to see what is preloaded.
 fn installation(folder: &Path) {
     let library = std::fs::read_to_string("/proc/self/maps").unwrap();

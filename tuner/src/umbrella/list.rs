@@ -21,7 +21,12 @@ pub struct Options {
 const NAME_WIDTH: usize = 44;
 
 pub fn run(options: &Options) -> Result<(), Error> {
-    let kernels = options.selection.kernels()?;
+    let selected = options.selection.kernels()?;
+    print_list(options, &selected.kernels)?;
+    selected.complete()
+}
+
+fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
     let id = options.selection.record_id.as_deref();
     if options.json {
         let described = kernels.iter().map(|kernel| describe(kernel, id)).collect::<Result<Vec<_>, _>>()?;
@@ -35,7 +40,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     use Align::{Left, Right};
     let columns = [Left, Right, Right, Right, Right, Right, Right, Right];
     let mut rows = vec![["KERNEL", "STATIC HASH", "INSTANCE", "GRID", "BLOCK", "SHARED", "MEMORY", "SEEN"].map(String::from).to_vec()];
-    for kernel in &kernels {
+    for kernel in kernels {
         for (id, instance) in kernel.instances(id)? {
             rows.push(vec![
                 shorten(kernel.record.demangled_name.trim_start_matches("void "), NAME_WIDTH),

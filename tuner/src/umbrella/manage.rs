@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::BinaryBytes;
 use mneme_core::recording::RecordingError;
+use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::housekeeping::{self, Outcome};
 
 use super::Error;
-use super::selection::{Kernel, Selection};
+use super::selection::{Kernel, Selected, Selection};
 
 #[derive(Debug, Args)]
 pub struct CleanOptions {
@@ -31,7 +32,10 @@ pub struct TransferOptions {
 
 /// Removes instances, and the chunks that nothing else in their folder uses.
 pub fn clean(options: &CleanOptions) -> Result<(), Error> {
-    let total = each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
+    if options.selection.record_id.is_none() && discard_if_unreadable(options.selection.path())? {
+        return Ok(());
+    }
+    let (total, selected) = each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
     // Chunks that an interrupted recording left belong to no kernel.
     let left_over = if options.selection.path().is_dir() && options.selection.record_id.is_none() {
         housekeeping::collect_garbage(options.selection.path())?
@@ -39,7 +43,20 @@ pub fn clean(options: &CleanOptions) -> Result<(), Error> {
         0
     };
     println!("removed {}, {} freed", instances(total.instances), BinaryBytes(total.bytes + left_over));
-    Ok(())
+    selected.complete()
+}
+
+/// Removes a kernel's file that is named and is damaged: nothing else could. Only what is no kernel's file at all counts as
+/// damaged, not one of a newer format. The files it named are unknown, so they stay.
+fn discard_if_unreadable(path: &Path) -> Result<bool, Error> {
+    let is_kernels = path.extension().is_some_and(|extension| extension == "json")
+        && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<u64>().is_ok());
+    if !is_kernels || !path.is_file() || !matches!(KernelRecord::load(path), Err(RecordingError::Damaged { .. })) {
+        return Ok(false);
+    }
+    std::fs::remove_file(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    println!("removed {}, which was damaged; the memory and the code it named are still in its folder", path.display());
+    Ok(true)
 }
 
 /// Copies instances with exactly what they refer to.
@@ -57,9 +74,9 @@ type Transfer = fn(&Path, &Path, u64, Option<&str>) -> Result<Outcome, Recording
 fn transfer(options: TransferOptions, verb: &str, operation: Transfer) -> Result<(), Error> {
     let (from, to) = endpoints(options.paths, options.record_database)?;
     let selection = Selection::new(from, options.record_id);
-    let total = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
+    let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
     println!("{verb} {} to {}, {} written", instances(total.instances), to.display(), BinaryBytes(total.bytes));
-    Ok(())
+    selected.complete()
 }
 
 fn endpoints(mut paths: Vec<PathBuf>, named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), Error> {
@@ -73,14 +90,15 @@ fn endpoints(mut paths: Vec<PathBuf>, named: Option<PathBuf>) -> Result<(PathBuf
 fn each(
     selection: &Selection,
     mut operation: impl FnMut(&Kernel, Option<&str>) -> Result<Outcome, RecordingError>,
-) -> Result<Outcome, Error> {
+) -> Result<(Outcome, Selected), Error> {
     let mut total = Outcome::default();
-    for kernel in selection.kernels()? {
-        let outcome = operation(&kernel, selection.record_id.as_deref())?;
+    let selected = selection.kernels()?;
+    for kernel in &selected.kernels {
+        let outcome = operation(kernel, selection.record_id.as_deref())?;
         total.instances += outcome.instances;
         total.bytes += outcome.bytes;
     }
-    Ok(total)
+    Ok((total, selected))
 }
 
 fn instances(count: usize) -> String {

@@ -46,6 +46,29 @@ impl Kernel {
     }
 }
 
+/// What a selection is about.
+#[derive(Debug, Default)]
+pub struct Selected {
+    pub kernels: Vec<Kernel>,
+    /// Why other files of the folder cannot be read.
+    damaged: Vec<RecordingError>,
+}
+
+impl Selected {
+    /// Reports files that cannot be read, after everything has been done with those that can.
+    pub fn complete(mut self) -> Result<(), Error> {
+        let last = self.damaged.pop();
+        warn(&self.damaged);
+        last.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+fn warn(damaged: &[RecordingError]) {
+    for error in damaged {
+        eprintln!("mneme: {error}");
+    }
+}
+
 impl Selection {
     pub fn new(path: PathBuf, record_id: Option<String>) -> Self {
         Self { path: Some(path), record_database: None, record_id }
@@ -55,19 +78,29 @@ impl Selection {
         self.path.as_deref().or(self.record_database.as_deref()).unwrap_or(Path::new("."))
     }
 
-    /// The kernels meant. With an instance named and a folder given, the kernel that has the instance.
-    pub fn kernels(&self) -> Result<Vec<Kernel>, Error> {
+    /// The kernels meant. With an instance named and a folder given, the kernel that has the instance. One file of a folder
+    /// that cannot be read does not stand in the way of the others.
+    pub fn kernels(&self) -> Result<Selected, Error> {
         let path = self.path();
         if !path.is_dir() {
-            return Ok(vec![load(path.into())?]);
+            return Ok(Selected { kernels: vec![load(path.into())?], damaged: vec![] });
         }
-        let mut found = kernels(path)?.into_iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let mut found = Selected::default();
+        for file in kernels(path)? {
+            match load(file) {
+                Ok(kernel) => found.kernels.push(kernel),
+                Err(error) => found.damaged.push(error),
+            }
+        }
         if let Some(id) = &self.record_id {
-            let known = found.iter().flat_map(|kernel| kernel.record.instances.keys().cloned()).collect::<Vec<_>>().join(", ");
-            found.retain(|kernel| kernel.record.instances.contains_key(id));
-            if found.is_empty() {
+            let known = found.kernels.iter().flat_map(|kernel| kernel.record.instances.keys().cloned()).collect::<Vec<_>>().join(", ");
+            found.kernels.retain(|kernel| kernel.record.instances.contains_key(id));
+            if found.kernels.is_empty() {
+                warn(&found.damaged);
                 return Err(RecordingError::NoInstance { path: path.into(), instance: id.clone(), known }.into());
             }
+            // The instance is there, whatever the other files are.
+            found.damaged.clear();
         }
         Ok(found)
     }

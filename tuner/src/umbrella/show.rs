@@ -89,8 +89,9 @@ struct RegionDetails {
 
 pub fn run(options: &Options) -> Result<(), Error> {
     let mut described = Vec::new();
-    for kernel in options.selection.kernels()? {
-        described.push(describe(&kernel, options.selection.record_id.as_deref())?);
+    let selected = options.selection.kernels()?;
+    for kernel in &selected.kernels {
+        described.push(describe(kernel, options.selection.record_id.as_deref())?);
     }
     if options.json {
         println!("{:#}", serde_json::to_value(&described).expect("plain data serialises"));
@@ -101,7 +102,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
             print(kernel);
         }
     }
-    Ok(())
+    selected.complete()
 }
 
 fn describe(kernel: &Kernel, id: Option<&str>) -> Result<KernelDetails, RecordingError> {
