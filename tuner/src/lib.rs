@@ -4,6 +4,7 @@
 //! ([`server`]), so that nothing a candidate does can damage the session that judges it.
 
 pub mod metric;
+pub mod output;
 pub mod results;
 pub mod server;
 pub mod session;

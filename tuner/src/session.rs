@@ -1,7 +1,7 @@
 //! A tuning session: the baseline, then every candidate, then the best.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use mneme_core::result::{ReplayResult, Status};
 use serde_json::json;
 
 use crate::metric::Metric;
+use crate::output::Lines;
 use crate::results::{Results, Summary, Trial, proteus_tuned_kernels};
 use crate::server::{Server, ServerCommand, ServerError};
 use crate::space::Space;
@@ -54,6 +55,9 @@ pub enum SessionError {
     Server(#[from] ServerError),
     #[error("the baseline did not verify, so nothing can be compared with it: {0}")]
     Baseline(String),
+    /// The session itself is complete.
+    #[error("standard output cannot be written: {0}")]
+    Output(std::io::Error),
 }
 
 impl SessionError {
@@ -61,6 +65,7 @@ impl SessionError {
         match self {
             Self::Results(_) => status::INVALID_CONFIGURATION,
             Self::Baseline(_) => status::BASELINE_FAILED,
+            Self::Output(_) => exit::INTERNAL,
             Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
             Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
             Self::Server(_) => status::INTERNAL,
@@ -74,6 +79,7 @@ struct Session {
     results: Results,
     summary: Summary,
     bar: ProgressBar,
+    lines: Lines,
     baseline: f64,
     best: Option<Trial>,
 }
@@ -86,7 +92,8 @@ pub fn run(plan: Plan) -> Result<i32, SessionError> {
     let server = plan.command.start()?;
     results.log(&format!("tuning {} on {} (driver {})", plan.kernel, server.device(), server.driver()));
     let summary = Summary { num_trials_requested: plan.space.len(), ..Summary::default() };
-    let mut session = Session { plan, server, results, summary, bar: ProgressBar::hidden(), baseline: 0.0, best: None };
+    let mut session =
+        Session { plan, server, results, summary, bar: ProgressBar::hidden(), lines: Lines::default(), baseline: 0.0, best: None };
     let outcome = session.baseline().and_then(|()| session.walk());
     session.finish(outcome)
 }
@@ -94,8 +101,8 @@ pub fn run(plan: Plan) -> Result<i32, SessionError> {
 impl Session {
     fn baseline(&mut self) -> Result<(), SessionError> {
         let config = self.plan.space.baseline();
-        say("Baseline configuration:");
-        say(&serde_json::to_string_pretty(&config).expect("plain data serialises"));
+        self.lines.say("Baseline configuration:");
+        self.lines.say(&serde_json::to_string_pretty(&config).expect("plain data serialises"));
         self.server.submit(0, config.clone(), self.plan.iterations, self.plan.warmup)?;
         let result = match self.server.next_result() {
             Ok((_, result)) => result,
@@ -110,7 +117,7 @@ impl Session {
         self.baseline = metric;
         let (warmup, measured) = result.exec_time.split_at(result.exec_time.len() - result.measured().len());
         let warmup = if warmup.is_empty() { String::new() } else { format!(", warm-up = {warmup:?}") };
-        say(&format!("Baseline {} exec_time = {metric} (samples = {measured:?}{warmup})", self.plan.metric.name()));
+        self.lines.say(&format!("Baseline {} exec_time = {metric} (samples = {measured:?}{warmup})", self.plan.metric.name()));
         Ok(())
     }
 
@@ -159,7 +166,7 @@ impl Session {
             }
         }
         self.bar.finish_and_clear();
-        say(&format!("Total tuning time: {:.2}s", start.elapsed().as_secs_f64()));
+        self.lines.say(&format!("Total tuning time: {:.2}s", start.elapsed().as_secs_f64()));
         Ok(())
     }
 
@@ -200,7 +207,7 @@ impl Session {
 
     fn print(&self, line: &str) {
         if !self.plan.quiet {
-            self.bar.suspend(|| say(line));
+            self.bar.suspend(|| self.lines.say(line));
         }
     }
 
@@ -230,13 +237,14 @@ impl Session {
             eprintln!("Results are in {}", self.results.folder().display());
         }
         let Some((best, metric, speedup)) = self.best.as_ref().and_then(|best| Some((best, best.metric?, best.speedup?))) else {
-            say("No configuration verified.");
+            self.lines.say("No configuration verified.");
             return Ok(status::NOTHING_VERIFIED);
         };
-        say(&format!("BEST: {} {}={metric} speedup={speedup}", self.plan.space.label(&best.config), self.plan.metric.name()));
+        self.lines.say(&format!("BEST: {} {}={metric} speedup={speedup}", self.plan.space.label(&best.config), self.plan.metric.name()));
         if metric >= self.baseline {
             eprintln!("mneme-tune: no configuration is faster than the recorded one");
         }
+        self.lines.complete().map_err(SessionError::Output)?;
         Ok(0)
     }
 }
@@ -255,11 +263,6 @@ fn what_went_wrong(result: &ReplayResult) -> String {
         None if result.verified => "nothing was measured".into(),
         None => "memory differs from the recording".into(),
     }
-}
-
-/// One line on standard output; a reader that went away does not stop the session.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn progress_bar(length: usize, quiet: bool) -> ProgressBar {

@@ -1,7 +1,7 @@
 //! The command line of `mneme-tune`, with a stand-in for the server.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use mneme_core::exit;
 use serde_json::{Value, json};
@@ -97,13 +97,28 @@ fn the_space_is_printed_without_a_server() {
     assert_eq!(space["parameters"]["block_shape"].as_array().unwrap().len(), 1);
     assert_eq!((&space["baseline"]["passes"], &space["baseline"]["codegen_opt"]), (&json!("default<O3>"), &json!(3)));
     assert!(!home.path("mneme-tune-results").exists());
-    // Output that nobody takes is no reason to panic.
+}
+
+#[test]
+fn output_that_cannot_be_written_is_one_sentence_and_a_complete_session() {
+    let home = Home::new();
+    for arguments in [&["--print-space"][..], &["--quiet", "--space-preset", "compiler", "--results-dir", "full"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
+        command.arg("-rdb").arg(home.path("5.json")).args(arguments).env("MNEME_HOME", home.0.path()).stdout(full);
+        let output = command.current_dir(home.0.path()).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(exit::INTERNAL), "{stderr}");
+        assert!(stderr.lines().last().unwrap().starts_with("mneme-tune: standard output cannot be written"), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+    assert!(home.path("full/best.json").is_file());
+    // A reader that went away has seen enough.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
-    command
-        .args(["--print-space", "-rdb"])
-        .arg(home.path("5.json"))
-        .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
-    let output = command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let output = command.args(["--print-space", "-rdb"]).arg(home.path("5.json")).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let output = output.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 

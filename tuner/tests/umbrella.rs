@@ -1,7 +1,7 @@
 //! The commands of `mneme`, as a user runs them.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use mneme_core::exit;
 use mneme_core::launch::Dim3;
@@ -182,6 +182,25 @@ fn one_damaged_file_does_not_hide_the_others() {
     std::fs::write(&newer, std::fs::read_to_string(&newer).unwrap().replace("\"format\": 1", "\"format\": 99")).unwrap();
     outcome(mneme(&["clean", text(&newer)]), exit::BAD_RECORDING);
     assert!(stranger.exists() && newer.exists());
+}
+
+#[test]
+fn output_that_cannot_be_written_is_one_sentence() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("recording");
+    std::fs::create_dir(&folder).unwrap();
+    record(&folder, 42, "7");
+    std::fs::write(home.path().join("mneme-cc"), "").unwrap();
+    for arguments in
+        [&["ls", text(&folder)][..], &["ls", text(&folder), "--json"], &["show", text(&folder)], &["config", "cc"], &["config"]]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let child = mneme(arguments).env("MNEME_HOME", home.path()).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(exit::INTERNAL), "{arguments:?}: {stderr}");
+        assert!(stderr.lines().count() == 1 && stderr.contains("standard output cannot be written"), "{stderr}");
+    }
 }
 
 /// An installation in which an unrelated library stands for ours, which is enough to see what is preloaded.

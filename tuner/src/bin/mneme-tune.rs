@@ -1,6 +1,5 @@
 //! `mneme-tune`: finds the fastest configuration of a recorded kernel.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
@@ -9,9 +8,10 @@ use mneme_core::install;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{KernelRecord, kernels};
 use mneme_tuner::metric::Metric;
+use mneme_tuner::output;
 use mneme_tuner::results::default_folder;
 use mneme_tuner::server::ServerCommand;
-use mneme_tuner::session::{self, Plan, status};
+use mneme_tuner::session::{self, Plan, SessionError, status};
 use mneme_tuner::space::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, Recorded, Space, SpaceOptions};
 use serde_json::json;
 
@@ -103,7 +103,8 @@ const EXAMPLES: &str = "Examples:
   mneme-tune -rdb recording --space-preset full --print-space
 
 Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 3 invalid configuration,
-4 the recording cannot be loaded, 5 internal error, 64 bad usage, 69 no such device.";
+4 the recording cannot be loaded, 5 internal error, 64 bad usage, 69 no such device,
+70 the output cannot be written.";
 
 fn tolerance(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "use a number that is not negative".into())
@@ -134,9 +135,8 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
     let recorded = Recorded { grid: instance.grid_dims, block: instance.block_dims, shared_mem: instance.shared_mem };
     let space = Space::new(&space_options, recorded);
     if options.print_space {
-        // A reader that has seen enough is no failure.
-        let _ = writeln!(std::io::stdout(), "{:#}", space.describe());
-        return Ok(0);
+        let written = output::write(&format!("{:#}\n", space.describe())).map_err(SessionError::Output);
+        return written.map(|()| 0).map_err(|error| (error.exit_status(), error.to_string()));
     }
     let program = install::locate(install::REPLAYER)
         .ok_or_else(|| (status::INTERNAL, "mneme-replay is not beside mneme-tune; install all of Mneme, or set MNEME_HOME".to_owned()))?;

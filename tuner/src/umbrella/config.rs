@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use mneme_core::install;
 
-use super::{Error, siblings};
+use super::{Error, print, siblings};
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -54,15 +54,16 @@ struct Layout {
 pub fn run(options: &Options) -> Result<(), Error> {
     let layout = layout()?;
     match options.key {
-        Some(key) => println!("{}", layout.value(key)?),
+        Some(key) => print(&format!("{}\n", layout.value(key)?)),
         None => {
+            let mut text = String::new();
             for key in Key::value_variants() {
                 let name = key.to_possible_value().expect("no key is skipped");
-                println!("{}={}", name.get_name(), layout.value(*key)?);
+                text += &format!("{}={}\n", name.get_name(), layout.value(*key)?);
             }
+            print(&text)
         }
     }
-    Ok(())
 }
 
 fn layout() -> Result<Layout, Error> {

@@ -4,9 +4,9 @@ use clap::Args;
 use indicatif::BinaryBytes;
 use serde_json::json;
 
-use super::Error;
 use super::selection::{Kernel, Selection};
 use super::table::{Align, render, shorten};
+use super::{Error, print};
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -30,12 +30,10 @@ fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
     let id = options.selection.record_id.as_deref();
     if options.json {
         let described = kernels.iter().map(|kernel| describe(kernel, id)).collect::<Result<Vec<_>, _>>()?;
-        println!("{:#}", serde_json::Value::from(described));
-        return Ok(());
+        return print(&format!("{:#}\n", serde_json::Value::from(described)));
     }
     if kernels.is_empty() {
-        println!("{} holds no recorded kernel", options.selection.path().display());
-        return Ok(());
+        return print(&format!("{} holds no recorded kernel\n", options.selection.path().display()));
     }
     use Align::{Left, Right};
     let columns = [Left, Right, Right, Right, Right, Right, Right, Right];
@@ -54,8 +52,7 @@ fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
             ]);
         }
     }
-    print!("{}", render(&columns, &rows));
-    Ok(())
+    print(&render(&columns, &rows))
 }
 
 fn describe(kernel: &Kernel, id: Option<&str>) -> Result<serde_json::Value, Error> {

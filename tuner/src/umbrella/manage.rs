@@ -8,8 +8,8 @@ use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::housekeeping::{self, Outcome};
 
-use super::Error;
 use super::selection::{Kernel, Selected, Selection};
+use super::{Error, print};
 
 #[derive(Debug, Args)]
 pub struct CleanOptions {
@@ -42,7 +42,7 @@ pub fn clean(options: &CleanOptions) -> Result<(), Error> {
     } else {
         0
     };
-    println!("removed {}, {} freed", instances(total.instances), BinaryBytes(total.bytes + left_over));
+    print(&format!("removed {}, {} freed\n", instances(total.instances), BinaryBytes(total.bytes + left_over)))?;
     selected.complete()
 }
 
@@ -55,7 +55,7 @@ fn discard_if_unreadable(path: &Path) -> Result<bool, Error> {
         return Ok(false);
     }
     std::fs::remove_file(path).map_err(|source| Error::Io { path: path.into(), source })?;
-    println!("removed {}, which was damaged; the memory and the code it named are still in its folder", path.display());
+    print(&format!("removed {}, which was damaged; the memory and the code it named are still in its folder\n", path.display()))?;
     Ok(true)
 }
 
@@ -75,7 +75,7 @@ fn transfer(options: TransferOptions, verb: &str, operation: Transfer) -> Result
     let (from, to) = endpoints(options.paths, options.record_database)?;
     let selection = Selection::new(from, options.record_id);
     let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
-    println!("{verb} {} to {}, {} written", instances(total.instances), to.display(), BinaryBytes(total.bytes));
+    print(&format!("{verb} {} to {}, {} written\n", instances(total.instances), to.display(), BinaryBytes(total.bytes)))?;
     selected.complete()
 }
 

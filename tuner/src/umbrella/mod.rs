@@ -28,9 +28,16 @@ pub enum Error {
     Incomplete { name: &'static str },
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    #[error("standard output cannot be written: {0}")]
+    Output(std::io::Error),
     /// A program that cannot be started, with the status that shells give.
     #[error("{path}: {source}", path = path.display())]
     Start { path: PathBuf, source: std::io::Error },
+}
+
+/// Prints what a command has to say.
+fn print(text: &str) -> Result<(), Error> {
+    crate::output::write(text).map_err(Error::Output)
 }
 
 impl Error {
@@ -39,7 +46,7 @@ impl Error {
             Self::Recording(_) => exit::BAD_RECORDING,
             Self::Usage(_) => exit::BAD_USAGE,
             Self::NoDevice(_) => exit::NO_DEVICE,
-            Self::Incomplete { .. } | Self::Io { .. } => exit::INTERNAL,
+            Self::Incomplete { .. } | Self::Io { .. } | Self::Output(_) => exit::INTERNAL,
             Self::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Start { .. } => 126,
         }

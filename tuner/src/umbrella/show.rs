@@ -1,5 +1,6 @@
 //! `mneme show`: everything about a recorded kernel.
 
+use std::fmt::Write;
 use std::path::Path;
 
 use clap::Args;
@@ -11,9 +12,9 @@ use mneme_core::recording::manifest::{Region, State};
 use mneme_core::recording::store::Store;
 use serde::Serialize;
 
-use super::Error;
 use super::selection::{Kernel, Selection};
 use super::table::{Align, render};
+use super::{Error, print};
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -93,15 +94,17 @@ pub fn run(options: &Options) -> Result<(), Error> {
     for kernel in &selected.kernels {
         described.push(describe(kernel, options.selection.record_id.as_deref())?);
     }
+    let mut text = String::new();
     if options.json {
-        println!("{:#}", serde_json::to_value(&described).expect("plain data serialises"));
+        text = format!("{:#}\n", serde_json::to_value(&described).expect("plain data serialises"));
     } else if described.is_empty() {
-        println!("{} holds no recorded kernel", options.selection.path().display());
+        text = format!("{} holds no recorded kernel\n", options.selection.path().display());
     } else {
         for kernel in &described {
-            print(kernel);
+            describe_as_text(kernel, &mut text).expect("text grows as it is needed");
         }
     }
+    print(&text)?;
     selected.complete()
 }
 
@@ -222,9 +225,9 @@ fn read(store: &Store, id: &ChunkId, length: usize) -> Result<Vec<u8>, Recording
     Ok(bytes)
 }
 
-fn print(kernel: &KernelDetails) {
+fn describe_as_text(kernel: &KernelDetails, text: &mut String) -> std::fmt::Result {
     use Align::{Left, Right};
-    println!("{}", kernel.kernel);
+    writeln!(text, "{}", kernel.kernel)?;
     let facts = [
         ("file", kernel.file.clone()),
         ("mangled name", kernel.mangled.clone()),
@@ -233,43 +236,50 @@ fn print(kernel: &KernelDetails) {
         ("IR", format!("{} for {}", kernel.triple, kernel.ir_arch)),
     ];
     for (name, fact) in facts {
-        println!("  {name:<13} {fact}");
+        writeln!(text, "  {name:<13} {fact}")?;
     }
     for file in &kernel.code {
-        println!("  {:<13} {} ({})", "code", file.name, BinaryBytes(file.bytes));
+        writeln!(text, "  {:<13} {} ({})", "code", file.name, BinaryBytes(file.bytes))?;
     }
     for instance in &kernel.instances {
-        println!("\n  instance {}", instance.id);
-        println!(
+        writeln!(text, "\n  instance {}", instance.id)?;
+        writeln!(
+            text,
             "    launch        grid {}, block {}, {} bytes of dynamic shared memory",
             instance.grid, instance.block, instance.shared_mem
-        );
-        println!("    seen          {}", instance.occurrences);
-        println!("    memory        {}, of which the kernel changed {} bytes", BinaryBytes(instance.memory_bytes), instance.changed_bytes);
+        )?;
+        writeln!(text, "    seen          {}", instance.occurrences)?;
+        writeln!(
+            text,
+            "    memory        {}, of which the kernel changed {} bytes",
+            BinaryBytes(instance.memory_bytes),
+            instance.changed_bytes
+        )?;
         for file in &instance.files {
-            println!("    manifest      {} ({})", file.name, BinaryBytes(file.bytes));
+            writeln!(text, "    manifest      {} ({})", file.name, BinaryBytes(file.bytes))?;
         }
         let mut rows = vec![["ARGUMENT", "TYPE", "OFFSET", "SIZE", "VALUE"].map(String::from).to_vec()];
         rows.extend(instance.arguments.iter().enumerate().map(|(index, argument)| {
             let name = if argument.name.is_empty() { index.to_string() } else { format!("{index} {}", argument.name) };
             vec![name, argument.kind.clone(), argument.offset.to_string(), argument.size.to_string(), argument.value.clone()]
         }));
-        indented(&render(&[Left, Left, Right, Right, Left], &rows));
+        indented(&render(&[Left, Left, Right, Right, Left], &rows), text)?;
         let mut rows = vec![["MEMORY", "ADDRESS", "BYTES", "CHANGED", "NAME"].map(String::from).to_vec()];
         rows.extend(instance.regions.iter().map(|region| {
             let changed = region.changed_bytes.map_or_else(|| "gone".into(), |bytes| bytes.to_string());
             vec![region.kind.clone(), region.address.clone(), region.bytes.to_string(), changed, region.name.clone()]
         }));
-        indented(&render(&[Left, Right, Right, Right, Left], &rows));
+        indented(&render(&[Left, Right, Right, Right, Left], &rows), text)?;
     }
-    println!();
+    writeln!(text)
 }
 
-fn indented(text: &str) {
-    println!();
-    for line in text.lines() {
-        println!("    {line}");
+fn indented(table: &str, text: &mut String) -> std::fmt::Result {
+    writeln!(text)?;
+    for line in table.lines() {
+        writeln!(text, "    {line}")?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

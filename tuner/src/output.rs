@@ -1,0 +1,30 @@
+//! Standard output, which may be full or have no reader any more: `println!` would panic.
+
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, Write};
+
+/// Writes text as it is. A reader that went away has seen enough, which is no error.
+pub fn write(text: &str) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Lines of a program whose work goes on where they cannot be written, and that says so at its end.
+#[derive(Debug, Default)]
+pub struct Lines(RefCell<Option<io::Error>>);
+
+impl Lines {
+    pub fn say(&self, line: &str) {
+        if let Err(error) = write(&format!("{line}\n")) {
+            self.0.borrow_mut().get_or_insert(error);
+        }
+    }
+
+    /// The first error, if there was one.
+    pub fn complete(&self) -> io::Result<()> {
+        self.0.take().map_or(Ok(()), Err)
+    }
+}
