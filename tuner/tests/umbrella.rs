@@ -104,6 +104,7 @@ fn a_recording_is_listed_and_shown() {
         assert_eq!(kernels[0]["static_hash"], "18446744073709551615", "no number that JSON readers round");
         let instance = &kernels[0]["instances"][0];
         assert_eq!(instance["changed_bytes"], 10);
+        assert_eq!(instance["grid"], serde_json::json!({"x": 4, "y": 2, "z": 1}), "as in ls --json");
         assert_eq!(instance["arguments"][0]["value"], "0x100000000000");
         assert_eq!((&instance["regions"][0]["name"], &instance["regions"][0]["bytes"]), (&Value::from("data"), &Value::from(SIZE)));
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 use indicatif::BinaryBytes;
 use mneme_core::hash::ChunkId;
+use mneme_core::launch::Dim3;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{ArgumentLayout, Instance};
 use mneme_core::recording::manifest::{Region, State};
@@ -52,8 +53,8 @@ struct FileDetails {
 #[derive(Debug, Serialize)]
 struct InstanceDetails {
     id: String,
-    grid: String,
-    block: String,
+    grid: Dim3,
+    block: Dim3,
     shared_mem: u32,
     occurrences: u64,
     /// Seconds since 1970, UTC.
@@ -133,8 +134,8 @@ fn describe_instance(kernel: &Kernel, store: &Store, id: &str, instance: &Instan
     let regions = compare(store, &prologue, &epilogue)?;
     Ok(InstanceDetails {
         id: id.into(),
-        grid: instance.grid_dims.to_string(),
-        block: instance.block_dims.to_string(),
+        grid: instance.grid_dims,
+        block: instance.block_dims,
         shared_mem: instance.shared_mem,
         occurrences: instance.occurrences,
         recorded_at: instance.ours.recorded_at,
