@@ -242,6 +242,15 @@ fn record_becomes_the_application() {
         assert!(stderr.lines().count() == 1 && stderr.contains("no usable GPU"), "{stderr}");
     }
 
+    // What follows the application is the application's, with or without two dashes in front of it.
+    let echo = ["sh", "-c", "echo \"$@\"", "sh", "-rdb", "x", "--skip", "--", "-v"];
+    for dashes in [&[][..], &["--"]] {
+        let mut command = mneme(&[&["record", "-rdb", text(&folder), "--device=cpu"], dashes, &echo].concat());
+        command.env("MNEME_HOME", home.path());
+        assert_eq!(outcome(command, 0).0.trim(), "-rdb x --skip -- -v");
+    }
+    outcome(mneme(&["record", "-rdb", text(&folder), "--no-such-option", "true"]), exit::BAD_USAGE);
+
     let mut command = mneme(&["record", "-rdb", text(&folder), "--", "/nonexistent/app"]);
     command.env("MNEME_HOME", home.path());
     let (_, stderr) = outcome(command, 127);

@@ -78,11 +78,15 @@ fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
-    let options = Options::try_parse_from(arguments).unwrap_or_else(|error| {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
+    let mut options = Options::try_parse_from(arguments).unwrap_or_else(|error| {
         let _ = error.print();
         exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })
     });
+    if let Command::Record(record) = &mut options.command {
+        record.restore_application(&typed);
+    }
     if let Err(error) = run(options.command) {
         eprintln!("mneme: {error}");
         exit(error.exit_status());

@@ -37,9 +37,18 @@ pub struct Options {
     /// What the recorder reports
     #[arg(short = 'v', long = "verbosity", value_name = "LEVEL", value_parser = ["error", "warning", "info", "debug"])]
     verbosity: Option<String>,
-    /// The application and its arguments
-    #[arg(last = true, required = true, value_name = "APPLICATION")]
+    /// The application and its arguments; everything after its name is the application's, with -- in front or without
+    #[arg(trailing_var_arg = true, required = true, value_name = "APPLICATION")]
     application: Vec<OsString>,
+}
+
+impl Options {
+    /// Gives the application its arguments as they were typed: without `--` in front, those that look like ours have been
+    /// normalised. They are the end of the command line.
+    pub fn restore_application(&mut self, typed: &[OsString]) {
+        let start = typed.len().saturating_sub(self.application.len());
+        self.application = typed[start..].to_vec();
+    }
 }
 
 /// The recorder, which runs inside the application, could only warn of a wrong one.
