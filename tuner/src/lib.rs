@@ -9,4 +9,5 @@ pub mod results;
 pub mod server;
 pub mod session;
 pub mod space;
+mod text;
 pub mod umbrella;

@@ -16,6 +16,7 @@ use crate::output::Lines;
 use crate::results::{Results, Summary, Trial, proteus_tuned_kernels};
 use crate::server::{Server, ServerCommand, ServerError};
 use crate::space::Space;
+use crate::text::shorten;
 
 /// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
 pub mod status {
@@ -30,6 +31,9 @@ pub mod status {
 const WINDOW: usize = 32;
 /// Servers that may end in a row without settling a single configuration.
 const RESTARTS: u32 = 3;
+
+/// Width of an error in a candidate's line, characters.
+const ERROR_WIDTH: usize = 80;
 
 /// What a session needs to know.
 pub struct Plan {
@@ -191,11 +195,18 @@ impl Session {
         let speedup = metric.map(|metric| self.baseline / metric);
         let label = self.plan.space.label(&config);
         let line = match (metric, speedup) {
-            (Some(metric), Some(speedup)) => format!("[{id}] {label} {}={metric} speedup={speedup}", self.plan.metric.name()),
-            _ => format!("[{id}] {label} FAILED error={}", what_went_wrong(&result)),
+            (Some(metric), Some(speedup)) => {
+                let line = format!("[{id}] {label} {}={metric} speedup={speedup}", self.plan.metric.name());
+                self.results.log(&line);
+                line
+            }
+            _ => {
+                let error = what_went_wrong(&result);
+                self.results.log(&format!("[{id}] {label} FAILED error={error}"));
+                format!("[{id}] {label} FAILED error={}", first_clause(&error))
+            }
         };
         self.summary.count(&result);
-        self.results.log(&line);
         let trial = Trial { trial: id, config_hash: config.hash(), config, metric, speedup, result };
         self.results.add_trial(&trial).map_err(SessionError::Results)?;
         if trial.metric.is_some() && self.best.as_ref().is_none_or(|best| (trial.metric, trial.trial) < (best.metric, best.trial)) {
@@ -238,15 +249,29 @@ impl Session {
         }
         let Some((best, metric, speedup)) = self.best.as_ref().and_then(|best| Some((best, best.metric?, best.speedup?))) else {
             self.lines.say("No configuration verified.");
+            self.tally();
             return Ok(status::NOTHING_VERIFIED);
         };
         self.lines.say(&format!("BEST: {} {}={metric} speedup={speedup}", self.plan.space.label(&best.config), self.plan.metric.name()));
         if metric >= self.baseline {
             eprintln!("mneme-tune: no configuration is faster than the recorded one");
         }
+        self.tally();
         self.lines.complete().map_err(SessionError::Output)?;
         Ok(0)
     }
+
+    fn tally(&self) {
+        if !self.plan.quiet {
+            eprintln!("{} of {} configurations verified", self.summary.num_verified, self.summary.num_trials_completed);
+        }
+    }
+}
+
+/// What one line has room for; the log and `trials.jsonl` have all of it.
+fn first_clause(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default();
+    shorten(line.split("; ").next().unwrap_or_default().trim_end(), ERROR_WIDTH)
 }
 
 /// The result of a configuration whose server ended.
@@ -295,6 +320,14 @@ impl InOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_cut_to_what_it_is_about() {
+        assert_eq!(first_clause("unknown pass 'x'; see opt --print-passes\nat 1"), "unknown pass 'x'");
+        assert_eq!(first_clause("LLVM crashed\nStack dump:"), "LLVM crashed");
+        assert_eq!(first_clause(&"x".repeat(500)).chars().count(), ERROR_WIDTH);
+        assert_eq!(first_clause(""), "");
+    }
 
     #[test]
     fn lines_come_out_in_order() {

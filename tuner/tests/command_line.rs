@@ -75,6 +75,17 @@ fn the_output_is_the_tutorials() {
 }
 
 #[test]
+fn failures_are_short_lines_and_counted() {
+    let home = Home::new();
+    let (stdout, stderr) = home.run(&["--passes", "right", "unknown", "--space-preset", "compiler", "--fixed-codegen-opt", "3"], 0);
+    assert!(
+        stdout.lines().any(|line| line.starts_with("[1] passes=unknown ") && line.ends_with(" FAILED error=unknown pass name")),
+        "{stdout}"
+    );
+    assert_eq!(stderr.lines().last(), Some("1 of 2 configurations verified"), "{stderr}");
+}
+
+#[test]
 fn a_search_that_finds_nothing_faster_says_so() {
     let home = Home::new();
     let sentence = "mneme-tune: no configuration is faster than the recorded one";

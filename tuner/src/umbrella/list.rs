@@ -5,8 +5,9 @@ use indicatif::BinaryBytes;
 use serde_json::json;
 
 use super::selection::{Kernel, Selection};
-use super::table::{Align, render, shorten};
+use super::table::{Align, render};
 use super::{Error, print};
+use crate::text::shorten;
 
 #[derive(Debug, Args)]
 pub struct Options {

@@ -19,11 +19,11 @@ pub struct CleanOptions {
 
 #[derive(Debug, Args)]
 pub struct TransferOptions {
-    /// What to take (a folder with recordings, or the STATIC-HASH.json of one kernel), then the folder it goes to
-    #[arg(value_name = "RECORDING FOLDER", num_args = 1..=2, required = true)]
+    /// A folder with recordings, or the STATIC-HASH.json of one kernel; then the folder it goes to
+    #[arg(value_names = ["FROM", "TO"], num_args = 1..=2, required = true)]
     paths: Vec<PathBuf>,
-    /// The same as RECORDING (also -rdb)
-    #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "RECORDING")]
+    /// The same as FROM (also -rdb)
+    #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FROM")]
     record_database: Option<PathBuf>,
     /// One instance (dynamic hash) only (also -rid)
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]

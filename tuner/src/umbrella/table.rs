@@ -23,14 +23,6 @@ pub fn render(columns: &[Align], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A name cut to `limit` characters.
-pub fn shorten(name: &str, limit: usize) -> String {
-    if name.chars().count() <= limit {
-        return name.into();
-    }
-    name.chars().take(limit.saturating_sub(1)).chain(std::iter::once('…')).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,11 +32,5 @@ mod tests {
         let rows = [vec!["NAME".to_owned(), "SIZE".into()], vec!["a".into(), "1".into()], vec!["long name".into(), "12345".into()]];
         assert_eq!(render(&[Align::Left, Align::Right], &rows), "NAME        SIZE\na              1\nlong name  12345\n");
         assert_eq!(render(&[Align::Left, Align::Left], &rows[..2]), "NAME  SIZE\na     1\n");
-    }
-
-    #[test]
-    fn long_names_are_cut() {
-        assert_eq!(shorten("abcdef", 6), "abcdef");
-        assert_eq!(shorten("abcdef", 4), "abc…");
     }
 }
