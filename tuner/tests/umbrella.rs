@@ -204,6 +204,16 @@ fn output_that_cannot_be_written_is_one_sentence() {
     }
 }
 
+#[test]
+fn transfers_are_from_here_to_there() {
+    for command in ["move", "copy"] {
+        let (help, _) = outcome(mneme(&[command, "--help"]), 0);
+        assert!(help.contains(&format!("mneme {command} [OPTIONS] <FROM> <TO>")), "{help}");
+        let (_, stderr) = outcome(mneme(&[command, "one"]), exit::BAD_USAGE);
+        assert!(stderr.contains("TO"), "{stderr}");
+    }
+}
+
 /// An installation in which an unrelated library stands for ours, which is enough to see what is preloaded.
 fn installation(folder: &Path) {
     let library = std::fs::read_to_string("/proc/self/maps").unwrap();

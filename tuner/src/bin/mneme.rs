@@ -41,10 +41,14 @@ enum Command {
     #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
     Clean(manage::CleanOptions),
     /// Move recordings to another folder, with everything they need
-    #[command(name = "move", after_help = "Example:\n  mneme move recording/7312.json -rid 1631 elsewhere")]
+    #[command(
+        name = "move",
+        override_usage = "mneme move [OPTIONS] <FROM> <TO>",
+        after_help = "Example:\n  mneme move recording/7312.json -rid 1631 elsewhere"
+    )]
     Move(manage::TransferOptions),
     /// Copy recordings to another folder, with everything they need
-    #[command(after_help = "Example:\n  mneme copy recording/7312.json elsewhere")]
+    #[command(override_usage = "mneme copy [OPTIONS] <FROM> <TO>", after_help = "Example:\n  mneme copy recording/7312.json elsewhere")]
     Copy(manage::TransferOptions),
     /// Print what a build system needs to know
     #[command(

@@ -19,9 +19,12 @@ pub struct CleanOptions {
 
 #[derive(Debug, Args)]
 pub struct TransferOptions {
-    /// A folder with recordings, or the STATIC-HASH.json of one kernel; then the folder it goes to
-    #[arg(value_names = ["FROM", "TO"], num_args = 1..=2, required = true)]
-    paths: Vec<PathBuf>,
+    /// A folder with recordings, or the STATIC-HASH.json of one kernel
+    #[arg(value_name = "FROM")]
+    first: PathBuf,
+    /// The folder it goes to; the only path where -rdb names FROM
+    #[arg(value_name = "TO", required_unless_present = "record_database")]
+    second: Option<PathBuf>,
     /// The same as FROM (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FROM")]
     record_database: Option<PathBuf>,
@@ -72,17 +75,17 @@ pub fn move_to(options: TransferOptions) -> Result<(), Error> {
 type Transfer = fn(&Path, &Path, u64, Option<&str>) -> Result<Outcome, RecordingError>;
 
 fn transfer(options: TransferOptions, verb: &str, operation: Transfer) -> Result<(), Error> {
-    let (from, to) = endpoints(options.paths, options.record_database)?;
+    let (from, to) = endpoints([Some(options.first), options.second], options.record_database)?;
     let selection = Selection::new(from, options.record_id);
     let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
     print(&format!("{verb} {} to {}, {} written\n", instances(total.instances), to.display(), BinaryBytes(total.bytes)))?;
     selected.complete()
 }
 
-fn endpoints(mut paths: Vec<PathBuf>, named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), Error> {
-    match (paths.pop(), paths.pop(), named) {
-        (Some(to), Some(from), None) | (Some(to), None, Some(from)) => Ok((from, to)),
-        (_, Some(_), Some(_)) => Err(Error::Usage("name the recording once: as the first path or with -rdb".into())),
+fn endpoints(paths: [Option<PathBuf>; 2], named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), Error> {
+    match (paths, named) {
+        ([Some(from), Some(to)], None) | ([Some(to), None], Some(from)) => Ok((from, to)),
+        ([_, Some(_)], Some(_)) => Err(Error::Usage("name the recording once: as the first path or with -rdb".into())),
         _ => Err(Error::Usage("name the recording and then the folder it goes to".into())),
     }
 }
@@ -112,9 +115,10 @@ mod tests {
     #[test]
     fn the_recording_is_named_once() {
         let path = |name: &str| PathBuf::from(name);
-        assert_eq!(endpoints(vec![path("a"), path("b")], None).unwrap(), (path("a"), path("b")));
-        assert_eq!(endpoints(vec![path("b")], Some(path("a"))).unwrap(), (path("a"), path("b")));
-        assert!(endpoints(vec![path("b")], None).is_err());
-        assert!(endpoints(vec![path("a"), path("b")], Some(path("c"))).is_err());
+        let some = |name: &str| Some(path(name));
+        assert_eq!(endpoints([some("a"), some("b")], None).unwrap(), (path("a"), path("b")));
+        assert_eq!(endpoints([some("b"), None], Some(path("a"))).unwrap(), (path("a"), path("b")));
+        assert!(endpoints([some("b"), None], None).is_err());
+        assert!(endpoints([some("a"), some("b")], Some(path("c"))).is_err());
     }
 }
