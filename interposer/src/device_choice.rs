@@ -47,7 +47,7 @@ pub fn restart_on_the_cpu_device_if_needed() {
     match classify(&objects) {
         Program::Other => {}
         Program::StaticRuntime => log::warning!(
-            "this program is linked with the static CUDA runtime and cannot run on the CPU device; link it with the shared one (clang: -lcudart, nvcc: --cudart shared)"
+            "this program is linked with the static CUDA runtime and cannot run on the CPU device; link it with the shared one (clang: -lcudart, nvcc: --cudart shared) and see that libcudart.so.12 is found when it runs (-rpath or LD_LIBRARY_PATH)"
         ),
         Program::SharedRuntime => match install::locate(install::CPU_DEVICE) {
             Some(library) => restart(&library),

@@ -112,7 +112,7 @@ macro_rules! hooks {
 
         /// Typed calls of the vendor's functions.
         pub(crate) mod real {
-            #![allow(unused_imports, non_snake_case)]
+            #![allow(unused_imports, non_snake_case, reason = "the driver's names; not every signature names a type")]
             use super::*;
             $($( $crate::vendor::function!($name($($argument: $type),*)); )*)*
         }

@@ -128,7 +128,7 @@ fn refuse_static_runtime(application: &Path) -> Result<(), Error> {
         needs.libraries.iter().any(|library| ["libcudart.", "libamdhip64."].iter().any(|name| library.starts_with(name)));
     if needs.device_code && !has_shared_runtime {
         return Err(Error::NoDevice(format!(
-            "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link with -lcudart (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared), or record on a GPU",
+            "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link with -lcudart (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared) where the loader finds it, or record on a GPU",
             application.display()
         )));
     }
