@@ -99,8 +99,10 @@ fn named(stream: CUstream, default: usize) -> usize {
     if stream.is_null() { default } else { stream as usize }
 }
 
-macro_rules! plain {
-    ($(#[$meta:meta])* $name:ident, $default:expr) => {
+/// A launch whose dimensions are arguments of their own, on `$default` where the stream is null; `[extra]` where the driver
+/// function takes a packed buffer as well.
+macro_rules! launch {
+    ($(#[$meta:meta])* $name:ident, $default:expr, cooperative: $cooperative:literal, [$($extra:ident)?]) => {
         $(#[$meta])*
         ///
         /// # Safety
@@ -118,70 +120,49 @@ macro_rules! plain {
             shared: c_uint,
             stream: CUstream,
             parameters: *mut *mut c_void,
-            extra: *mut *mut c_void,
+            $($extra: *mut *mut c_void,)?
         ) -> Status {
             let launch = Launch {
                 grid: Dim3::new(grid_x, grid_y, grid_z),
                 block: Dim3::new(block_x, block_y, block_z),
                 shared_mem: shared,
-                attributes: LaunchAttributes::default(),
+                attributes: LaunchAttributes { cooperative: $cooperative, ..LaunchAttributes::default() },
             };
-            recorder::launch(call, Request { function, launch, stream: named(stream, $default), arguments: Arguments { parameters, extra } })
+            let arguments = Arguments { parameters, extra: launch!(@or_null $($extra)?) };
+            recorder::launch(call, Request { function, launch, stream: named(stream, $default), arguments })
         }
     };
+    (@or_null) => { std::ptr::null_mut() };
+    (@or_null $extra:ident) => { $extra };
 }
 
-plain!(
+launch!(
     /// `cuLaunchKernel`.
     kernel,
-    STREAM_LEGACY
+    STREAM_LEGACY,
+    cooperative: false,
+    [extra]
 );
-plain!(
+launch!(
     /// `cuLaunchKernel_ptsz`.
     kernel_per_thread,
-    STREAM_PER_THREAD
+    STREAM_PER_THREAD,
+    cooperative: false,
+    [extra]
 );
-
-macro_rules! cooperative {
-    ($(#[$meta:meta])* $name:ident, $default:expr) => {
-        $(#[$meta])*
-        ///
-        /// # Safety
-        /// The arguments are those of the driver function.
-        #[expect(clippy::too_many_arguments, reason = "the driver's")]
-        pub unsafe fn $name(
-            call: &dyn Fn() -> Status,
-            function: CUfunction,
-            grid_x: c_uint,
-            grid_y: c_uint,
-            grid_z: c_uint,
-            block_x: c_uint,
-            block_y: c_uint,
-            block_z: c_uint,
-            shared: c_uint,
-            stream: CUstream,
-            parameters: *mut *mut c_void,
-        ) -> Status {
-            let launch = Launch {
-                grid: Dim3::new(grid_x, grid_y, grid_z),
-                block: Dim3::new(block_x, block_y, block_z),
-                shared_mem: shared,
-                attributes: LaunchAttributes { cooperative: true, ..LaunchAttributes::default() },
-            };
-            recorder::launch(call, Request { function, launch, stream: named(stream, $default), arguments: Arguments { parameters, extra: std::ptr::null_mut() } })
-        }
-    };
-}
-
-cooperative!(
+launch!(
     /// `cuLaunchCooperativeKernel`.
     cooperative,
-    STREAM_LEGACY
+    STREAM_LEGACY,
+    cooperative: true,
+    []
 );
-cooperative!(
+launch!(
     /// `cuLaunchCooperativeKernel_ptsz`.
     cooperative_per_thread,
-    STREAM_PER_THREAD
+    STREAM_PER_THREAD,
+    cooperative: true,
+    []
 );
 
 unsafe fn extended(

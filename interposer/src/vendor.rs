@@ -46,7 +46,8 @@ impl Slot {
     }
 }
 
-/// Declares module `$name` with `call`, which answers `NOT_FOUND` where the vendor has no such function.
+/// Declares module `$name` with `call`, which answers `NOT_FOUND` where the vendor has no such function. [`Status`] and the
+/// arguments' types are taken from the module around.
 macro_rules! function {
     ($name:ident($($argument:ident: $type:ty),* $(,)?)) => {
         pub mod $name {
@@ -56,13 +57,13 @@ macro_rules! function {
             /// # Safety
             /// As for the driver function of this name.
             #[allow(clippy::too_many_arguments)]
-            pub unsafe fn call($($argument: $type),*) -> $crate::vendor::Status {
+            pub unsafe fn call($($argument: $type),*) -> Status {
                 let address = SLOT.get($crate::hooks::c_name(concat!(stringify!($name), "\0")));
                 if address.is_null() {
                     return $crate::vendor::NOT_FOUND;
                 }
                 // SAFETY: the symbol of this name has this type in every version of the driver API.
-                let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> $crate::vendor::Status>(address) };
+                let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> Status>(address) };
                 // SAFETY: the caller vouches for the arguments.
                 unsafe { function($($argument),*) }
             }
@@ -74,7 +75,7 @@ pub(crate) use function;
 /// Functions that the recorder calls for itself and does not hook.
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
-        #[allow(non_snake_case, unused_imports)]
+        #[expect(non_snake_case, reason = "the driver's names")]
         mod own { use super::*; $(function!($name($($argument: $type),*));)* }
         $(
             /// # Safety

@@ -112,7 +112,7 @@ macro_rules! hooks {
 
         /// Typed calls of the vendor's functions.
         pub(crate) mod real {
-            #![allow(unused_imports, non_snake_case, reason = "the driver's names; not every signature names a type")]
+            #![expect(non_snake_case, reason = "the driver's names")]
             use super::*;
             $($( $crate::vendor::function!($name($($argument: $type),*)); )*)*
         }
@@ -122,7 +122,7 @@ macro_rules! hooks {
             /// As for the driver function of this name.
             #[allow(non_snake_case, clippy::too_many_arguments)]
             #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($argument: $type),*) -> $crate::vendor::Status {
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
                 $crate::hooks::enter(
                     // SAFETY: the arguments are the application's own.
                     || unsafe { real::$name::call($($argument),*) },

@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 };
 
 use super::hooks;
-use crate::vendor::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
+use crate::vendor::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream, Status};
 use crate::{captures, code, launches, memory, proc_address};
 
 hooks! {
