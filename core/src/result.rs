@@ -35,28 +35,114 @@ pub struct ReplayResult {
     pub status: Status,
     /// Warm-up runs at the head of `exec_time`.
     pub warmup: usize,
-    /// Device name, e.g. "NVIDIA H200" or "Mneme CPU device".
-    pub device: String,
-    /// Driver version as the vendor writes it, e.g. "13.0".
-    pub driver: String,
-    /// Versions that produced this result, by component ("mneme", "llvm", "assembler").
-    pub versions: std::collections::BTreeMap<String, String>,
+    /// Where and with what the result was obtained.
+    pub environment: Environment,
+    /// What the device says of the code.
+    pub metrics: Metrics,
+    /// The submitted configuration whose code and launch were the same, and whose runs these are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_with: Option<u64>,
     /// The first mismatch, when verification failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<Mismatch>,
 }
 
-/// The fate of a configuration.
+/// Where and with what a result was obtained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// Device name, e.g. "NVIDIA H200" or "Mneme CPU device".
+    pub device: String,
+    /// Architecture of its machine code, e.g. "sm_90".
+    pub arch: String,
+    /// Driver version as the vendor writes it, e.g. "13.0".
+    pub driver: String,
+    /// Clocks while the kernel was timed; `None` where the device does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Clocks>,
+    /// What timed the kernel: "events" or "cupti".
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub timer: String,
+    /// Versions that produced this result, by component ("mneme", "llvm", "assembler").
+    pub versions: std::collections::BTreeMap<String, String>,
+    /// Hash of the code object (see [`crate::hash::chunk_id`]), hex: equal for equal code.
+    pub code: String,
+}
+
+/// Clocks of a device right after the measured runs, as NVML tells them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clocks {
+    /// Multiprocessors, MHz.
+    pub sm_mhz: u32,
+    /// Device memory, MHz.
+    pub memory_mhz: u32,
+    /// Why the clocks were below their limit, e.g. "power cap"; empty where they were not.
+    pub throttled: Vec<String>,
+}
+
+/// What the device and the assembler say of the code; -1 where they do not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metrics {
+    /// Registers of a thread.
+    pub registers: i64,
+    /// Local memory of a thread, bytes.
+    pub local: i64,
+    /// Constant memory, bytes.
+    pub constant: i64,
+    /// Static shared memory of a block, bytes.
+    pub static_shared: i64,
+    /// Dynamic shared memory of a block, bytes.
+    pub dynamic_shared: i64,
+    /// Registers spilled to and reloaded from local memory, bytes of a thread.
+    pub spill_stores: i64,
+    pub spill_loads: i64,
+    /// Blocks of the launch that one multiprocessor holds at a time.
+    pub active_blocks_per_sm: i64,
+    /// Their warps as a fraction of those that a multiprocessor can hold.
+    pub occupancy: Option<f64>,
+    /// The kernel's machine code, bytes.
+    pub code_size: i64,
+    /// Seconds by stage of the build ("preprocess", "optimise", "codegen", "assemble", …).
+    pub build_times: std::collections::BTreeMap<String, f64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            registers: -1,
+            local: -1,
+            constant: -1,
+            static_shared: -1,
+            dynamic_shared: -1,
+            spill_stores: -1,
+            spill_loads: -1,
+            active_blocks_per_sm: -1,
+            occupancy: None,
+            code_size: -1,
+            build_times: std::collections::BTreeMap::new(),
+        }
+    }
+}
+
+/// The fate of a configuration; the names are those of the counts in upstream's `summary.json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     Verified,
-    NotVerified,
+    /// It ran, and memory differs from the recording.
+    FailedVerification,
+    CompileError,
     /// The configuration makes no sense and nothing was started.
-    InvalidConfiguration,
-    BuildFailed,
-    LaunchFailed,
-    TimedOut,
+    InvalidConfig,
+    /// The driver refused the launch; nothing ran.
+    InvalidLaunch,
+    /// The kernel failed while it ran.
+    RuntimeError,
+    /// The build or the runs took longer than their limit.
+    Timeout,
+    /// Something of ours broke.
     #[default]
     InternalError,
 }
@@ -67,11 +153,11 @@ impl Status {
         use crate::exit;
         match self {
             Self::Verified => exit::VERIFIED,
-            Self::NotVerified => exit::NOT_VERIFIED,
-            Self::InvalidConfiguration => exit::BAD_USAGE,
-            Self::BuildFailed => exit::BUILD_FAILED,
-            Self::LaunchFailed => exit::LAUNCH_FAILED,
-            Self::TimedOut => exit::TIMED_OUT,
+            Self::FailedVerification => exit::NOT_VERIFIED,
+            Self::InvalidConfig => exit::BAD_USAGE,
+            Self::CompileError => exit::BUILD_FAILED,
+            Self::InvalidLaunch | Self::RuntimeError => exit::LAUNCH_FAILED,
+            Self::Timeout => exit::TIMED_OUT,
             Self::InternalError => exit::INTERNAL,
         }
     }

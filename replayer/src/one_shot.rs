@@ -22,7 +22,7 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
         write_text(options.output_ll.as_deref(), built.ir.as_deref(), "IR")?;
         write_text(options.output_ptx.as_deref(), built.ptx.as_deref(), "PTX")?;
     }
-    if result.status == Status::InvalidConfiguration {
+    if result.status == Status::InvalidConfig {
         return Err(Fatal::new(exit::BAD_USAGE, result.error));
     }
     if !result.error.is_empty() {

@@ -27,7 +27,7 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
         exec_time: done.times.clone(),
         verified,
         executed: done.executed,
-        failed: !matches!(done.status, Status::Verified | Status::NotVerified),
+        failed: !matches!(done.status, Status::Verified | Status::FailedVerification),
         start_time: start.to_string(),
         end_time: jiff::Timestamp::now().to_string(),
         const_mem_usage: done.constant,
@@ -36,21 +36,26 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
         error: done.error.clone(),
         status: done.status,
         warmup: (job.warmup as usize).min(done.times.len()),
-        versions: BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), mneme_compiler::llvm_version())]),
         mismatch: done.mismatch.clone(),
+        metrics: done.metrics.clone(),
         ..ReplayResult::default()
     };
+    let environment = &mut result.environment;
+    environment.versions =
+        BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), mneme_compiler::llvm_version())]);
     if let Some(Ok((built, image))) = outcome {
         result.preprocess_ir_time = built.preprocess;
         result.opt_time = built.optimise;
         result.codegen_time = built.codegen;
         result.obj_size = image.len() as u64;
-        result.versions.insert("assembler".into(), built.assembler.clone());
+        environment.versions.insert("assembler".into(), built.assembler.clone());
+        environment.code = mneme_core::hash::chunk_id(image).to_string();
     }
     if let Some(device) = device {
         result.gpu_id = device.ordinal;
-        result.device = device.name.clone();
-        result.driver = device.driver.clone();
+        environment.device = device.name.clone();
+        environment.arch = device.arch.clone();
+        environment.driver = device.driver.clone();
     }
     result
 }
@@ -71,11 +76,12 @@ mod tests {
     fn flags_and_exit_statuses_follow_from_the_status() {
         for (status, verified, failed, exit_status) in [
             (Status::Verified, true, false, 0),
-            (Status::NotVerified, false, false, 1),
-            (Status::BuildFailed, false, true, 2),
-            (Status::LaunchFailed, false, true, 3),
-            (Status::TimedOut, false, true, 4),
-            (Status::InvalidConfiguration, false, true, 64),
+            (Status::FailedVerification, false, false, 1),
+            (Status::CompileError, false, true, 2),
+            (Status::InvalidLaunch, false, true, 3),
+            (Status::RuntimeError, false, true, 3),
+            (Status::Timeout, false, true, 4),
+            (Status::InvalidConfig, false, true, 64),
             (Status::InternalError, false, true, 70),
         ] {
             let result = of(status);

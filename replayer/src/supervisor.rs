@@ -161,7 +161,7 @@ impl<'a> Supervisor<'a> {
         let start = jiff::Timestamp::now();
         if let Err(error) = job.configuration.check() {
             let pending = Pending { key: String::new(), start, job };
-            self.finish(pending, None, &Done { status: Status::InvalidConfiguration, error, ..Done::default() });
+            self.finish(pending, None, &Done { status: Status::InvalidConfig, error, ..Done::default() });
             return;
         }
         let key = builder::key(&job.configuration);
@@ -337,7 +337,7 @@ impl<'a> Supervisor<'a> {
             match self.running.take() {
                 Some((pending, outcome)) => {
                     let error = format!("the kernel's runs took longer than {seconds} s and were stopped; --timeout raises the limit");
-                    self.finish(pending, Some(outcome), &Done { status: Status::TimedOut, error, ..Done::default() });
+                    self.finish(pending, Some(outcome), &Done { status: Status::Timeout, error, ..Done::default() });
                 }
                 None => return Err(Fatal::new(exit::NO_DEVICE, "the device does not start: its driver has not answered for minutes")),
             }
@@ -380,7 +380,7 @@ impl<'a> Supervisor<'a> {
                 let how = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
                 if let Some((pending, outcome)) = self.running.take() {
                     let error = format!("the kernel took its process with it, which {how}");
-                    self.finish(pending, Some(outcome), &Done { status: Status::LaunchFailed, executed: true, error, ..Done::default() });
+                    self.finish(pending, Some(outcome), &Done { status: Status::RuntimeError, executed: true, error, ..Done::default() });
                 } else {
                     self.failed_starts += 1;
                     if self.failed_starts >= START_ATTEMPTS {

@@ -58,11 +58,11 @@ impl Summary {
         self.num_trials_completed += 1;
         *match result.status {
             Status::Verified => &mut self.num_verified,
-            Status::NotVerified => &mut self.num_failed_verification,
-            Status::InvalidConfiguration => &mut self.num_invalid_config,
-            Status::BuildFailed => &mut self.num_compile_error,
-            Status::LaunchFailed if !result.executed => &mut self.num_invalid_launch,
-            Status::LaunchFailed | Status::TimedOut => &mut self.num_runtime_error,
+            Status::FailedVerification => &mut self.num_failed_verification,
+            Status::InvalidConfig => &mut self.num_invalid_config,
+            Status::CompileError => &mut self.num_compile_error,
+            Status::InvalidLaunch => &mut self.num_invalid_launch,
+            Status::RuntimeError | Status::Timeout => &mut self.num_runtime_error,
             Status::InternalError => &mut self.num_internal_error,
         } += 1;
     }
@@ -195,12 +195,12 @@ mod tests {
         let of = |status, executed| ReplayResult { status, executed, ..ReplayResult::default() };
         for (status, executed) in [
             (Status::Verified, true),
-            (Status::NotVerified, true),
-            (Status::InvalidConfiguration, false),
-            (Status::BuildFailed, false),
-            (Status::LaunchFailed, false),
-            (Status::LaunchFailed, true),
-            (Status::TimedOut, false),
+            (Status::FailedVerification, true),
+            (Status::InvalidConfig, false),
+            (Status::CompileError, false),
+            (Status::InvalidLaunch, false),
+            (Status::RuntimeError, true),
+            (Status::Timeout, false),
             (Status::InternalError, false),
         ] {
             summary.count(&of(status, executed));

@@ -53,7 +53,7 @@ impl Builder {
     pub fn time_out(&mut self) -> Outcome {
         self.child.kill();
         Err(NotBuilt {
-            status: Status::TimedOut,
+            status: Status::Timeout,
             error: format!("the build took longer than {} s and was stopped; --timeout raises the limit", self.limit.as_secs_f64()),
         })
     }
@@ -81,7 +81,7 @@ impl Builder {
     fn ended(&mut self, end: Option<End>) -> Outcome {
         let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
         let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
-        Err(NotBuilt { status: Status::BuildFailed, error: format!("the compiler {how} under this configuration{said}") })
+        Err(NotBuilt { status: Status::CompileError, error: format!("the compiler {how} under this configuration{said}") })
     }
 }
 
@@ -116,7 +116,7 @@ fn compile(order: &Order<'_>, writer: OwnedFd) -> i32 {
             (Ok(built), artifact.image)
         }
         Err(error) => {
-            let status = if error.is_usage() { Status::InvalidConfiguration } else { Status::BuildFailed };
+            let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
             (Err(NotBuilt { status, error: error.to_string() }), Vec::new())
         }
     };

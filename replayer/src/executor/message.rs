@@ -2,7 +2,7 @@
 
 use mneme_core::device::Description;
 use mneme_core::launch::{Dim3, LaunchAttributes};
-use mneme_core::result::{Mismatch, Status};
+use mneme_core::result::{Metrics, Mismatch, Status};
 use serde::{Deserialize, Serialize};
 
 /// From the supervisor.
@@ -53,6 +53,7 @@ pub struct Done {
     pub registers: i64,
     pub local: i64,
     pub constant: i64,
+    pub metrics: Metrics,
     /// The context is lost with this run: another executor has to take over.
     pub broken: bool,
 }

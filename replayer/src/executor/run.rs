@@ -13,7 +13,7 @@ const DEFAULT_SHARED_LIMIT: u32 = 48 * 1024;
 /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
 /// answer says that the context is broken.
 pub fn run(device: &dyn Device, memory: &mut Memory<'_>, parameters: &[u8], order: &Run, image: &[u8]) -> Done {
-    let mut done = Done { status: Status::LaunchFailed, registers: -1, local: -1, constant: -1, ..Done::default() };
+    let mut done = Done { status: Status::RuntimeError, registers: -1, local: -1, constant: -1, ..Done::default() };
     let module = match device.load(image) {
         Ok(module) => module,
         Err(error) => {
@@ -23,8 +23,11 @@ pub fn run(device: &dyn Device, memory: &mut Memory<'_>, parameters: &[u8], orde
     };
     let launched = launches(device, memory, parameters, order, module, &mut done);
     if let Err(error) = launched {
-        done.status = Status::LaunchFailed;
-        done.error = if was_refused(&error) { format!("the launch was refused: {error}") } else { format!("the kernel failed: {error}") };
+        (done.status, done.error) = if was_refused(&error) {
+            (Status::InvalidLaunch, format!("the launch was refused: {error}"))
+        } else {
+            (Status::RuntimeError, format!("the kernel failed: {error}"))
+        };
     }
     if !done.broken && device.unload(module).is_err() {
         done.broken = true;
@@ -64,7 +67,7 @@ fn launches(
         done.executed = true;
         let verified_here = index == 0 || index + 1 == runs;
         if verified_here && let Some(mismatch) = check(memory, done)? {
-            done.status = Status::NotVerified;
+            done.status = Status::FailedVerification;
             done.error = sentence(&mismatch);
             done.mismatch = Some(mismatch);
             return repaired(memory.restore_all(), done);

@@ -125,13 +125,13 @@ fn what_a_kernel_breaks_is_mended_before_the_next() {
     let statuses: Vec<Status> = results.iter().map(|result| result.status).collect();
     let expected = [
         Status::Verified,
-        Status::LaunchFailed,
+        Status::RuntimeError,
         Status::Verified,
-        Status::TimedOut,
+        Status::Timeout,
         Status::Verified,
-        Status::BuildFailed,
-        Status::InvalidConfiguration,
-        Status::NotVerified,
+        Status::CompileError,
+        Status::InvalidConfig,
+        Status::FailedVerification,
         Status::Verified,
     ];
     assert_eq!(statuses, expected, "{results:#?}");
@@ -197,7 +197,7 @@ fn more_runs_than_can_be_counted_are_not_none() {
     let output = server.wait_with_output().unwrap();
     let last = String::from_utf8(output.stdout).unwrap();
     let Reply::Result { result, .. } = serde_json::from_str(last.lines().last().unwrap()).unwrap() else { panic!("{last}") };
-    assert_eq!(result.status, Status::TimedOut, "{result:?}");
+    assert_eq!(result.status, Status::Timeout, "{result:?}");
 }
 
 #[test]
