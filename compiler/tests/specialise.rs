@@ -3,7 +3,7 @@
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_compiler::{Artifact, BuildError, ImageKind, Request, Target, build};
-use mneme_core::configuration::Configuration;
+use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::{Argument, Variable};
 
@@ -153,7 +153,7 @@ fn scalar_arguments_are_folded_and_the_signature_stays() {
     ];
     let mut case = Case { arguments, ..Case::default() };
     assert!(case.ir().contains("@helper(i32 %n)"));
-    case.configuration.specialize = true;
+    case.configuration.specialize = Specialize::All;
     let ir = case.ir();
     assert!(ir.contains("define void @kernel(ptr %out, i32 %n, double %scale)"), "{ir}");
     assert!(ir.contains("@helper(i32 77)") && ir.contains("fptosi double 2.5"), "{ir}");

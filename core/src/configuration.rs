@@ -1,23 +1,24 @@
 //! A replay configuration: how to compile a recorded kernel and how to launch it.
 //!
-//! The fields, their JSON names and defaults are upstream's (`ExperimentConfiguration`); so is the hash.
+//! The fields up to `internalize`, their JSON names and defaults are those of the existing Mneme (`ExperimentConfiguration`);
+//! so is the hash of a configuration that uses no other. The fields after it are ours; docs/compiling.md describes all.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sha2::{Digest, Sha256};
 
 use crate::launch::Dim3;
 
 /// One point of a tuning space, and what `mneme-replay` executes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
     pub grid: Dim3,
     pub block: Dim3,
     /// Dynamic shared memory, bytes.
     #[serde(default)]
     pub shared_mem: u32,
-    /// Fold the recorded values of scalar arguments into the code.
+    /// Fold the recorded values of arguments into the code.
     #[serde(default)]
-    pub specialize: bool,
+    pub specialize: Specialize,
     /// Tell the compiler `max_threads` and `min_blocks_per_sm`.
     #[serde(default)]
     pub set_launch_bounds: bool,
@@ -36,7 +37,7 @@ pub struct Configuration {
     /// Code generation level of the back end, 0 to 3.
     #[serde(default = "default_codegen_opt")]
     pub codegen_opt: u8,
-    /// Upstream's code generator (`serial`, `parallel`, `rtc`); printed, not hashed.
+    /// The existing Mneme's name of a code generator (`serial`, `parallel`, `rtc`); printed, without effect, not hashed.
     #[serde(default = "default_codegen_method")]
     pub codegen_method: String,
     /// Drop what the kernel does not reach.
@@ -45,7 +46,139 @@ pub struct Configuration {
     /// Make everything but the kernel internal to the module.
     #[serde(default = "yes")]
     pub internalize: bool,
+    /// Tell the compiler what the recording proves about pointers and scalar arguments.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub facts: bool,
+    /// Registers of a thread that the assembler may use at most; 0 for no limit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub maxnreg: u32,
+    /// Optimisation level of the assembler, 0 to 3.
+    #[serde(default = "default_ptx_opt", skip_serializing_if = "is_default_ptx_opt")]
+    pub ptx_opt: u8,
+    /// Compile floating point as `-ffast-math` does; results may differ in their last bits and beyond.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fast_math: bool,
+    /// Options of LLVM's own command line, each `-name` or `-name=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub llvm_options: Vec<String>,
+    /// Measured runs, in place of the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u32>,
+    /// Runs before them, in place of the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u32>,
+    /// What the device's caches hold when a measured run starts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cache: Cache,
+    /// Limit for the build, and for all runs together, seconds, in place of the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
 }
+
+/// Which arguments are folded into the code. In JSON `false`, `true` or a list of argument indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Specialize {
+    #[default]
+    None,
+    /// All that can be.
+    All,
+    /// These, counted from 0, where they can be.
+    Arguments(Vec<u32>),
+}
+
+impl Specialize {
+    /// Whether argument `index`, counted from 0, is to be folded.
+    pub fn selects(&self, index: u32) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Arguments(indices) => indices.contains(&index),
+        }
+    }
+
+    /// Whether any argument is.
+    pub fn any(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Arguments(indices) => !indices.is_empty(),
+        }
+    }
+
+    /// The normal form: indices in order and once each, no list where it is empty.
+    fn grounded(&self) -> Self {
+        match self {
+            Self::Arguments(indices) if indices.is_empty() => Self::None,
+            Self::Arguments(indices) => {
+                let ordered: std::collections::BTreeSet<u32> = indices.iter().copied().collect();
+                Self::Arguments(ordered.into_iter().collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for Specialize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.write_str("false"),
+            Self::All => f.write_str("true"),
+            Self::Arguments(indices) => write!(f, "{indices:?}"),
+        }
+    }
+}
+
+impl From<bool> for Specialize {
+    fn from(all: bool) -> Self {
+        if all { Self::All } else { Self::None }
+    }
+}
+
+impl Serialize for Specialize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::None => serializer.serialize_bool(false),
+            Self::All => serializer.serialize_bool(true),
+            Self::Arguments(indices) => indices.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Specialize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            All(bool),
+            Arguments(Vec<u32>),
+        }
+        match Written::deserialize(deserializer) {
+            Ok(Written::All(all)) => Ok(all.into()),
+            Ok(Written::Arguments(indices)) => Ok(Self::Arguments(indices)),
+            Err(_) => Err(D::Error::custom("specialize is true, false or a list of argument indices, counted from 0")),
+        }
+    }
+}
+
+/// What the device's caches hold when a measured run starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// What the run before left.
+    #[default]
+    Hot,
+    /// Nothing of the recording.
+    Cold,
+}
+
+/// The most runs that may be asked for.
+pub const MAX_RUNS: u32 = 1_000_000;
+/// The longest time limit, seconds: thirty years, which is still a point in time that can be waited for.
+pub const MAX_TIMEOUT: f64 = 1e9;
+/// Registers that a thread of any device can have.
+const MAX_REGISTERS: u32 = 255;
+/// Threads that a block of any device can have.
+const MAX_THREADS: u64 = 1024;
 
 fn default_passes() -> String {
     "default<O3>".into()
@@ -56,8 +189,17 @@ fn default_codegen_opt() -> u8 {
 fn default_codegen_method() -> String {
     "serial".into()
 }
+fn default_ptx_opt() -> u8 {
+    3
+}
+fn is_default_ptx_opt(level: &u8) -> bool {
+    *level == default_ptx_opt()
+}
 fn yes() -> bool {
     true
+}
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Configuration {
@@ -67,7 +209,7 @@ impl Configuration {
             grid,
             block,
             shared_mem,
-            specialize: false,
+            specialize: Specialize::None,
             set_launch_bounds: false,
             max_threads: None,
             min_blocks_per_sm: 0,
@@ -77,6 +219,15 @@ impl Configuration {
             codegen_method: default_codegen_method(),
             prune: true,
             internalize: true,
+            facts: false,
+            maxnreg: 0,
+            ptx_opt: default_ptx_opt(),
+            fast_math: false,
+            llvm_options: Vec::new(),
+            iterations: None,
+            warmup: None,
+            cache: Cache::Hot,
+            timeout_s: None,
         }
     }
 
@@ -87,11 +238,12 @@ impl Configuration {
             grounded.max_threads = Some(0);
             grounded.min_blocks_per_sm = 0;
         }
+        grounded.specialize = grounded.specialize.grounded();
         grounded
     }
 
-    /// Upstream's configuration hash: SHA-256, in hex, of compact JSON with sorted keys of the grounded configuration
-    /// without `codegen_method`.
+    /// The existing Mneme's configuration hash: SHA-256, in hex, of compact JSON with sorted keys of the grounded
+    /// configuration without `codegen_method`. Fields of ours are part of the JSON where they are not at their default.
     pub fn hash(&self) -> String {
         let mut value = serde_json::to_value(self.grounded()).expect("plain data serialises");
         value.as_object_mut().expect("a struct is an object").remove("codegen_method");
@@ -104,11 +256,34 @@ impl Configuration {
         if self.grid.count() == 0 || self.block.count() == 0 {
             return Err(format!("grid {} and block {} must be at least 1 along every axis", self.grid, self.block));
         }
-        if self.block.count() > 1024 {
-            return Err(format!("a block of {} has {} threads; the limit is 1024", self.block, self.block.count()));
+        if self.block.count() > MAX_THREADS {
+            return Err(format!("a block of {} has {} threads; the limit is {MAX_THREADS}", self.block, self.block.count()));
+        }
+        if self.set_launch_bounds
+            && let Some(threads) = self.max_threads.filter(|threads| u64::from(*threads) > MAX_THREADS)
+        {
+            return Err(format!("max_threads is {threads}; the limit is {MAX_THREADS}"));
         }
         if self.codegen_opt > 3 {
             return Err(format!("codegen_opt is {}; it goes from 0 to 3", self.codegen_opt));
+        }
+        if self.ptx_opt > 3 {
+            return Err(format!("ptx_opt is {}; it goes from 0 to 3", self.ptx_opt));
+        }
+        if self.maxnreg > MAX_REGISTERS {
+            return Err(format!("maxnreg is {}; a thread has at most {MAX_REGISTERS} registers", self.maxnreg));
+        }
+        if let Some(option) = self.llvm_options.iter().find(|option| !option.starts_with('-') || option.contains('\0')) {
+            return Err(format!("'{}' in llvm_options is no option of LLVM's: they start with '-'", option.escape_debug()));
+        }
+        if let Some(iterations) = self.iterations.filter(|count| *count == 0 || *count > MAX_RUNS) {
+            return Err(format!("iterations is {iterations}; it goes from 1 to {MAX_RUNS}"));
+        }
+        if let Some(warmup) = self.warmup.filter(|count| *count > MAX_RUNS) {
+            return Err(format!("warmup is {warmup}; it goes from 0 to {MAX_RUNS}"));
+        }
+        if let Some(seconds) = self.timeout_s.filter(|seconds| !(*seconds > 0.0 && *seconds <= MAX_TIMEOUT)) {
+            return Err(format!("timeout_s is {seconds}; it must be above 0 and at most {MAX_TIMEOUT:e} seconds"));
         }
         Ok(())
     }
@@ -158,5 +333,87 @@ mod tests {
         assert!(wrong.check().unwrap_err().contains("1024"), "the product does not wrap around");
         wrong.block.x = 0;
         assert!(wrong.check().is_err());
+    }
+
+    #[test]
+    fn fields_of_ours_are_hashed_only_where_they_are_set() {
+        // The JSON that the existing Mneme hashes, written out by hand.
+        let theirs = r#"{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":true,"max_threads":0,"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,"specialize_dims":false}"#;
+        assert_eq!(example().hash(), hex(&Sha256::digest(theirs.as_bytes())));
+        let changes: [fn(&mut Configuration); 10] = [
+            |it| it.facts = true,
+            |it| it.maxnreg = 64,
+            |it| it.ptx_opt = 1,
+            |it| it.fast_math = true,
+            |it| it.llvm_options = vec!["-unroll-count=4".into()],
+            |it| it.iterations = Some(7),
+            |it| it.warmup = Some(0),
+            |it| it.cache = Cache::Cold,
+            |it| it.timeout_s = Some(2.0),
+            |it| it.specialize = Specialize::Arguments(vec![1]),
+        ];
+        let mut hashes: std::collections::HashSet<String> = changes
+            .iter()
+            .map(|change| {
+                let mut other = example();
+                change(&mut other);
+                other.hash()
+            })
+            .collect();
+        hashes.insert(example().hash());
+        assert_eq!(hashes.len(), changes.len() + 1);
+    }
+
+    #[test]
+    fn a_list_of_arguments_is_a_set() {
+        let with = |specialize: &str| {
+            let mut it = serde_json::to_value(example()).unwrap();
+            it["specialize"] = serde_json::from_str(specialize).unwrap();
+            serde_json::from_value::<Configuration>(it).unwrap()
+        };
+        assert_eq!(with("[2,0,2]").hash(), with("[0,2]").hash());
+        assert_eq!(with("[]").hash(), with("false").hash());
+        assert_ne!(with("[0]").hash(), with("true").hash());
+        assert!(with("[3]").specialize.selects(3) && !with("[3]").specialize.selects(0) && with("true").specialize.selects(9));
+        assert_eq!(serde_json::to_string(&with("[2,0]").specialize).unwrap(), "[2,0]");
+        let error = serde_json::from_str::<Specialize>("\"yes\"").unwrap_err().to_string();
+        assert!(error.contains("list of argument indices"), "{error}");
+    }
+
+    #[test]
+    fn what_is_written_reads_back_and_old_files_still_do() {
+        let mut full = example();
+        full.facts = true;
+        full.maxnreg = 32;
+        full.ptx_opt = 0;
+        full.llvm_options = vec!["-debug-pass-manager".into()];
+        full.cache = Cache::Cold;
+        full.timeout_s = Some(0.5);
+        full.specialize = Specialize::Arguments(vec![1, 4]);
+        let text = serde_json::to_string(&full).unwrap();
+        assert_eq!(serde_json::from_str::<Configuration>(&text).unwrap(), full);
+        let old = r#"{"grid":{"x":40000},"block":{"x":256},"specialize":false}"#;
+        assert_eq!(serde_json::from_str::<Configuration>(old).unwrap(), Configuration { max_threads: None, ..example() });
+    }
+
+    #[test]
+    fn values_out_of_range_are_named() {
+        let changes: [(fn(&mut Configuration), &str); 8] = [
+            (|it| it.ptx_opt = 4, "ptx_opt is 4"),
+            (|it| it.codegen_opt = 9, "codegen_opt is 9"),
+            (|it| it.maxnreg = 256, "maxnreg is 256"),
+            (|it| it.llvm_options = vec!["unroll".into()], "'unroll'"),
+            (|it| it.iterations = Some(0), "iterations is 0"),
+            (|it| it.warmup = Some(2_000_000), "warmup is 2000000"),
+            (|it| it.timeout_s = Some(f64::NAN), "timeout_s is NaN"),
+            (|it| (it.set_launch_bounds, it.max_threads) = (true, Some(2048)), "max_threads is 2048"),
+        ];
+        assert_eq!(example().check(), Ok(()));
+        for (change, expected) in changes {
+            let mut wrong = example();
+            change(&mut wrong);
+            let error = wrong.check().unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

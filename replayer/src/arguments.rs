@@ -229,7 +229,7 @@ impl OneShot {
             *place = value.unwrap_or(*place);
         }
         Configuration {
-            specialize: self.specialize,
+            specialize: self.specialize.into(),
             set_launch_bounds: self.set_launch_bounds,
             max_threads: self.max_threads,
             min_blocks_per_sm: self.min_blocks_per_sm,
@@ -293,7 +293,7 @@ mod tests {
         let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
         assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
         let changed = configuration("-rdb a.json --no-prune --no-internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
-        assert_eq!((changed.prune, changed.internalize, changed.specialize), (false, false, true));
+        assert_eq!((changed.prune, changed.internalize, changed.specialize), (false, false, true.into()));
         assert_eq!((changed.max_threads, changed.min_blocks_per_sm), (Some(64), 2));
     }
 

@@ -35,7 +35,7 @@ pub fn specialise(
     let visible = variables::place(module, request.variables, matches!(request.target, Target::Cpu { .. }));
     reflect::resolve(module, architecture);
     let configuration = request.configuration;
-    if configuration.specialize {
+    if configuration.specialize.any() {
         fold_arguments(module, kernel, request.arguments);
     }
     if configuration.specialize_dims {

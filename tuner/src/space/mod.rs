@@ -221,7 +221,7 @@ impl Space {
         let Recorded { grid, block, shared_mem } = self.recorded;
         let grid = if shape == block { grid } else { shapes::grid_for(grid, block, shape, self.axes).unwrap_or(grid) };
         Configuration {
-            specialize: switches.specialize,
+            specialize: switches.specialize.into(),
             specialize_dims: switches.specialize_dims,
             set_launch_bounds: switches.bounds.is_some(),
             // A bound below the block's threads would forbid the launch, one above it would promise less than is true.
