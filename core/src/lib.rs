@@ -13,3 +13,4 @@ pub mod launch;
 pub mod protocol;
 pub mod recording;
 pub mod result;
+pub mod tolerance;

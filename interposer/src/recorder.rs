@@ -312,7 +312,7 @@ fn reachable_allocations(plan: &Plan) -> Vec<Allocation> {
             AllocationKind::Host => pointed_at(live.address, live.size),
             AllocationKind::Arena | AllocationKind::Vendor => live.device == plan.device,
         })
-        .map(|live| Allocation { address: live.address, size: live.size, kind: live.kind, tag: String::new() })
+        .map(|live| Allocation { address: live.address, size: live.size, kind: live.kind, tag: String::new(), tolerance: None })
         .collect()
 }
 

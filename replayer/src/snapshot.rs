@@ -248,7 +248,7 @@ mod tests {
     use mneme_core::recording::store::StoreWriter;
 
     fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> State {
-        let allocation = Allocation { address: 0x1000_0000_0000, size, kind: AllocationKind::Arena, tag: String::new() };
+        let allocation = Allocation { address: 0x1000_0000_0000, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None };
         State { header: Header { moment, allocations: vec![allocation], ..Header::default() }, chunks: vec![chunks] }
     }
 

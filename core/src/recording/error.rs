@@ -16,6 +16,8 @@ pub enum RecordingError {
     Ambiguous { path: PathBuf, known: String },
     #[error("{path} names the file '{name}', which is outside its folder; refused", path = path.display())]
     Outside { path: PathBuf, name: String },
+    #[error("{path} cannot be used: {what}; correct it, or remove it to compare without its rules", path = path.display())]
+    Rules { path: PathBuf, what: String },
     #[error("chunk {chunk} is in no pack file of {path}; the recording is incomplete, record the kernel again, into another folder", path = path.display())]
     MissingChunk { path: PathBuf, chunk: String },
 }

@@ -224,7 +224,8 @@ mod tests {
         let id = seed.to_string();
         let mut names = Vec::new();
         for moment in [Moment::Prologue, Moment::Epilogue] {
-            let allocation = Allocation { address: 0x1000, size: bytes.len() as u64, kind: AllocationKind::Arena, tag: String::new() };
+            let allocation =
+                Allocation { address: 0x1000, size: bytes.len() as u64, kind: AllocationKind::Arena, tag: String::new(), tolerance: None };
             let header = Header { moment, variables: vec![], allocations: vec![allocation], arguments: vec![] };
             let state = State { header, chunks: vec![store.put_region(&bytes).unwrap()] };
             store.sync().unwrap();

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordingError;
 use super::database::write_atomically;
 use crate::hash::{ChunkId, checksum};
+use crate::tolerance::Tolerance;
 
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;
@@ -74,6 +75,9 @@ pub struct Allocation {
     /// Name given by the application's annotation, or "".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tag: String,
+    /// How the application wants it compared; bytes where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<Tolerance>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,6 +256,7 @@ mod tests {
                     size: CHUNK + 1,
                     kind: AllocationKind::Arena,
                     tag: String::new(),
+                    tolerance: None,
                 }],
                 arguments: vec![Argument { offset: 0, bytes: vec![1, 2, 3, 4] }, Argument { offset: 8, bytes: vec![0xff; 8] }],
             },

@@ -77,6 +77,7 @@ fn state(store: &StoreWriter, moment: Moment, data: &[i32], counter: i32, argume
                 size: contents[2].len() as u64,
                 kind: AllocationKind::Arena,
                 tag: String::new(),
+                tolerance: None,
             }],
             arguments,
         },
