@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A grid or block shape; every component is at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Dim3 {
     pub x: u32,
     #[serde(default = "one")]

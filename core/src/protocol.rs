@@ -1,38 +1,351 @@
 //! The JSON-lines protocol of `mneme-replay serve`: one message a line, requests on standard input, replies on standard output.
 //!
-//! The server greets with [`Reply::Hello`]. A client submits configurations under ids of its own and gets one
-//! [`Reply::Result`] for each, in order of completion. End of input means: finish what was submitted, then exit.
+//! The server greets with [`Reply::Hello`] as soon as the recording is resident on a device. A client submits configurations
+//! under ids of its own and gets one reply for each, in order of completion: [`Reply::Result`], or [`Reply::Cancelled`]. A request
+//! that cannot be understood is answered with [`Reply::Error`] and changes nothing. End of input means: finish what was submitted,
+//! then exit. `docs/protocol.md` is the page for people who write clients.
 
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::configuration::Configuration;
 use crate::launch::Dim3;
 use crate::result::ReplayResult;
 
-/// Raised when a message changes its meaning; a client refuses a greater one.
-pub const VERSION: u32 = 1;
+/// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without that.
+pub const VERSION: u32 = 2;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// From the client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Request {
+    /// Says which protocol the client speaks; answered with [`Reply::Hello`], or [`Reply::Error`] where the server is older.
+    /// It may be left out.
+    Hello { protocol: u32 },
     /// Replay one configuration.
-    Submit {
+    Submit(Box<Submission>),
+    /// Forget a configuration. One that waits or is being built is answered with [`Reply::Cancelled`]; one that runs already is
+    /// finished and answered with its result.
+    Cancel { id: u64 },
+    /// Answered with [`Reply::Statistics`].
+    Statistics,
+    /// Send [`Reply::Progress`] every so many seconds while there is work; 0 stops it.
+    Progress { interval_s: f64 },
+    /// The kernel's IR, all recorded modules linked into one; answered with [`Reply::Ir`].
+    Ir,
+    /// Recorded memory; answered with [`Reply::Memory`].
+    Memory {
+        moment: Moment,
+        /// Name of a device variable, tag or address ("0x…", anywhere inside) of an allocation; all regions without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        region: Option<String>,
+    },
+    /// End at once: what was submitted and has no result yet is cancelled. (End of input finishes it first.)
+    Shutdown,
+}
+
+/// One configuration to replay, and what is wanted of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Submission {
+    /// Names the configuration in replies; not in use by one that has no reply yet.
+    pub id: u64,
+    /// The configuration; fields left out are as recorded.
+    #[serde(default)]
+    pub config: Changes,
+    /// Measured runs, where the configuration does not say; the server's `--iterations` without both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u32>,
+    /// Runs before them, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u32>,
+    /// Greater ones first; equal ones in the order of submission.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: i32,
+    /// Code in place of the recorded kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// Files to write.
+    #[serde(default, skip_serializing_if = "Outputs::is_empty")]
+    pub outputs: Outputs,
+}
+
+fn is_zero(priority: &i32) -> bool {
+    *priority == 0
+}
+
+/// Code in place of the recorded kernel's. It must define the kernel under its recorded name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// A file of LLVM IR, textual (.ll) or bitcode (.bc).
+    IrFile(PathBuf),
+    /// Textual LLVM IR.
+    IrText(String),
+    /// LLVM bitcode, base64 (RFC 4648, with padding).
+    Bitcode(String),
+    /// A file of PTX.
+    PtxFile(PathBuf),
+    /// PTX.
+    PtxText(String),
+    /// A file of machine code (ELF).
+    CubinFile(PathBuf),
+}
+
+/// Files that are written for a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Outputs {
+    /// Textual IR after the pipeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ir: Option<PathBuf>,
+    /// The PTX that the code was assembled from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ptx: Option<PathBuf>,
+    /// The code object (cubin; a shared object on the CPU device).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<PathBuf>,
+    /// All recorded memory as the last run left it, laid out as [`Reply::Memory`] says of the prologue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<PathBuf>,
+}
+
+impl Outputs {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A configuration as far as it differs from the recorded one: an object with some of its fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Changes(pub Map<String, Value>);
+
+impl From<&Configuration> for Changes {
+    /// All fields.
+    fn from(configuration: &Configuration) -> Self {
+        match serde_json::to_value(configuration) {
+            Ok(Value::Object(fields)) => Self(fields),
+            _ => unreachable!("a struct of plain data is an object"),
+        }
+    }
+}
+
+impl Changes {
+    /// The recorded configuration with these changes. Dimensions may name some axes only: the others are as recorded.
+    ///
+    /// # Errors
+    /// One sentence, which names the field that is unknown or has a value that it cannot have.
+    pub fn apply(&self, recorded: &Configuration) -> Result<Configuration, String> {
+        let Self(mut fields) = Self::from(recorded);
+        for (name, value) in &self.0 {
+            match (fields.get_mut(name), value) {
+                (Some(Value::Object(axes)), Value::Object(changed)) => axes.extend(changed.clone()),
+                (_, value) => {
+                    fields.insert(name.clone(), value.clone());
+                }
+            }
+        }
+        let mut unknown = Vec::new();
+        let configuration = serde_ignored::deserialize(Value::Object(fields), |path| unknown.push(path.to_string()))
+            .map_err(|error| format!("the configuration cannot be understood: {error}"))?;
+        match unknown.first() {
+            Some(field) => Err(format!("a configuration has no field '{field}'")),
+            None => Ok(configuration),
+        }
+    }
+}
+
+/// A point in time of the recorded launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Moment {
+    /// Before the launch.
+    Prologue,
+    /// After it.
+    Epilogue,
+}
+
+/// From the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Reply {
+    /// First line of the server: the recording is loaded and a device works.
+    Hello(Box<Hello>),
+    /// The outcome of the configuration submitted as `id`.
+    Result {
         id: u64,
-        config: Configuration,
-        /// Measured runs.
-        iterations: u32,
-        /// Runs before them.
-        warmup: u32,
+        #[schemars(with = "Map<String, Value>")]
+        result: Box<ReplayResult>,
+    },
+    /// The configuration submitted as `id` was cancelled and has no result.
+    Cancelled {
+        id: u64,
+    },
+    Statistics(Statistics),
+    /// What [`Request::Progress`] asked for.
+    Progress(Statistics),
+    /// A file of bitcode, which lasts as long as the server does.
+    Ir {
+        path: PathBuf,
+    },
+    Memory {
+        moment: Moment,
+        regions: Vec<Region>,
+    },
+    /// A request made no sense and changed nothing.
+    Error {
+        /// The id that it named, if any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<u64>,
+        /// One sentence.
+        error: String,
+    },
+    /// The server cannot go on; it exits with `status` (see [`crate::exit`]).
+    Fatal {
+        status: i32,
+        error: String,
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-pub enum Reply {
-    /// First line of the server: the recording is loaded and the device works.
-    Hello { protocol: u32, kernel: String, grid: Dim3, block: Dim3, shared_mem: u32, device: String, driver: String },
-    /// The outcome of the configuration submitted as `id`.
-    Result { id: u64, result: Box<ReplayResult> },
-    /// The server cannot go on; it exits with `status` (see [`crate::exit`]).
-    Fatal { status: i32, error: String },
+/// What the server is and what it replays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hello {
+    /// [`VERSION`] of the server.
+    pub protocol: u32,
+    /// Version of mneme-replay.
+    #[serde(default)]
+    pub version: String,
+    /// Mangled name.
+    pub kernel: String,
+    /// Launch as recorded; shared memory in bytes.
+    pub grid: Dim3,
+    pub block: Dim3,
+    pub shared_mem: u32,
+    /// The configuration that repeats the recorded launch: what submissions change.
+    #[schemars(with = "Map<String, Value>")]
+    pub recorded: Configuration,
+    /// Name and driver of the first device.
+    pub device: String,
+    pub driver: String,
+    /// Numbers of all devices, as results name them (`gpu_id`).
+    #[serde(default)]
+    pub devices: Vec<i32>,
+}
+
+/// Counts since the server's start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Statistics {
+    pub submitted: u64,
+    /// Results by status.
+    pub finished: std::collections::BTreeMap<String, u64>,
+    pub cancelled: u64,
+    /// Configurations without a reply yet; those of them that run; builds at work.
+    pub outstanding: u64,
+    pub running: u64,
+    pub building: u64,
+    /// Builds through LLVM that ended, with code or without.
+    pub built: u64,
+    /// Code objects that an assembler made; fewer than `built` where different configurations come to the same PTX.
+    pub assembled: u64,
+    /// Configurations that took over the result of one with the same code and the same launch.
+    pub shared: u64,
+    /// Executors that were lost to a fault or a hang, and replaced.
+    pub executors_replaced: u64,
+    /// Seconds since the server's start.
+    pub uptime_s: f64,
+    /// Results a second, since the first submission.
+    pub rate: f64,
+}
+
+/// A stretch of recorded memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Region {
+    /// Name of the device variable; an allocation has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+    /// Tag that the application gave it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+    /// As recorded, "0x…".
+    pub address: String,
+    /// Bytes.
+    pub size: u64,
+    /// File with the bytes, to be mapped for reading; it lasts as long as the server does.
+    pub path: PathBuf,
+    /// Where each part of the region is in the file, without gaps: one part before the launch, several after it.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a region in a file, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// Offset in the region.
+    pub at: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    pub size: u64,
+}
+
+/// The JSON schema of both directions, as docs/protocol.schema.json has it.
+pub fn schema() -> Value {
+    let mut generator = schemars::SchemaGenerator::default();
+    let request = generator.subschema_for::<Request>();
+    let reply = generator.subschema_for::<Reply>();
+    serde_json::json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": format!("mneme-replay serve, protocol {VERSION}: a line is a request or a reply"),
+        "anyOf": [request, reply],
+        "$defs": generator.definitions(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded() -> Configuration {
+        Configuration::recorded(Dim3::new(10, 2, 1), Dim3::new(32, 4, 1), 16)
+    }
+
+    fn changed(json: &str) -> Result<Configuration, String> {
+        serde_json::from_str::<Changes>(json).unwrap().apply(&recorded())
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_recorded() {
+        assert_eq!(changed("{}").unwrap(), recorded());
+        let found = changed(r#"{"block": {"x": 64}, "passes": "default<O1>"}"#).unwrap();
+        assert_eq!((found.block, found.grid, found.passes.as_str()), (Dim3::new(64, 4, 1), Dim3::new(10, 2, 1), "default<O1>"));
+        assert_eq!(Changes::from(&found).apply(&recorded()).unwrap(), found);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        assert!(changed(r#"{"pases": "default<O1>"}"#).unwrap_err().contains("'pases'"));
+        assert!(changed(r#"{"block": {"w": 1}}"#).unwrap_err().contains("block.w"));
+        assert!(changed(r#"{"shared_mem": -1}"#).unwrap_err().contains("-1"));
+    }
+
+    #[test]
+    fn a_submission_of_the_first_version_is_understood() {
+        let config = serde_json::to_string(&recorded()).unwrap();
+        let line = format!(r#"{{"type":"submit","id":3,"config":{config},"iterations":5,"warmup":1}}"#);
+        let Request::Submit(submission) = serde_json::from_str(&line).unwrap() else { panic!("a submission") };
+        assert_eq!((submission.id, submission.iterations, submission.warmup), (3, Some(5), Some(1)));
+        assert_eq!(submission.config.apply(&recorded()).unwrap(), recorded());
+    }
+
+    #[test]
+    fn the_schema_in_the_docs_is_that_of_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/protocol.schema.json");
+        let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), text, "run this test with UPDATE_SCHEMA=1 to write {path} anew");
+    }
 }

@@ -4,7 +4,7 @@ use std::io::{Stdin, Write};
 use std::os::fd::AsFd;
 
 use mneme_core::exit;
-use mneme_core::protocol::{self, Reply, Request};
+use mneme_core::protocol::{self, Hello, Reply, Request};
 
 use crate::supervisor::{Client, Event, Fatal, Job, Scene, Supervisor};
 
@@ -24,15 +24,18 @@ pub fn run(scene: &Scene) -> Result<i32, Fatal> {
         }
     };
     let recorded = scene.subject.recorded_configuration();
-    say(&Reply::Hello {
+    say(&Reply::Hello(Box::new(Hello {
         protocol: protocol::VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
         kernel: scene.subject.kernel.kernel_name.clone(),
         grid: recorded.grid,
         block: recorded.block,
         shared_mem: recorded.shared_mem,
+        recorded: recorded.clone(),
         device: device.name,
         driver: device.driver,
-    })?;
+        devices: vec![device.ordinal],
+    })))?;
     let mut input = Some(Input::default());
     while input.is_some() || supervisor.outstanding() > 0 {
         match supervisor.next(Client { input: input.is_some().then(|| stdin.as_fd()), output })? {
@@ -44,8 +47,12 @@ pub fn run(scene: &Scene) -> Result<i32, Fatal> {
                 let Some(lines) = &mut input else { continue };
                 let open = lines.fill(&stdin)?;
                 while let Some(request) = lines.next()? {
-                    let Request::Submit { id, config, iterations, warmup } = request;
-                    supervisor.submit(Job { id, configuration: config, iterations, warmup });
+                    let Request::Submit(submission) = request else {
+                        return Err(Fatal::new(exit::BAD_USAGE, "only submissions are understood"));
+                    };
+                    let configuration = submission.config.apply(&recorded).map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
+                    let (iterations, warmup) = (submission.iterations.unwrap_or(3), submission.warmup.unwrap_or(2));
+                    supervisor.submit(Job { id: submission.id, configuration, iterations, warmup });
                 }
                 if !open {
                     lines.end()?;
@@ -129,12 +136,10 @@ fn parse(line: &[u8]) -> Result<Request, Fatal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
+    use mneme_core::protocol::Submission;
 
     fn submit(id: u64) -> Request {
-        let config = Configuration::recorded(Dim3::new(id as u32 + 1, 1, 1), Dim3::new(64, 1, 1), 0);
-        Request::Submit { id, config, iterations: 3, warmup: 1 }
+        Request::Submit(Box::new(Submission { id, iterations: Some(3), priority: -1, ..Submission::default() }))
     }
 
     #[test]

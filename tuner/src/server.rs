@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::protocol::{self, Reply, Request};
+use mneme_core::protocol::{self, Changes, Reply, Request, Submission};
 use mneme_core::result::ReplayResult;
 
 /// How to start a server.
@@ -74,13 +74,13 @@ impl ServerCommand {
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         let mut server = Server { child, input, output, device: String::new(), driver: String::new(), pending: 0 };
         match server.read()? {
-            Reply::Hello { protocol, .. } if protocol > protocol::VERSION => Err(ServerError::Protocol { found: protocol }),
-            Reply::Hello { device, driver, .. } => {
-                (server.device, server.driver) = (device, driver);
+            Reply::Hello(hello) if hello.protocol > protocol::VERSION => Err(ServerError::Protocol { found: hello.protocol }),
+            Reply::Hello(hello) => {
+                (server.device, server.driver) = (hello.device, hello.driver);
                 Ok(server)
             }
-            Reply::Result { id, .. } => Err(ServerError::Garbled { line: format!("a result for {id} before the greeting") }),
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
+            other => Err(ServerError::Garbled { line: format!("{other:?} before the greeting") }),
         }
     }
 }
@@ -100,7 +100,9 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: Configuration, iterations: u32, warmup: u32) -> Result<(), ServerError> {
-        let mut line = serde_json::to_string(&Request::Submit { id, config, iterations, warmup }).expect("plain data serialises");
+        let submission =
+            Submission { id, config: Changes::from(&config), iterations: Some(iterations), warmup: Some(warmup), ..Submission::default() };
+        let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");
         line.push('\n');
         let written = match &mut self.input {
             Some(input) => input.write_all(line.as_bytes()),
@@ -119,7 +121,8 @@ impl Server {
                 Ok((id, *result))
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
-            Reply::Hello { .. } => Err(ServerError::Garbled { line: "a second greeting".into() }),
+            // Nothing was asked that they would answer.
+            other => Err(ServerError::Garbled { line: format!("{other:?}") }),
         }
     }
 

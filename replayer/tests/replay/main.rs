@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
-use mneme_core::protocol::{Reply, Request};
+use mneme_core::protocol::{Changes, Reply, Request, Submission};
 use mneme_core::result::{ReplayResult, Status};
 use mneme_core::{exit, install};
 use recording::{ELEMENTS, Recording};
@@ -76,6 +76,11 @@ fn work_left_undone_is_a_mismatch() {
     assert!(mismatch["differing"].as_u64().unwrap() > undone, "{json}");
 }
 
+fn submit(id: u64, config: &Configuration, iterations: u32, warmup: u32) -> Request {
+    let (iterations, warmup) = (Some(iterations), Some(warmup));
+    Request::Submit(Box::new(Submission { id, config: Changes::from(config), iterations, warmup, ..Submission::default() }))
+}
+
 /// Runs configurations through a server; the results by id.
 fn serve(recording: &Recording, options: &[&str], configurations: &[Configuration]) -> Vec<ReplayResult> {
     let mut command = Command::new(program());
@@ -84,9 +89,9 @@ fn serve(recording: &Recording, options: &[&str], configurations: &[Configuratio
     let mut input = server.stdin.take().unwrap();
     let mut lines =
         BufReader::new(server.stdout.take().unwrap()).lines().map(|line| serde_json::from_str::<Reply>(&line.unwrap()).unwrap());
-    assert!(matches!(lines.next(), Some(Reply::Hello { .. })));
+    assert!(matches!(lines.next(), Some(Reply::Hello(_))));
     for (id, config) in configurations.iter().enumerate() {
-        let request = Request::Submit { id: id as u64, config: config.clone(), iterations: 2, warmup: 1 };
+        let request = submit(id as u64, config, 2, 1);
         writeln!(input, "{}", serde_json::to_string(&request).unwrap()).unwrap();
     }
     drop(input);
@@ -190,7 +195,7 @@ fn more_runs_than_can_be_counted_are_not_none() {
     let mut command = Command::new(program());
     command.args(["serve", "--timeout", "1", "--device", device, "-rdb"]).arg(recording.database());
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let request = Request::Submit { id: 0, config: shaped(128, "default<O1>"), iterations: u32::MAX, warmup: 1 };
+    let request = submit(0, &shaped(128, "default<O1>"), u32::MAX, 1);
     let mut input = server.stdin.take().unwrap();
     writeln!(input, "{}", serde_json::to_string(&request).unwrap()).unwrap();
     drop(input);
@@ -210,7 +215,7 @@ fn nobody_is_worked_for_when_the_client_is_gone() {
     let mut output = BufReader::new(server.stdout.take().unwrap());
     output.read_line(&mut String::new()).unwrap();
     // This shape makes the kernel hang.
-    let request = Request::Submit { id: 0, config: shaped(65, "default<O1>"), iterations: 1, warmup: 0 };
+    let request = submit(0, &shaped(65, "default<O1>"), 1, 0);
     writeln!(server.stdin.take().unwrap(), "{}", serde_json::to_string(&request).unwrap()).unwrap();
     drop(output);
     let limit = Instant::now() + Duration::from_secs(60);
