@@ -83,6 +83,9 @@ impl KernelCode {
         {
             return Err((*reason).to_owned());
         }
+        if let Some(name) = closure.ambiguous.first() {
+            return Err(format!("several translation units have a {name} of their own, and the driver does not tell which is meant"));
+        }
         let modules: Vec<_> = closure.units.iter().map(|index| units[*index].clone()).collect();
         let own = modules.first().ok_or_else(missing)?;
         let symbol = own.symbol(&kernel.name).ok_or_else(missing)?.clone();

@@ -47,6 +47,23 @@ const fn tolerant(name: &'static str, occurrences: &'static [u64], options: &'st
     Kernel { name, occurrences, comparison: Comparison::Tolerance { options, reason } }
 }
 
+/// A shared library that an application consists of besides its executable: `libAPP-NAME.so` in the same folder.
+struct Library {
+    app: &'static str,
+    name: &'static str,
+    /// Below `tests/apps`.
+    source: &'static str,
+    /// Whether the executable is linked against it; else it is loaded by `dlopen`.
+    linked: bool,
+}
+
+const LIBRARIES: &[Library] = &[
+    Library { app: "libraries", name: "double", source: "libraries/double.cu", linked: true },
+    Library { app: "libraries", name: "triple", source: "libraries/triple.cu", linked: true },
+    Library { app: "plugins", name: "add", source: "plugins/add.cu", linked: false },
+    Library { app: "plugins", name: "multiply", source: "plugins/multiply.cu", linked: false },
+];
+
 /// Every application that the suite records.
 pub const APPS: &[App] = &[
     App { name: "vecadd", sources: &["vecadd.cu"], kernels: &[bitwise("vecadd<long>", &[1])] },
@@ -113,6 +130,40 @@ pub const APPS: &[App] = &[
     App { name: "print", sources: &["print.cu"], kernels: &[bitwise("print", &[1])] },
     App { name: "assertion", sources: &["assertion.cu"], kernels: &[bitwise("assertion", &[1])] },
     App { name: "rdc", sources: &["rdc/main.cu", "rdc/device.cu"], kernels: &[bitwise("rdc", &[1])] },
+    App {
+        name: "units",
+        sources: &["units/main.cu", "units/log.cu", "units/forward.cu", "units/backward.cu"],
+        kernels: &[bitwise("(anonymous namespace)::sweep", &[1]), bitwise("(anonymous namespace)::sweep", &[1])],
+    },
+    App {
+        name: "lambda",
+        sources: &["lambda.cu"],
+        kernels: &[
+            bitwise("forall_kernel<Policy<128>, main::{lambda(long)#1}>", &[1]),
+            bitwise("forall_kernel<Policy<64>, main::{lambda(long)#2}>", &[1]),
+            bitwise(
+                "forall_kernel<Policy<256>, void forall_2d<Policy<256>, main::{lambda(long, long)#1}>(long, long, main::{lambda(long, long)#1})::{lambda(long)#1}>",
+                &[1],
+            ),
+            bitwise("forall_kernel<Policy<128>, main::{lambda(long)#3}>", &[1]),
+        ],
+    },
+    App {
+        name: "functor",
+        sources: &["functor.cu"],
+        kernels: &[
+            bitwise("run_local<ParallelFor<Polynomial<4> > >", &[1]),
+            bitwise("run_constant<ParallelFor<Polynomial<100> > >", &[1]),
+            bitwise("run_global<ParallelFor<Polynomial<1200> > >", &[1]),
+        ],
+    },
+    App { name: "statics", sources: &["statics.cu"], kernels: &[bitwise("statics", &[1, 1])] },
+    App {
+        name: "libraries",
+        sources: &["libraries/main.cu"],
+        kernels: &[bitwise("fill", &[1]), bitwise("scale", &[1]), bitwise("scale", &[1])],
+    },
+    App { name: "plugins", sources: &["plugins/main.cu"], kernels: &[bitwise("apply", &[3]), bitwise("apply", &[2])] },
 ];
 
 pub fn app(name: &str) -> &'static App {
@@ -196,6 +247,20 @@ pub fn build(app: &App, cudart: Cudart, path: &Path) {
     let folder = path.parent().expect("an executable is in a folder");
     std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let relocatable: &[&str] = if app.sources.len() > 1 { &["-fgpu-rdc", "--offload-new-driver"] } else { &[] };
+    let mut linked = Vec::new();
+    for library in LIBRARIES.iter().filter(|library| library.app == app.name) {
+        // Two libraries with functions of the same names: only hidden ones stay apart when both are loaded.
+        recordable_clang()
+            .args(compile_flags())
+            .args(["-fPIC", "-fvisibility=hidden", "-shared"])
+            .arg(sources().join(library.source))
+            .args([Path::new("-o"), &folder.join(format!("lib{}-{}.so", app.name, library.name))])
+            .args(link_flags(cudart))
+            .succeed();
+        if library.linked {
+            linked.push(format!("-l{}-{}", app.name, library.name));
+        }
+    }
     // The name appears when the program is complete: an interrupted build leaves nothing that looks current.
     let unfinished = path.with_extension("partial");
     recordable_clang()
@@ -203,6 +268,8 @@ pub fn build(app: &App, cudart: Cudart, path: &Path) {
         .args(relocatable)
         .args(app.sources.iter().map(|source| sources().join(source)))
         .args([Path::new("-o"), &unfinished])
+        .arg(format!("-L{}", folder.display()))
+        .args(linked)
         .args(link_flags(cudart))
         .succeed();
     std::fs::rename(&unfinished, path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -213,8 +280,15 @@ fn is_current(app: &App, path: &Path) -> bool {
     let Ok(built) = std::fs::metadata(path).and_then(|metadata| metadata.modified()) else {
         return false;
     };
-    let inputs = app.sources.iter().map(|source| sources().join(source));
-    let inputs =
-        inputs.chain([sources().join("check.cuh"), sources().join("rdc/device.cuh"), program("mneme-cc"), toolkit().join(".recipe")]);
+    let libraries = LIBRARIES.iter().filter(|library| library.app == app.name).map(|library| library.source);
+    let written = app.sources.iter().copied().chain(libraries).map(|source| sources().join(source));
+    let inputs = written.chain(headers()).chain([program("mneme-cc"), toolkit().join(".recipe")]);
     inputs.into_iter().all(|input| changed(&input) < built)
+}
+
+/// Headers that applications include.
+fn headers() -> impl Iterator<Item = PathBuf> {
+    ["check.cuh", "rdc/device.cuh", "units/shared.cuh", "libraries/library.cuh", "plugins/plugin.cuh"]
+        .into_iter()
+        .map(|header| sources().join(header))
 }

@@ -27,6 +27,8 @@ const MAGIC: &[u8; 8] = b"MNEMEIR1";
 const HEADER: usize = 40;
 /// An upper bound on what one unit's bitcode may decompress to, bytes; larger claims are damage.
 const MAX_BITCODE: usize = 1 << 30;
+/// LLVM's address space of constant memory.
+const CONSTANT_SPACE: u32 = 4;
 
 /// What a reader needs to know of a unit without reading its bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -196,11 +198,29 @@ pub struct Closure {
     pub unresolved: Vec<String>,
     /// 64-bit hash over the definitions of the closure, independent of their order.
     pub static_hash: u64,
+    /// Names that several units define for themselves and differently, so that a look-up by name may find the wrong one: the
+    /// kernel's, and those of variables that can be written. (Constants of this kind hold what the IR says; they are not among
+    /// the variables.)
+    pub ambiguous: Vec<String>,
 }
 
 /// Walks the references from `kernel`, across units where a name is undefined in one and external in another.
 /// Only units of `arch` take part. `None` if no unit defines the kernel.
 pub fn closure(units: &[Unit<'_>], kernel: &str, arch: &str) -> Option<Closure> {
+    let eligible = |unit: &Unit<'_>| unit.table.arch == arch;
+    let mut starts = units.iter().enumerate().filter(|(_, unit)| eligible(unit)).filter_map(|(unit_index, unit)| {
+        let is_kernel = |symbol: &Symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel;
+        Some((unit_index, unit.table.symbols.iter().position(is_kernel)?))
+    });
+    let mut found = closure_from(units, starts.next()?, kernel, arch);
+    if starts.any(|start| closure_from(units, start, kernel, arch).static_hash != found.static_hash) {
+        found.ambiguous.insert(0, kernel.to_owned());
+    }
+    Some(found)
+}
+
+/// The closure of the kernel that is symbol `start.1` of unit `start.0`.
+fn closure_from(units: &[Unit<'_>], start: (usize, usize), kernel: &str, arch: &str) -> Closure {
     use std::collections::{BTreeSet, HashMap};
 
     let eligible = |unit: &Unit<'_>| unit.table.arch == arch;
@@ -212,12 +232,6 @@ pub fn closure(units: &[Unit<'_>], kernel: &str, arch: &str) -> Option<Closure> 
             }
         }
     }
-    let start = units.iter().enumerate().filter(|(_, unit)| eligible(unit)).find_map(|(unit_index, unit)| {
-        let index =
-            unit.table.symbols.iter().position(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)?;
-        Some((unit_index, index))
-    })?;
-
     let mut reached = BTreeSet::from([start]);
     let mut pending = vec![start];
     let mut order = vec![start.0];
@@ -252,12 +266,24 @@ pub fn closure(units: &[Unit<'_>], kernel: &str, arch: &str) -> Option<Closure> 
     let hash = definitions
         .iter()
         .fold(Hash64::new().part(kernel.as_bytes()), |hash, (name, definition)| hash.part(name.as_bytes()).number(*definition));
-    let variables = reached
-        .iter()
-        .map(|(unit_index, index)| (*unit_index, units[*unit_index].table.symbols[*index].clone()))
-        .filter(|(_, symbol)| symbol.variable.as_ref().is_some_and(|variable| matches!(variable.space, 0 | 1 | 4)))
-        .collect();
-    Some(Closure { units: order, variables, unresolved: unresolved.into_iter().collect(), static_hash: hash.finish() })
+    // Under RDC the units of a program are linked into one module, where private variables keep their names.
+    let is_shared_name = |unit_index: usize, symbol: &Symbol| {
+        let others = units.iter().enumerate().filter(|(index, unit)| *index != unit_index && eligible(unit) && unit.table.rdc);
+        let is_other = |other: &Symbol| other.defined && !other.external && other.kind == SymbolKind::Variable && other.name == symbol.name;
+        !symbol.external && units[unit_index].table.rdc && others.flat_map(|(_, unit)| &unit.table.symbols).any(is_other)
+    };
+    let mut variables = Vec::new();
+    let mut ambiguous = Vec::new();
+    for (unit_index, index) in reached {
+        let symbol = &units[unit_index].table.symbols[index];
+        let Some(VariableInfo { space: space @ (0 | 1 | CONSTANT_SPACE), .. }) = symbol.variable else { continue };
+        if !is_shared_name(unit_index, symbol) {
+            variables.push((unit_index, symbol.clone()));
+        } else if space != CONSTANT_SPACE {
+            ambiguous.push(symbol.name.clone());
+        }
+    }
+    Closure { units: order, variables, unresolved: unresolved.into_iter().collect(), static_hash: hash.finish(), ambiguous }
 }
 
 #[cfg(test)]
@@ -326,6 +352,35 @@ mod tests {
         let mut changed = second;
         changed.table.symbols[0].hash = 99;
         assert_ne!(closure(&[first, changed], "kernel", "sm_90").unwrap().static_hash, found.static_hash);
+    }
+
+    #[test]
+    fn private_names_of_several_units_are_told() {
+        let private = |name: &str, space| Symbol {
+            external: false,
+            variable: Some(VariableInfo { space, size: 4, align: 4 }),
+            ..symbol(name, SymbolKind::Variable, true, &[])
+        };
+        let relocatable = |symbols| {
+            let mut unit = unit(symbols);
+            unit.table.rdc = true;
+            unit
+        };
+        let symbols = vec![symbol("k", SymbolKind::Kernel, true, &[1, 2]), private("state", 1), private("step", 4)];
+        let alone = closure(&[relocatable(symbols.clone())], "k", "sm_90").unwrap();
+        assert_eq!((alone.variables.len(), alone.ambiguous.len()), (2, 0));
+        let other = vec![private("state", 1), private("step", 4)];
+        let found = closure(&[relocatable(symbols.clone()), relocatable(other.clone())], "k", "sm_90").unwrap();
+        assert_eq!((found.variables.len(), found.ambiguous), (0, vec!["state".to_owned()]));
+        // Without RDC every unit is a module of its own.
+        let found = closure(&[unit(symbols.clone()), unit(other)], "k", "sm_90").unwrap();
+        assert_eq!((found.variables.len(), found.ambiguous.len()), (2, 0));
+        // Two kernels of one name: the same thing twice (a template's instance), and two things.
+        let twice = [unit(symbols.clone()), unit(symbols.clone())];
+        assert!(closure(&twice, "k", "sm_90").unwrap().ambiguous.is_empty());
+        let mut different = symbols.clone();
+        different[0].hash = 99;
+        assert_eq!(closure(&[unit(symbols), unit(different)], "k", "sm_90").unwrap().ambiguous, ["k"]);
     }
 
     proptest! {
