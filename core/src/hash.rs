@@ -72,6 +72,11 @@ pub fn chunk_id(bytes: &[u8]) -> ChunkId {
     ChunkId(id)
 }
 
+/// The identity by which recordings name a chunk: [`ChunkId::ZERO`] where it is zeros, else its hash.
+pub fn recorded_id(bytes: &[u8]) -> ChunkId {
+    if is_zero(bytes) { ChunkId::ZERO } else { chunk_id(bytes) }
+}
+
 /// Whether every byte is zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     let (words, tail) = bytes.as_chunks::<64>();

@@ -3,6 +3,7 @@
 //! There is no LLVM in this crate: it is loaded into other people's processes by the recorder and the CPU device.
 
 pub mod arguments;
+pub mod chunk_hash;
 pub mod configuration;
 pub mod device;
 pub mod exit;

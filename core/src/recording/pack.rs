@@ -13,6 +13,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -62,7 +63,8 @@ pub struct PackWriter {
     position: u64,
     entries: Vec<(ChunkId, Location)>,
     compressor: zstd::bulk::Compressor<'static>,
-    /// One chunk's header and stored bytes, so that a chunk is one write.
+    sampler: Sampler,
+    /// A compressed chunk.
     buffer: Vec<u8>,
     synced: bool,
 }
@@ -83,43 +85,47 @@ impl PackWriter {
             position: 0,
             entries: Vec::new(),
             compressor: zstd::bulk::Compressor::new(level).map_err(RecordingError::io(&path))?,
-            buffer: header,
+            sampler: Sampler::new().map_err(RecordingError::io(&path))?,
+            buffer: Vec::new(),
             synced: false,
             path,
         };
-        pack.flush_buffer()?;
+        pack.write(&header, &[])?;
         Ok(pack)
     }
 
     /// Appends one chunk; gives the bytes that it took.
     pub fn append(&mut self, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
         assert!(bytes.len() as u64 <= CHUNK && !bytes.is_empty(), "a chunk has 1 to {CHUNK} bytes");
-        let header = CHUNK_HEADER as usize;
-        self.buffer.clear();
-        self.buffer.resize(header + zstd::zstd_safe::compress_bound(bytes.len()), 0);
-        let compressed = self.compressor.compress_to_buffer(bytes, &mut self.buffer[header..]).map_err(RecordingError::io(&self.path))?;
-        let stored = if compressed < bytes.len() {
-            compressed
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let stored = if self.sampler.is_compressible(bytes) {
+            buffer.resize(zstd::zstd_safe::compress_bound(bytes.len()), 0);
+            let length = self.compressor.compress_to_buffer(bytes, &mut buffer).map_err(RecordingError::io(&self.path))?;
+            if length < bytes.len() { &buffer[..length] } else { bytes }
         } else {
-            self.buffer[header..header + bytes.len()].copy_from_slice(bytes);
-            bytes.len()
+            bytes
         };
-        self.buffer.truncate(header + stored);
-        self.buffer[..16].copy_from_slice(&id.0);
-        self.buffer[16..20].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-        self.buffer[20..24].copy_from_slice(&(stored as u32).to_le_bytes());
-        let location = Location { offset: self.position + CHUNK_HEADER, raw: bytes.len() as u32, stored: stored as u32 };
+        let mut header = [0; CHUNK_HEADER as usize];
+        header[..16].copy_from_slice(&id.0);
+        header[16..20].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        header[20..24].copy_from_slice(&(stored.len() as u32).to_le_bytes());
+        let location = Location { offset: self.position + CHUNK_HEADER, raw: bytes.len() as u32, stored: stored.len() as u32 };
         let before = self.position;
-        self.flush_buffer()?;
+        self.write(&header, stored)?;
         self.entries.push((*id, location));
+        self.buffer = buffer;
         Ok(self.position - before)
     }
 
-    /// Writes the buffer at the current position. A failed write leaves the position, so that the next one overwrites the torn chunk.
-    fn flush_buffer(&mut self) -> Result<(), RecordingError> {
+    /// Writes both parts at the current position. A failed write leaves the position, so that the next one overwrites the torn
+    /// chunk, and gives the space back: other files may need it.
+    fn write(&mut self, head: &[u8], body: &[u8]) -> Result<(), RecordingError> {
         self.synced = false;
-        self.file.write_all_at(&self.buffer, self.position).map_err(RecordingError::io(&self.path))?;
-        self.position += self.buffer.len() as u64;
+        if let Err(error) = write_all_parts_at(&self.file, head, body, self.position) {
+            let _ = self.file.set_len(self.position);
+            return Err(RecordingError::io(&self.path)(error));
+        }
+        self.position += (head.len() + body.len()) as u64;
         Ok(())
     }
 
@@ -146,15 +152,64 @@ impl PackWriter {
             entries.extend_from_slice(&location.raw.to_le_bytes());
             entries.extend_from_slice(&location.stored.to_le_bytes());
         }
-        self.buffer = ChunkId::ZERO.0.to_vec();
-        self.buffer.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(&[0; 4]);
-        self.buffer.extend_from_slice(&entries);
-        self.buffer.extend_from_slice(&self.position.to_le_bytes());
-        self.buffer.extend_from_slice(&checksum(&entries).to_le_bytes());
-        self.buffer.extend_from_slice(END);
-        self.flush_buffer()?;
+        let mut head = ChunkId::ZERO.0.to_vec();
+        head.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        head.extend_from_slice(&[0; 4]);
+        let sum = checksum(&entries);
+        entries.extend_from_slice(&self.position.to_le_bytes());
+        entries.extend_from_slice(&sum.to_le_bytes());
+        entries.extend_from_slice(END);
+        self.write(&head, &entries)?;
         self.file.flush().and_then(|()| self.file.sync_all()).map_err(RecordingError::io(&self.path))
+    }
+}
+
+/// One system call for both parts, in the ordinary case.
+fn write_all_parts_at(file: &File, head: &[u8], body: &[u8], offset: u64) -> std::io::Result<()> {
+    let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let parts = [part(head), part(body)];
+    // SAFETY: both parts are readable for their length, and the call only reads them; the descriptor is open.
+    let written = unsafe { libc::pwritev(file.as_raw_fd(), parts.as_ptr(), 2, offset as libc::off_t) };
+    // An error, too, is reported by the calls that follow, which repeat what was interrupted.
+    let written = usize::try_from(written).unwrap_or(0);
+    let (head_done, body_done) = (written.min(head.len()), written.saturating_sub(head.len()));
+    file.write_all_at(&head[head_done..], offset + head_done as u64)?;
+    file.write_all_at(&body[body_done..], offset + (head.len() + body_done) as u64)
+}
+
+/// Tells bytes that are worth compressing from those that are not, at a fiftieth of the price: random data is to be stored as
+/// fast as it can be written.
+struct Sampler {
+    compressor: zstd::bulk::Compressor<'static>,
+    sample: Vec<u8>,
+    compressed: Vec<u8>,
+}
+
+impl Sampler {
+    /// Pieces of a sample, evenly spread, and bytes of each.
+    const PIECES: usize = 4;
+    const PIECE: usize = 256;
+    /// Less is compressed without asking.
+    const SMALL: usize = 8 * Self::PIECES * Self::PIECE;
+    /// The part of a sample that compression must save.
+    const LEAST_GAIN: usize = 32;
+
+    fn new() -> std::io::Result<Self> {
+        let size = Self::PIECES * Self::PIECE;
+        let compressed = vec![0; zstd::zstd_safe::compress_bound(size)];
+        Ok(Self { compressor: zstd::bulk::Compressor::new(1)?, sample: Vec::with_capacity(size), compressed })
+    }
+
+    fn is_compressible(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() < Self::SMALL {
+            return true;
+        }
+        self.sample.clear();
+        for piece in bytes.chunks_exact(bytes.len() / Self::PIECES) {
+            self.sample.extend_from_slice(&piece[..Self::PIECE]);
+        }
+        let length = self.compressor.compress_to_buffer(&self.sample, &mut self.compressed);
+        length.is_ok_and(|length| length + self.sample.len() / Self::LEAST_GAIN <= self.sample.len())
     }
 }
 

@@ -3,19 +3,20 @@
 //! A store is the `packs/` folder of a recording. Writers of any number of processes add pack files of their own, so
 //! no two ever write one file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
 use super::RecordingError;
 use super::manifest::{CHUNK, Region};
 use super::pack::{self, Location, PackReader, PackWriter};
-use crate::hash::{ChunkId, chunk_id, is_zero};
+use crate::hash::{ChunkId, recorded_id};
 
 /// Name of the folder of packs inside a recording.
 pub const FOLDER: &str = "packs";
@@ -63,15 +64,46 @@ impl Store {
     }
 }
 
+/// Identities are hashes already: their first bytes place them in a table.
+#[derive(Default)]
+struct ById(u64);
+
+impl Hasher for ById {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.first_chunk().map_or(0, |low| u64::from_le_bytes(*low));
+    }
+    fn write_usize(&mut self, _length: usize) {}
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Ids = HashSet<ChunkId, BuildHasherDefault<ById>>;
+
+#[derive(Default)]
+struct Chunks {
+    /// In a pack, or claimed by somebody who is going to append it.
+    known: Ids,
+    /// Claimed, but not stored after all.
+    lost: Ids,
+}
+
 /// Adds chunks. Shared by threads; each keeps a pack of its own busy.
+///
+/// Storing has two steps, so that whoever claims a chunk need not be the thread that writes it, later: [`StoreWriter::claim`] says
+/// which chunks are new, [`StoreWriter::append`] writes them. A claimed chunk that could not be written is [lost](Self::lost), for
+/// everybody who relied on it, until it is claimed and written again.
 pub struct StoreWriter {
     folder: PathBuf,
     level: i32,
-    known: RwLock<HashMap<ChunkId, ()>>,
+    chunks: Mutex<Chunks>,
     writers: Vec<Mutex<Option<PackWriter>>>,
     written: AtomicU64,
     in_use: InUse,
 }
+
+/// Most threads that write at a time.
+const MOST_WRITERS: usize = 16;
 
 impl StoreWriter {
     /// Opens the store of a recording folder, creating it (0700) where missing. `level` is zstd's; chunks that other packs of the
@@ -80,10 +112,41 @@ impl StoreWriter {
         let folder = recording.join(FOLDER);
         create_private_folder(&folder)?;
         let in_use = InUse::mark(&folder)?; // before the packs are listed
-        let known = Store::open(recording)?.index.into_keys().map(|id| (id, ())).collect();
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        let chunks = Chunks { known: Store::open(recording)?.index.into_keys().collect(), lost: Ids::default() };
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WRITERS);
         let writers = (0..workers).map(|_| Mutex::new(None)).collect();
-        Ok(Self { folder, level, known: RwLock::new(known), writers, written: AtomicU64::new(0), in_use })
+        Ok(Self { folder, level, chunks: Mutex::new(chunks), writers, written: AtomicU64::new(0), in_use })
+    }
+
+    /// How many threads can append at a time: the numbers that [`StoreWriter::append`] takes are below it.
+    pub fn writers(&self) -> usize {
+        self.writers.len()
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Chunks> {
+        // Two sets of identities, valid after any panic.
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For each identity, whether the caller has to append the chunk: it is not zero, and nobody has it or is about to.
+    pub fn claim<'a>(&self, ids: impl IntoIterator<Item = &'a ChunkId>) -> Vec<bool> {
+        let mut chunks = self.chunks();
+        ids.into_iter().map(|id| !id.is_zero() && chunks.known.insert(*id)).collect()
+    }
+
+    /// Gives up chunks that were claimed and will not be appended.
+    pub fn lose<'a>(&self, ids: impl IntoIterator<Item = &'a ChunkId>) {
+        let mut chunks = self.chunks();
+        for id in ids {
+            chunks.known.remove(id);
+            chunks.lost.insert(*id);
+        }
+    }
+
+    /// Whether one of these chunks has been lost.
+    pub fn lost<'a>(&self, ids: impl IntoIterator<Item = &'a ChunkId>) -> bool {
+        let chunks = self.chunks();
+        !chunks.lost.is_empty() && ids.into_iter().any(|id| chunks.lost.contains(id))
     }
 
     /// Stores one chunk (at most [`CHUNK`] bytes) unless it is there already, and names it.
@@ -122,43 +185,54 @@ impl StoreWriter {
         Ok(ids)
     }
 
-    fn put_with(&self, worker: usize, bytes: &[u8]) -> Result<ChunkId, RecordingError> {
-        if is_zero(bytes) {
-            return Ok(ChunkId::ZERO);
-        }
-        let id = chunk_id(bytes);
-        let is_new = !self.known.read().expect("no writer panics").contains_key(&id)
-            && self.known.write().expect("no writer panics").insert(id, ()).is_none();
-        if is_new && let Err(error) = self.append(worker, &id, bytes) {
-            self.known.write().expect("no writer panics").remove(&id);
-            return Err(error);
+    fn put_with(&self, writer: usize, bytes: &[u8]) -> Result<ChunkId, RecordingError> {
+        let id = recorded_id(bytes);
+        if self.claim([&id]) == [true] {
+            self.append(writer, &id, bytes)?;
         }
         Ok(id)
     }
 
-    fn append(&self, worker: usize, id: &ChunkId, bytes: &[u8]) -> Result<(), RecordingError> {
-        let mut writer = self.writers[worker].lock().expect("no writer panics");
+    /// Appends a claimed chunk to the pack of a writer, and gives the bytes that it took; a chunk that cannot be written is lost.
+    pub fn append(&self, writer: usize, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
+        let result = self.try_append(writer, id, bytes);
+        match &result {
+            Ok(bytes) => {
+                self.written.fetch_add(*bytes, Ordering::Relaxed);
+                let mut chunks = self.chunks();
+                if !chunks.lost.is_empty() {
+                    chunks.lost.remove(id);
+                }
+            }
+            Err(_) => self.lose([id]),
+        }
+        result
+    }
+
+    fn try_append(&self, writer: usize, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
+        let mut writer = self.writer(writer);
         let pack = match &mut *writer {
             Some(pack) => pack,
             empty => empty.insert(PackWriter::create(&self.folder, self.level)?),
         };
-        self.written.fetch_add(pack.append(id, bytes)?, Ordering::Relaxed);
-        Ok(())
+        pack.append(id, bytes)
     }
 
-    /// Makes everything that was put durable. Must come before a manifest that names it is saved.
+    fn writer(&self, number: usize) -> MutexGuard<'_, Option<PackWriter>> {
+        // A pack's entries are those of complete chunks at any time.
+        self.writers[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes everything that was appended durable. Must come before a manifest that names it is saved.
     ///
-    /// What could not be made durable is forgotten: the kernel drops such pages and reports them once, so that a second
+    /// What could not be made durable is lost: the kernel drops such pages and reports them once, so that a second
     /// attempt on the same pack would succeed without them.
     pub fn sync(&self) -> Result<(), RecordingError> {
         let mut outcome = Ok(());
-        for writer in &self.writers {
-            let mut writer = writer.lock().expect("no writer panics");
+        for number in 0..self.writers() {
+            let mut writer = self.writer(number);
             if let Some(error) = writer.as_mut().and_then(|pack| pack.sync().err()) {
-                let mut known = self.known.write().expect("no writer panics");
-                writer.take().iter().flat_map(PackWriter::chunks).for_each(|id| {
-                    known.remove(id);
-                });
+                self.lose(writer.take().iter().flat_map(PackWriter::chunks));
                 outcome = Err(error);
             }
         }
@@ -174,12 +248,13 @@ impl StoreWriter {
 
     /// Closes the packs with their indexes. A store that was not finished is read as well, only slower.
     pub fn finish(&self) -> Result<(), RecordingError> {
-        for writer in &self.writers {
-            if let Some(pack) = writer.lock().expect("no writer panics").take() {
-                pack.finish()?;
+        let mut outcome = Ok(());
+        for number in 0..self.writers() {
+            if let Some(pack) = self.writer(number).take() {
+                outcome = outcome.and(pack.finish());
             }
         }
-        Ok(())
+        outcome
     }
 }
 

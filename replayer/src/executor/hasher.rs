@@ -3,18 +3,12 @@
 //! Reading a chunk back over the bus costs a hundred times what hashing it in place does, so a GPU hashes everything and only chunks
 //! whose identity is another one are read back. The CPU device has no bus and runs no PTX: there memory is compared directly.
 
+use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::device::{Device, DeviceError, Function};
-use mneme_core::hash::{ChunkId, chunk_id};
+use mneme_core::hash::ChunkId;
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
-use mneme_core::recording::manifest::CHUNK;
 
 use crate::snapshot::Region;
-
-const CODE: &str = concat!(include_str!("chunk_hash.ptx"), "\0");
-const ENTRY: &str = "mneme_chunk_hash";
-/// Alignment of the addresses that the kernel reads words from, bytes.
-const ALIGNMENT: u64 = 8;
-const THREADS: u32 = 256;
 
 /// Hashes the recorded memory after a launch and knows what it should be.
 pub struct Hasher {
@@ -29,23 +23,15 @@ pub struct Hasher {
 impl Hasher {
     /// Prepares hashing the given regions (by their numbers), those that are aligned for it.
     pub fn new<'a>(device: &dyn Device, regions: impl Iterator<Item = (usize, &'a Region)>) -> Result<Self, DeviceError> {
-        let module = device.load(CODE.as_bytes())?;
-        let function = device.function(module, ENTRY)?;
-        let whole_zero = chunk_id(&[0; CHUNK as usize]);
+        let module = device.load(chunk_hash::CODE.to_bytes_with_nul())?;
+        let function = device.function(module, &chunk_hash::ENTRY.to_string_lossy())?;
         let mut chunks = Vec::new();
         let mut table = Vec::new();
         for (number, region) in regions.filter(|(_, region)| is_suitable(region)) {
             for (index, id) in region.ids_after().enumerate() {
                 let (offset, length) = region.extent(index);
-                // The recording has one name for zeros of any length.
-                let id = match (id.is_zero(), length) {
-                    (false, _) => id,
-                    (true, CHUNK) => whole_zero,
-                    (true, _) => chunk_id(&vec![0; length as usize]),
-                };
                 chunks.push((number, index, id));
-                table.extend_from_slice(&(region.address + offset).to_le_bytes());
-                table.extend_from_slice(&length.to_le_bytes());
+                table.extend_from_slice(&Stretch { address: region.address + offset, length }.to_bytes());
             }
         }
         let bytes = (table.len() as u64).max(16);
@@ -60,19 +46,22 @@ impl Hasher {
         if grid == 0 {
             return Ok(Vec::new());
         }
-        let launch =
-            Launch { grid: Dim3::new(grid, 1, 1), block: Dim3::new(THREADS, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
-        let parameters = [self.stretches.to_le_bytes(), self.ids.to_le_bytes()].concat();
+        let launch = Launch {
+            grid: Dim3::new(grid, 1, 1),
+            block: Dim3::new(chunk_hash::THREADS, 1, 1),
+            shared_mem: 0,
+            attributes: LaunchAttributes::default(),
+        };
+        let parameters = chunk_hash::parameters(self.stretches, self.ids);
         device.run(self.function, &launch, &parameters)?;
         let mut found = vec![0; self.chunks.len() * 16];
         device.read(self.ids, &mut found)?;
-        let (found, _) = found.as_chunks::<16>();
+        let recorded = self.chunks.iter().map(|(.., id)| *id);
         Ok(self
             .places()
-            .zip(found)
-            .zip(&self.chunks)
-            .filter(|((_, found), (.., id))| **found != id.0)
-            .map(|((place, _), _)| place)
+            .zip(chunk_hash::ids(&found).zip(recorded))
+            .filter(|(_, (found, recorded))| found != recorded)
+            .map(|(place, _)| place)
             .collect())
     }
 
@@ -83,5 +72,5 @@ impl Hasher {
 
 /// Whether the kernel can read a region.
 pub fn is_suitable(region: &Region) -> bool {
-    region.address.is_multiple_of(ALIGNMENT)
+    region.address.is_multiple_of(chunk_hash::ALIGNMENT)
 }
