@@ -16,5 +16,7 @@ pub const BAD_USAGE: i32 = 64;
 pub const BAD_RECORDING: i32 = 65;
 /// No such device, or one that cannot run this recording (`EX_UNAVAILABLE`).
 pub const NO_DEVICE: i32 = 69;
+/// Something that was to be recorded could not be (`EX_CANTCREAT`).
+pub const NOT_RECORDED: i32 = 73;
 /// Something of ours broke (`EX_SOFTWARE`).
 pub const INTERNAL: i32 = 70;

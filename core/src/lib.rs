@@ -14,4 +14,5 @@ pub mod launch;
 pub mod protocol;
 pub mod recording;
 pub mod result;
+pub mod summary;
 pub mod tolerance;

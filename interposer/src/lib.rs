@@ -27,11 +27,13 @@ pub mod linker;
 pub mod log;
 pub mod memory;
 pub mod proc_address;
+pub mod profile;
 pub mod recorder;
 pub mod reentrancy;
 pub mod settings;
 pub mod snapshot;
 pub mod summary;
+pub mod timing;
 pub mod vendor;
 
 /// Runs when the dynamic linker has loaded us. Constructors of other libraries may have called hooks before: everything

@@ -12,7 +12,7 @@ use crate::allocations::{ALLOCATIONS, Live};
 use crate::arena::{ALIGNMENT, vmm};
 use crate::log::warning;
 use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, NOT_FOUND, SUCCESS, Status};
-use crate::{captures, frees, gate, snapshot};
+use crate::{captures, frees, gate, profile, snapshot};
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
@@ -409,9 +409,11 @@ fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
 /// The arguments are those of `cuCtxDestroy_v2`.
 pub unsafe fn destroy_context(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
+        profile::collect();
         let status = call();
         if status == SUCCESS {
             snapshot::forget_context(context as usize);
+            profile::forget(Some(context as usize));
             bury(None, |live| live.context == context as usize);
         }
         status
@@ -422,9 +424,11 @@ pub unsafe fn destroy_context(call: &dyn Fn() -> Status, context: CUcontext) -> 
 /// The arguments are those of `cuDevicePrimaryCtxReset_v2`.
 pub unsafe fn reset_device(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
+        profile::collect();
         let status = call();
         if status == SUCCESS {
             snapshot::forget_all_contexts();
+            profile::forget(None);
             bury(Some(device), |live| live.device == device);
         }
         status
@@ -435,11 +439,13 @@ pub unsafe fn reset_device(call: &dyn Fn() -> Status, device: CUdevice) -> Statu
 /// The arguments are those of `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe fn release_device(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
     gate::passing(&|| {
+        profile::collect();
         let status = call();
         let (mut flags, mut active) = (0, 1);
         // SAFETY: valid places. The last release destroys the context.
         if status == SUCCESS && unsafe { vendor::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
             snapshot::forget_all_contexts();
+            profile::forget(None);
             bury(Some(device), |live| live.device == device);
         }
         status

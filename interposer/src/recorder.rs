@@ -9,13 +9,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUstreamCaptureMode;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRecord};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
 use mneme_core::recording::store::{self, StoreWriter};
+use mneme_core::summary::{self as report, Mode, Summary, Times};
 
 use crate::allocations::ALLOCATIONS;
 use crate::code::{self, Function, Kernel};
@@ -24,8 +25,9 @@ use crate::launches::Request;
 use crate::log::{debug, info, warning};
 use crate::settings::settings;
 use crate::snapshot::{self, SnapshotError};
+use crate::timing::Timer;
 use crate::vendor::{self, CUcontext, CUdevice, CUstream, STREAM_PER_THREAD, SUCCESS, Status};
-use crate::{captures, gate, reentrancy, summary};
+use crate::{captures, gate, profile, reentrancy, summary};
 
 /// The mode in which our calls do not disturb a capture of another thread.
 const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
@@ -36,9 +38,10 @@ const KERNEL_PATIENCE: u32 = 30;
 #[derive(Default)]
 pub struct Progress {
     launches: AtomicU64,
-    selected: OnceLock<bool>,
+    pub selected: OnceLock<bool>,
     code: OnceLock<Result<Arc<KernelCode>, String>>,
     recorded: Mutex<Recorded>,
+    pub profile: profile::Profile,
 }
 
 #[derive(Default)]
@@ -47,10 +50,21 @@ struct Recorded {
     instances: BTreeMap<u64, Occurrences>,
     /// Added to the recording folder, bytes.
     bytes: u64,
-    /// Reasons and how many launches they kept from being recorded.
-    failures: BTreeMap<String, u64>,
+    /// Device memory of the largest instance, bytes.
+    memory_bytes: u64,
+    /// Of recorded launches.
+    gpu_time: Times,
+    /// Why launches were not recorded.
+    failures: BTreeMap<String, Failed>,
     /// A recording failed, and the next one would too (or take as long to find out).
     given_up: bool,
+}
+
+#[derive(Default)]
+struct Failed {
+    launches: u64,
+    /// Something went wrong, so that `mneme record` does not end well.
+    broken: bool,
 }
 
 struct Occurrences {
@@ -66,7 +80,15 @@ impl Progress {
     }
 
     fn count_failure(&self, reason: &str) {
-        *self.recorded().failures.entry(reason.to_owned()).or_default() += 1;
+        self.recorded().count_failure(reason, false);
+    }
+}
+
+impl Recorded {
+    fn count_failure(&mut self, reason: &str, broken: bool) {
+        let failed = self.failures.entry(reason.to_owned()).or_default();
+        failed.launches += 1;
+        failed.broken |= broken;
     }
 }
 
@@ -94,6 +116,13 @@ enum Failure {
     Closed,
 }
 
+impl Failure {
+    /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
+    fn is_broken(&self) -> bool {
+        !matches!(self, Self::Captured | Self::Capturing | Self::Elsewhere | Self::Closed)
+    }
+}
+
 /// A launch that is to be recorded.
 struct Plan {
     function: Function,
@@ -112,9 +141,37 @@ static FINISHED: AtomicBool = AtomicBool::new(false);
 pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     let Some(function) = code::function(request.function) else { return gate::passing(call) };
+    note_start();
+    // Outside the gate: nothing is recorded, so that nobody closes it.
+    if settings().mode == Mode::Profile {
+        let number = function.kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
+        let watched = PROCESS.load(Ordering::Relaxed) == std::process::id() && settings().selects_kernel(&function.kernel);
+        return if watched { profile::launch(call, &request, &function, number) } else { call() };
+    }
     match plan(&function, &request) {
+        Some(plan) if settings().mode == Mode::DryRun => {
+            note_planned(&plan);
+            gate::passing(call)
+        }
         Some(plan) => record(call, &request, plan),
         None => gate::passing(call),
+    }
+}
+
+/// When this process launched its first kernel.
+static STARTED: OnceLock<Instant> = OnceLock::new();
+
+fn note_start() {
+    STARTED.get_or_init(Instant::now);
+}
+
+/// What a dry run learns from a launch that would be recorded.
+fn note_planned(plan: &Plan) {
+    let bytes = reachable_allocations(plan).iter().map(|allocation| allocation.size).sum();
+    let mut recorded = plan.function.kernel.progress.recorded();
+    recorded.memory_bytes = recorded.memory_bytes.max(bytes);
+    if let Some(occurrences) = recorded.instances.get_mut(&plan.dynamic_hash) {
+        occurrences.written = true;
     }
 }
 
@@ -124,9 +181,9 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     let progress = &kernel.progress;
     let number = progress.launches.fetch_add(1, Ordering::Relaxed);
     let settings = settings();
-    let selected = *progress.selected.get_or_init(|| settings.rank_selected && settings.selects(&kernel.name, &kernel.demangled));
-    if !selected
+    if !settings.selects_kernel(kernel)
         || number < settings.skip_recordings
+        || !(number - settings.skip_recordings).is_multiple_of(settings.sample.max(1))
         || FINISHED.load(Ordering::Relaxed)
         || PROCESS.load(Ordering::Relaxed) != std::process::id()
     {
@@ -192,7 +249,7 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
         let mut recorded = plan.function.kernel.progress.recorded();
         recorded.instances.remove(&plan.dynamic_hash);
         recorded.given_up |= !captured;
-        *recorded.failures.entry(failure.to_string()).or_default() += 1;
+        recorded.count_failure(&failure.to_string(), failure.is_broken());
         drop(recorded);
         if !captured {
             warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
@@ -227,8 +284,15 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     let mut prologue = snapshot::take(plan.context, Moment::Prologue, &variables, &allocations, &store)?;
     prologue.header.arguments.clone_from(&plan.arguments);
 
+    let timer = Timer::create().filter(|timer| timer.start(request.stream));
     check(launch())?;
+    let timer = timer.filter(|timer| timer.stop(request.stream));
     check(synchronise(plan.context, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
+    let time = timer.and_then(|timer| {
+        let time = timer.elapsed();
+        timer.destroy();
+        time
+    });
     let epilogue = snapshot::take(plan.context, Moment::Epilogue, &variables, &allocations, &store)?;
     drop(closed);
 
@@ -260,6 +324,10 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     database::add_instance(folder, &kernel, &dynamic_hash.to_string(), instance)?;
     let mut recorded = plan.function.kernel.progress.recorded();
     recorded.bytes += bytes;
+    recorded.memory_bytes = recorded.memory_bytes.max(prologue.memory_bytes());
+    if let Some(time) = time {
+        recorded.gpu_time.add(time);
+    }
     if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
         occurrences.written = true;
     }
@@ -327,11 +395,17 @@ pub fn is_capturing(stream: usize) -> bool {
 
 /// The context that a stream was made in, in which a launch into it takes place; `None` for a default stream, which has
 /// the current one.
-fn context_of(stream: usize) -> Option<usize> {
+pub fn context_of(stream: usize) -> Option<usize> {
     let mut context: CUcontext = std::ptr::null_mut();
     // SAFETY: a valid place, and the stream is the one that the application launches into.
     let known = stream > STREAM_PER_THREAD && unsafe { vendor::cuStreamGetCtx(stream as CUstream, &mut context) } == SUCCESS;
     (known && !context.is_null()).then_some(context as usize)
+}
+
+/// Runs `work` so that its calls do not disturb a capture of another thread.
+pub fn with_relaxed_captures<R>(work: impl FnOnce() -> R) -> R {
+    let _mode = CaptureMode::relaxed();
+    work()
 }
 
 /// This thread's capture mode, put back when dropped.
@@ -423,50 +497,70 @@ pub fn finish() {
     {
         warning!("the packs could not be closed (their recordings stay readable): {error}");
     }
-    let lines = code::kernels().iter().map(|kernel| line(kernel)).collect();
-    let text = summary::text(lines);
-    if !text.is_empty() && crate::log::enabled(crate::log::Level::Warning) {
-        crate::log::raw(&text);
-    }
+    profile::collect();
+    let settings = settings();
+    let kernels: Vec<_> = code::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
+    let summary = Summary {
+        process: std::process::id(),
+        rank: settings.rank,
+        mode: settings.mode,
+        device: vendor::current_device().map(|device| Device::of(device).name).unwrap_or_default(),
+        folder: settings.folder.display().to_string(),
+        seconds: STARTED.get().map_or(0.0, |start| start.elapsed().as_secs_f64()),
+        kernels,
+    };
+    summary::deliver(&summary, settings.summary.as_deref());
 }
 
-/// Writes a kernel's occurrences, and its line of the summary.
-fn line(kernel: &Kernel) -> summary::Line {
+/// Writes a kernel's occurrences, and says what became of it.
+fn report_on(kernel: &Kernel) -> report::Kernel {
     let progress = &kernel.progress;
-    let folder = &settings().folder;
+    let settings = settings();
     let recorded = progress.recorded();
     for (dynamic_hash, occurrences) in &recorded.instances {
-        if occurrences.written
+        if settings.mode == Mode::Record
+            && occurrences.written
             && occurrences.count > 1
             && let Some(Ok(code)) = progress.code.get()
-            && let Err(error) = database::set_occurrences(folder, code.static_hash, &dynamic_hash.to_string(), occurrences.count)
+            && let Err(error) = database::set_occurrences(&settings.folder, code.static_hash, &dynamic_hash.to_string(), occurrences.count)
         {
             warning!("the number of occurrences of an instance could not be written: {error}");
         }
     }
     let count = |matches: fn(&Occurrences) -> bool| recorded.instances.values().filter(|occurrences| matches(occurrences)).count() as u64;
-    let (written, known) = (count(|occurrences| occurrences.written), count(|occurrences| occurrences.known_before));
+    let (instances, known) = (count(|occurrences| occurrences.written), count(|occurrences| occurrences.known_before));
     let file = match progress.code.get() {
-        Some(Ok(code)) if written + known > 0 => Some(folder.join(format!("{}.json", code.static_hash)).display().to_string()),
+        Some(Ok(code)) if settings.mode == Mode::Record && instances + known > 0 => {
+            Some(settings.folder.join(format!("{}.json", code.static_hash)).display().to_string())
+        }
         _ => None,
     };
     let launches = progress.launches.load(Ordering::Relaxed);
     let seen: u64 = recorded.instances.values().map(|occurrences| occurrences.count).sum();
-    let mut failures: Vec<_> = recorded.failures.iter().map(|(reason, count)| (reason.clone(), *count)).collect();
-    let failed: u64 = recorded.failures.values().sum();
-    let mut left_out = launches.saturating_sub(seen + failed);
+    let failure =
+        |(reason, failed): (&String, &Failed)| report::Failure { reason: reason.clone(), launches: failed.launches, broken: failed.broken };
+    let mut failures: Vec<_> = recorded.failures.iter().map(failure).collect();
+    let failed: u64 = failures.iter().map(|failure| failure.launches).sum();
+    let mut left_out = if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed) };
     if recorded.given_up && left_out > 0 {
-        failures.push(("given up after that".to_owned(), std::mem::take(&mut left_out)));
+        let launches = std::mem::take(&mut left_out);
+        failures.push(report::Failure { reason: "given up after that".to_owned(), launches, broken: true });
     }
-    summary::Line {
-        demangled: kernel.demangled.clone(),
+    let (profiled, shapes) = progress.profile.result();
+    report::Kernel {
+        kernel: kernel.demangled.clone(),
+        mangled: kernel.name.clone(),
         launches,
-        repeats: seen.saturating_sub(written + known),
-        left_out,
-        recorded: written,
+        instances,
         known,
-        bytes: recorded.bytes,
+        repeats: seen.saturating_sub(instances + known),
+        left_out,
+        memory_bytes: recorded.memory_bytes,
+        disk_bytes: recorded.bytes,
+        code: progress.code.get().filter(|code| code.is_ok()).map_or_else(String::new, |_| "IR".to_owned()),
         file,
         failures,
+        gpu_time: profiled.or((recorded.gpu_time.count > 0).then_some(recorded.gpu_time)),
+        shapes,
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use mneme_core::summary::{self, Mode};
 use regex::Regex;
 
 use crate::log::warning;
@@ -19,6 +20,15 @@ pub struct Settings {
     pub max_recordings: u64,
     /// `MNEME_SKIP_RECORDINGS`: first launches of a kernel that are not recorded; 0.
     pub skip_recordings: u64,
+    /// `MNEME_MODE`: `record`, `profile` or `dry-run`; `record`.
+    pub mode: Mode,
+    /// `MNEME_SAMPLE`: of the launches of a kernel only every so manieth is looked at (in a profile: timed); 0 where not set, that is
+    /// all of them (in a profile: as many as cost little).
+    pub sample: u64,
+    /// `MNEME_SUMMARY`: file to which the summary is appended as a line of JSON.
+    pub summary: Option<PathBuf>,
+    /// Of a distributed run.
+    pub rank: Option<u64>,
     /// `MNEME_RECORD_RANKS` with the rank of this process.
     pub rank_selected: bool,
     /// `MNEME_IDLE_TIMEOUT`: seconds that the device may take to become idle; 10.
@@ -48,7 +58,9 @@ pub fn settings() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
         let mut settings = Settings::read(|name| std::env::var(name).ok());
-        settings.folder = START.get().map_or(Path::new("."), PathBuf::as_path).join(&settings.folder);
+        let start = START.get().map_or(Path::new("."), PathBuf::as_path);
+        settings.folder = start.join(&settings.folder);
+        settings.summary = settings.summary.map(|file| start.join(file));
         settings
     })
 }
@@ -68,20 +80,36 @@ impl Settings {
                 .inspect_err(|error| warning!("MNEME_RR_KERNELS is no regular expression, all kernels are recorded: {error}"))
                 .ok()
         });
+        let mode = variable("MNEME_MODE").map_or(Mode::Record, |text| {
+            Mode::parse(text.trim()).unwrap_or_else(|| {
+                warning!("MNEME_MODE is '{text}', which is none of record, profile and dry-run; record is used");
+                Mode::Record
+            })
+        });
         let rank = RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok());
         Self {
             folder: variable("MNEME_DATA_DIR").map_or_else(PathBuf::new, PathBuf::from),
             kernels,
             max_recordings: number("MNEME_MAX_RECORDINGS", 4),
             skip_recordings: number("MNEME_SKIP_RECORDINGS", 0),
+            mode,
+            sample: number("MNEME_SAMPLE", 0),
+            summary: variable(summary::VARIABLE).map(PathBuf::from),
+            rank,
             rank_selected: rank_selected(variable("MNEME_RECORD_RANKS").as_deref(), rank),
             idle_timeout: Duration::from_secs(number("MNEME_IDLE_TIMEOUT", 10)),
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
-            arena: !variable("MNEME_ARENA").is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")),
+            // A profile wants the allocations that the program has without us.
+            arena: mode != Mode::Profile
+                && !variable("MNEME_ARENA").is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")),
             arena_bytes: variable("MNEME_PAGE_SIZE")
                 .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
                 .filter(|bytes| *bytes > 0),
         }
+    }
+
+    pub fn selects_kernel(&self, kernel: &crate::code::Kernel) -> bool {
+        *kernel.progress.selected.get_or_init(|| self.rank_selected && self.selects(&kernel.name, &kernel.demangled))
     }
 
     pub fn selects(&self, mangled: &str, demangled: &str) -> bool {

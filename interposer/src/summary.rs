@@ -1,54 +1,90 @@
 //! What the user sees on standard error when the application has ended.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
 
-/// One kernel's line.
-pub struct Line {
-    pub demangled: String,
-    pub launches: u64,
-    pub recorded: u64,
-    /// Instances that the recording folder had from an earlier run.
-    pub known: u64,
-    /// Added to the recording folder.
-    pub bytes: u64,
-    /// The kernel's file, where something of it is recorded.
-    pub file: Option<String>,
-    /// Launches with the dimensions and scalar arguments of an instance that is there: counted only.
-    pub repeats: u64,
-    /// Launches that the settings leave out.
-    pub left_out: u64,
-    /// Why launches were not recorded, and how many.
-    pub failures: Vec<(String, u64)>,
-}
+use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary};
 
 /// Which settings leave launches out.
-const SELECTION: &str = "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS or MNEME_MAX_RECORDINGS";
+const SELECTION: &str = "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS, MNEME_SAMPLE or MNEME_MAX_RECORDINGS";
+
+/// Appends the summary to the file that the user named, and has the user see it: by `mneme`, where that has started us, else
+/// on standard error.
+pub fn deliver(summary: &Summary, file: Option<&Path>) {
+    if let Some(file) = file {
+        match append(summary, file) {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(error) => crate::log::warning!("the summary could not be written to {}: {error}", file.display()),
+        }
+    }
+    let text = text(summary);
+    if !text.is_empty() && crate::log::enabled(crate::log::Level::Warning) {
+        crate::log::raw(&text);
+    }
+}
+
+/// Whether it went to memory of `mneme`, which shows it.
+fn append(summary: &Summary, file: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let in_memory = file.starts_with("/proc");
+    if in_memory && !std::fs::read_link(file).is_ok_and(|target| target.to_string_lossy().contains(MEMORY_NAME)) {
+        return Ok(false);
+    }
+    let mut line = serde_json::to_vec(summary)?;
+    line.push(b'\n');
+    // One write, so that lines of processes that end at the same time stay apart.
+    File::options().append(true).create(!in_memory).mode(0o600).open(file)?.write_all(&line)?;
+    Ok(in_memory)
+}
 
 /// The text for all kernels; empty where none was launched.
-pub fn text(mut lines: Vec<Line>) -> String {
-    lines.retain(|line| line.launches > 0);
-    lines.sort_by(|one, other| one.demangled.cmp(&other.demangled));
-    lines.iter().fold(String::new(), |mut text, line| {
-        let plural = if line.launches == 1 { "" } else { "es" };
-        let _ = write!(text, "mneme: {}: {} launch{plural}, {} recorded", shorten(&line.demangled), line.launches, line.recorded);
-        if line.known > 0 {
-            let _ = write!(text, " ({} recorded before)", line.known);
-        }
-        if let Some(file) = &line.file {
-            let _ = write!(text, ", {}, {file}", size(line.bytes));
-        }
-        if line.repeats > 0 {
-            let _ = write!(text, "; {} alike in dimensions and scalar arguments", line.repeats);
-        }
-        if line.left_out > 0 {
-            let _ = write!(text, "; {} left out by {SELECTION}", line.left_out);
-        }
-        for (reason, count) in &line.failures {
-            let _ = write!(text, "; {count} not recorded: {reason}");
+fn text(summary: &Summary) -> String {
+    let mut kernels: Vec<&Kernel> = summary.kernels.iter().filter(|kernel| kernel.launches > 0).collect();
+    if summary.mode == Mode::Profile {
+        kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
+    } else {
+        kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
+    }
+    kernels.iter().fold(String::new(), |mut text, kernel| {
+        let plural = if kernel.launches == 1 { "" } else { "es" };
+        let _ = write!(text, "mneme: {}: {} launch{plural}", shorten(&kernel.kernel), kernel.launches);
+        match summary.mode {
+            Mode::Profile => time(kernel, &mut text),
+            Mode::Record => outcome(kernel, "recorded", &mut text),
+            Mode::DryRun => outcome(kernel, "to be recorded", &mut text),
         }
         text.push('\n');
         text
     })
+}
+
+fn time(kernel: &Kernel, text: &mut String) {
+    let _ = match kernel.gpu_time {
+        Some(times) => write!(text, ", {:.3} ms of GPU time, {:.1} µs each", kernel.total_gpu_time() / 1e6, times.mean() / 1e3),
+        None => write!(text, ", not timed"),
+    };
+}
+
+fn outcome(kernel: &Kernel, verb: &str, text: &mut String) {
+    let _ = write!(text, ", {} {verb}", kernel.instances);
+    if kernel.known > 0 {
+        let _ = write!(text, " ({} recorded before)", kernel.known);
+    }
+    if let Some(file) = &kernel.file {
+        let _ = write!(text, ", {}, {file}", size(kernel.disk_bytes));
+    }
+    if kernel.repeats > 0 {
+        let _ = write!(text, "; {} alike in dimensions and scalar arguments", kernel.repeats);
+    }
+    if kernel.left_out > 0 {
+        let _ = write!(text, "; {} left out by {SELECTION}", kernel.left_out);
+    }
+    for failure in &kernel.failures {
+        let _ = write!(text, "; {} not recorded: {}", failure.launches, failure.reason);
+    }
 }
 
 /// A demangled name without its parameters and return type, at most 60 characters.
@@ -86,6 +122,7 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_core::summary::{Failure, Times};
 
     #[test]
     fn names_lose_parameters_and_return_type() {
@@ -96,29 +133,55 @@ mod tests {
         assert_eq!(shorten(&"x".repeat(100)).chars().count(), 60);
     }
 
+    fn summary(mode: Mode, kernel: Kernel) -> Summary {
+        Summary { mode, kernels: vec![kernel], ..Summary::default() }
+    }
+
+    fn kernel(launches: u64) -> Kernel {
+        Kernel {
+            kernel: "k(int)".into(),
+            launches,
+            instances: 1,
+            disk_bytes: 1_250_000,
+            file: Some("d/42.json".into()),
+            ..Kernel::default()
+        }
+    }
+
     #[test]
     fn a_line_says_what_happened() {
-        let line = |launches, failures| Line {
-            demangled: "k(int)".into(),
-            launches,
-            recorded: 1,
-            known: 0,
-            bytes: 1_250_000,
-            file: Some("d/42.json".into()),
-            repeats: 0,
-            left_out: 0,
-            failures,
-        };
         assert_eq!(
-            text(vec![Line { repeats: 2, left_out: 1, ..line(4, vec![]) }]),
+            text(&summary(Mode::Record, Kernel { repeats: 2, left_out: 1, ..kernel(4) })),
             format!(
                 "mneme: k: 4 launches, 1 recorded, 1.2 MB, d/42.json; 2 alike in dimensions and scalar arguments; 1 left out by {SELECTION}\n"
             )
         );
+        let failures = vec![Failure { reason: "device not idle".into(), launches: 2, broken: true }];
         assert_eq!(
-            text(vec![line(3, vec![("device not idle".into(), 2)])]),
+            text(&summary(Mode::Record, Kernel { failures, ..kernel(3) })),
             "mneme: k: 3 launches, 1 recorded, 1.2 MB, d/42.json; 2 not recorded: device not idle\n"
         );
-        assert_eq!(text(vec![line(0, vec![])]), "");
+        assert_eq!(text(&summary(Mode::Record, kernel(0))), "");
+        let gpu_time = Some(Times { count: 1, total: 2000, min: 2000, max: 2000 });
+        assert_eq!(
+            text(&summary(Mode::Profile, Kernel { gpu_time, ..kernel(1000) })),
+            "mneme: k: 1000 launches, 2.000 ms of GPU time, 2.0 µs each\n"
+        );
+    }
+
+    #[test]
+    fn summaries_are_lines_of_a_file_and_go_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("summary");
+        for _ in 0..2 {
+            assert!(!append(&summary(Mode::Record, kernel(4)), &file).unwrap());
+        }
+        let read = mneme_core::summary::parse(&std::fs::read_to_string(&file).unwrap());
+        assert_eq!(read, [summary(Mode::Record, kernel(4)), summary(Mode::Record, kernel(4))]);
+        // A descriptor that is not the memory of `mneme` is left alone.
+        let open = File::options().write(true).open(&file).unwrap();
+        let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open));
+        assert!(!append(&summary(Mode::Record, kernel(9)), Path::new(&descriptor)).unwrap());
+        assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
     }
 }

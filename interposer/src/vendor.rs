@@ -94,6 +94,11 @@ functions! {
     cuCtxSetCurrent(context: CUcontext);
     cuCtxGetDevice(device: *mut CUdevice);
     cuCtxSynchronize();
+    cuEventCreate(event: *mut *mut c_void, flags: c_uint);
+    cuEventDestroy_v2(event: *mut c_void);
+    cuEventElapsedTime(milliseconds: *mut f32, start: *mut c_void, end: *mut c_void);
+    cuEventQuery(event: *mut c_void);
+    cuEventRecord(event: *mut c_void, stream: CUstream);
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
     cuDeviceGetName(name: *mut c_char, length: c_int, device: CUdevice);
     cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int);

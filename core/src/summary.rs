@@ -1,0 +1,240 @@
+//! What the recorder says about a process when it ends: a line of JSON for each process, appended to the file that
+//! `MNEME_SUMMARY` names. `mneme record` and `mneme profile` read it; so may scripts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::launch::Dim3;
+
+/// The environment variable that names the file.
+pub const VARIABLE: &str = "MNEME_SUMMARY";
+/// Name of the memory that `mneme` has summaries written to. A path below `/proc` is only written to if it leads there: on
+/// another machine of a distributed run it might lead to any file.
+pub const MEMORY_NAME: &str = "mneme-summary";
+
+/// What the recorder does in a process: `MNEME_MODE`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    #[default]
+    Record,
+    /// Times kernels and records none.
+    Profile,
+    /// Finds out what would be recorded.
+    DryRun,
+}
+
+impl Mode {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "record" => Some(Self::Record),
+            "profile" => Some(Self::Profile),
+            "dry-run" => Some(Self::DryRun),
+            _ => None,
+        }
+    }
+
+    /// As in the variable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Record => "record",
+            Self::Profile => "profile",
+            Self::DryRun => "dry-run",
+        }
+    }
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    pub process: u32,
+    /// In a distributed run.
+    pub rank: Option<u64>,
+    pub mode: Mode,
+    /// Device of the last launch, e.g. "NVIDIA H200".
+    pub device: String,
+    /// Where the recording is.
+    pub folder: String,
+    /// From the first launch to the end, seconds.
+    pub seconds: f64,
+    pub kernels: Vec<Kernel>,
+}
+
+/// One kernel of a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kernel {
+    /// Demangled.
+    pub kernel: String,
+    pub mangled: String,
+    pub launches: u64,
+    /// Instances added to the recording; in a dry run those that would be.
+    pub instances: u64,
+    /// Instances that the recording had from an earlier run.
+    pub known: u64,
+    /// Launches with the dimensions and scalar arguments of an instance that is there: counted only.
+    pub repeats: u64,
+    /// Launches that the settings leave out.
+    pub left_out: u64,
+    /// Device memory of the largest instance, bytes.
+    pub memory_bytes: u64,
+    /// Added to the recording, bytes.
+    pub disk_bytes: u64,
+    /// What it can be recompiled from, e.g. "IR"; empty where that was not looked for.
+    pub code: String,
+    /// The kernel's file, where something of it is recorded.
+    pub file: Option<String>,
+    pub failures: Vec<Failure>,
+    /// Of the launches that were timed: recorded ones, in a profile all or a sample.
+    pub gpu_time: Option<Times>,
+    /// Launch shapes, the most frequent first.
+    pub shapes: Vec<Shape>,
+}
+
+/// Why launches were not recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub reason: String,
+    pub launches: u64,
+    /// Whether something went wrong (a full disk), rather than the launch being of a kind that cannot be recorded.
+    pub broken: bool,
+}
+
+/// Times of launches, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Launches that were timed.
+    pub count: u64,
+    pub total: u64,
+    pub min: u64,
+    pub max: u64,
+}
+
+impl Times {
+    pub fn add(&mut self, time: u64) {
+        *self = self.and(Self { count: 1, total: time, min: time, max: time });
+    }
+
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self.count, other.count) {
+            (0, _) => other,
+            (_, 0) => self,
+            _ => Self {
+                count: self.count + other.count,
+                total: self.total + other.total,
+                min: self.min.min(other.min),
+                max: self.max.max(other.max),
+            },
+        }
+    }
+
+    /// ns; 0 where nothing was timed.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.total as f64 / self.count as f64 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    pub grid: Dim3,
+    pub block: Dim3,
+    pub launches: u64,
+}
+
+impl Kernel {
+    /// Launches not recorded for this or that reason.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|failure| failure.launches).sum()
+    }
+
+    /// GPU time of all launches, estimated from those that were timed, ns.
+    pub fn total_gpu_time(&self) -> f64 {
+        self.gpu_time.map_or(0.0, |times| times.mean() * self.launches as f64)
+    }
+
+    /// With the same kernel of another process.
+    pub fn merge(&mut self, other: Self) {
+        self.launches += other.launches;
+        self.instances += other.instances;
+        self.known += other.known;
+        self.repeats += other.repeats;
+        self.left_out += other.left_out;
+        self.memory_bytes = self.memory_bytes.max(other.memory_bytes);
+        self.disk_bytes += other.disk_bytes;
+        self.gpu_time = match (self.gpu_time, other.gpu_time) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or(other),
+        };
+        if self.code.is_empty() {
+            self.code = other.code;
+        }
+        self.file = self.file.take().or(other.file);
+        for failure in other.failures {
+            match self.failures.iter_mut().find(|known| known.reason == failure.reason) {
+                Some(known) => known.launches += failure.launches,
+                None => self.failures.push(failure),
+            }
+        }
+        for shape in other.shapes {
+            match self.shapes.iter_mut().find(|known| (known.grid, known.block) == (shape.grid, shape.block)) {
+                Some(known) => known.launches += shape.launches,
+                None => self.shapes.push(shape),
+            }
+        }
+        self.shapes.sort_by_key(|shape| std::cmp::Reverse(shape.launches));
+    }
+}
+
+/// The kernels of all processes, by mangled name in order of their first mention.
+pub fn merged(summaries: &[Summary]) -> Vec<Kernel> {
+    let mut merged: Vec<Kernel> = Vec::new();
+    for kernel in summaries.iter().flat_map(|summary| &summary.kernels) {
+        match merged.iter_mut().find(|known| known.mangled == kernel.mangled) {
+            Some(known) => known.merge(kernel.clone()),
+            None => merged.push(kernel.clone()),
+        }
+    }
+    merged
+}
+
+/// Reads the lines that processes have written; one that was cut short is left out.
+pub fn parse(text: &str) -> Vec<Summary> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(launches: u64, time: u64) -> Kernel {
+        Kernel {
+            mangled: "_Z1kv".into(),
+            launches,
+            gpu_time: Some(Times { count: 1, total: time, min: time, max: time }),
+            failures: vec![Failure { reason: "device not idle".into(), launches: 1, broken: true }],
+            ..Kernel::default()
+        }
+    }
+
+    #[test]
+    fn lines_of_several_processes_are_added_up() {
+        let summary = |process, launches, time| Summary { process, kernels: vec![kernel(launches, time)], ..Summary::default() };
+        let lines = [summary(1, 2, 10), summary(2, 4, 30)].map(|summary| serde_json::to_string(&summary).unwrap());
+        let text = format!("{}\n{}\n{}", lines[0], lines[1], &lines[0][..20]);
+        let merged = merged(&parse(&text));
+        assert_eq!(merged.len(), 1);
+        assert_eq!((merged[0].launches, merged[0].failed()), (6, 2));
+        assert_eq!(merged[0].gpu_time, Some(Times { count: 2, total: 40, min: 10, max: 30 }));
+        assert_eq!(merged[0].total_gpu_time(), 120.0);
+    }
+
+    #[test]
+    fn modes_have_names() {
+        for mode in [Mode::Record, Mode::Profile, Mode::DryRun] {
+            assert_eq!(Mode::parse(mode.name()), Some(mode));
+            assert_eq!(serde_json::to_value(mode).unwrap(), mode.name());
+        }
+        assert_eq!(Mode::parse("apply"), None);
+    }
+}
