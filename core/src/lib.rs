@@ -16,3 +16,4 @@ pub mod recording;
 pub mod result;
 pub mod summary;
 pub mod tolerance;
+pub mod units;

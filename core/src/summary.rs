@@ -50,6 +50,8 @@ pub struct Summary {
     pub process: u32,
     /// In a distributed run.
     pub rank: Option<u64>,
+    /// Whether this rank is one that records.
+    pub selected: bool,
     pub mode: Mode,
     /// Device of the last launch, e.g. "NVIDIA H200".
     pub device: String,

@@ -503,6 +503,7 @@ pub fn finish() {
     let summary = Summary {
         process: std::process::id(),
         rank: settings.rank,
+        selected: settings.rank_selected,
         mode: settings.mode,
         device: vendor::current_device().map(|device| Device::of(device).name).unwrap_or_default(),
         folder: settings.folder.display().to_string(),

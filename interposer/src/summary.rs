@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary};
+use mneme_core::units;
 
 /// Which settings leave launches out.
 const SELECTION: &str = "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS, MNEME_SAMPLE or MNEME_MAX_RECORDINGS";
@@ -74,7 +75,7 @@ fn outcome(kernel: &Kernel, verb: &str, text: &mut String) {
         let _ = write!(text, " ({} recorded before)", kernel.known);
     }
     if let Some(file) = &kernel.file {
-        let _ = write!(text, ", {}, {file}", size(kernel.disk_bytes));
+        let _ = write!(text, ", {}, {file}", units::bytes(kernel.disk_bytes));
     }
     if kernel.repeats > 0 {
         let _ = write!(text, "; {} alike in dimensions and scalar arguments", kernel.repeats);
@@ -107,18 +108,6 @@ fn shorten(name: &str) -> String {
     if name.chars().count() <= 60 { name.to_owned() } else { name.chars().take(59).chain(['…']).collect() }
 }
 
-/// Bytes in decimal units.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +131,7 @@ mod tests {
             kernel: "k(int)".into(),
             launches,
             instances: 1,
-            disk_bytes: 1_250_000,
+            disk_bytes: 1_310_720,
             file: Some("d/42.json".into()),
             ..Kernel::default()
         }
@@ -153,13 +142,13 @@ mod tests {
         assert_eq!(
             text(&summary(Mode::Record, Kernel { repeats: 2, left_out: 1, ..kernel(4) })),
             format!(
-                "mneme: k: 4 launches, 1 recorded, 1.2 MB, d/42.json; 2 alike in dimensions and scalar arguments; 1 left out by {SELECTION}\n"
+                "mneme: k: 4 launches, 1 recorded, 1.25 MiB, d/42.json; 2 alike in dimensions and scalar arguments; 1 left out by {SELECTION}\n"
             )
         );
         let failures = vec![Failure { reason: "device not idle".into(), launches: 2, broken: true }];
         assert_eq!(
             text(&summary(Mode::Record, Kernel { failures, ..kernel(3) })),
-            "mneme: k: 3 launches, 1 recorded, 1.2 MB, d/42.json; 2 not recorded: device not idle\n"
+            "mneme: k: 3 launches, 1 recorded, 1.25 MiB, d/42.json; 2 not recorded: device not idle\n"
         );
         assert_eq!(text(&summary(Mode::Record, kernel(0))), "");
         let gpu_time = Some(Times { count: 1, total: 2000, min: 2000, max: 2000 });

@@ -5,10 +5,10 @@ use std::process::exit;
 
 use clap::{Parser, Subcommand};
 use mneme_core::install;
-use mneme_tuner::umbrella::{Error, config, list, manage, record, show, siblings};
+use mneme_tuner::umbrella::{Error, config, list, manage, profile, record, show, siblings};
 
 /// Options that may be written with one dash.
-const ONE_DASH: [&str; 5] = ["rdb", "rid", "vass", "mr", "rr"];
+const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
 
 /// Record GPU kernels of a program, replay them alone, tune them
 #[derive(Debug, Parser)]
@@ -23,6 +23,9 @@ enum Command {
     /// Run a program and record its kernels; exits with the program's status
     #[command(after_help = RECORD_EXAMPLES)]
     Record(record::Options),
+    /// Run a program and rank its kernels by GPU time; exits with the program's status
+    #[command(after_help = PROFILE_EXAMPLES)]
+    Profile(profile::Options),
     /// Replay a recorded kernel and verify what it writes (mneme-replay)
     #[command(disable_help_flag = true)]
     Replay(Handover),
@@ -71,12 +74,21 @@ const EXAMPLES: &str = "Examples:
   mneme tune -rdb recording/7312.json -rid 1631 --space-preset quick
 
 Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device, 70 internal error;
-that of the program for record, replay and tune.";
+that of the program for record, profile, replay and tune.";
 
 const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording -- ./app arguments
-  mneme record -rdb recording -rr 'stencil.*' -mr 2 --skip 10 -- ./app
-  mneme record -rdb recording --device cpu -- ./app";
+  mneme record --dry-run -- ./app
+  mneme record -rdb recording --kernels 'stencil.*' --max 2 --skip 10 --sample 100 -- ./app
+  mneme record -rdb recording --device cpu -- ./app
+
+Exit status: the program's; 73 where the program succeeded and something that was to be recorded was not.";
+
+const PROFILE_EXAMPLES: &str = "Examples:
+  mneme profile -- ./app arguments
+  mneme profile --json profile.json -- python train.py
+
+GPU TIME, SHARE and LAUNCHES are of all launches; of kernels with many short launches a sample is timed.";
 
 fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
@@ -88,8 +100,10 @@ fn main() {
         let _ = error.print();
         exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })
     });
-    if let Command::Record(record) = &mut options.command {
-        record.restore_application(&typed);
+    match &mut options.command {
+        Command::Record(record) => record.application.restore(&typed),
+        Command::Profile(profile) => profile.application.restore(&typed),
+        _ => {}
     }
     if let Err(error) = run(options.command) {
         eprintln!("mneme: {error}");
@@ -100,6 +114,7 @@ fn main() {
 fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Record(options) => match record::run(&options)? {},
+        Command::Profile(options) => match profile::run(&options)? {},
         Command::Replay(handover) => Err(siblings::become_program(install::REPLAYER, &handover.arguments)),
         Command::Tune(handover) => Err(siblings::become_program(install::TUNER, &handover.arguments)),
         Command::Ls(options) => list::run(&options),

@@ -1,13 +1,13 @@
 //! `mneme ls`: what a folder holds, a line for each instance.
 
 use clap::Args;
-use indicatif::BinaryBytes;
 use serde_json::json;
 
 use super::selection::{Kernel, Selection};
 use super::table::{Align, render};
 use super::{Error, print};
 use crate::text::shorten;
+use mneme_core::units;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -48,7 +48,7 @@ fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
                 instance.grid_dims.to_string(),
                 instance.block_dims.to_string(),
                 instance.shared_mem.to_string(),
-                BinaryBytes(instance.ours.memory_bytes).to_string(),
+                units::bytes(instance.ours.memory_bytes),
                 instance.occurrences.to_string(),
             ]);
         }

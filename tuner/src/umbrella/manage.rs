@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indicatif::BinaryBytes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::housekeeping::{self, Outcome};
 
 use super::selection::{Kernel, Selected, Selection};
 use super::{Error, print};
+use mneme_core::units;
 
 #[derive(Debug, Args)]
 pub struct CleanOptions {
@@ -45,7 +45,7 @@ pub fn clean(options: &CleanOptions) -> Result<(), Error> {
     } else {
         0
     };
-    print(&format!("removed {}, {} freed\n", instances(total.instances), BinaryBytes(total.bytes + left_over)))?;
+    print(&format!("removed {}, {} freed\n", instances(total.instances), units::bytes(total.bytes + left_over)))?;
     selected.complete()
 }
 
@@ -78,7 +78,7 @@ fn transfer(options: TransferOptions, verb: &str, operation: Transfer) -> Result
     let (from, to) = endpoints([Some(options.first), options.second], options.record_database)?;
     let selection = Selection::new(from, options.record_id);
     let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
-    print(&format!("{verb} {} to {}, {} written\n", instances(total.instances), to.display(), BinaryBytes(total.bytes)))?;
+    print(&format!("{verb} {} to {}, {} written\n", instances(total.instances), to.display(), units::bytes(total.bytes)))?;
     selected.complete()
 }
 

@@ -1,14 +1,18 @@
 //! The commands of `mneme`: recording, looking at recordings and keeping house.
 
+pub mod application;
 pub mod config;
 pub mod device;
 pub mod list;
 pub mod manage;
+pub mod profile;
 pub mod record;
+pub mod report;
 pub mod selection;
 pub mod show;
 pub mod siblings;
 mod table;
+mod variables;
 
 use std::path::PathBuf;
 

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::path::Path;
 
 use clap::Args;
-use indicatif::BinaryBytes;
 use mneme_core::hash::ChunkId;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::RecordingError;
@@ -16,6 +15,7 @@ use serde::Serialize;
 use super::selection::{Kernel, Selection};
 use super::table::{Align, render};
 use super::{Error, print};
+use mneme_core::units;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -240,7 +240,7 @@ fn describe_as_text(kernel: &KernelDetails, text: &mut String) -> std::fmt::Resu
         writeln!(text, "  {name:<13} {fact}")?;
     }
     for file in &kernel.code {
-        writeln!(text, "  {:<13} {} ({})", "code", file.name, BinaryBytes(file.bytes))?;
+        writeln!(text, "  {:<13} {} ({})", "code", file.name, units::bytes(file.bytes))?;
     }
     for instance in &kernel.instances {
         writeln!(text, "\n  instance {}", instance.id)?;
@@ -253,11 +253,11 @@ fn describe_as_text(kernel: &KernelDetails, text: &mut String) -> std::fmt::Resu
         writeln!(
             text,
             "    memory        {}, of which the kernel changed {} bytes",
-            BinaryBytes(instance.memory_bytes),
+            units::bytes(instance.memory_bytes),
             instance.changed_bytes
         )?;
         for file in &instance.files {
-            writeln!(text, "    manifest      {} ({})", file.name, BinaryBytes(file.bytes))?;
+            writeln!(text, "    manifest      {} ({})", file.name, units::bytes(file.bytes))?;
         }
         let mut rows = vec![["ARGUMENT", "TYPE", "OFFSET", "SIZE", "VALUE"].map(String::from).to_vec()];
         rows.extend(instance.arguments.iter().enumerate().map(|(index, argument)| {

@@ -1,0 +1,203 @@
+//! Starting an application under the recorder, and waiting for it as if it had been started itself.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use clap::Args;
+use mneme_core::image::elf::{MappedFile, needs};
+use mneme_core::install;
+use mneme_core::summary::Mode;
+
+use super::device::{Device, choose};
+use super::report::Mailbox;
+use super::{Error, siblings, variables};
+
+/// What `mneme record` and `mneme profile` are told about the application.
+#[derive(Debug, Args)]
+pub struct Application {
+    /// Device to run on [default: a GPU where there is one, else the CPU device]
+    #[arg(long, value_enum)]
+    device: Option<Device>,
+    /// What the recorder reports
+    #[arg(short = 'v', long = "verbosity", alias = "log-level", value_name = "LEVEL", value_parser = ["error", "warning", "info", "debug"])]
+    verbosity: Option<String>,
+    /// The application and its arguments; everything after its name is the application's, with -- in front or without
+    #[arg(trailing_var_arg = true, required = true, value_name = "APPLICATION")]
+    command: Vec<OsString>,
+}
+
+impl Application {
+    /// Gives the application its arguments as they were typed: without `--` in front, those that look like ours have been
+    /// normalised. They are the end of the command line.
+    pub fn restore(&mut self, typed: &[OsString]) {
+        let start = typed.len().saturating_sub(self.command.len());
+        self.command = typed[start..].to_vec();
+    }
+
+    pub fn name(&self) -> String {
+        self.command[0].to_string_lossy().into_owned()
+    }
+
+    /// Runs it under the recorder to its end. `settings` are the recorder's environment variables.
+    pub fn run(&self, mode: Mode, settings: &[(&str, OsString)], mailbox: &Mailbox) -> Result<ExitStatus, Error> {
+        variables::check()?;
+        let (device, for_want_of_a_gpu) = choose(self.device)?;
+        let program = resolve(&self.command[0]);
+        let mut libraries = vec![siblings::find(install::RECORDER)?];
+        if device == Device::Cpu {
+            refuse_static_runtime(&program)?;
+            libraries.push(siblings::find(install::CPU_DEVICE)?);
+            let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
+            eprintln!("mneme: {}{doing} on the CPU device", if for_want_of_a_gpu { "no GPU here; " } else { "" });
+        }
+        let mut command = Command::new(&program);
+        command
+            .args(&self.command[1..])
+            .env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?)
+            .env("MNEME_DEVICE", device.name())
+            .env("MNEME_MODE", mode.name())
+            .env(mneme_core::summary::VARIABLE, mailbox.path())
+            .envs(self.verbosity.iter().map(|level| ("MNEME_LOG_LEVEL", level)))
+            .envs(settings.iter().map(|(name, value)| (name, value)));
+        wait_for(command).map_err(|source| Error::Start { path: program, source })
+    }
+}
+
+/// The child that signals are passed on to; 0 before there is one.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+/// Signals that people and job schedulers send to the process they have started, which is this one.
+const PASSED_ON: [libc::c_int; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    let child = CHILD.load(Ordering::Relaxed);
+    // SAFETY: the kernel gives a valid structure; kill is safe in signal handlers. What the terminal sends, the child has got
+    // itself.
+    unsafe {
+        if child > 0 && (*information).si_code != libc::SI_KERNEL {
+            libc::kill(child, signal);
+        }
+    }
+}
+
+/// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not outlive us.
+fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
+    // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too; the child's handlers are
+    // the default ones again when it becomes the program.
+    unsafe {
+        for signal in PASSED_ON {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut before);
+            if before.sa_sigaction != libc::SIG_IGN {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = pass_on as *const () as usize;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+                libc::sigaction(signal, &action, std::ptr::null_mut());
+            }
+        }
+        // The disposition that `main` gave us is not the application's.
+        let own = libc::getpid();
+        command.pre_exec(move || {
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() == own { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
+        });
+    }
+    let mut child = command.spawn()?;
+    CHILD.store(child.id() as i32, Ordering::Relaxed);
+    let status = child.wait();
+    CHILD.store(0, Ordering::Relaxed);
+    status
+}
+
+/// Ends as the application has ended: with its status, or by the signal that ended it.
+pub fn end_like(status: ExitStatus) -> ! {
+    if let Some(signal) = status.signal() {
+        // SAFETY: no memory is involved; a second core file would only hide the application's.
+        unsafe {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        std::process::exit(128 + signal);
+    }
+    std::process::exit(status.code().unwrap_or(mneme_core::exit::INTERNAL))
+}
+
+/// `LD_PRELOAD` with our libraries in front of what is there already.
+fn preload(libraries: &[PathBuf], existing: Option<&OsStr>) -> Result<OsString, Error> {
+    let mut list = OsString::new();
+    for library in libraries {
+        // The dynamic loader knows no way to quote its separators.
+        if library.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+            return Err(Error::Usage(format!(
+                "{} cannot be preloaded because of the space or colon in its path; install Mneme somewhere else",
+                library.display()
+            )));
+        }
+        if !list.is_empty() {
+            list.push(":");
+        }
+        list.push(library);
+    }
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        list.push(":");
+        list.push(existing);
+    }
+    Ok(list)
+}
+
+/// The file that a program's name stands for, as `execvp` finds it; the name itself where nothing is found.
+fn resolve(name: &OsStr) -> PathBuf {
+    let path = Path::new(name);
+    if path.components().count() > 1 || path.is_absolute() || name.as_bytes().contains(&b'/') {
+        return path.into();
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|candidate| candidate.is_file()).unwrap_or_else(|| path.into())
+}
+
+/// The CPU device stands in for the shared CUDA runtime; one that is linked into the program would look for a GPU.
+fn refuse_static_runtime(application: &Path) -> Result<(), Error> {
+    let Ok(file) = MappedFile::open(application) else { return Ok(()) };
+    let needs = needs(file.bytes());
+    let has_shared_runtime =
+        needs.libraries.iter().any(|library| ["libcudart.", "libamdhip64."].iter().any(|name| library.starts_with(name)));
+    if needs.device_code && !has_shared_runtime {
+        return Err(Error::NoDevice(format!(
+            "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link with -lcudart (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared) where the loader finds it, or record on a GPU",
+            application.display()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_come_first_and_what_was_there_stays() {
+        let ours = [PathBuf::from("/a/libmneme_rec.so"), PathBuf::from("/a/libmneme_cpu.so")];
+        assert_eq!(preload(&ours, None).unwrap(), "/a/libmneme_rec.so:/a/libmneme_cpu.so");
+        assert_eq!(preload(&ours[..1], Some("x.so y.so".as_ref())).unwrap(), "/a/libmneme_rec.so:x.so y.so");
+        assert!(preload(&["/a b/x.so".into()], None).is_err());
+    }
+
+    #[test]
+    fn programs_are_found_on_the_path_and_paths_are_kept() {
+        assert!(resolve("sh".as_ref()).is_absolute());
+        assert_eq!(resolve("./sh".as_ref()), Path::new("./sh"));
+        assert_eq!(resolve("no-such-program-at-all".as_ref()), Path::new("no-such-program-at-all"));
+    }
+
+    #[test]
+    fn programs_without_device_code_are_not_refused() {
+        assert!(refuse_static_runtime(&std::env::current_exe().unwrap()).is_ok());
+        assert!(refuse_static_runtime(Path::new("/nonexistent")).is_ok());
+    }
+}

@@ -1,0 +1,40 @@
+//! `mneme profile`: which kernels take the GPU's time, so that one knows what to record.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use mneme_core::summary::Mode;
+
+use super::application::{Application, end_like};
+use super::report::{self, Mailbox};
+use super::{Error, variables};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)
+    #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
+    kernels: Option<String>,
+    /// Time every so manieth launch of each kernel [default: as many as cost little, at least one in 64]
+    #[arg(long, value_name = "EVERY", value_parser = clap::value_parser!(u64).range(1..))]
+    sample: Option<u64>,
+    /// Write the table as JSON to this file, - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    pub application: Application,
+}
+
+/// Runs the application; returns only if that fails.
+pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
+    let mailbox = Mailbox::open()?;
+    let mut settings: Vec<(&str, OsString)> = Vec::new();
+    settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
+    settings.extend(options.sample.iter().map(|every| ("MNEME_SAMPLE", every.to_string().into())));
+    let status = options.application.run(Mode::Profile, &settings, &mailbox)?;
+    let summaries = mailbox.read();
+    let name = options.application.name();
+    eprint!("{}", report::text(Mode::Profile, &name, &summaries));
+    report::write_json(options.json.as_deref(), &name, status, &summaries)?;
+    end_like(status)
+}

@@ -1,0 +1,273 @@
+//! What recorders report about their processes: where they write it, and how the user sees it.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary, merged, parse};
+use mneme_core::units;
+use serde::Serialize;
+
+use super::Error;
+use super::table::{Align, render};
+use crate::text::shorten;
+
+/// Width of a kernel's name, characters.
+const NAME_WIDTH: usize = 44;
+
+/// Memory that recorders append to, by the path of our descriptor: no disk that could be full, no file that could stay behind.
+pub struct Mailbox(File);
+
+impl Mailbox {
+    pub fn open() -> Result<Self, Error> {
+        let name = CString::new(MEMORY_NAME).expect("a constant without NUL");
+        // SAFETY: a NUL-terminated name; the descriptor is ours and closed in programs that we start.
+        let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(Error::Io { path: name.to_string_lossy().as_ref().into(), source: std::io::Error::last_os_error() });
+        }
+        // SAFETY: just created, and nobody else's.
+        Ok(Self(unsafe { File::from_raw_fd(descriptor) }))
+    }
+
+    /// Where processes of this machine find it.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
+    }
+
+    /// What has arrived.
+    pub fn read(&self) -> Vec<Summary> {
+        let length = self.0.metadata().map_or(0, |metadata| metadata.len());
+        let mut text = vec![0; length as usize];
+        match self.0.read_exact_at(&mut text, 0) {
+            Ok(()) => parse(&String::from_utf8_lossy(&text)),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// The report as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    application: &'a str,
+    /// As a shell gives it: 128 + signal for one that a signal ended.
+    exit_status: i32,
+    processes: &'a [Summary],
+    /// Of all processes.
+    kernels: Vec<Kernel>,
+}
+
+/// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set `MNEME_SUMMARY`.
+pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, summaries: &[Summary]) -> Result<(), Error> {
+    use std::os::unix::process::ExitStatusExt;
+    if let Some(lines) = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(lines);
+        let append = || -> std::io::Result<()> {
+            let mut file = File::options().append(true).create(true).open(&path)?;
+            summaries.iter().try_for_each(|summary| writeln!(file, "{}", serde_json::to_string(summary)?))
+        };
+        append().map_err(|source| Error::Io { path: path.clone(), source })?;
+    }
+    let Some(file) = file else { return Ok(()) };
+    let exit_status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let report = Report { application, exit_status, processes: summaries, kernels: merged(summaries) };
+    let text = format!("{:#}\n", serde_json::to_value(&report).expect("plain data serialises"));
+    if file == Path::new("-") {
+        return super::print(&text);
+    }
+    std::fs::write(file, text).map_err(|source| Error::Io { path: file.into(), source })
+}
+
+/// Whether something that was to be recorded was not: something broke, or nothing at all could be recorded.
+pub fn is_failure(kernels: &[Kernel]) -> bool {
+    let broken = kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken);
+    let nothing = kernels.iter().all(|kernel| kernel.instances + kernel.known == 0);
+    broken || (nothing && kernels.iter().any(|kernel| kernel.failed() > 0))
+}
+
+/// The closing text of a run; empty where there is nothing to say.
+pub fn text(mode: Mode, application: &str, summaries: &[Summary]) -> String {
+    let kernels = merged(summaries);
+    if kernels.is_empty() {
+        let doing = if mode == Mode::Profile { "timed" } else { "recorded" };
+        return format!(
+            "mneme: {application} launched no GPU kernel, so nothing is {doing} (a statically linked or set-user-ID program cannot be watched)\n"
+        );
+    }
+    if !summaries.iter().any(|summary| summary.selected) {
+        return String::new();
+    }
+    match mode {
+        Mode::Profile => profile(kernels, summaries),
+        Mode::Record | Mode::DryRun => recording(mode, kernels),
+    }
+}
+
+fn recording(mode: Mode, mut kernels: Vec<Kernel>) -> String {
+    use Align::{Left, Right};
+    kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
+    let dry = mode == Mode::DryRun;
+    let mut heading = vec!["KERNEL", "LAUNCHES", "GPU TIME", "INSTANCES", "MEMORY", "DISK", "CODE"];
+    let mut align = vec![Left, Right, Right, Right, Right, Right, Left];
+    let unknown = [2, 5];
+    let columns = |cells: Vec<String>| -> Vec<String> {
+        cells.into_iter().enumerate().filter(|(column, _)| !dry || !unknown.contains(column)).map(|(_, cell)| cell).collect()
+    };
+    let mut rows = vec![columns(heading.drain(..).map(String::from).collect())];
+    if dry {
+        align.remove(unknown[1]);
+        align.remove(unknown[0]);
+    }
+    let none = || "-".to_owned();
+    let or_none = |bytes: u64| if bytes == 0 { none() } else { units::bytes(bytes) };
+    for kernel in &kernels {
+        let instances = match kernel.known {
+            0 => kernel.instances.to_string(),
+            known => format!("{} + {known}", kernel.instances),
+        };
+        rows.push(columns(vec![
+            name(kernel),
+            kernel.launches.to_string(),
+            kernel.gpu_time.map_or_else(none, |times| units::time(times.mean())),
+            instances,
+            or_none(kernel.memory_bytes),
+            or_none(kernel.disk_bytes),
+            if kernel.code.is_empty() { none() } else { kernel.code.clone() },
+        ]));
+    }
+    let mut text = render(&align, &rows);
+    for kernel in &kernels {
+        for failure in &kernel.failures {
+            text += &format!("{}: {} not recorded: {}\n", name(kernel), launches(failure.launches), failure.reason);
+        }
+    }
+    if dry {
+        text += "dry run: nothing was recorded; INSTANCES is how many would be\n";
+    }
+    if kernels.iter().any(|kernel| kernel.known > 0) {
+        text += "INSTANCES + those that the folder had before\n";
+    }
+    if kernels.iter().all(|kernel| kernel.left_out == kernel.launches) {
+        text += "mneme: nothing is recorded: no launch is selected by --kernels, --skip, --sample, --max and MNEME_RECORD_RANKS\n";
+    }
+    text
+}
+
+fn profile(mut kernels: Vec<Kernel>, summaries: &[Summary]) -> String {
+    use Align::{Left, Right};
+    kernels.retain(|kernel| kernel.gpu_time.is_some() || !kernel.shapes.is_empty());
+    kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
+    let total: f64 = kernels.iter().map(Kernel::total_gpu_time).sum();
+    let heading = ["KERNEL", "SHARE", "GPU TIME", "LAUNCHES", "MEAN", "MIN", "MAX", "GRID", "BLOCK"];
+    let mut rows = vec![heading.map(String::from).to_vec()];
+    for kernel in &kernels {
+        let times = kernel.gpu_time.unwrap_or_default();
+        let time = |ns: f64| if times.count == 0 { "-".to_owned() } else { units::time(ns) };
+        let shape = kernel.shapes.first().copied().unwrap_or_default();
+        let more = if kernel.shapes.len() > 1 { format!(" (+{})", kernel.shapes.len() - 1) } else { String::new() };
+        rows.push(vec![
+            name(kernel),
+            if total > 0.0 { format!("{:.1} %", 100.0 * kernel.total_gpu_time() / total) } else { "-".into() },
+            time(kernel.total_gpu_time()),
+            kernel.launches.to_string(),
+            time(times.mean()),
+            time(times.min as f64),
+            time(times.max as f64),
+            shape.grid.to_string(),
+            format!("{}{more}", shape.block),
+        ]);
+    }
+    let mut text = render(&[Left, Right, Right, Right, Right, Right, Right, Right, Left], &rows);
+    let seconds: f64 = summaries.iter().map(|summary| summary.seconds).sum();
+    if seconds > 0.0 {
+        text += &format!(
+            "kernels {} of {} ({:.0} %) from the first launch to the end",
+            units::time(total),
+            units::time(seconds * 1e9),
+            (total / (seconds * 1e9) * 100.0)
+        );
+        let timed: u64 = kernels.iter().filter_map(|kernel| kernel.gpu_time).map(|times| times.count).sum();
+        let launched: u64 = kernels.iter().map(|kernel| kernel.launches).sum();
+        text += &format!("; {timed} of {} timed\n", launches(launched));
+    }
+    text
+}
+
+fn launches(count: u64) -> String {
+    format!("{count} launch{}", if count == 1 { "" } else { "es" })
+}
+
+fn name(kernel: &Kernel) -> String {
+    shorten(kernel.kernel.trim_start_matches("void "), NAME_WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+    use mneme_core::summary::{Failure, Shape, Times};
+
+    fn kernel(name: &str) -> Kernel {
+        Kernel { kernel: name.into(), mangled: name.into(), launches: 4, instances: 1, code: "IR".into(), ..Kernel::default() }
+    }
+
+    fn summary(mode: Mode, kernels: Vec<Kernel>) -> Summary {
+        Summary { mode, kernels, selected: true, seconds: 0.001, ..Summary::default() }
+    }
+
+    #[test]
+    fn summaries_arrive_by_path() {
+        let mailbox = Mailbox::open().unwrap();
+        assert!(mailbox.read().is_empty());
+        for process in 0..2 {
+            let line = serde_json::to_string(&Summary { process, ..Summary::default() }).unwrap();
+            writeln!(File::options().append(true).open(mailbox.path()).unwrap(), "{line}").unwrap();
+        }
+        assert_eq!(mailbox.read().iter().map(|summary| summary.process).collect::<Vec<_>>(), [0, 1]);
+        assert!(std::fs::read_link(mailbox.path()).unwrap().to_string_lossy().contains(MEMORY_NAME));
+    }
+
+    #[test]
+    fn the_table_says_why_something_is_not_recorded() {
+        let failure = Failure { reason: "device not idle".into(), launches: 2, broken: true };
+        let broken = Kernel { failures: vec![failure], instances: 0, code: String::new(), ..kernel("b(int)") };
+        let text = text(Mode::Record, "app", &[summary(Mode::Record, vec![broken.clone(), kernel("a(int)")])]);
+        assert!(text.starts_with("KERNEL  LAUNCHES  GPU TIME"), "{text}");
+        assert!(text.contains("b(int): 2 launches not recorded: device not idle\n"), "{text}");
+        assert!(is_failure(&[broken]) && !is_failure(&[kernel("a")]));
+    }
+
+    #[test]
+    fn one_refused_kernel_among_others_is_no_failure() {
+        let refused =
+            Kernel { failures: vec![Failure { reason: "no LLVM IR".into(), launches: 4, broken: false }], instances: 0, ..kernel("b") };
+        assert!(!is_failure(&[refused.clone(), kernel("a")]));
+        assert!(is_failure(&[refused]));
+    }
+
+    #[test]
+    fn nothing_launched_and_nothing_selected_are_said() {
+        assert!(text(Mode::Record, "app", &[]).contains("app launched no GPU kernel"));
+        let left_out = Kernel { left_out: 4, instances: 0, ..kernel("a") };
+        assert!(text(Mode::Record, "app", &[summary(Mode::Record, vec![left_out.clone()])]).contains("no launch is selected"));
+        let other_rank = Summary { selected: false, ..summary(Mode::Record, vec![left_out]) };
+        assert_eq!(text(Mode::Record, "app", &[other_rank]), "");
+    }
+
+    #[test]
+    fn a_profile_ranks_by_total_time() {
+        let timed = |name: &str, mean: u64| Kernel {
+            gpu_time: Some(Times { count: 2, total: 2 * mean, min: mean, max: mean }),
+            shapes: vec![Shape { grid: Dim3::new(7, 1, 1), block: Dim3::new(64, 1, 1), launches: 4 }],
+            ..kernel(name)
+        };
+        let text = text(Mode::Profile, "app", &[summary(Mode::Profile, vec![timed("short", 25_000), timed("long", 75_000)])]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].starts_with("long") && lines[1].contains("75.0 %") && lines[1].contains("300.0 µs"), "{text}");
+        assert!(lines[2].starts_with("short") && lines[3].contains("4 of 8 launches timed"), "{text}");
+    }
+}

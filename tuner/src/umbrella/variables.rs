@@ -1,0 +1,107 @@
+//! The recorder's environment variables, checked before the application starts: inside it the recorder could only warn.
+
+use regex::Regex;
+
+use super::Error;
+
+type Check = fn(&str) -> Result<(), String>;
+
+/// Name, and what is wrong with a value.
+const CHECKS: [(&str, Check); 12] = [
+    ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
+    ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
+    ("MNEME_SKIP_RECORDINGS", |text| number(text, 0, u64::MAX)),
+    ("MNEME_SAMPLE", |text| number(text, 1, u64::MAX)),
+    ("MNEME_PAGE_SIZE", |text| number(text, 1, LARGEST_ARENA)),
+    ("MNEME_COMPRESSION_LEVEL", |text| number(text, 1, 22)),
+    ("MNEME_IDLE_TIMEOUT", |text| number(text, 0, 1_000_000)),
+    ("MNEME_LOG_LEVEL", |text| {
+        one_of(text, &["error", "warning", "warn", "info", "debug", "critical", "off", "trace", "0", "1", "2", "3"])
+    }),
+    ("MNEME_ARENA", |text| one_of(text, &["on", "off", "0", "1", "no", "yes", "false", "true"])),
+    ("MNEME_DEVICE", |text| one_of(text, &["auto", "cpu", "cuda"])),
+    ("MNEME_EPILOGUE_TYPE", |text| one_of(text, &["chunks", "bytes", "diff", "best"])),
+    ("MNEME_RECORD_RANKS", ranks),
+];
+
+/// Address space that a GPU can have, GiB: 47 bits are what a process has on x86-64.
+pub const LARGEST_ARENA: u64 = 1 << 17;
+
+/// Refuses the first variable whose value makes no sense.
+pub fn check() -> Result<(), Error> {
+    for (name, check) in CHECKS {
+        if let Some(text) = std::env::var_os(name).filter(|text| !text.is_empty()) {
+            let text = text.to_string_lossy();
+            check(text.trim()).map_err(|what| Error::Usage(format!("{name} is '{text}'; {what}")))?;
+        }
+    }
+    Ok(())
+}
+
+pub fn regular_expression(text: &str) -> Result<String, String> {
+    Regex::new(text).map(|_| text.to_owned()).map_err(|error| {
+        let error = error.to_string();
+        let last = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        format!("it is no regular expression: {last}")
+    })
+}
+
+fn number(text: &str, least: u64, most: u64) -> Result<(), String> {
+    match text.parse::<u64>() {
+        Ok(value) if (least..=most).contains(&value) => Ok(()),
+        _ if most == u64::MAX => Err(format!("it has to be a whole number of at least {least}")),
+        _ => Err(format!("it has to be a whole number from {least} to {most}")),
+    }
+}
+
+fn one_of(text: &str, names: &[&str]) -> Result<(), String> {
+    if names.contains(&text.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    Err(format!("it has to be one of {}", names.join(", ")))
+}
+
+fn ranks(text: &str) -> Result<(), String> {
+    let is_list = text.split([',', ' ', ';']).filter(|part| !part.is_empty()).all(|part| part.parse::<u64>().is_ok());
+    if is_list || text.eq_ignore_ascii_case("all") { Ok(()) } else { Err("it has to be 'all' or a list of ranks".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint(name: &str, text: &str) -> Option<String> {
+        let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).unwrap();
+        check(text).err()
+    }
+
+    #[test]
+    fn sensible_values_pass() {
+        for (name, text) in [
+            ("MNEME_RR_KERNELS", "vec.*"),
+            ("MNEME_PAGE_SIZE", "4"),
+            ("MNEME_COMPRESSION_LEVEL", "22"),
+            ("MNEME_LOG_LEVEL", "DEBUG"),
+            ("MNEME_ARENA", "Off"),
+            ("MNEME_RECORD_RANKS", "0, 3;5"),
+            ("MNEME_RECORD_RANKS", "ALL"),
+        ] {
+            assert_eq!(complaint(name, text), None, "{name}={text}");
+        }
+    }
+
+    #[test]
+    fn others_are_one_sentence() {
+        for (name, text, part) in [
+            ("MNEME_RR_KERNELS", "(", "unclosed group"),
+            ("MNEME_PAGE_SIZE", "0", "from 1 to 131072"),
+            ("MNEME_COMPRESSION_LEVEL", "99", "from 1 to 22"),
+            ("MNEME_LOG_LEVEL", "loud", "one of error"),
+            ("MNEME_SAMPLE", "0", "at least 1"),
+            ("MNEME_RECORD_RANKS", "some", "'all'"),
+        ] {
+            let complaint = complaint(name, text).unwrap();
+            assert!(complaint.contains(part) && complaint.lines().count() == 1, "{complaint}");
+        }
+    }
+}
