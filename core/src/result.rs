@@ -42,9 +42,26 @@ pub struct ReplayResult {
     /// The submitted configuration whose code and launch were the same, and whose runs these are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<u64>,
-    /// The first mismatch, when verification failed.
+    /// Places in `exec_time` of measured runs that took far longer than the others: more than 5 % above the median, and more than
+    /// three times the spread of the middle half.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outliers: Vec<usize>,
+    /// The first buffer that differs, when verification failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<Mismatch>,
+    /// The other buffers that differ, at most 31 of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_mismatches: Vec<Mismatch>,
+    /// Buffers that differ, all of them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub differing_buffers: u64,
+    /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variations: Option<Vec<Variation>>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Where and with what a result was obtained.
@@ -163,25 +180,69 @@ impl Status {
     }
 }
 
-/// Where replayed memory first differs from the recorded epilogue.
+/// A buffer whose replayed contents differ from the recorded epilogue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Mismatch {
-    /// "allocation" or the name of the device variable.
+    /// "allocation", the name of the device variable, or "outside" (of all recorded memory, in the pages that hold it).
     pub region: String,
+    /// Name that the application gave the allocation, or "".
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tag: String,
     /// Start of the region as recorded, e.g. "0x100000000000".
     pub address: String,
+    /// Bytes.
+    pub size: u64,
+    /// What the elements were taken for, e.g. "f32"; "u8" where nothing is known.
+    pub dtype: String,
+    /// What would have passed: "exact", or e.g. "f32 within 1e-5 (relative)".
+    pub tolerance: String,
     /// Offset of the first differing element in the region, bytes.
     pub offset: u64,
-    /// Recorded and replayed value of that element, in the element type that was compared.
+    /// Recorded and replayed value of that element.
     pub recorded: String,
     pub replayed: String,
-    /// Elements that differ, over all regions.
+    /// Elements that differ by more than passes.
     pub differing: u64,
-    /// Size of an element, bytes (1 for a bitwise comparison).
+    /// Size of an element, bytes.
     pub element_size: u32,
-    /// Largest absolute error, where elements are floating point.
+    /// Largest absolute error, largest relative error and largest distance in ULP among them, where they are numbers. The largest
+    /// double stands for infinity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_relative_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_ulp: Option<f64>,
+    /// The norm that the tolerance bounds, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub norm_error: Option<f64>,
+}
+
+/// A buffer that is not the same in all runs of the same code from the same memory, or not as recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Variation {
+    /// As in [`Mismatch`].
+    pub region: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+    pub address: String,
+    pub size: u64,
+    pub dtype: String,
+    /// Runs whose contents differ from those of the first run.
+    pub runs: u64,
+    /// Most elements that a run has different from the first run.
+    pub elements: u64,
+    /// Most elements that a run has different from the recording.
+    pub from_recorded: u64,
+    /// Largest errors, of a run from the first run and from the recording, where the elements are numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_relative_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_ulp: Option<f64>,
 }
 
 impl ReplayResult {

@@ -7,6 +7,7 @@ use clap::Parser;
 use mneme_core::configuration::Configuration;
 
 mod engine;
+mod verification;
 
 pub use engine::Common;
 
@@ -25,6 +26,10 @@ Examples:
       any pipeline that opt -passes accepts; the optimised IR is written to kernel.ll
   mneme-replay -rdb recording/1234.json \"default<O3>\" --rtol 1e-5 --atol 1e-8
       float and double buffers pass within a tolerance
+  mneme-replay -rdb recording/1234.json --tolerance argument:1=f32:2:ulp --dump-diff diff
+      what the second argument points into may be 2 units in the last place away; buffers that differ are written to diff/
+  mneme-replay -rdb recording/1234.json --repeat 20 --write-tolerances
+      finds what differs from run to run (atomics add up in any order), and lets it differ that much from now on
   mneme-replay serve -rdb recording/1234.json -rid 5678
       replays the configurations that come as JSON lines on standard input (this is what mneme-tune drives)
 
@@ -124,6 +129,16 @@ pub struct OneShot {
     #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub warmup: u32,
 
+    /// Run N times and say which buffers differ from run to run, with nothing changed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1_000_000), conflicts_with = "iterations")]
+    pub repeat: Option<u32>,
+    /// Write the tolerances that --repeat found to be needed beside the recording
+    #[arg(long, requires = "repeat")]
+    pub write_tolerances: bool,
+    /// Write the buffers that differ from the recording to this folder, with an index.json
+    #[arg(long, value_name = "FOLDER")]
+    pub dump_diff: Option<PathBuf>,
+
     /// Write the IR after the pipeline here, also -ol
     #[arg(long, alias = "ol", value_name = "FILE")]
     pub output_ll: Option<PathBuf>,
@@ -186,7 +201,6 @@ impl OneShot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::Tolerance;
     use clap::CommandFactory;
     use mneme_core::launch::Dim3;
 
@@ -229,7 +243,7 @@ mod tests {
     fn defaults_are_the_recorded_launch_and_upstreams() {
         let arguments = one_shot("-rdb a.json");
         assert_eq!((arguments.iterations, arguments.warmup), (3, 2));
-        assert_eq!(arguments.common.tolerance(), None);
+        assert_eq!(arguments.common.verification.options(), crate::tolerances::Options::default());
         let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
         assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
         let changed = configuration("-rdb a.json --no-prune --no-internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
@@ -238,10 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn one_tolerance_implies_the_other() {
-        let tolerance = |line: &str| read(line).unwrap().common().tolerance();
-        assert_eq!(tolerance("-rdb a --rtol 1e-3"), Some(Tolerance { absolute: 0.0, relative: 1e-3 }));
-        assert_eq!(tolerance("serve -rdb a --atol 2"), Some(Tolerance { absolute: 2.0, relative: 0.0 }));
+    fn tolerances_come_in_order() {
+        let options = |line: &str| read(line).unwrap().common().verification.options();
+        assert_eq!(options("-rdb a --rtol 1e-3").rtol, Some(1e-3));
+        assert_eq!(options("serve -rdb a --atol 2").atol, Some(2.0));
+        let both = options("-rdb a --tolerance f32:1e-5 --tolerance argument:0=ignore").tolerances;
+        assert!(both[0].target.is_none() && both[1].tolerance.ignore);
     }
 
     #[test]
@@ -255,6 +271,10 @@ mod tests {
             "-rdb a.json --iterations 0",
             "-rdb a.json --rtol -1",
             "-rdb a.json --rtol nan",
+            "-rdb a.json --tolerance f80:1",
+            "-rdb a.json --write-tolerances",
+            "-rdb a.json --repeat 1",
+            "-rdb a.json --repeat 3 --iterations 4",
             "-rdb a.json --timeout 0",
             "-rdb a.json --timeout inf",
             "-rdb a.json --timeout 1e19",

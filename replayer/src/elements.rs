@@ -1,45 +1,28 @@
-//! What a region of memory is made of, for comparisons under a tolerance: read off the kernel's signature.
+//! What a region of memory is made of: read off the kernel's signature.
 //!
 //! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4 const *`)
-//! points into is compared as floats. Where nothing is known, bytes are compared: integers read as floats are denormal, and
-//! any absolute tolerance would let them pass.
+//! points into holds floats. Where nothing is known, memory is bytes: integers read as floats are denormal, and any absolute
+//! tolerance would let them pass.
 
 use mneme_core::recording::database::ArgumentLayout;
-use serde::{Deserialize, Serialize};
+use mneme_core::tolerance::DataType;
 
 use crate::snapshot::Region;
 use crate::subject::Subject;
-use crate::verify::Elements;
 
-/// The choice of `--dtype`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-pub enum DataType {
-    /// From the types of the kernel's parameters; bytes where they do not tell.
-    #[default]
-    Auto,
-    /// All memory is float.
-    F32,
-    /// All memory is double.
-    F64,
+/// The elements of each region, where the signature tells.
+pub fn of_regions(subject: &Subject, regions: &[Region]) -> Vec<Option<DataType>> {
+    let types = pointees(&subject.kernel.demangled_name);
+    let pointers = pointers(&subject.kernel.ours.arguments, &subject.prologue.parameter_buffer(), types.len());
+    let typed: Vec<_> = pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
+    let within = |region: &Region, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
+    regions.iter().map(|region| typed.iter().find(|(pointer, _)| within(region, *pointer)).map(|(_, elements)| *elements)).collect()
 }
 
-/// The elements of each region.
-pub fn of_regions(subject: &Subject, regions: &[Region], choice: DataType) -> Vec<Elements> {
-    match choice {
-        DataType::F32 => vec![Elements::F32; regions.len()],
-        DataType::F64 => vec![Elements::F64; regions.len()],
-        DataType::Auto => {
-            let types = pointees(&subject.kernel.demangled_name);
-            let pointers = pointers(&subject.kernel.ours.arguments, &subject.prologue.parameter_buffer(), types.len());
-            let typed: Vec<_> = pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
-            let within = |region: &Region, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
-            let of = |region: &Region| {
-                let found = typed.iter().find(|(pointer, _)| within(region, *pointer));
-                found.map_or(Elements::Bytes, |(_, elements)| *elements)
-            };
-            regions.iter().map(of).collect()
-        }
-    }
+/// The value of each argument of the recorded launch, where it has a pointer's size.
+pub fn argument_pointers(subject: &Subject) -> Vec<Option<u64>> {
+    let layout = &subject.kernel.ours.arguments;
+    pointers(layout, &subject.prologue.parameter_buffer(), layout.len())
 }
 
 /// The pointer that each parameter holds, if it has a pointer's size; as many as there are `parameters`, or none where the recorded
@@ -56,7 +39,7 @@ fn pointers(layout: &[ArgumentLayout], buffer: &[u8], parameters: usize) -> Vec<
 }
 
 /// For each parameter of a demangled function: what it points at, where that is a type known here.
-fn pointees(demangled: &str) -> Vec<Option<Elements>> {
+fn pointees(demangled: &str) -> Vec<Option<DataType>> {
     parameters(demangled).into_iter().map(pointee).collect()
 }
 
@@ -86,16 +69,33 @@ fn parameters(demangled: &str) -> Vec<&str> {
 
 const QUALIFIERS: [&str; 4] = ["const", "volatile", "__restrict__", "restrict"];
 
-fn pointee(parameter: &str) -> Option<Elements> {
+fn pointee(parameter: &str) -> Option<DataType> {
     // Qualifiers stand as words or lean on the asterisk; they do not change what is pointed at.
     let spaced = parameter.replace('*', " * ");
     let words: Vec<&str> = spaced.split_whitespace().filter(|word| !QUALIFIERS.contains(word)).collect();
-    let [base, "*"] = words[..] else { return None };
-    match base.trim_end_matches(|letter: char| letter.is_ascii_digit()) {
-        "float" => Some(Elements::F32),
-        "double" => Some(Elements::F64),
-        _ => None,
+    let (asterisk, base) = words.split_last()?;
+    if *asterisk != "*" {
+        return None;
     }
+    // The vector types of CUDA and HIP are one word with the number of elements.
+    let base = match base {
+        [word] => word.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned(),
+        words => words.join(" "),
+    };
+    Some(match base.as_str() {
+        "float" => DataType::F32,
+        "double" => DataType::F64,
+        "__half" | "half" | "_Float" => DataType::F16,
+        "char" | "signed char" => DataType::I8,
+        "unsigned char" | "uchar" | "bool" => DataType::U8,
+        "short" => DataType::I16,
+        "unsigned short" | "ushort" => DataType::U16,
+        "int" => DataType::I32,
+        "unsigned" | "unsigned int" | "uint" => DataType::U32,
+        "long" | "long long" | "longlong" => DataType::I64,
+        "unsigned long" | "unsigned long long" | "ulong" | "ulonglong" => DataType::U64,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     fn parameters_are_read_off_demangled_names() {
         let name = "void apply<Functor<float, 3>, long>(float const*, double4*, Pair<int, float>*, int, float**)";
         assert_eq!(parameters(name), ["float const*", "double4*", "Pair<int, float>*", "int", "float**"]);
-        assert_eq!(pointees(name), [Some(Elements::F32), Some(Elements::F64), None, None, None]);
+        assert_eq!(pointees(name), [Some(DataType::F32), Some(DataType::F64), None, None, None]);
         assert_eq!(parameters("k()"), [""; 0]);
         assert_eq!(parameters("k"), [""; 0]);
         assert_eq!(parameters("broken)>"), [""; 0]);
@@ -115,10 +115,26 @@ mod tests {
     #[test]
     fn qualifiers_do_not_matter() {
         for text in ["float*", "float const*", "float const* __restrict__", "const float *", "float4 const*", "float volatile*"] {
-            assert_eq!(pointee(text), Some(Elements::F32), "{text}");
+            assert_eq!(pointee(text), Some(DataType::F32), "{text}");
         }
-        for text in ["float", "int*", "float**", "floaty*", "unsigned long*"] {
+        for text in ["float", "float**", "floaty*", "Pair<int, float>*", "void*"] {
             assert_eq!(pointee(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn integers_have_types_too() {
+        for (text, dtype) in [
+            ("int*", DataType::I32),
+            ("uint4 const*", DataType::U32),
+            ("unsigned long const* __restrict__", DataType::U64),
+            ("unsigned long long*", DataType::U64),
+            ("signed char*", DataType::I8),
+            ("unsigned char*", DataType::U8),
+            ("long*", DataType::I64),
+            ("__half*", DataType::F16),
+        ] {
+            assert_eq!(pointee(text), Some(dtype), "{text}");
         }
     }
 

@@ -11,6 +11,7 @@
 pub mod arguments;
 pub mod builder;
 pub mod child;
+pub mod comparison;
 pub mod decoder;
 pub mod elements;
 pub mod executor;
@@ -23,4 +24,5 @@ pub mod snapshot;
 pub mod subject;
 pub mod supervisor;
 pub mod target;
-pub mod verify;
+pub mod tolerances;
+pub mod variations;

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
-use mneme_core::result::{ReplayResult, Status};
+use mneme_core::result::{ReplayResult, Status, Variation};
+use mneme_core::tolerance::Rules;
 
 use crate::arguments::OneShot;
 use crate::builder::Outcome;
@@ -28,6 +29,12 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     if !result.error.is_empty() {
         eprintln!("mneme-replay: {}", result.error);
     }
+    if let Some(variations) = &result.variations {
+        eprintln!("{}", crate::variations::text(variations, result.exec_time.len()));
+        if options.write_tolerances {
+            write_tolerances(scene, variations)?;
+        }
+    }
     let printed = Printed { configuration: &configuration, result: &result };
     let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
     let mut stdout = std::io::stdout().lock();
@@ -38,7 +45,9 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
 
 fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Result<(ReplayResult, Option<Rc<Outcome>>), Fatal> {
     let mut supervisor = Supervisor::start(scene)?;
-    let job = Job { id: 0, configuration: configuration.clone(), iterations: options.iterations, warmup: options.warmup };
+    // Every run of a survey counts.
+    let (iterations, warmup) = options.repeat.map_or((options.iterations, options.warmup), |runs| (runs, 0));
+    let job = Job { id: 0, configuration: configuration.clone(), iterations, warmup };
     supervisor.submit(job);
     loop {
         if let Event::Finished { result, outcome, .. } = supervisor.next(Client::default())? {
@@ -46,6 +55,24 @@ fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Re
             return Ok((*result, outcome));
         }
     }
+}
+
+fn write_tolerances(scene: &Scene, variations: &[Variation]) -> Result<(), Fatal> {
+    let (written, left) = crate::variations::write(&scene.subject, variations)
+        .map_err(|error| Fatal::new(exit::BAD_RECORDING, format!("the tolerances cannot be written: {error}")))?;
+    for rule in &written {
+        eprintln!("from now on {} is compared as {}", rule.target, rule.tolerance);
+    }
+    if !written.is_empty() {
+        eprintln!("written to {}", Rules::path(&scene.subject.database).display());
+    }
+    for variation in left {
+        eprintln!(
+            "the {} elements at {} are no floating-point numbers: no tolerance is written; see --tolerance for exceptions of your own",
+            variation.dtype, variation.address
+        );
+    }
+    Ok(())
 }
 
 fn write_text(path: Option<&Path>, text: Option<&str>, what: &str) -> Result<(), Fatal> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::Description;
+use mneme_core::image::elf;
 use mneme_core::result::{ReplayResult, Status};
 use serde::Serialize;
 
@@ -30,17 +31,23 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
         failed: !matches!(done.status, Status::Verified | Status::FailedVerification),
         start_time: start.to_string(),
         end_time: jiff::Timestamp::now().to_string(),
-        const_mem_usage: done.constant,
-        local_mem_usage: done.local,
-        reg_usage: done.registers,
+        const_mem_usage: done.metrics.constant,
+        local_mem_usage: done.metrics.local,
+        reg_usage: done.metrics.registers,
         error: done.error.clone(),
         status: done.status,
         warmup: (job.warmup as usize).min(done.times.len()),
-        mismatch: done.mismatch.clone(),
+        mismatch: done.mismatches.first().cloned(),
+        more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
+        differing_buffers: done.differing_buffers,
+        variations: done.variations.clone(),
         metrics: done.metrics.clone(),
         ..ReplayResult::default()
     };
+    result.outliers = outliers(&result);
     let environment = &mut result.environment;
+    environment.clocks = done.clocks.clone();
+    environment.timer = if done.times.is_empty() { String::new() } else { "events".into() };
     environment.versions =
         BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), mneme_compiler::llvm_version())]);
     if let Some(Ok((built, image))) = outcome {
@@ -48,6 +55,9 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
         result.opt_time = built.optimise;
         result.codegen_time = built.codegen;
         result.obj_size = image.len() as u64;
+        result.metrics.code_size = elf::section(image, &format!(".text.{}", built.entry)).map_or(-1, |code| code.len() as i64);
+        let stages = [("preprocess", built.preprocess), ("optimise", built.optimise), ("codegen", built.codegen)];
+        result.metrics.build_times = stages.map(|(stage, seconds)| (stage.to_owned(), seconds)).into();
         environment.versions.insert("assembler".into(), built.assembler.clone());
         environment.code = mneme_core::hash::chunk_id(image).to_string();
     }
@@ -58,6 +68,20 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
         environment.driver = device.driver.clone();
     }
     result
+}
+
+/// Places in `exec_time` of measured runs far above the others, as [`ReplayResult::outliers`] says.
+fn outliers(result: &ReplayResult) -> Vec<usize> {
+    let mut sorted = result.measured().to_vec();
+    sorted.sort_unstable();
+    if sorted.len() < 4 {
+        return Vec::new();
+    }
+    let quantile = |part: usize| sorted[(sorted.len() - 1) * part / 4] as f64;
+    let (lower, median, upper) = (quantile(1), quantile(2), quantile(3));
+    let bound = (median * 1.05).max(median + 3.0 * (upper - lower));
+    let first = result.exec_time.len() - sorted.len();
+    (first..result.exec_time.len()).filter(|place| result.exec_time[*place] as f64 > bound).collect()
 }
 
 #[cfg(test)]
@@ -87,6 +111,14 @@ mod tests {
             let result = of(status);
             assert_eq!((result.verified, result.failed, result.status.exit_status()), (verified, failed, exit_status));
         }
+    }
+
+    #[test]
+    fn runs_far_above_the_others_are_outliers() {
+        let of = |exec_time: &[u64], warmup| outliers(&ReplayResult { exec_time: exec_time.to_vec(), warmup, ..ReplayResult::default() });
+        assert_eq!(of(&[900, 100, 101, 102, 100, 400, 101], 1), [5]);
+        assert_eq!(of(&[100, 101, 102, 104], 0), [0; 0], "near enough");
+        assert_eq!(of(&[1, 100], 0), [0; 0], "too few to tell");
     }
 
     #[test]

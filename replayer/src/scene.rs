@@ -3,12 +3,12 @@
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;
 
-use crate::arguments::{Arguments, Common};
-use crate::elements;
+use crate::arguments::{Arguments, Common, OneShot};
 use crate::snapshot::{Layout, Snapshot};
 use crate::subject::Subject;
 use crate::supervisor::{Fatal, Scene};
 use crate::target::Choice;
+use crate::tolerances::Bounds;
 
 /// Opens the recording and chooses the device. No process is started and no chunk is read.
 pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
@@ -18,11 +18,10 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
     let choice = common.device.unwrap_or_else(|| Choice::recorded(&subject));
     let library = choice.library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
     let layout = Layout::of(&subject).map_err(bad_recording)?;
-    let elements = elements::of_regions(&subject, &layout.regions, common.dtype);
+    let bounds = Bounds::of(&subject, &layout.regions, &common.verification.options()).map_err(bad_recording)?;
     let snapshot = Snapshot::reserve(layout)
         .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
     Ok(Scene {
-        tolerance: common.tolerance(),
         parameters: subject.prologue.parameter_buffer(),
         limit: common.timeout,
         builders: builders(common),
@@ -30,7 +29,9 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
         subject,
         modules,
         snapshot,
-        elements,
+        bounds,
+        survey: one_shot(arguments).is_some_and(|options| options.repeat.is_some()),
+        dump: one_shot(arguments).and_then(|options| options.dump_diff.clone()),
         choice,
         library,
     })
@@ -42,6 +43,13 @@ pub fn run(arguments: &Arguments) -> Result<i32, Fatal> {
     match arguments {
         Arguments::Serve(_) => crate::serve::run(&scene),
         Arguments::OneShot(options) => crate::one_shot::run(options, &scene),
+    }
+}
+
+fn one_shot(arguments: &Arguments) -> Option<&OneShot> {
+    match arguments {
+        Arguments::OneShot(options) => Some(options),
+        Arguments::Serve(_) => None,
     }
 }
 

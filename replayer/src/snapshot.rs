@@ -12,6 +12,7 @@ use mneme_core::hash::ChunkId;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::manifest::{CHUNK, State};
 use mneme_core::recording::store::Store;
+use mneme_core::tolerance::Tolerance;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rayon::prelude::*;
 
@@ -28,12 +29,14 @@ pub struct Region {
     /// In constant memory.
     pub constant: bool,
     pub tag: String,
+    /// How the application wanted it compared.
+    pub tolerance: Option<Tolerance>,
     pub address: u64,
     pub size: u64,
     /// Offset of the prologue in the shared memory, bytes.
     offset: usize,
     /// Chunks before the launch.
-    chunks: Vec<ChunkId>,
+    pub chunks: Vec<ChunkId>,
     /// Chunks that the launch changed, ascending.
     pub changed: Vec<Changed>,
 }
@@ -43,7 +46,7 @@ pub struct Region {
 pub struct Changed {
     /// Chunk of the region.
     pub index: usize,
-    id: ChunkId,
+    pub id: ChunkId,
     /// Offset of the epilogue's bytes in the shared memory, bytes.
     offset: usize,
 }
@@ -83,6 +86,7 @@ impl Layout {
                 variable: before.variable.map(|variable| variable.name.clone()),
                 constant: before.variable.is_some_and(|variable| variable.constant),
                 tag: before.tag.to_owned(),
+                tolerance: before.tolerance,
                 address: before.address,
                 size: before.size,
                 offset: layout.bytes,
@@ -114,6 +118,11 @@ impl Layout {
         self.regions.iter().map(|region| region.size).sum()
     }
 
+    /// Bytes of shared memory that hold the prologue.
+    pub fn prologue_bytes(&self) -> u64 {
+        self.regions.last().map_or(0, |region| region.file_offset() + region.chunks.len() as u64 * CHUNK)
+    }
+
     /// What has to be decoded: identity, offset and length in the shared memory; each place once.
     fn parts(&self) -> Vec<(ChunkId, usize, usize)> {
         let mut parts = Vec::new();
@@ -132,30 +141,31 @@ impl Layout {
 }
 
 impl Region {
+    /// Where the prologue is in the shared memory, bytes.
+    pub fn file_offset(&self) -> u64 {
+        self.offset as u64
+    }
+
     /// Offset and length in the region, bytes, of chunk `index`.
     pub fn extent(&self, index: usize) -> (u64, u64) {
         let offset = index as u64 * CHUNK;
         (offset, (self.size - offset).min(CHUNK))
     }
 
-    /// Identities of the chunks after the launch.
-    pub fn ids_after(&self) -> impl Iterator<Item = ChunkId> {
-        let mut changed = self.changed.iter().peekable();
-        self.chunks
-            .iter()
-            .enumerate()
-            .map(move |(index, before)| changed.next_if(|changed| changed.index == index).map_or(*before, |it| it.id))
+    /// Identity of chunk `index` after the launch.
+    pub fn id_after(&self, index: usize) -> ChunkId {
+        self.change_of(index).map_or(self.chunks[index], |changed| changed.id)
+    }
+
+    /// How the launch changed chunk `index`, if it did.
+    pub fn change_of(&self, index: usize) -> Option<&Changed> {
+        self.changed.binary_search_by_key(&index, |changed| changed.index).ok().map(|found| &self.changed[found])
     }
 
     /// Runs of chunks before the launch that are not zero: offset and length in the region, bytes.
     pub fn nonzero_runs(&self) -> Vec<(u64, u64)> {
         let nonzero = self.chunks.iter().enumerate().filter(|(_, id)| !id.is_zero());
         coalesce(nonzero.map(|(index, _)| self.extent(index)))
-    }
-
-    /// Runs of chunks that the launch changed: offset and length in the region, bytes.
-    pub fn changed_runs(&self) -> Vec<(u64, u64)> {
-        coalesce(self.changed.iter().map(|changed| self.extent(changed.index)))
     }
 }
 
@@ -224,9 +234,9 @@ impl Snapshot {
     /// What a chunk of a region held after the launch.
     pub fn after(&self, region: &Region, index: usize) -> &[u8] {
         let (offset, length) = region.extent(index);
-        match region.changed.binary_search_by_key(&index, |changed| changed.index) {
-            Ok(found) => self.bytes(region.changed[found].offset, length as usize),
-            Err(_) => self.before(region, offset, length),
+        match region.change_of(index) {
+            Some(changed) => self.bytes(changed.offset, length as usize),
+            None => self.before(region, offset, length),
         }
     }
 }
@@ -270,11 +280,10 @@ mod tests {
         let region = &snapshot.layout.regions[0];
         assert_eq!(region.changed.iter().map(|changed| changed.index).collect::<Vec<_>>(), [0, 3]);
         assert_eq!(region.nonzero_runs(), [(CHUNK, 2 * CHUNK + 100)]);
-        assert_eq!(region.changed_runs(), [(0, CHUNK), (3 * CHUNK, 100)]);
         assert!(snapshot.before(region, 0, size) == before);
         let found: Vec<u8> = (0..4).flat_map(|index| snapshot.after(region, index)).copied().collect();
         assert!(found == after);
-        assert_eq!(region.ids_after().collect::<Vec<_>>(), epilogue.chunks[0]);
+        assert_eq!((0..4).map(|index| region.id_after(index)).collect::<Vec<_>>(), epilogue.chunks[0]);
     }
 
     #[test]
@@ -285,7 +294,7 @@ mod tests {
         ones[2] = ChunkId([1; 16]);
         let layout = Layout::between(&state(Moment::Prologue, zeros, 4 * CHUNK), &state(Moment::Epilogue, ones, 4 * CHUNK)).unwrap();
         assert_eq!(layout.parts().len(), 1);
-        assert_eq!(layout.regions[0].changed_runs(), [(CHUNK, 2 * CHUNK)]);
+        assert_eq!(layout.regions[0].changed.iter().map(|changed| changed.index).collect::<Vec<_>>(), [1, 2]);
     }
 
     #[test]

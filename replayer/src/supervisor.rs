@@ -25,7 +25,7 @@ use crate::executor::message::{Done, Report, Run, Unfit};
 use crate::snapshot::Snapshot;
 use crate::subject::Subject;
 use crate::target::Choice;
-use crate::verify::{Elements, Tolerance};
+use crate::tolerances::Bounds;
 
 /// Executors that may die in a row without having run anything.
 const START_ATTEMPTS: u32 = 3;
@@ -37,8 +37,12 @@ pub struct Scene {
     pub subject: Subject,
     pub modules: Vec<Vec<u8>>,
     pub snapshot: Snapshot,
-    pub elements: Vec<Elements>,
-    pub tolerance: Option<Tolerance>,
+    /// What replayed memory may differ by.
+    pub bounds: Bounds,
+    /// Runs are a survey of how they differ from each other.
+    pub survey: bool,
+    /// Folder for memory that differs.
+    pub dump: Option<PathBuf>,
     pub parameters: Vec<u8>,
     pub choice: Choice,
     pub library: PathBuf,
@@ -217,8 +221,7 @@ impl<'a> Supervisor<'a> {
             ordinal: scene.choice.ordinal(),
             absolute_constants: scene.choice.is_cpu(),
             snapshot: &scene.snapshot,
-            elements: &scene.elements,
-            tolerance: scene.tolerance,
+            bounds: &scene.bounds,
             parameters: &scene.parameters,
         };
         let mut executor = Executor::start(&plan)?;
@@ -261,7 +264,7 @@ impl<'a> Supervisor<'a> {
             match &*outcome {
                 Err(NotBuilt { status, error }) => {
                     let pending = self.waiting.remove(position).expect("a position in the queue");
-                    let done = Done { status: *status, error: error.clone(), registers: -1, local: -1, constant: -1, ..Done::default() };
+                    let done = Done { status: *status, error: error.clone(), ..Done::default() };
                     self.finish(pending, Some(outcome.clone()), &done);
                 }
                 Ok((built, image)) => {
@@ -276,6 +279,10 @@ impl<'a> Supervisor<'a> {
                         attributes: self.scene.subject.attributes(),
                         iterations: pending.job.iterations,
                         warmup: pending.job.warmup,
+                        cache: configuration.cache,
+                        survey: self.scene.survey,
+                        dump: self.scene.dump.clone(),
+                        ..Run::default()
                     };
                     if executor.run(run, image, self.scene.limit).is_err() {
                         // It ended while it was idle, which says nothing about this configuration. Its end is heard next.

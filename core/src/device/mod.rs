@@ -6,6 +6,7 @@
 
 pub mod cuda;
 mod error;
+pub mod nvml;
 
 pub use error::DeviceError;
 
@@ -48,6 +49,17 @@ pub struct FunctionUse {
     pub static_shared: i64,
 }
 
+/// Limits of a context that a kernel notices, all in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Stack of a thread.
+    Stack,
+    /// Buffer of `printf` on the device.
+    PrintfFifo,
+    /// Heap of `malloc` on the device.
+    MallocHeap,
+}
+
 /// One device with a context current on the calling thread.
 ///
 /// Copies and launches run in the order of the calls. Device addresses are checked by the driver against what it has mapped.
@@ -67,8 +79,18 @@ pub trait Device {
     /// zero.
     fn map_at(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
+    /// Maps `size` bytes of new memory at an address of the driver's choice; a multiple of the page size. Its contents are
+    /// undefined.
+    fn map_anywhere(&self, size: u64) -> Result<u64, DeviceError>;
+
+    /// Forbids kernels to write to memory that was mapped; both multiples of the page size. A write is then an illegal address.
+    fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError>;
+
     /// New memory at an address of the driver's choice.
     fn allocate(&self, size: u64) -> Result<u64, DeviceError>;
+
+    /// Frees what [`Device::allocate`] gave.
+    fn free(&self, address: u64) -> Result<(), DeviceError>;
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
@@ -90,8 +112,30 @@ pub trait Device {
 
     fn function_use(&self, function: Function) -> FunctionUse;
 
+    /// How many blocks of a launch one multiprocessor holds at a time, and the fraction of its threads that they use; `None`
+    /// where the driver does not say.
+    fn occupancy(&self, function: Function, launch: &Launch) -> Option<(i64, f64)>;
+
+    /// Size of the level 2 cache, bytes; 0 where there is none.
+    fn cache_bytes(&self) -> u64;
+
+    /// Sets a limit of the context (`CUlimit`); whether the device took it.
+    fn set_limit(&self, limit: Limit, value: u64) -> bool;
+
     /// Lets launches of `function` ask for so much dynamic shared memory, bytes.
     fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError>;
+
+    /// Lets launches of `function` ask for clusters of more blocks than all devices can take.
+    fn allow_large_clusters(&self, function: Function) -> Result<(), DeviceError>;
+
+    /// Waits for everything before.
+    fn wait(&self) -> Result<(), DeviceError>;
+
+    /// Where the device sits, e.g. "00000000:18:00.0", where it says.
+    fn bus_id(&self) -> Option<String>;
+
+    /// Launches with a parameter buffer after everything before it, and does not wait.
+    fn enqueue(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(), DeviceError>;
 
     /// Launches with a parameter buffer, waits, and returns the kernel's time in ns.
     fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<u64, DeviceError>;

@@ -105,6 +105,8 @@ pub struct Region<'a> {
     /// Name of the device variable; `None` for an allocation.
     pub variable: Option<&'a Variable>,
     pub tag: &'a str,
+    /// How the application wanted it compared.
+    pub tolerance: Option<Tolerance>,
     pub address: u64,
     /// Bytes.
     pub size: u64,
@@ -127,13 +129,12 @@ pub fn chunk_count(size: u64) -> usize {
 impl State {
     /// Variables first, then allocations.
     pub fn regions(&self) -> impl Iterator<Item = Region<'_>> {
-        let variables =
-            self.header.variables.iter().map(|variable| (Some(variable), variable.name.as_str(), variable.address, variable.size));
-        let allocations =
-            self.header.allocations.iter().map(|allocation| (None, allocation.tag.as_str(), allocation.address, allocation.size));
-        variables.chain(allocations).zip(&self.chunks).map(|((variable, tag, address, size), chunks)| Region {
+        let variables = self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, it.address, it.size));
+        let allocations = self.header.allocations.iter().map(|it| (None, it.tag.as_str(), it.tolerance, it.address, it.size));
+        variables.chain(allocations).zip(&self.chunks).map(|((variable, tag, tolerance, address, size), chunks)| Region {
             variable,
             tag,
+            tolerance,
             address,
             size,
             chunks,

@@ -187,6 +187,17 @@ impl Errors {
         }
     }
 
+    /// What was found elsewhere: elements beyond the threshold, the largest error, and the sum, sum of squares or maximum of |r - e|.
+    pub fn found(beyond: u64, largest: f64, difference: f64) -> Self {
+        Self { beyond, largest, difference, reference: 0.0 }
+    }
+
+    /// These errors of the parts that differ, in a buffer of which `whole` has the magnitudes (all of it, measured against itself).
+    #[must_use]
+    pub fn within(self, whole: &Self) -> Self {
+        Self { reference: whole.reference, ..self }
+    }
+
     /// The error that the threshold bounds: the norm's, or the largest of an element.
     pub fn value(&self, tolerance: &Tolerance) -> f64 {
         let root = |sum: f64| if tolerance.norm == Norm::L2 { sum.sqrt() } else { sum };

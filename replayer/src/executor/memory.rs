@@ -1,38 +1,31 @@
-//! The snapshot on the device: made resident at its recorded addresses, restored between runs, compared after them.
+//! The snapshot on the device: made resident at its recorded addresses, verified and restored between runs.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
 
 use mneme_core::device::{Device, DeviceError, Module, RESERVATION};
 use mneme_core::recording::manifest::CHUNK;
-use mneme_core::result::Mismatch;
+use mneme_core::tolerance::measure::Errors;
 use rayon::prelude::*;
 
-use super::hasher::{self, Hasher};
+use super::inspector::{self, Checker, Inspector};
+use super::kernels::Mode;
+use super::pieces::Piece;
+use super::report::{Failure, Where};
+use crate::comparison::{Comparison, Tally};
 use crate::snapshot::{Region, Snapshot, coalesce};
-use crate::verify::{Elements, Tally, Tolerance, compare};
-
-/// Bytes that are read back from the device at a time; a multiple of the chunk size.
-const WINDOW: u64 = 256 * CHUNK;
 
 /// Recorded memory on a device.
 pub struct Memory<'a> {
     device: &'a dyn Device,
     snapshot: &'a Snapshot,
-    /// How each region is compared.
-    elements: &'a [Elements],
-    tolerance: Option<Tolerance>,
     /// Whether constants are at their recorded addresses, as on the CPU device; else they are the module's.
     absolute_constants: bool,
-    /// Where the device keeps what the recorded launch changes, as it was before.
-    pristine: Vec<Pristine>,
-    /// Compares on the device, where it can.
-    hasher: Option<Hasher>,
-    window: Vec<u8>,
-}
-
-/// A copy on the device of a stretch that the kernel changes.
-struct Pristine {
-    address: u64,
-    copy: u64,
-    size: u64,
+    pieces: Vec<Piece>,
+    inspector: Inspector,
+    /// Memory that takes the place of everything else in the level 2 cache: address and size; none until it is needed.
+    flusher: Option<(u64, u64)>,
 }
 
 /// The page-aligned ranges that hold all stretches (address, size): start and size.
@@ -50,84 +43,32 @@ fn spans(stretches: impl IntoIterator<Item = (u64, u64)>, page: u64) -> Vec<(u64
 
 impl<'a> Memory<'a> {
     /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is decoded.
-    pub fn map(
-        device: &'a dyn Device,
-        snapshot: &'a Snapshot,
-        elements: &'a [Elements],
-        tolerance: Option<Tolerance>,
-        absolute_constants: bool,
-    ) -> Result<Self, DeviceError> {
-        let mut memory = Self {
-            device,
-            snapshot,
-            elements,
-            tolerance,
-            absolute_constants,
-            pristine: Vec::new(),
-            hasher: None,
-            window: vec![0; WINDOW as usize],
-        };
-        let stretches = || memory.mapped_regions().map(|region| (region.address, region.size));
+    pub fn map(device: &'a dyn Device, snapshot: &'a Snapshot, absolute_constants: bool) -> Result<Self, DeviceError> {
+        let inspector = if absolute_constants { Inspector::Host } else { Inspector::Device(Checker::new(device)?) };
+        let mut memory = Self { device, snapshot, absolute_constants, pieces: Vec::new(), inspector, flusher: None };
+        let stretches = || memory.mapped_regions().map(|(_, region)| (region.address, region.size));
         for (start, size) in spans(stretches(), RESERVATION) {
             device.reserve_at(start, size)?;
         }
-        for (start, size) in spans(stretches(), device.page_size()) {
-            device.map_at(start, size)?;
+        let pages = spans(stretches(), device.page_size());
+        for (start, size) in &pages {
+            device.map_at(*start, *size)?;
         }
-        if !absolute_constants {
-            let numbered = snapshot.layout.regions.iter().enumerate().filter(|(_, region)| memory.is_mapped(region));
-            memory.hasher = Some(Hasher::new(device, numbered)?);
-        }
+        memory.pieces = Piece::all(memory.mapped_regions(), &pages);
         Ok(memory)
     }
 
     /// Fills the mapped memory, and keeps copies of what the kernel is going to change.
     pub fn upload(&mut self) -> Result<(), DeviceError> {
-        self.write_all()?;
-        let stretches = |region: &Region| {
-            let address = region.address;
-            region.changed_runs().into_iter().map(move |(offset, size)| (address + offset, size)).collect::<Vec<_>>()
-        };
-        let changed: Vec<_> = self.mapped_regions().flat_map(stretches).collect();
-        // Copies are aligned like their originals, which the device's copy engine likes.
-        let places = changed.iter().scan(0, |end, (_, size)| {
-            let start = *end;
-            *end = (start + size).next_multiple_of(512);
-            Some(start)
-        });
-        let places: Vec<u64> = places.collect();
-        let total = places.last().map_or(0, |start| start + changed.last().map_or(0, |(_, size)| *size));
-        if total == 0 {
-            return Ok(());
-        }
-        let base = self.device.allocate(total)?;
-        for ((address, size), place) in changed.into_iter().zip(places) {
-            self.device.copy(base + place, address, size)?;
-            self.pristine.push(Pristine { address, copy: base + place, size });
-        }
-        Ok(())
-    }
-
-    /// Undoes what the recorded launch changes.
-    pub fn restore(&self) -> Result<(), DeviceError> {
-        self.pristine.iter().try_for_each(|stretch| self.device.copy(stretch.address, stretch.copy, stretch.size))
-    }
-
-    /// Undoes everything, wherever a kernel has written.
-    pub fn restore_all(&self) -> Result<(), DeviceError> {
-        for region in self.mapped_regions() {
-            self.device.zero(region.address, region.size)?;
-        }
-        self.write_all()
-    }
-
-    fn write_all(&self) -> Result<(), DeviceError> {
-        for region in self.mapped_regions() {
+        for (_, region) in self.mapped_regions() {
             for (offset, length) in region.nonzero_runs() {
                 self.device.write(region.address + offset, self.snapshot.before(region, offset, length))?;
             }
         }
-        Ok(())
+        match &mut self.inspector {
+            Inspector::Device(checker) => checker.prepare(self.device, self.snapshot, &self.pieces),
+            Inspector::Host => Ok(()),
+        }
     }
 
     /// Gives the constants of a module their recorded values.
@@ -144,92 +85,191 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Compares all memory with the recorded epilogue; `None` where it matches.
-    pub fn verify(&mut self) -> Result<Option<Mismatch>, DeviceError> {
-        let suspects = match &self.hasher {
-            Some(hasher) => Some(hasher.differing(self.device)?),
-            None => None,
-        };
-        let mut window = std::mem::take(&mut self.window);
-        let mut found: Option<(&Region, Tally)> = None;
-        for (number, (region, elements)) in self.snapshot.layout.regions.iter().zip(self.elements).enumerate() {
-            let runs = match &suspects {
-                _ if !self.is_mapped(region) => continue,
-                Some(suspects) if hasher::is_suitable(region) => {
-                    let own = &suspects[suspects.partition_point(|(suspect, _)| *suspect < number)..];
-                    coalesce(own.iter().take_while(|(suspect, _)| *suspect == number).map(|(_, chunk)| region.extent(*chunk)))
-                }
-                _ => vec![(0, region.size)],
-            };
-            let tally = self.compare_runs(region, *elements, &runs, &mut window)?;
-            found = match found {
-                Some((first, earlier)) => Some((first, earlier.and(tally))),
-                None if tally.differing > 0 => Some((region, tally)),
-                None => None,
-            };
+    /// Compares all memory with the recorded epilogue, and makes it again what it was before the launch. Returns what failed.
+    ///
+    /// Nothing is taken on trust: what is restored was found changed by comparison, and after a failure all memory is compared
+    /// with the prologue.
+    ///
+    /// # Errors
+    /// If the device fails, or memory cannot be made what it was: the context is of no use any more.
+    pub fn settle(&mut self, comparisons: &[Comparison], dump: Option<&Path>) -> Result<Vec<Failure>, DeviceError> {
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Settle)?;
+        if found.wrong.is_empty() {
+            self.write_before(&found.unrestored)?;
+            return Ok(Vec::new());
         }
-        self.window = window;
-        Ok(found.and_then(|(region, tally)| mismatch(region, tally)))
+        let failures = self.judge(&found.wrong, comparisons)?;
+        if let Some(folder) = dump
+            && !failures.is_empty()
+        {
+            super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &failures)
+                .map_err(|error| broken(format!("the differing memory cannot be written to {}: {error}", folder.display())))?;
+        }
+        self.restore()?;
+        Ok(failures)
     }
 
-    /// Compares stretches (offset, length) of a region, which begin with a chunk each.
-    fn compare_runs(&self, region: &Region, elements: Elements, runs: &[(u64, u64)], window: &mut [u8]) -> Result<Tally, DeviceError> {
-        let mut tally = Tally::default();
-        for (start, run) in runs {
-            let mut offset = *start;
-            while offset < start + run {
-                let length = WINDOW.min(start + run - offset);
-                let replayed = &mut window[..length as usize];
-                self.device.read(region.address + offset, replayed)?;
-                tally = tally.and(compare_window(self.snapshot, region, elements, self.tolerance, offset, replayed));
-                offset += length;
+    /// Undoes everything, wherever a kernel has written, and checks that it did.
+    pub fn restore(&self) -> Result<(), DeviceError> {
+        let left = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Restore)?;
+        self.write_before(&left.unrestored)?;
+        match self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Look)?.wrong.first() {
+            None => Ok(()),
+            Some(piece) => Err(broken(format!("memory at 0x{:x} cannot be restored", self.pieces[*piece].address))),
+        }
+    }
+
+    /// What the run left that is not as recorded, by piece, after which everything is restored.
+    pub fn take_differing(&mut self) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Settle)?;
+        let mut taken = BTreeMap::new();
+        for number in &found.wrong {
+            taken.insert(*number, self.read_piece(*number)?);
+        }
+        self.restore()?;
+        Ok(taken)
+    }
+
+    /// The recorded bytes of a piece after the launch.
+    pub fn after(&self, piece: usize) -> &'a [u8] {
+        self.pieces[piece].after(self.snapshot)
+    }
+
+    /// The magnitudes of a region's recorded elements, for norms.
+    pub fn reference(&self, region: usize, comparison: &Comparison) -> Errors {
+        inspector::reference(comparison, self.snapshot, &self.pieces, region)
+    }
+
+    /// Where a piece is: its region, if any, and its offset there; a gap by its address.
+    pub fn place(&self, piece: usize) -> (Where<'a>, u64) {
+        let piece = self.pieces[piece];
+        match piece.chunk {
+            Some((number, chunk)) => (Where::Region(number, &self.snapshot.layout.regions[number]), chunk as u64 * CHUNK),
+            None => (Where::Outside(piece.address, piece.length), 0),
+        }
+    }
+
+    /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot.
+    pub fn save(&self, path: &Path) -> Result<(), DeviceError> {
+        let failed = |error: std::io::Error| broken(format!("memory cannot be written to {}: {error}", path.display()));
+        let file = std::fs::File::create(path).map_err(failed)?;
+        file.set_len(self.snapshot.layout.prologue_bytes()).map_err(failed)?;
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let Some((region, chunk)) = piece.chunk else { continue };
+            let region = &self.snapshot.layout.regions[region];
+            let bytes = self.read_piece(number)?;
+            std::os::unix::fs::FileExt::write_all_at(&file, &bytes, region.file_offset() + region.extent(chunk).0).map_err(failed)?;
+        }
+        (&file).flush().map_err(failed)
+    }
+
+    /// Lets the level 2 cache hold nothing of the recorded memory.
+    pub fn flush_cache(&mut self) -> Result<(), DeviceError> {
+        let size = 2 * self.device.cache_bytes();
+        if size == 0 {
+            return Ok(());
+        }
+        let (address, size) = match self.flusher {
+            Some(flusher) => flusher,
+            None => *self.flusher.insert((self.device.allocate(size)?, size)),
+        };
+        self.device.zero(address, size)
+    }
+
+    fn read_piece(&self, number: usize) -> Result<Vec<u8>, DeviceError> {
+        let piece = &self.pieces[number];
+        let mut bytes = vec![0; piece.length as usize];
+        self.device.read(piece.address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn write_before(&self, pieces: &[usize]) -> Result<(), DeviceError> {
+        pieces.iter().try_for_each(|number| self.device.write(self.pieces[*number].address, self.pieces[*number].before(self.snapshot)))
+    }
+
+    /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
+    fn judge(&mut self, wrong: &[usize], comparisons: &[Comparison]) -> Result<Vec<Failure>, DeviceError> {
+        let mut regions: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut outside = Vec::new();
+        for number in wrong {
+            match self.pieces[*number].chunk {
+                Some((region, _)) => regions.entry(region).or_default().push(*number),
+                None => outside.push(*number),
             }
+        }
+        regions.retain(|region, _| !comparisons[*region].tolerance.ignore);
+        let (exact, tolerant): (Vec<_>, Vec<_>) = regions.into_iter().partition(|(region, _)| comparisons[*region].is_exact());
+        let mut failing: Vec<(usize, Vec<usize>, Option<f64>)> = exact.into_iter().map(|(region, own)| (region, own, None)).collect();
+        let errors = self.measure(&tolerant, comparisons)?;
+        for ((region, own), errors) in tolerant.into_iter().zip(errors) {
+            let comparison = &comparisons[region];
+            let whole = self.reference(region, comparison);
+            if !comparison.passes(&errors, || whole) {
+                failing.push((region, own, Some(errors.within(&whole).value(&comparison.tolerance))));
+            }
+        }
+        failing.sort_unstable_by_key(|(region, ..)| *region);
+        let mut failures = Vec::new();
+        for (region, own, error) in failing {
+            let tally = self.tally(&own, &comparisons[region])?;
+            failures.push(Failure::of(Where::Region(region, &self.snapshot.layout.regions[region]), &comparisons[region], &tally, error));
+        }
+        for number in outside {
+            let tally = self.tally(&[number], &Comparison::default())?;
+            let piece = &self.pieces[number];
+            failures.push(Failure::of(Where::Outside(piece.address, piece.length), &Comparison::default(), &tally, None));
+        }
+        Ok(failures)
+    }
+
+    /// The errors of the given pieces of each region: on the device where the recorded bytes have room there.
+    fn measure(&mut self, tolerant: &[(usize, Vec<usize>)], comparisons: &[Comparison]) -> Result<Vec<Errors>, DeviceError> {
+        let mut groups: Vec<(Comparison, Vec<usize>)> = tolerant.iter().map(|(region, own)| (comparisons[*region], own.clone())).collect();
+        let mut errors = match &mut self.inspector {
+            Inspector::Device(checker) if !groups.is_empty() => checker.measure(self.device, self.snapshot, &self.pieces, &mut groups)?,
+            _ => vec![Errors::default(); groups.len()],
+        };
+        for ((comparison, left), errors) in groups.iter().zip(&mut errors) {
+            for batch in left.chunks(BATCH) {
+                let read: Vec<Vec<u8>> = batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
+                let (pieces, snapshot) = (&self.pieces, self.snapshot);
+                let of = |(number, replayed): (&usize, &Vec<u8>)| comparison.measure(pieces[*number].after(snapshot), replayed);
+                let norm = comparison.tolerance.norm;
+                *errors = batch.par_iter().zip(&read).map(of).reduce(Errors::default, |one, other| one.and(other, norm)).and(*errors, norm);
+            }
+        }
+        Ok(errors)
+    }
+
+    /// Looks at every element of the given pieces, ascending, of one region.
+    fn tally(&self, pieces: &[usize], comparison: &Comparison) -> Result<Tally, DeviceError> {
+        let mut tally = Tally::default();
+        for batch in pieces.chunks(BATCH) {
+            let read: Vec<Vec<u8>> = batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
+            let (pieces, snapshot) = (&self.pieces, self.snapshot);
+            let of = |(number, replayed): (&usize, &Vec<u8>)| {
+                let piece = &pieces[*number];
+                comparison.tally(piece.after(snapshot), replayed, piece.chunk.map_or(0, |(_, chunk)| chunk as u64 * CHUNK))
+            };
+            let parts: Vec<Tally> = batch.par_iter().zip(&read).map(of).collect();
+            tally = parts.into_iter().fold(tally, Tally::and);
         }
         Ok(tally)
     }
 
-    /// Regions that are at their recorded addresses.
-    fn mapped_regions(&self) -> impl Iterator<Item = &'a Region> {
+    /// Regions that are at their recorded addresses, with their numbers.
+    fn mapped_regions(&self) -> impl Iterator<Item = (usize, &'a Region)> {
         let absolute = self.absolute_constants;
-        self.snapshot.layout.regions.iter().filter(move |region| absolute || !region.constant)
-    }
-
-    fn is_mapped(&self, region: &Region) -> bool {
-        self.absolute_constants || !region.constant
+        self.snapshot.layout.regions.iter().enumerate().filter(move |(_, region)| absolute || !region.constant)
     }
 }
 
-/// Compares what was read back from `offset` of a region on, on all cores.
-fn compare_window(
-    snapshot: &Snapshot,
-    region: &Region,
-    elements: Elements,
-    tolerance: Option<Tolerance>,
-    offset: u64,
-    replayed: &[u8],
-) -> Tally {
-    let first = (offset / CHUNK) as usize;
-    let compare_chunk = |(index, replayed): (usize, &[u8])| {
-        let recorded = snapshot.after(region, first + index);
-        compare(recorded, replayed, region.extent(first + index).0, elements, tolerance)
-    };
-    let parts: Vec<Tally> = replayed.par_chunks(CHUNK as usize).enumerate().map(compare_chunk).collect();
-    parts.into_iter().fold(Tally::default(), Tally::and)
-}
+/// Pieces that are read back at a time.
+const BATCH: usize = 256;
 
-fn mismatch(region: &Region, tally: Tally) -> Option<Mismatch> {
-    let first = tally.first?;
-    Some(Mismatch {
-        region: region.variable.clone().unwrap_or_else(|| "allocation".into()),
-        address: format!("0x{:x}", region.address),
-        offset: first.offset,
-        recorded: first.recorded,
-        replayed: first.replayed,
-        differing: tally.differing,
-        element_size: first.element_size,
-        // JSON has no infinity.
-        largest_error: tally.largest_error.map(|error| error.min(f64::MAX)),
-    })
+/// A failure of ours that ends this executor.
+fn broken(text: String) -> DeviceError {
+    DeviceError::Call { function: "mneme", code: 0, name: "the executor".into(), text }
 }
 
 #[cfg(test)]

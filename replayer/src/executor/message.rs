@@ -1,8 +1,12 @@
 //! What the supervisor and an executor say to each other.
 
+use std::path::PathBuf;
+
+use mneme_core::configuration::Cache;
 use mneme_core::device::Description;
 use mneme_core::launch::{Dim3, LaunchAttributes};
-use mneme_core::result::{Metrics, Mismatch, Status};
+use mneme_core::result::{Clocks, Metrics, Mismatch, Status, Variation};
+use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
 /// From the supervisor.
@@ -14,7 +18,7 @@ pub enum Order {
     Run(Run),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The kernel's name in the code object.
     pub entry: String,
@@ -25,6 +29,16 @@ pub struct Run {
     pub attributes: LaunchAttributes,
     pub iterations: u32,
     pub warmup: u32,
+    /// What the device's caches hold when a run starts.
+    pub cache: Cache,
+    /// The configuration's tolerance for buffers of which nothing is said.
+    pub tolerance: Option<Tolerance>,
+    /// Tell how runs differ from each other, in place of stopping at the first that differs from the recording.
+    pub survey: bool,
+    /// Folder for memory that differs.
+    pub dump: Option<PathBuf>,
+    /// File for all recorded memory as the last run leaves it.
+    pub memory: Option<PathBuf>,
 }
 
 /// From an executor.
@@ -49,10 +63,13 @@ pub struct Done {
     pub error: String,
     /// ns, warm-up runs first.
     pub times: Vec<u64>,
-    pub mismatch: Option<Mismatch>,
-    pub registers: i64,
-    pub local: i64,
-    pub constant: i64,
+    /// Buffers that differ from the recording, the first of them, and their number.
+    pub mismatches: Vec<Mismatch>,
+    pub differing_buffers: u64,
+    /// What a survey found.
+    pub variations: Option<Vec<Variation>>,
+    /// After the runs.
+    pub clocks: Option<Clocks>,
     pub metrics: Metrics,
     /// The context is lost with this run: another executor has to take over.
     pub broken: bool,

@@ -3,11 +3,16 @@
 //! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the supervisor
 //! starts the next executor. It never writes to the shared snapshot.
 
+mod dump;
 pub mod handle;
-mod hasher;
+mod inspector;
+mod kernels;
 mod memory;
 pub mod message;
+mod pieces;
+pub mod report;
 mod run;
+mod survey;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -17,9 +22,10 @@ use mneme_core::device::{Device, DeviceError};
 
 use self::memory::Memory;
 use self::message::{Order, Report, Unfit};
+use self::run::Runner;
 use crate::frame;
 use crate::snapshot::Snapshot;
-use crate::verify::{Elements, Tolerance};
+use crate::tolerances::Bounds;
 
 /// What an executor is given when it is forked.
 pub struct Plan<'a> {
@@ -29,8 +35,7 @@ pub struct Plan<'a> {
     /// Variables in constant memory are at their recorded addresses (the CPU device's code has them so).
     pub absolute_constants: bool,
     pub snapshot: &'a Snapshot,
-    pub elements: &'a [Elements],
-    pub tolerance: Option<Tolerance>,
+    pub bounds: &'a Bounds,
     /// The parameter buffer of every launch.
     pub parameters: &'a [u8],
 }
@@ -65,7 +70,8 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
     let device = Cuda::open(&plan.library, plan.ordinal).map_err(|error| unfit(plan, None, &error))?;
     frame::write(supervisor, &Report::Device(device.description().clone()), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);
-    let mut memory = Memory::map(&device, plan.snapshot, plan.elements, plan.tolerance, plan.absolute_constants).map_err(failed)?;
+    let mut memory = Memory::map(&device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+    let mut runner = Runner::new(&device, plan);
     while let Some((order, image)) = frame::read::<Order>(supervisor)? {
         match order {
             Order::Load => {
@@ -73,7 +79,7 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
                 frame::write(supervisor, &Report::Ready, &[])?;
             }
             Order::Run(order) => {
-                let done = run::run(&device, &mut memory, plan.parameters, &order, &image);
+                let done = runner.run(&mut memory, &order, &image);
                 let broken = done.broken;
                 frame::write(supervisor, &Report::Done(Box::new(done)), &[])?;
                 if broken {

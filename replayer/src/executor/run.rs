@@ -1,81 +1,163 @@
-//! One run request: load, launch again and again from restored memory, verify the first and the last launch.
+//! One run request: load, launch again and again, each time from restored memory, and verify every launch.
 
-use mneme_core::device::{Device, DeviceError, Module};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use mneme_core::configuration::Cache;
+use mneme_core::device::nvml::Nvml;
+use mneme_core::device::{Device, DeviceError, Function, Module};
 use mneme_core::launch::Launch;
-use mneme_core::result::{Mismatch, Status};
+use mneme_core::result::{Metrics, Status};
 
+use super::Plan;
 use super::memory::Memory;
 use super::message::{Done, Run};
+use super::report::{self, MOST_TOLD};
+use super::survey::Survey;
 
 /// Dynamic shared memory that a launch may ask for without being allowed to, bytes (CUDA Programming Guide, "Shared Memory").
 const DEFAULT_SHARED_LIMIT: u32 = 48 * 1024;
+/// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
+const PORTABLE_CLUSTER: u64 = 8;
 
-/// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
-/// answer says that the context is broken.
-pub fn run(device: &dyn Device, memory: &mut Memory<'_>, parameters: &[u8], order: &Run, image: &[u8]) -> Done {
-    let mut done = Done { status: Status::RuntimeError, registers: -1, local: -1, constant: -1, ..Done::default() };
-    let module = match device.load(image) {
-        Ok(module) => module,
-        Err(error) => {
-            done.error = format!("the device does not take the code object: {error}");
-            return done;
-        }
-    };
-    let launched = launches(device, memory, parameters, order, module, &mut done);
-    if let Err(error) = launched {
-        (done.status, done.error) = if was_refused(&error) {
-            (Status::InvalidLaunch, format!("the launch was refused: {error}"))
-        } else {
-            (Status::RuntimeError, format!("the kernel failed: {error}"))
-        };
-    }
-    if !done.broken && device.unload(module).is_err() {
-        done.broken = true;
-    }
-    done
+/// Runs code objects on a device.
+pub struct Runner<'a> {
+    device: &'a dyn Device,
+    plan: &'a Plan<'a>,
+    /// Tells clocks, once it has started, which takes tens of milliseconds and nobody waits for.
+    nvml: Option<Nvml>,
+    starting: Option<Receiver<Option<Nvml>>>,
 }
 
-fn launches(
-    device: &dyn Device,
-    memory: &mut Memory<'_>,
-    parameters: &[u8],
-    order: &Run,
-    module: Module,
-    done: &mut Done,
-) -> Result<(), DeviceError> {
-    let function = device.function(module, &order.entry)?;
-    let used = device.function_use(function);
-    (done.registers, done.local, done.constant) = (used.registers, used.local, used.constant);
-    memory.fill_constants(module)?;
-    let limit = DEFAULT_SHARED_LIMIT.saturating_sub(u32::try_from(used.static_shared).unwrap_or(0));
-    if order.shared_mem > limit {
-        device.allow_dynamic_shared(function, order.shared_mem)?;
+impl<'a> Runner<'a> {
+    pub fn new(device: &'a dyn Device, plan: &'a Plan<'a>) -> Self {
+        let starting = device.bus_id().filter(|_| !plan.absolute_constants).map(|bus_id| {
+            let (sender, receiver) = channel();
+            std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
+            receiver
+        });
+        Self { device, plan, nvml: None, starting }
     }
-    let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
-    let runs = order.warmup.saturating_add(order.iterations).max(1);
-    for index in 0..runs {
-        match device.run(function, &launch, parameters) {
-            Ok(time) => done.times.push(time),
+
+    /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
+    /// answer says that the context is broken.
+    pub fn run(&mut self, memory: &mut Memory<'_>, order: &Run, image: &[u8]) -> Done {
+        let mut done = Done { status: Status::RuntimeError, ..Done::default() };
+        let module = match self.device.load(image) {
+            Ok(module) => module,
             Err(error) => {
-                // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which shows in
-                // that memory cannot be put back.
-                done.broken = done.executed || (!was_refused(&error) && memory.restore_all().is_err());
-                done.executed |= !was_refused(&error);
-                return Err(error);
+                done.error = format!("the device does not take the code object: {error}");
+                return done;
+            }
+        };
+        if let Err(error) = self.launches(memory, order, module, &mut done) {
+            (done.status, done.error) = if was_refused(&error) {
+                (Status::InvalidLaunch, format!("the launch was refused: {error}"))
+            } else {
+                (Status::RuntimeError, format!("the kernel failed: {error}"))
+            };
+        }
+        if !done.broken && self.device.unload(module).is_err() {
+            done.broken = true;
+        }
+        done
+    }
+
+    fn launches(&mut self, memory: &mut Memory<'_>, order: &Run, module: Module, done: &mut Done) -> Result<(), DeviceError> {
+        let device = self.device;
+        let function = device.function(module, &order.entry)?;
+        let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
+        done.metrics = metrics(device, function, &launch);
+        memory.fill_constants(module)?;
+        self.allow(function, &launch, done.metrics.static_shared)?;
+        let comparisons = self.plan.bounds.comparisons(order.tolerance);
+        let mut survey = order.survey.then(Survey::default);
+        let runs = order.warmup.saturating_add(order.iterations).max(1);
+        for index in 0..runs {
+            if order.cache == Cache::Cold {
+                memory.flush_cache()?;
+            }
+            match device.run(function, &launch, self.plan.parameters) {
+                Ok(time) => done.times.push(time),
+                Err(error) => {
+                    // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which shows in
+                    // that memory cannot be put back.
+                    done.broken = done.executed || (!was_refused(&error) && memory.restore().is_err());
+                    done.executed |= !was_refused(&error);
+                    return Err(error);
+                }
+            }
+            done.executed = true;
+            if let Some(path) = order.memory.as_ref().filter(|_| index + 1 == runs) {
+                repaired(memory.save(path), done)?;
+            }
+            if let Some(survey) = &mut survey {
+                let taken = repaired(memory.take_differing(), done)?;
+                survey.add(memory, &comparisons, taken);
+                continue;
+            }
+            let failures = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            if !failures.is_empty() {
+                done.status = Status::FailedVerification;
+                done.differing_buffers = failures.len() as u64;
+                done.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
+                done.error = report::text(&done.mismatches, done.differing_buffers);
+                return Ok(());
             }
         }
-        done.executed = true;
-        let verified_here = index == 0 || index + 1 == runs;
-        if verified_here && let Some(mismatch) = check(memory, done)? {
-            done.status = Status::FailedVerification;
-            done.error = sentence(&mismatch);
-            done.mismatch = Some(mismatch);
-            return repaired(memory.restore_all(), done);
+        done.clocks = self.nvml().and_then(Nvml::clocks);
+        done.status = Status::Verified;
+        if let Some(survey) = survey {
+            let (same, variations) = survey.end(memory, &comparisons);
+            if !same {
+                done.status = Status::FailedVerification;
+                done.error = "the runs differ from the recording by more than the tolerances allow".into();
+            }
+            done.variations = Some(variations);
         }
-        repaired(memory.restore(), done)?;
+        Ok(())
     }
-    done.status = Status::Verified;
-    Ok(())
+
+    /// Allows the launch what has to be allowed beforehand, as far as the driver has it.
+    fn allow(&self, function: Function, launch: &Launch, static_shared: i64) -> Result<(), DeviceError> {
+        let limit = DEFAULT_SHARED_LIMIT.saturating_sub(u32::try_from(static_shared).unwrap_or(0));
+        let recorded = launch.attributes.max_dynamic_shared.unwrap_or(0);
+        if launch.shared_mem > limit {
+            self.device.allow_dynamic_shared(function, launch.shared_mem.max(recorded)).or_else(|error| {
+                if recorded > launch.shared_mem { self.device.allow_dynamic_shared(function, launch.shared_mem) } else { Err(error) }
+            })?;
+        } else if recorded > limit {
+            // What the launch does not need may be refused: this code may use more static memory than the recorded one.
+            let _ = self.device.allow_dynamic_shared(function, recorded);
+        }
+        if launch.attributes.cluster.is_some_and(|cluster| cluster.count() > PORTABLE_CLUSTER) {
+            self.device.allow_large_clusters(function)?;
+        }
+        Ok(())
+    }
+
+    fn nvml(&mut self) -> Option<&Nvml> {
+        match self.starting.as_ref().map(Receiver::try_recv) {
+            Some(Ok(nvml)) => (self.nvml, self.starting) = (nvml, None),
+            Some(Err(TryRecvError::Disconnected)) => self.starting = None,
+            Some(Err(TryRecvError::Empty)) | None => {}
+        }
+        self.nvml.as_ref()
+    }
+}
+
+fn metrics(device: &dyn Device, function: Function, launch: &Launch) -> Metrics {
+    let used = device.function_use(function);
+    let occupancy = device.occupancy(function, launch);
+    Metrics {
+        registers: used.registers,
+        local: used.local,
+        constant: used.constant,
+        static_shared: used.static_shared,
+        dynamic_shared: i64::from(launch.shared_mem),
+        active_blocks_per_sm: occupancy.map_or(-1, |(blocks, _)| blocks),
+        occupancy: occupancy.map(|(_, fraction)| fraction),
+        ..Metrics::default()
+    }
 }
 
 /// Whether the driver said no before anything ran.
@@ -83,24 +165,8 @@ fn was_refused(error: &DeviceError) -> bool {
     matches!(error, DeviceError::Call { function, .. } if function.starts_with("cuLaunch") || function.starts_with("cuFunc"))
 }
 
-fn check(memory: &mut Memory<'_>, done: &mut Done) -> Result<Option<Mismatch>, DeviceError> {
-    repaired(memory.verify(), done)
-}
-
 /// Notes that memory could not be read or put back: the context is lost.
 fn repaired<T>(result: Result<T, DeviceError>, done: &mut Done) -> Result<T, DeviceError> {
     done.broken |= result.is_err();
     result
-}
-
-fn sentence(mismatch: &Mismatch) -> String {
-    let place = match mismatch.region.as_str() {
-        "allocation" => format!("the allocation at {}", mismatch.address),
-        name => format!("the variable {name}"),
-    };
-    let error = mismatch.largest_error.map_or(String::new(), |error| format!(", the largest error is {error:e}"));
-    format!(
-        "memory differs from the recording: first at byte {} of {place}, recorded {} and replayed {}; {} elements of {} bytes differ{error}",
-        mismatch.offset, mismatch.recorded, mismatch.replayed, mismatch.differing, mismatch.element_size
-    )
 }

@@ -1,5 +1,5 @@
 ; data[i] += step (a constant) and *counter += 1 (a device variable), for every i < n.
-; Two block shapes make it misbehave: 33 threads write where nothing is mapped, 65 threads never end.
+; Three block shapes make it misbehave: 33 threads write where nothing is mapped, 34 write behind the end of the data, 65 never end.
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
 
@@ -17,12 +17,19 @@ entry:
   %ctaid = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   switch i32 %ntid, label %work [
     i32 33, label %fault
+    i32 34, label %stray
     i32 65, label %hang
   ]
 
 fault:
   %nowhere = inttoptr i64 4096 to ptr
   store volatile i32 1, ptr %nowhere
+  br label %work
+
+stray:
+  %end = sext i32 %n to i64
+  %behind = getelementptr i32, ptr %data, i64 %end
+  store i32 1, ptr %behind
   br label %work
 
 hang:

@@ -69,11 +69,69 @@ fn work_left_undone_is_a_mismatch() {
     let recording = Recording::make();
     let output = replay(&recording, &["--device", device, "-gidx", "10"]).output().unwrap();
     let json = outcome(&output, exit::NOT_VERIFIED);
-    let mismatch = &json["Result"]["mismatch"];
-    assert_eq!(mismatch["region"], "counter", "{json}");
+    let result = &json["Result"];
+    let (counter, data) = (&result["mismatch"], &result["more_mismatches"][0]);
+    assert_eq!((&counter["region"], &result["differing_buffers"]), (&"counter".into(), &2.into()), "{json}");
     let undone = ELEMENTS as u64 - 10 * 128;
-    // One byte of each element left out at least, and the counter's.
-    assert!(mismatch["differing"].as_u64().unwrap() > undone, "{json}");
+    assert_eq!((&data["dtype"], &data["differing"], &data["offset"]), (&"i32".into(), &undone.into(), &(10 * 128 * 4).into()), "{json}");
+    assert_eq!((&data["largest_error"], &data["recorded"]), (&7.0.into(), &(1280 * 31 + 7).to_string().into()), "{json}");
+    assert!(result["error"].as_str().unwrap().contains("in 2 buffers:\n"), "{json}");
+}
+
+#[test]
+fn what_is_allowed_to_differ_passes() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let replayed = |tolerances: &[&str], status| {
+        let options = tolerances.iter().flat_map(|tolerance| ["--tolerance", tolerance]);
+        let mut command = replay(&recording, &["--device", device, "-gidx", "10"]);
+        outcome(&command.args(options).output().unwrap(), status)
+    };
+    // The data lack 7 in all elements but 1280, and the counter lacks as many as there are elements.
+    replayed(&["argument:0=i32:7", "variable:counter=ignore"], exit::VERIFIED);
+    replayed(&["i32:7:absolute:linf", "variable:counter=u32:1e6"], exit::VERIFIED);
+    let json = replayed(&["argument:0=i32:6", "variable:counter=u32:1e6"], exit::NOT_VERIFIED);
+    assert_eq!(json["Result"]["mismatch"]["tolerance"], "i32 within 6e0 (absolute)", "{json}");
+    let json = replayed(&["argument:0=i32:6e5:absolute:l1", "variable:counter=u32:1e6"], exit::NOT_VERIFIED);
+    let norm = 7.0 * f64::from(ELEMENTS - 1280);
+    assert_eq!(json["Result"]["mismatch"]["norm_error"], norm, "{json}");
+    replayed(&["argument:0=i32:7e5:absolute:l1", "variable:counter=u32:1e6"], exit::VERIFIED);
+    // The same from the file beside the recording, which the command line overrules.
+    let rules = r#"{"version": 1, "rules": [{"argument": 0, "dtype": "i32", "threshold": 7}, {"variable": "counter", "ignore": true}]}"#;
+    std::fs::write(recording.folder().join("42.tolerances.json"), rules).unwrap();
+    replayed(&[], exit::VERIFIED);
+    replayed(&["variable:counter=exact"], exit::NOT_VERIFIED);
+}
+
+#[test]
+fn buffers_that_differ_are_written_out() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let folder = recording.folder().join("diff");
+    let mut command = replay(&recording, &["--device", device, "-gidx", "10", "--dump-diff"]);
+    outcome(&command.arg(&folder).output().unwrap(), exit::NOT_VERIFIED);
+    let index: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("index.json")).unwrap()).unwrap();
+    let [counter, data] = index.as_array().unwrap().as_slice() else { panic!("{index}") };
+    let read = |entry: &serde_json::Value, key: &str| std::fs::read(folder.join(entry[key].as_str().unwrap())).unwrap();
+    assert_eq!(read(counter, "recorded_file"), (5 + ELEMENTS).to_le_bytes());
+    assert_eq!(read(counter, "replayed_file"), (5_i32 + 1280).to_le_bytes());
+    let (recorded, replayed) = (read(data, "recorded_file"), read(data, "replayed_file"));
+    assert_eq!((recorded.len(), replayed.len()), (4 * ELEMENTS as usize, 4 * ELEMENTS as usize));
+    assert!(recorded[..4 * 1280] == replayed[..4 * 1280] && recorded[4 * 1280..4 * 1284] != replayed[4 * 1280..4 * 1284]);
+}
+
+#[test]
+fn repeated_runs_are_compared_with_each_other() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let json = outcome(&replay(&recording, &["--device", device, "--repeat", "4"]).output().unwrap(), exit::VERIFIED);
+    assert_eq!(json["Result"]["variations"], serde_json::json!([]), "{json}");
+    assert_eq!(json["Result"]["exec_time"].as_array().map(Vec::len), Some(4));
+    let options = ["--device", device, "--repeat", "3", "--write-tolerances", "-gidx", "10"];
+    let json = outcome(&replay(&recording, &options).output().unwrap(), exit::NOT_VERIFIED);
+    let data = &json["Result"]["variations"][1];
+    assert_eq!((&data["runs"], &data["elements"], &data["from_recorded"]), (&0.into(), &0.into(), &(ELEMENTS - 1280).into()), "{json}");
+    assert!(!recording.folder().join("42.tolerances.json").exists(), "what is wrong in every run is no matter of tolerance");
 }
 
 fn submit(id: u64, config: &Configuration, iterations: u32, warmup: u32) -> Request {
@@ -119,6 +177,8 @@ fn what_a_kernel_breaks_is_mended_before_the_next() {
         shaped(128, "default<O3>"),
         shaped(33, "default<O3>"),
         shaped(256, "default<O3>"),
+        shaped(34, "default<O2>"),
+        shaped(128, "default<O2>"),
         shaped(65, "default<O1>"),
         shaped(64, "default<O1>"),
         shaped(128, "no-such-pass"),
@@ -131,6 +191,8 @@ fn what_a_kernel_breaks_is_mended_before_the_next() {
     let expected = [
         Status::Verified,
         Status::RuntimeError,
+        Status::Verified,
+        Status::FailedVerification,
         Status::Verified,
         Status::Timeout,
         Status::Verified,

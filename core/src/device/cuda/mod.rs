@@ -8,12 +8,13 @@ use std::ptr::null_mut;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute as DeviceAttribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute as FunctionAttribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUmemAccess_flags, CUmemAccessDesc,
-    CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemAllocationType, CUmemLocationType, CUmodule, CUresult, CUstream,
+    CUfunction_attribute as FunctionAttribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUlimit, CUmemAccess_flags,
+    CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemAllocationType, CUmemLocationType, CUmodule, CUresult,
+    CUstream,
 };
 
 use self::table::{Code, Table};
-use super::{Description, Device, DeviceError, Function, FunctionUse, Module};
+use super::{Description, Device, DeviceError, Function, FunctionUse, Limit, Module};
 use crate::launch::Launch;
 
 /// NVIDIA's driver library.
@@ -36,6 +37,9 @@ pub struct Cuda {
     /// Recorded before and after a launch.
     events: [CUevent; 2],
     page_size: u64,
+    cache_bytes: u64,
+    /// Threads that one multiprocessor holds at most; 0 where the driver does not say.
+    threads: u64,
 }
 
 impl Cuda {
@@ -76,8 +80,16 @@ impl Cuda {
         if opened != CUDA_SUCCESS {
             return failed("cuDevicePrimaryCtxRetain", opened);
         }
-        let mut cuda =
-            Self { table, description: Description::default(), device, stream: null_mut(), events: [null_mut(); 2], page_size: 0 };
+        let mut cuda = Self {
+            table,
+            description: Description::default(),
+            device,
+            stream: null_mut(),
+            events: [null_mut(); 2],
+            page_size: 0,
+            cache_bytes: 0,
+            threads: 0,
+        };
         cuda.prepare(context, ordinal)?;
         Ok(cuda)
     }
@@ -104,6 +116,10 @@ impl Cuda {
             self.page_size = granularity as u64;
         }
         self.description = self.describe(ordinal)?;
+        let positive = |attribute| self.attribute(attribute).ok().and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
+        let cache = positive(DeviceAttribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+        let threads = positive(DeviceAttribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+        (self.cache_bytes, self.threads) = (cache, threads);
         Ok(())
     }
 
@@ -146,6 +162,31 @@ impl Cuda {
         properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
         properties.location.id = self.device;
         properties
+    }
+
+    /// Maps new memory in a range that is reserved.
+    fn map_reserved(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        let bytes = size as usize;
+        let mut handle = 0;
+        let properties = self.memory_properties();
+        // SAFETY: plain data in, one handle out.
+        let created = unsafe { (self.table.cuMemCreate)(&mut handle, bytes, &properties, 0) };
+        if created == CUDA_ERROR_OUT_OF_MEMORY {
+            return Err(DeviceError::OutOfMemory { size });
+        }
+        self.check("cuMemCreate", created)?;
+        // SAFETY: the range has the handle's size, and the driver refuses one that is not reserved; the handle may be released once it is mapped.
+        unsafe {
+            self.check("cuMemMap", (self.table.cuMemMap)(address, bytes, 0, handle, 0))?;
+            self.check("cuMemRelease", (self.table.cuMemRelease)(handle))?;
+        }
+        self.set_access(address, size, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    }
+
+    fn set_access(&self, address: u64, size: u64, flags: CUmemAccess_flags) -> Result<(), DeviceError> {
+        let access = CUmemAccessDesc { location: self.memory_properties().location, flags };
+        // SAFETY: plain data in; the driver refuses a range that is not mapped.
+        self.check("cuMemSetAccess", unsafe { (self.table.cuMemSetAccess)(address, size as usize, &access, 1) })
     }
 
     fn check(&self, function: &'static str, code: Code) -> Result<(), DeviceError> {
@@ -275,23 +316,19 @@ impl Device for Cuda {
     }
 
     fn map_at(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        let bytes = size as usize;
-        let mut handle = 0;
-        let properties = self.memory_properties();
-        // SAFETY: plain data in, one handle out.
-        let created = unsafe { (self.table.cuMemCreate)(&mut handle, bytes, &properties, 0) };
-        if created == CUDA_ERROR_OUT_OF_MEMORY {
-            return Err(DeviceError::OutOfMemory { size });
-        }
-        self.check("cuMemCreate", created)?;
-        let access = CUmemAccessDesc { location: properties.location, flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
-        // SAFETY: the range has the handle's size, and the driver refuses one that is not reserved; the handle may be released once it is mapped.
-        unsafe {
-            self.check("cuMemMap", (self.table.cuMemMap)(address, bytes, 0, handle, 0))?;
-            self.check("cuMemRelease", (self.table.cuMemRelease)(handle))?;
-            self.check("cuMemSetAccess", (self.table.cuMemSetAccess)(address, bytes, &access, 1))?;
-        }
+        self.map_reserved(address, size)?;
         self.zero(address, size)
+    }
+
+    fn map_anywhere(&self, size: u64) -> Result<u64, DeviceError> {
+        let mut address = 0;
+        // SAFETY: `address` is a valid place for the answer; without a hint the driver chooses a free range.
+        self.check("cuMemAddressReserve", unsafe { (self.table.cuMemAddressReserve)(&mut address, size as usize, 0, 0, 0) })?;
+        self.map_reserved(address, size).map(|()| address)
+    }
+
+    fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        self.set_access(address, size, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ)
     }
 
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
@@ -301,6 +338,11 @@ impl Device for Cuda {
             CUDA_ERROR_OUT_OF_MEMORY => Err(DeviceError::OutOfMemory { size }),
             code => self.check("cuMemAlloc", code).map(|()| address),
         }
+    }
+
+    fn free(&self, address: u64) -> Result<(), DeviceError> {
+        // SAFETY: the driver refuses an address that it did not give; nothing of ours uses the memory any more.
+        self.check("cuMemFree", unsafe { (self.table.cuMemFree_v2)(address) })
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
@@ -363,11 +405,59 @@ impl Device for Cuda {
         }
     }
 
+    fn occupancy(&self, function: Function, launch: &Launch) -> Option<(i64, f64)> {
+        let mut blocks = 0;
+        let threads = c_int::try_from(launch.block.count()).ok()?;
+        let ask = self.table.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags;
+        // SAFETY: the handle is the driver's; `blocks` is a valid place for the answer.
+        let code = unsafe { ask(&mut blocks, function.0 as CUfunction, threads, launch.shared_mem as usize, 0) };
+        let fraction = |blocks: c_int| f64::from(blocks) * f64::from(threads) / self.threads as f64;
+        (code == CUDA_SUCCESS && self.threads > 0).then(|| (i64::from(blocks), fraction(blocks)))
+    }
+
+    fn cache_bytes(&self) -> u64 {
+        self.cache_bytes
+    }
+
+    fn set_limit(&self, limit: Limit, value: u64) -> bool {
+        let limit = match limit {
+            Limit::Stack => CUlimit::CU_LIMIT_STACK_SIZE,
+            Limit::PrintfFifo => CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE,
+            Limit::MallocHeap => CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE,
+        };
+        // SAFETY: no pointers; the context is current.
+        unsafe { (self.table.cuCtxSetLimit)(limit, value as usize) == CUDA_SUCCESS }
+    }
+
     fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError> {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         // SAFETY: the handle is the driver's; no pointers besides.
         self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute, bytes) })
+    }
+
+    fn allow_large_clusters(&self, function: Function) -> Result<(), DeviceError> {
+        let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        // SAFETY: the handle is the driver's; no pointers besides.
+        self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute, 1) })
+    }
+
+    fn wait(&self) -> Result<(), DeviceError> {
+        // SAFETY: the stream is this object's own.
+        self.check("cuStreamSynchronize", unsafe { (self.table.cuStreamSynchronize)(self.stream) })
+    }
+
+    fn bus_id(&self) -> Option<String> {
+        let mut text = [0; 32];
+        // SAFETY: the buffer is as long as it is said to be, and the driver terminates the text.
+        unsafe {
+            let code = (self.table.cuDeviceGetPCIBusId)(text.as_mut_ptr(), text.len() as c_int, self.device);
+            (code == CUDA_SUCCESS).then(|| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+        }
+    }
+
+    fn enqueue(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(), DeviceError> {
+        self.launch(function, launch, parameters)
     }
 
     fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<u64, DeviceError> {

@@ -8,8 +8,8 @@ use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 use std::path::Path;
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUlaunchConfig, CUmemAccessDesc,
-    CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUstream,
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUlaunchConfig, CUlimit,
+    CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUstream,
 };
 use libloading::Library;
 
@@ -66,6 +66,8 @@ table! {
     cuMemRelease(CUmemGenericAllocationHandle);
     cuMemMap(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, c_ulonglong);
     cuMemSetAccess(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
+    cuDeviceGetPCIBusId(*mut c_char, c_int, CUdevice);
+    cuMemFree_v2(CUdeviceptr);
     cuMemAlloc_v2(*mut CUdeviceptr, usize);
     cuMemcpyHtoD_v2(CUdeviceptr, *const c_void, usize);
     cuMemcpyDtoH_v2(*mut c_void, CUdeviceptr, usize);
@@ -75,6 +77,8 @@ table! {
     cuModuleUnload(CUmodule);
     cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
     cuModuleGetGlobal_v2(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(*mut c_int, CUfunction, c_int, usize, c_uint);
+    cuCtxSetLimit(CUlimit, usize);
     cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction);
     cuFuncSetAttribute(CUfunction, CUfunction_attribute, c_int);
     cuStreamCreate(*mut CUstream, c_uint);

@@ -1,0 +1,244 @@
+//! Comparing replayed memory with the recorded epilogue.
+//!
+//! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the first
+//! element that is wrong, how many are, and by how much at most.
+
+use mneme_core::tolerance::measure::{self, Errors, Value};
+use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
+use serde::{Deserialize, Serialize};
+
+/// How a region is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What passes. Its type is what the elements are taken for.
+    pub tolerance: Tolerance,
+    /// An element also passes whose absolute error is at most this.
+    pub slack: f64,
+    /// What elements are shown as where bits have to be equal; bytes where nothing is known.
+    pub shown: Option<DataType>,
+}
+
+impl Comparison {
+    pub fn exact(shown: Option<DataType>) -> Self {
+        Self { shown, ..Self::default() }
+    }
+
+    /// Whether equal bits are asked for.
+    pub fn is_exact(&self) -> bool {
+        self.tolerance.is_exact() && self.slack == 0.0
+    }
+
+    /// What an element is.
+    pub fn dtype(&self) -> DataType {
+        if self.is_exact() { self.shown.unwrap_or_default() } else { self.tolerance.dtype }
+    }
+
+    /// Whether an element that differs in its bits passes. With a norm the buffer is judged as a whole, and nothing that differs
+    /// passes here.
+    fn accepts(&self, recorded: Value, replayed: Value) -> bool {
+        let error = |kind| measure::error(kind, recorded, replayed);
+        if self.is_exact() {
+            return false;
+        }
+        let bound = if self.tolerance.norm == Norm::None { self.tolerance.threshold } else { 0.0 };
+        error(self.tolerance.kind) <= bound || (self.slack > 0.0 && error(Threshold::Absolute) <= self.slack)
+    }
+
+    /// Whether parts of a region pass, measured by [`measure`](Self::measure), among a whole whose elements have `reference`.
+    pub fn passes(&self, parts: &Errors, reference: impl FnOnce() -> Errors) -> bool {
+        match self.tolerance.norm {
+            _ if self.tolerance.ignore => true,
+            Norm::None => parts.beyond == 0,
+            _ => parts.within(&reference()).pass(&self.tolerance),
+        }
+    }
+
+    /// The errors of a stretch that begins with an element.
+    pub fn measure(&self, recorded: &[u8], replayed: &[u8]) -> Errors {
+        let mut errors = Errors::of(&self.tolerance, recorded, replayed);
+        if self.slack > 0.0 && self.tolerance.norm == Norm::None {
+            errors.beyond = self.tally(recorded, replayed, 0).differing;
+        }
+        errors
+    }
+
+    /// Looks at every element of a stretch that begins at `offset` of its region, bytes, with an element.
+    pub fn tally(&self, recorded: &[u8], replayed: &[u8], offset: u64) -> Tally {
+        assert_eq!(recorded.len(), replayed.len(), "both moments have the same length");
+        let mut tally = Tally::default();
+        if recorded == replayed {
+            return tally;
+        }
+        let dtype = self.dtype();
+        let size = dtype.size();
+        for (at, (recorded, replayed)) in recorded.chunks(size).zip(replayed.chunks(size)).enumerate() {
+            if recorded == replayed {
+                continue;
+            }
+            let place = offset + (at * size) as u64;
+            if recorded.len() < size {
+                tally.add(place, recorded.len(), (f64::INFINITY, f64::INFINITY, f64::INFINITY), || (hex(recorded), hex(replayed)));
+                continue;
+            }
+            let (before, after) = (Value::read(dtype, recorded), Value::read(dtype, replayed));
+            if self.accepts(before, after) {
+                continue;
+            }
+            let error = |kind| measure::error(kind, before, after);
+            let errors = (error(Threshold::Absolute), error(Threshold::Relative), error(Threshold::Ulp));
+            tally.add(place, size, errors, || match self.shown {
+                None if self.is_exact() => (hex(recorded), hex(replayed)),
+                _ => (before.to_string(), after.to_string()),
+            });
+        }
+        tally
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().rev().fold("0x".into(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// What a look at elements found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Elements that are not accepted.
+    pub differing: u64,
+    pub first: Option<Difference>,
+    /// Largest absolute and relative errors and distances in ULP among them; infinite where one of two is not a number.
+    pub absolute: f64,
+    pub relative: f64,
+    pub ulp: f64,
+}
+
+/// One differing element.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Offset in the region, bytes.
+    pub offset: u64,
+    pub recorded: String,
+    pub replayed: String,
+    /// Bytes.
+    pub element_size: u32,
+}
+
+impl Tally {
+    /// Adds what was found after this one.
+    #[must_use]
+    pub fn and(mut self, later: Self) -> Self {
+        self.differing += later.differing;
+        self.first = self.first.or(later.first);
+        self.absolute = self.absolute.max(later.absolute);
+        self.relative = self.relative.max(later.relative);
+        self.ulp = self.ulp.max(later.ulp);
+        self
+    }
+
+    fn add(&mut self, offset: u64, size: usize, errors: (f64, f64, f64), values: impl FnOnce() -> (String, String)) {
+        self.differing += 1;
+        self.absolute = self.absolute.max(errors.0);
+        self.relative = self.relative.max(errors.1);
+        self.ulp = self.ulp.max(errors.2);
+        if self.first.is_none() {
+            let (recorded, replayed) = values();
+            self.first = Some(Difference { offset, recorded, replayed, element_size: size as u32 });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<const N: usize, T: Copy>(values: &[T], of: fn(T) -> [u8; N]) -> Vec<u8> {
+        values.iter().flat_map(|value| of(*value)).collect()
+    }
+
+    fn singles(values: &[f32]) -> Vec<u8> {
+        bytes(values, f32::to_le_bytes)
+    }
+
+    fn within(dtype: DataType, kind: Threshold, threshold: f64) -> Comparison {
+        Comparison { tolerance: Tolerance { dtype, threshold, kind, ..Tolerance::default() }, ..Comparison::default() }
+    }
+
+    #[test]
+    fn without_a_tolerance_every_bit_counts() {
+        let (recorded, replayed) = (singles(&[1.0, 0.0]), singles(&[1.0, -0.0]));
+        let tally = Comparison::default().tally(&recorded, &replayed, 64);
+        assert_eq!(tally.differing, 1);
+        let first = tally.first.unwrap();
+        assert_eq!((first.offset, first.element_size), (64 + 7, 1));
+        assert_eq!((first.recorded.as_str(), first.replayed.as_str()), ("0x00", "0x80"));
+        let typed = Comparison::exact(Some(DataType::F32)).tally(&recorded, &replayed, 64);
+        let first = typed.first.unwrap();
+        assert_eq!((typed.differing, first.offset, first.element_size), (1, 64 + 4, 4));
+        assert_eq!((first.recorded.as_str(), first.replayed.as_str()), ("0", "-0"));
+    }
+
+    #[test]
+    fn a_tolerance_accepts_and_says_by_how_much_not() {
+        let (recorded, near, far) = (singles(&[1.0, 100.0]), singles(&[1.0, 100.05]), singles(&[1.0, 101.0]));
+        let relative = within(DataType::F32, Threshold::Relative, 1e-3);
+        assert_eq!((relative.tally(&recorded, &near, 0).differing, relative.measure(&recorded, &near).beyond), (0, 0));
+        let tally = relative.tally(&recorded, &far, 0);
+        assert_eq!((tally.differing, tally.absolute, tally.relative), (1, 1.0, 0.01));
+        let first = tally.first.unwrap();
+        assert_eq!((first.offset, first.element_size), (4, 4));
+        assert_eq!((first.recorded.as_str(), first.replayed.as_str()), ("100", "101"));
+        assert!(!relative.passes(&relative.measure(&recorded, &far), Errors::default));
+        let integers = within(DataType::I16, Threshold::Absolute, 2.0);
+        let (recorded, replayed) = (bytes(&[-1_i16, 7], i16::to_le_bytes), bytes(&[1_i16, 4], i16::to_le_bytes));
+        assert_eq!(integers.tally(&recorded, &replayed, 0).first.unwrap().offset, 2);
+    }
+
+    #[test]
+    fn the_slack_accepts_what_is_near_zero() {
+        let (recorded, replayed) = (singles(&[0.0, 100.0]), singles(&[1e-9, 100.0]));
+        let strict = within(DataType::F32, Threshold::Relative, 1e-5);
+        assert_eq!(strict.measure(&recorded, &replayed).beyond, 1);
+        let slack = Comparison { slack: 1e-8, ..strict };
+        assert_eq!((slack.measure(&recorded, &replayed).beyond, slack.tally(&recorded, &replayed, 0).differing), (0, 0));
+    }
+
+    #[test]
+    fn not_a_number_equals_itself_only() {
+        let (quiet, other) = (f32::from_bits(0x7fc0_0001), f32::from_bits(0x7fc0_0002));
+        let relative = within(DataType::F32, Threshold::Relative, 1.0);
+        assert_eq!(relative.tally(&singles(&[quiet]), &singles(&[other]), 0).differing, 0);
+        let tally = relative.tally(&singles(&[quiet]), &singles(&[1.0]), 0);
+        assert_eq!((tally.differing, tally.absolute), (1, f64::INFINITY));
+    }
+
+    #[test]
+    fn a_norm_judges_the_whole() {
+        let norm = Tolerance { dtype: DataType::F32, threshold: 0.5, kind: Threshold::Relative, norm: Norm::L1, ignore: false };
+        let comparison = Comparison { tolerance: norm, ..Comparison::default() };
+        let (recorded, replayed) = (singles(&[1.0, 3.0]), singles(&[2.0, 3.0]));
+        // Only the first element was looked at, because the second is in a part that is equal.
+        let parts = comparison.measure(&recorded[..4], &replayed[..4]);
+        let reference = || Errors::of(&norm, &recorded, &recorded);
+        assert!(comparison.passes(&parts, reference), "1 of 4 is below 0.5");
+        let tight = Comparison { tolerance: Tolerance { threshold: 0.2, ..norm }, ..comparison };
+        assert!(!tight.passes(&parts, reference));
+        assert_eq!(tight.tally(&recorded, &replayed, 0).differing, 1, "elements that differ are told");
+    }
+
+    #[test]
+    fn a_tail_shorter_than_an_element_is_compared_by_bytes() {
+        let (recorded, mut replayed) = ([singles(&[1.0]), vec![1, 2]].concat(), [singles(&[1.0]), vec![1, 2]].concat());
+        replayed[5] = 3;
+        let tally = within(DataType::F32, Threshold::Relative, 1.0).tally(&recorded, &replayed, 0);
+        let first = tally.first.unwrap();
+        assert_eq!((tally.differing, first.offset, first.recorded.as_str()), (1, 4, "0x0201"));
+    }
+
+    #[test]
+    fn tallies_add_up() {
+        let exact = within(DataType::F32, Threshold::Absolute, 0.0);
+        let one = exact.tally(&singles(&[1.0]), &singles(&[2.0]), 0);
+        let two = exact.tally(&singles(&[1.0]), &singles(&[4.0]), 4);
+        let sum = one.and(two);
+        assert_eq!((sum.differing, sum.absolute, sum.first.unwrap().offset), (2, 3.0, 0));
+    }
+}

@@ -1,0 +1,118 @@
+//! Kernels of ours, in PTX, which look through memory where it is.
+
+use mneme_core::device::{Device, DeviceError, Function};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+/// Threads of a block of either kernel.
+const THREADS: u32 = 256;
+
+/// What a check does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Mode {
+    /// Finds what is not as recorded after the launch, and restores everything else.
+    Settle = 0,
+    /// Finds what is not as recorded before the launch.
+    Look = 1,
+    /// Restores whatever is not as before the launch.
+    Restore = 2,
+}
+
+pub struct Kernels {
+    check: Function,
+    compare: Function,
+}
+
+impl Kernels {
+    pub fn load(device: &dyn Device) -> Result<Self, DeviceError> {
+        let load = |source: &str, entry| {
+            let module = device.load((expand(source) + "\0").as_bytes())?;
+            device.function(module, entry)
+        };
+        Ok(Self { check: load(include_str!("check.ptx"), "mneme_check")?, compare: load(include_str!("compare.ptx"), "mneme_compare")? })
+    }
+
+    /// Checks the pieces of a table into `out`; both are described in check.ptx.
+    pub fn check(&self, device: &dyn Device, pieces: usize, table: u64, mode: Mode, out: u64) -> Result<(), DeviceError> {
+        let parameters = [table, u64::from(mode as u32), out].map(u64::to_le_bytes).concat();
+        launch(device, self.check, pieces, &parameters)
+    }
+
+    /// Compares what the jobs name under bounds, and adds to `sums`; all are described in compare.ptx.
+    pub fn compare(&self, device: &dyn Device, count: usize, jobs: u64, bounds: u64, sums: u64) -> Result<(), DeviceError> {
+        let parameters = [jobs, bounds, sums].map(u64::to_le_bytes).concat();
+        launch(device, self.compare, count, &parameters)
+    }
+}
+
+fn launch(device: &dyn Device, function: Function, blocks: usize, parameters: &[u8]) -> Result<(), DeviceError> {
+    // A device's memory has fewer chunks than a grid has blocks (2^31 - 1).
+    let grid = Dim3::new(u32::try_from(blocks).expect("fewer chunks than blocks of a grid"), 1, 1);
+    let launch = Launch { grid, block: Dim3::new(THREADS, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
+    device.enqueue(function, &launch, parameters)
+}
+
+/// The constant that the chunk hash multiplies a word's number by (see [`mneme_core::hash`]).
+const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The hash's step over one word, which `WORD` and `KEYED` stand for.
+const ABSORB: &str = "	add.u64 %x, WORD, KEYED;
+	shr.u64 %a, %x, 30;
+	xor.b64 %x, %x, %a;
+	mul.lo.u64 %x, %x, 0xbf58476d1ce4e5b9;
+	shr.u64 %a, %x, 27;
+	xor.b64 %x, %x, %a;
+	mul.lo.u64 %x, %x, 0x94d049bb133111eb;
+	shr.u64 %a, %x, 31;
+	xor.b64 %x, %x, %a;
+	add.u64 %low, %low, %x;
+	shr.u64 %a, %x, 29;
+	xor.b64 %a, %a, %x;
+	mul.lo.u64 %a, %a, 0xd6e8feb86659fd93;
+	shl.b64 %b, %a, 23;
+	shr.u64 %a, %a, 41;
+	or.b64 %a, %a, %b;
+	xor.b64 %a, %a, %x;
+	add.u64 %high, %high, %a;
+";
+
+/// Writes out the lines `absorb %w, n;` and the constants `KEY*n`.
+fn expand(source: &str) -> String {
+    let multiple = |text: &str| KEY.wrapping_mul(text.parse().expect("a number in our own source"));
+    let mut expanded = String::new();
+    for line in source.lines() {
+        if let Some((word, number)) = line.trim().strip_prefix("absorb ").and_then(|rest| rest.strip_suffix(';')?.split_once(", ")) {
+            let keyed = match multiple(number) {
+                0 => "%key",
+                constant => {
+                    expanded += &format!("\tadd.u64 %b, %key, {constant:#x};\n");
+                    "%b"
+                }
+            };
+            expanded += &ABSORB.replace("WORD", word).replace("KEYED", keyed);
+        } else if let Some((head, number)) = line.split_once("KEY*") {
+            expanded += &format!("{head}{:#x};\n", multiple(number.trim_end_matches(';')));
+        } else {
+            expanded += line;
+            expanded.push('\n');
+        }
+    }
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shorthand_is_written_out() {
+        assert_eq!(expand("a;\n\tadd.u64 %k, %k, KEY*2;\n"), "a;\n\tadd.u64 %k, %k, 0x3c6ef372fe94f82a;\n");
+        let plain = expand("\tabsorb %w0, 0;\n");
+        assert!(plain.starts_with("\tadd.u64 %x, %w0, %key;\n") && plain.ends_with("%a;\n"), "{plain}");
+        let keyed = expand("\tabsorb %w1, 1;\n");
+        assert!(keyed.starts_with("\tadd.u64 %b, %key, 0x9e3779b97f4a7c15;\n\tadd.u64 %x, %w1, %b;\n"), "{keyed}");
+        for line in expand(include_str!("check.ptx")).lines().filter(|line| !line.starts_with("//")) {
+            assert!(!line.contains("absorb") && !line.contains("KEY"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Which tolerance each region is compared under. What is said of one buffer goes before what is said of all:
+//!
+//! 1. `--tolerance BUFFER=…` of the command line (the last that names the buffer),
+//! 2. the rules of `<static-hash>.tolerances.json` beside the recording,
+//! 3. what the application said of the allocation when it was recorded,
+//! 4. the configuration's `tolerance`, then `--tolerance …` without a buffer, then `--rtol` and `--atol`,
+//! 5. equal bits.
+//!
+//! What is said of all buffers (4) never applies to one that is known to hold something else: a tolerance for floats is applied to
+//! every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the configuration's and
+//! `--tolerance` apply as written, and `--rtol` and `--atol` do not.
+
+use mneme_core::recording::RecordingError;
+use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
+
+use crate::comparison::Comparison;
+use crate::elements;
+use crate::snapshot::Region;
+use crate::subject::Subject;
+
+/// What the command line says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// `--tolerance`, in order.
+    pub tolerances: Vec<Entry>,
+    pub rtol: Option<f64>,
+    pub atol: Option<f64>,
+    /// `--dtype`: what all memory holds.
+    pub dtype: Option<DataType>,
+}
+
+/// One `--tolerance`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// `None` for all buffers.
+    pub target: Option<Target>,
+    pub tolerance: Tolerance,
+}
+
+impl Entry {
+    /// Reads `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, `[BUFFER=]exact` or `BUFFER=ignore`.
+    ///
+    /// # Errors
+    /// One sentence for the user.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (target, tolerance) = match text.split_once('=') {
+            Some((target, tolerance)) => (Some(read_target(target)?), tolerance),
+            None => (None, text),
+        };
+        let tolerance = read_tolerance(tolerance)?;
+        if tolerance.ignore && target.is_none() {
+            return Err("only a buffer that is named can be ignored".into());
+        }
+        Ok(Self { target, tolerance })
+    }
+}
+
+fn read_target(text: &str) -> Result<Target, String> {
+    let unknown = || format!("'{text}' names no buffer; write argument:N, tag:NAME, variable:NAME or address:0x…");
+    let (kind, name) = text.split_once(':').ok_or_else(unknown)?;
+    match kind {
+        "argument" => name.parse().map(Target::Argument).map_err(|_| unknown()),
+        "tag" => Ok(Target::Tag(name.into())),
+        "variable" => Ok(Target::Variable(name.into())),
+        "address" => u64::from_str_radix(name.trim_start_matches("0x"), 16).map(Target::Address).map_err(|_| unknown()),
+        _ => Err(unknown()),
+    }
+}
+
+fn read_tolerance(text: &str) -> Result<Tolerance, String> {
+    match text {
+        "exact" => return Ok(Tolerance::default()),
+        "ignore" => return Ok(Tolerance::ignored()),
+        _ => {}
+    }
+    let mut parts = text.split(':');
+    let mut next = || parts.next();
+    let dtype = next().unwrap_or_default();
+    let dtype = DataType::ALL
+        .into_iter()
+        .find(|it| it.name() == dtype)
+        .ok_or_else(|| format!("'{dtype}' is no type; there are {}, and exact and ignore", DataType::ALL.map(DataType::name).join(", ")))?;
+    let threshold = next().ok_or("a threshold has to follow the type, as in f32:1e-5")?;
+    let threshold = threshold.parse().map_err(|_| format!("'{threshold}' is no number"))?;
+    let kind = match next() {
+        None => Threshold::default(),
+        Some(name) => Threshold::ALL
+            .into_iter()
+            .find(|it| it.name() == name)
+            .ok_or_else(|| format!("'{name}' is no kind of error; there are absolute, relative and ulp"))?,
+    };
+    let norm = match next() {
+        None => Norm::default(),
+        Some(name) => Norm::ALL
+            .into_iter()
+            .find(|it| it.name() == name)
+            .ok_or_else(|| format!("'{name}' is no norm; there are none, l1, l2 and linf"))?,
+    };
+    if let Some(rest) = next() {
+        return Err(format!("nothing can follow the norm, but '{rest}' does"));
+    }
+    let tolerance = Tolerance { dtype, threshold, kind, norm, ignore: false };
+    tolerance.check().map(|()| tolerance)
+}
+
+/// What is known of a recording's regions before any configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// What each region holds, and what was said of it alone.
+    regions: Vec<(Option<DataType>, Option<Tolerance>)>,
+    /// What was said of all regions, the first that applies decides.
+    general: Vec<General>,
+}
+
+/// A tolerance for all regions that it fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct General {
+    comparison: Comparison,
+    /// Applies to regions of unknown type.
+    unknown: bool,
+    /// Applies to all regions, whatever they seem to hold.
+    forced: bool,
+}
+
+impl General {
+    fn for_type(&self, dtype: Option<DataType>) -> Option<Comparison> {
+        let own = self.comparison.tolerance.dtype;
+        match dtype {
+            _ if self.forced => Some(self.comparison),
+            Some(dtype) if dtype == own || (dtype.is_float() && own.is_float()) => {
+                Some(Comparison { tolerance: Tolerance { dtype, ..self.comparison.tolerance }, ..self.comparison })
+            }
+            None if self.unknown => Some(self.comparison),
+            _ => None,
+        }
+    }
+}
+
+impl Bounds {
+    /// Puts together what command line, rules and recording say.
+    ///
+    /// # Errors
+    /// If the file of rules cannot be read.
+    pub fn of(subject: &Subject, regions: &[Region], options: &Options) -> Result<Self, RecordingError> {
+        let rules = Rules::load(&subject.database)?;
+        let arguments = elements::argument_pointers(subject);
+        let types = elements::of_regions(subject, regions);
+        let named = Rules {
+            rules: options
+                .tolerances
+                .iter()
+                .filter_map(|entry| Some(Rule { target: entry.target.clone()?, tolerance: entry.tolerance }))
+                .collect(),
+            ..Rules::default()
+        };
+        let of = |(region, dtype): (&Region, Option<DataType>)| {
+            let place = place(region);
+            let own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
+            (dtype, own)
+        };
+        Ok(Self { regions: regions.iter().zip(types).map(of).collect(), general: general(options) })
+    }
+
+    /// How each region is compared under a configuration.
+    pub fn comparisons(&self, configured: Option<Tolerance>) -> Vec<Comparison> {
+        let configured = configured.map(|tolerance| General {
+            comparison: Comparison { tolerance, ..Comparison::default() },
+            unknown: true,
+            forced: false,
+        });
+        let of = |(dtype, own): &(Option<DataType>, Option<Tolerance>)| {
+            let comparison = match own {
+                Some(tolerance) => Comparison { tolerance: *tolerance, ..Comparison::default() },
+                None => configured.iter().chain(&self.general).find_map(|general| general.for_type(*dtype)).unwrap_or_default(),
+            };
+            Comparison { shown: *dtype, ..comparison }
+        };
+        self.regions.iter().map(of).collect()
+    }
+}
+
+/// A region, as rules see it.
+pub fn place(region: &Region) -> Place<'_> {
+    Place { variable: region.variable.as_deref(), tag: &region.tag, address: region.address, size: region.size }
+}
+
+fn general(options: &Options) -> Vec<General> {
+    let stated = options.tolerances.iter().rev().filter(|entry| entry.target.is_none()).map(|entry| General {
+        comparison: Comparison { tolerance: entry.tolerance, ..Comparison::default() },
+        unknown: true,
+        forced: false,
+    });
+    let mut general: Vec<General> = stated.collect();
+    if options.rtol.is_some() || options.atol.is_some() {
+        let dtype = options.dtype.unwrap_or(DataType::F64);
+        let tolerance = match options.rtol {
+            Some(threshold) => Tolerance { dtype, threshold, kind: Threshold::Relative, ..Tolerance::default() },
+            None => Tolerance { dtype, threshold: options.atol.unwrap_or_default(), ..Tolerance::default() },
+        };
+        let slack = if options.rtol.is_some() { options.atol.unwrap_or_default() } else { 0.0 };
+        let comparison = Comparison { tolerance, slack, shown: None };
+        general.push(General { comparison, unknown: false, forced: options.dtype.is_some() });
+    }
+    general
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(text: &str) -> Entry {
+        Entry::parse(text).unwrap()
+    }
+
+    fn bounds(dtype: Option<DataType>, own: Option<Tolerance>, options: &Options) -> Bounds {
+        Bounds { regions: vec![(dtype, own)], general: general(options) }
+    }
+
+    fn under(dtype: Option<DataType>, options: &Options) -> Tolerance {
+        bounds(dtype, None, options).comparisons(None)[0].tolerance
+    }
+
+    #[test]
+    fn tolerances_are_read() {
+        let relative = Tolerance { dtype: DataType::F64, threshold: 1e-9, kind: Threshold::Relative, norm: Norm::L2, ignore: false };
+        assert_eq!(entry("argument:1=f64:1e-9:relative:l2"), Entry { target: Some(Target::Argument(1)), tolerance: relative });
+        assert_eq!(entry("f32:0.5").tolerance, Tolerance { dtype: DataType::F32, threshold: 0.5, ..Tolerance::default() });
+        assert_eq!(entry("address:0x10=ignore"), Entry { target: Some(Target::Address(16)), tolerance: Tolerance::ignored() });
+        assert_eq!(entry("tag:a b=exact"), Entry { target: Some(Target::Tag("a b".into())), tolerance: Tolerance::default() });
+        assert_eq!(entry("variable:x=i32:2:ulp").tolerance.kind, Threshold::Ulp);
+        for wrong in
+            ["", "f32", "f80:1", "f32:x", "f32:-1", "f32:1:near", "f32:1:ulp:l3", "f32:1:ulp:l1:x", "ignore", "argument:x=exact", "3=exact"]
+        {
+            assert!(Entry::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_all_buffers_spares_those_that_hold_something_else() {
+        let stated = Options { tolerances: vec![entry("f32:1e-5:relative")], ..Options::default() };
+        assert_eq!(under(Some(DataType::F64), &stated).dtype, DataType::F64, "each in its own type");
+        assert_eq!(under(None, &stated).dtype, DataType::F32);
+        assert!(under(Some(DataType::I32), &stated).is_exact());
+        let quick = Options { rtol: Some(1e-5), atol: Some(1e-8), ..Options::default() };
+        assert!(under(None, &quick).is_exact());
+        let comparison = bounds(Some(DataType::F32), None, &quick).comparisons(None)[0];
+        assert_eq!((comparison.tolerance.dtype, comparison.tolerance.threshold, comparison.slack), (DataType::F32, 1e-5, 1e-8));
+        let forced = Options { dtype: Some(DataType::F32), ..quick };
+        assert_eq!(under(None, &forced).dtype, DataType::F32);
+    }
+
+    #[test]
+    fn what_is_said_of_one_buffer_goes_first_and_then_the_configuration() {
+        let options = Options { tolerances: vec![entry("f32:1")], ..Options::default() };
+        let own = Tolerance { dtype: DataType::F32, threshold: 2.0, ..Tolerance::default() };
+        let configured = Tolerance { dtype: DataType::F32, threshold: 3.0, ..Tolerance::default() };
+        let threshold = |bounds: &Bounds, configured| bounds.comparisons(configured)[0].tolerance.threshold;
+        assert_eq!(threshold(&bounds(Some(DataType::F32), Some(own), &options), Some(configured)), 2.0);
+        let general = bounds(Some(DataType::F32), None, &options);
+        assert_eq!((threshold(&general, Some(configured)), threshold(&general, None)), (3.0, 1.0));
+    }
+}
