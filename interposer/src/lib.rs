@@ -14,18 +14,23 @@
 
 pub mod allocations;
 pub mod arena;
+pub mod background;
+pub mod buffers;
 pub mod captures;
 pub mod code;
 pub mod device_choice;
 pub mod exits;
 pub mod frees;
 pub mod gate;
+pub mod hasher;
 pub mod hooks;
 pub mod ir;
 pub mod launches;
 pub mod linker;
 pub mod log;
 pub mod memory;
+pub mod output;
+pub mod pinned;
 pub mod proc_address;
 pub mod profile;
 pub mod recorder;

@@ -5,7 +5,6 @@
 //! application with exactly one launch and its own result.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,16 +14,17 @@ use cudarc::driver::sys::CUstreamCaptureMode;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRecord};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
-use mneme_core::recording::store::{self, StoreWriter};
+use mneme_core::recording::store;
 use mneme_core::summary::{self as report, Mode, Summary, Times};
 
 use crate::allocations::ALLOCATIONS;
 use crate::code::{self, Function, Kernel};
 use crate::ir::{Device, KernelCode};
 use crate::launches::Request;
-use crate::log::{debug, info, warning};
+use crate::log::{debug, warning};
+use crate::output::{self, Pending};
 use crate::settings::settings;
-use crate::snapshot::{self, SnapshotError};
+use crate::snapshot::{self, Destination, SnapshotError};
 use crate::timing::Timer;
 use crate::vendor::{self, CUcontext, CUdevice, CUstream, STREAM_PER_THREAD, SUCCESS, Status};
 use crate::{captures, gate, profile, reentrancy, summary};
@@ -79,15 +79,33 @@ impl Progress {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// An instance is on disk, with so many bytes, or not, for this reason.
+    pub fn completed(&self, dynamic_hash: u64, outcome: Result<u64, String>) {
+        let mut recorded = self.recorded();
+        match outcome {
+            Ok(bytes) => {
+                recorded.bytes += bytes;
+                if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
+                    occurrences.written = true;
+                }
+            }
+            Err(reason) => {
+                let launches = recorded.instances.remove(&dynamic_hash).map_or(1, |occurrences| occurrences.count);
+                recorded.given_up = true;
+                recorded.count_failures(&reason, launches, true);
+            }
+        }
+    }
+
     fn count_failure(&self, reason: &str) {
-        self.recorded().count_failure(reason, false);
+        self.recorded().count_failures(reason, 1, false);
     }
 }
 
 impl Recorded {
-    fn count_failure(&mut self, reason: &str, broken: bool) {
+    fn count_failures(&mut self, reason: &str, launches: u64, broken: bool) {
         let failed = self.failures.entry(reason.to_owned()).or_default();
-        failed.launches += 1;
+        failed.launches += launches;
         failed.broken |= broken;
     }
 }
@@ -189,6 +207,10 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     {
         return None;
     }
+    if let Some(reason) = output::broken() {
+        progress.recorded().count_failures(reason, 1, true);
+        return None;
+    }
     let device = vendor::current_device()?;
     let context = vendor::current_context()?;
     let code = match progress.code.get() {
@@ -246,12 +268,16 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
     if let Err(failure) = outcome {
         let captured = matches!(failure, Failure::Captured | Failure::Capturing);
+        let reason = failure.to_string();
+        if matches!(failure, Failure::Recording(_)) {
+            output::give_up(&reason);
+        }
         let mut recorded = plan.function.kernel.progress.recorded();
         recorded.instances.remove(&plan.dynamic_hash);
         recorded.given_up |= !captured;
-        recorded.count_failure(&failure.to_string(), failure.is_broken());
+        recorded.count_failures(&reason, 1, failure.is_broken());
         drop(recorded);
-        if !captured {
+        if !captured && output::broken().is_none() {
             warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
         }
     }
@@ -277,11 +303,12 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     if captures::in_progress() {
         return Err(Failure::Capturing);
     }
-    let store = writer()?;
+    let output = output::open()?.ok_or(Failure::Closed)?;
     check(synchronise(plan.context, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
-    let written_before = store.written();
     let allocations = reachable_allocations(plan);
-    let mut prologue = snapshot::take(plan.context, Moment::Prologue, &variables, &allocations, &store)?;
+    let written = Arc::default();
+    let destination = Destination { context: plan.context, store: &output.store, background: &output.background, written: &written };
+    let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
     prologue.header.arguments.clone_from(&plan.arguments);
 
     let timer = Timer::create().filter(|timer| timer.start(request.stream));
@@ -293,10 +320,9 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
         timer.destroy();
         time
     });
-    let epilogue = snapshot::take(plan.context, Moment::Epilogue, &variables, &allocations, &store)?;
+    let epilogue = snapshot::take(&destination, Moment::Epilogue, &variables, &allocations)?;
     drop(closed);
 
-    let folder = &settings.folder;
     let (static_hash, dynamic_hash) = (plan.code.static_hash, plan.dynamic_hash);
     let name = |moment| format!("DeviceState.{moment}.{static_hash}.{dynamic_hash}.mneme");
     let instance = Instance {
@@ -313,25 +339,23 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
             recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
     };
-    store.sync()?;
-    let mut bytes = store.written() - written_before + plan.code.write_modules(folder)?;
-    for (state, name) in [(&prologue, &instance.prologue), (&epilogue, &instance.epilogue)] {
-        let path = folder.join(name);
-        state.save(&path)?;
-        bytes += path.metadata().map_or(0, |metadata| metadata.len());
+    {
+        let mut recorded = plan.function.kernel.progress.recorded();
+        recorded.memory_bytes = recorded.memory_bytes.max(prologue.memory_bytes());
+        if let Some(time) = time {
+            recorded.gpu_time.add(time);
+        }
     }
-    let kernel = plan.code.record(&plan.function.kernel, plan.device);
-    database::add_instance(folder, &kernel, &dynamic_hash.to_string(), instance)?;
-    let mut recorded = plan.function.kernel.progress.recorded();
-    recorded.bytes += bytes;
-    recorded.memory_bytes = recorded.memory_bytes.max(prologue.memory_bytes());
-    if let Some(time) = time {
-        recorded.gpu_time.add(time);
-    }
-    if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
-        occurrences.written = true;
-    }
-    info!("recorded {} as instance {dynamic_hash} of {static_hash}", plan.function.kernel.demangled);
+    output.complete(Pending {
+        kernel: plan.function.kernel.clone(),
+        code: plan.code.clone(),
+        record: plan.code.record(&plan.function.kernel, plan.device),
+        dynamic_hash,
+        instance,
+        prologue,
+        epilogue,
+        written,
+    });
     Ok(())
 }
 
@@ -458,28 +482,6 @@ fn synchronise(context: usize, limit: Duration) -> Option<Status> {
     receiver.recv_timeout(limit).ok()
 }
 
-/// The chunk store's writer of this process, opened at the first recorded launch.
-fn writer() -> Result<Arc<StoreWriter>, Failure> {
-    let mut writer = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
-    if FINISHED.load(Ordering::Acquire) {
-        return Err(Failure::Closed);
-    }
-    if let Some(writer) = &*writer {
-        return Ok(writer.clone());
-    }
-    let settings = settings();
-    prepare_folder(&settings.folder)?;
-    let opened = Arc::new(StoreWriter::open(&settings.folder, settings.compression_level)?);
-    *writer = Some(opened.clone());
-    Ok(opened)
-}
-
-static WRITER: Mutex<Option<Arc<StoreWriter>>> = Mutex::new(None);
-
-fn prepare_folder(folder: &Path) -> Result<(), RecordingError> {
-    if folder.is_dir() { Ok(()) } else { store::create_private_folder(folder) }
-}
-
 /// Whether this process has launched kernels and not said so yet.
 pub fn has_something_to_finish() -> bool {
     PROCESS.load(Ordering::Relaxed) == std::process::id() && !FINISHED.load(Ordering::Relaxed)
@@ -492,11 +494,7 @@ pub fn finish() {
     }
     // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited for.
     let _closed = gate::close(Duration::from_millis(200));
-    if let Some(writer) = WRITER.lock().unwrap_or_else(PoisonError::into_inner).take()
-        && let Err(error) = writer.finish()
-    {
-        warning!("the packs could not be closed (their recordings stay readable): {error}");
-    }
+    output::close(write_occurrences);
     profile::collect();
     let settings = settings();
     let kernels: Vec<_> = code::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
@@ -513,21 +511,29 @@ pub fn finish() {
     summary::deliver(&summary, settings.summary.as_deref());
 }
 
-/// Writes a kernel's occurrences, and says what became of it.
+/// Writes how often each instance was launched.
+fn write_occurrences() {
+    for kernel in code::kernels() {
+        let progress = &kernel.progress;
+        let Some(Ok(code)) = progress.code.get() else { continue };
+        let repeated: Vec<(u64, u64)> = {
+            let recorded = progress.recorded();
+            let repeated = recorded.instances.iter().filter(|(_, occurrences)| occurrences.written && occurrences.count > 1);
+            repeated.map(|(hash, occurrences)| (*hash, occurrences.count)).collect()
+        };
+        for (hash, count) in repeated {
+            if let Err(error) = database::set_occurrences(&settings().folder, code.static_hash, &hash.to_string(), count) {
+                output::give_up(&error.to_string());
+            }
+        }
+    }
+}
+
+/// Says what became of a kernel.
 fn report_on(kernel: &Kernel) -> report::Kernel {
     let progress = &kernel.progress;
     let settings = settings();
     let recorded = progress.recorded();
-    for (dynamic_hash, occurrences) in &recorded.instances {
-        if settings.mode == Mode::Record
-            && occurrences.written
-            && occurrences.count > 1
-            && let Some(Ok(code)) = progress.code.get()
-            && let Err(error) = database::set_occurrences(&settings.folder, code.static_hash, &dynamic_hash.to_string(), occurrences.count)
-        {
-            warning!("the number of occurrences of an instance could not be written: {error}");
-        }
-    }
     let count = |matches: fn(&Occurrences) -> bool| recorded.instances.values().filter(|occurrences| matches(occurrences)).count() as u64;
     let (instances, known) = (count(|occurrences| occurrences.written), count(|occurrences| occurrences.known_before));
     let file = match progress.code.get() {

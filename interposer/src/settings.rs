@@ -35,6 +35,10 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// `MNEME_COMPRESSION_LEVEL`: zstd's, 1.
     pub compression_level: i32,
+    /// `MNEME_BUFFER_MB`: page-locked memory for what is on its way to disk, bytes (the variable: MiB); 256 MiB.
+    pub buffer_bytes: u64,
+    /// `MNEME_SYNC`: a recorded launch returns when its recording is on disk.
+    pub synchronous: bool,
     /// `MNEME_ARENA`: `off` leaves every allocation to the vendor.
     pub arena: bool,
     /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
@@ -99,9 +103,10 @@ impl Settings {
             rank_selected: rank_selected(variable("MNEME_RECORD_RANKS").as_deref(), rank),
             idle_timeout: Duration::from_secs(number("MNEME_IDLE_TIMEOUT", 10)),
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
+            buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
+            synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),
             // A profile wants the allocations that the program has without us.
-            arena: mode != Mode::Profile
-                && !variable("MNEME_ARENA").is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")),
+            arena: mode != Mode::Profile && !variable("MNEME_ARENA").is_some_and(|text| is_off(&text)),
             arena_bytes: variable("MNEME_PAGE_SIZE")
                 .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
                 .filter(|bytes| *bytes > 0),
@@ -115,6 +120,10 @@ impl Settings {
     pub fn selects(&self, mangled: &str, demangled: &str) -> bool {
         self.kernels.as_ref().is_none_or(|kernels| kernels.is_match(mangled) || kernels.is_match(demangled))
     }
+}
+
+fn is_off(text: &str) -> bool {
+    matches!(text.trim().to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")
 }
 
 /// Whether a process records. Outside a distributed run all do; in one, rank 0 unless the selection says otherwise.
