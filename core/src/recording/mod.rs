@@ -4,10 +4,12 @@
 //! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).
 
 pub mod database;
+mod encoding;
 pub mod error;
 pub mod housekeeping;
 pub mod manifest;
 pub mod pack;
+mod planes;
 pub mod store;
 
 pub use error::RecordingError;

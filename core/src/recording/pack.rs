@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! "MNEMEPK1", u32 version, u32 zero                    16 bytes
-//! chunks:  16 bytes identity, u32 raw length, u32 stored length, stored bytes (zstd; raw where stored = raw length)
+//! chunks:  16 bytes identity, u32 raw length, u32 form, stored bytes
 //! index:   16 bytes zero identity, u32 number of entries, u32 zero,
-//!          entries of 16 bytes identity, u64 offset of the stored bytes, u32 raw length, u32 stored length
+//!          entries of 16 bytes identity, u64 offset of the stored bytes, u32 raw length, u32 form
 //! trailer: u64 offset of the index, u64 checksum (XXH3-64) of the entries, "MNEMEEND"
 //! ```
+//!
+//! The form is the stored length, bytes, and bit 31 where the chunk was split into [`super::planes`] first, which version 1 does
+//! not do. What is stored is zstd's, or raw where it is as long as the chunk.
 //!
 //! Little endian. Index and trailer are written when the writer finishes. Without them (the writer was killed) a
 //! reader walks the chunk headers up to the first incomplete one.
@@ -19,10 +22,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::RecordingError;
+use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
 use crate::hash::{ChunkId, checksum, chunk_id};
 
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// In a chunk's form: what is compressed is its planes.
+const PLANES: u32 = 1 << 31;
 const MAGIC: &[u8; 8] = b"MNEMEPK1";
 const END: &[u8; 8] = b"MNEMEEND";
 const FILE_HEADER: u64 = 16;
@@ -37,6 +43,18 @@ pub struct Location {
     pub offset: u64,
     pub raw: u32,
     pub stored: u32,
+    /// What is compressed is the chunk's planes.
+    pub planes: bool,
+}
+
+impl Location {
+    fn new(offset: u64, raw: u32, form: u32) -> Self {
+        Self { offset, raw, stored: form & !PLANES, planes: form & PLANES != 0 }
+    }
+
+    fn form(&self) -> u32 {
+        self.stored | if self.planes { PLANES } else { 0 }
+    }
 }
 
 /// The pack files of a folder, oldest name first; none where the folder is missing.
@@ -62,10 +80,7 @@ pub struct PackWriter {
     file: File,
     position: u64,
     entries: Vec<(ChunkId, Location)>,
-    compressor: zstd::bulk::Compressor<'static>,
-    sampler: Sampler,
-    /// A compressed chunk.
-    buffer: Vec<u8>,
+    encoder: Encoder,
     synced: bool,
 }
 
@@ -84,49 +99,33 @@ impl PackWriter {
             file,
             position: 0,
             entries: Vec::new(),
-            compressor: zstd::bulk::Compressor::new(level).map_err(RecordingError::io(&path))?,
-            sampler: Sampler::new().map_err(RecordingError::io(&path))?,
-            buffer: Vec::new(),
+            encoder: Encoder::new(level).map_err(RecordingError::io(&path))?,
             synced: false,
             path,
         };
-        pack.write(&header, &[])?;
+        write_at_end(&pack.file, &mut pack.position, &header, &[]).map_err(RecordingError::io(&pack.path))?;
         Ok(pack)
     }
 
     /// Appends one chunk; gives the bytes that it took.
     pub fn append(&mut self, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
         assert!(bytes.len() as u64 <= CHUNK && !bytes.is_empty(), "a chunk has 1 to {CHUNK} bytes");
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let stored = if self.sampler.is_compressible(bytes) {
-            buffer.resize(zstd::zstd_safe::compress_bound(bytes.len()), 0);
-            let length = self.compressor.compress_to_buffer(bytes, &mut buffer).map_err(RecordingError::io(&self.path))?;
-            if length < bytes.len() { &buffer[..length] } else { bytes }
-        } else {
-            bytes
+        let Self { path, file, position, entries, encoder, synced } = self;
+        let encoded = encoder.encode(bytes).map_err(RecordingError::io(&*path))?;
+        let location = Location {
+            offset: *position + CHUNK_HEADER,
+            raw: bytes.len() as u32,
+            stored: encoded.bytes.len() as u32,
+            planes: encoded.planes,
         };
         let mut header = [0; CHUNK_HEADER as usize];
         header[..16].copy_from_slice(&id.0);
-        header[16..20].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-        header[20..24].copy_from_slice(&(stored.len() as u32).to_le_bytes());
-        let location = Location { offset: self.position + CHUNK_HEADER, raw: bytes.len() as u32, stored: stored.len() as u32 };
-        let before = self.position;
-        self.write(&header, stored)?;
-        self.entries.push((*id, location));
-        self.buffer = buffer;
-        Ok(self.position - before)
-    }
-
-    /// Writes both parts at the current position. A failed write leaves the position, so that the next one overwrites the torn
-    /// chunk, and gives the space back: other files may need it.
-    fn write(&mut self, head: &[u8], body: &[u8]) -> Result<(), RecordingError> {
-        self.synced = false;
-        if let Err(error) = write_all_parts_at(&self.file, head, body, self.position) {
-            let _ = self.file.set_len(self.position);
-            return Err(RecordingError::io(&self.path)(error));
-        }
-        self.position += (head.len() + body.len()) as u64;
-        Ok(())
+        header[16..20].copy_from_slice(&location.raw.to_le_bytes());
+        header[20..24].copy_from_slice(&location.form().to_le_bytes());
+        *synced = false;
+        write_at_end(file, position, &header, encoded.bytes).map_err(RecordingError::io(&*path))?;
+        entries.push((*id, location));
+        Ok(CHUNK_HEADER + u64::from(location.stored))
     }
 
     /// The chunks appended so far.
@@ -150,7 +149,7 @@ impl PackWriter {
             entries.extend_from_slice(&id.0);
             entries.extend_from_slice(&location.offset.to_le_bytes());
             entries.extend_from_slice(&location.raw.to_le_bytes());
-            entries.extend_from_slice(&location.stored.to_le_bytes());
+            entries.extend_from_slice(&location.form().to_le_bytes());
         }
         let mut head = ChunkId::ZERO.0.to_vec();
         head.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
@@ -159,9 +158,20 @@ impl PackWriter {
         entries.extend_from_slice(&self.position.to_le_bytes());
         entries.extend_from_slice(&sum.to_le_bytes());
         entries.extend_from_slice(END);
-        self.write(&head, &entries)?;
+        write_at_end(&self.file, &mut self.position, &head, &entries).map_err(RecordingError::io(&self.path))?;
         self.file.flush().and_then(|()| self.file.sync_all()).map_err(RecordingError::io(&self.path))
     }
+}
+
+/// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk, and gives
+/// the space back: other files may need it.
+fn write_at_end(file: &File, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
+    let written = write_all_parts_at(file, head, body, *position);
+    match written {
+        Ok(()) => *position += (head.len() + body.len()) as u64,
+        Err(_) => drop(file.set_len(*position)),
+    }
+    written
 }
 
 /// One system call for both parts, in the ordinary case.
@@ -175,42 +185,6 @@ fn write_all_parts_at(file: &File, head: &[u8], body: &[u8], offset: u64) -> std
     let (head_done, body_done) = (written.min(head.len()), written.saturating_sub(head.len()));
     file.write_all_at(&head[head_done..], offset + head_done as u64)?;
     file.write_all_at(&body[body_done..], offset + (head.len() + body_done) as u64)
-}
-
-/// Tells bytes that are worth compressing from those that are not, at a fiftieth of the price: random data is to be stored as
-/// fast as it can be written.
-struct Sampler {
-    compressor: zstd::bulk::Compressor<'static>,
-    sample: Vec<u8>,
-    compressed: Vec<u8>,
-}
-
-impl Sampler {
-    /// Pieces of a sample, evenly spread, and bytes of each.
-    const PIECES: usize = 4;
-    const PIECE: usize = 256;
-    /// Less is compressed without asking.
-    const SMALL: usize = 8 * Self::PIECES * Self::PIECE;
-    /// The part of a sample that compression must save.
-    const LEAST_GAIN: usize = 32;
-
-    fn new() -> std::io::Result<Self> {
-        let size = Self::PIECES * Self::PIECE;
-        let compressed = vec![0; zstd::zstd_safe::compress_bound(size)];
-        Ok(Self { compressor: zstd::bulk::Compressor::new(1)?, sample: Vec::with_capacity(size), compressed })
-    }
-
-    fn is_compressible(&mut self, bytes: &[u8]) -> bool {
-        if bytes.len() < Self::SMALL {
-            return true;
-        }
-        self.sample.clear();
-        for piece in bytes.chunks_exact(bytes.len() / Self::PIECES) {
-            self.sample.extend_from_slice(&piece[..Self::PIECE]);
-        }
-        let length = self.compressor.compress_to_buffer(&self.sample, &mut self.compressed);
-        length.is_ok_and(|length| length + self.sample.len() / Self::LEAST_GAIN <= self.sample.len())
-    }
 }
 
 /// Reads chunks of one pack.
@@ -262,7 +236,7 @@ impl PackReader {
         }
         let entry = |bytes: &[u8]| {
             let id = ChunkId(bytes[..16].try_into().expect("16 bytes"));
-            (id, Location { offset: u64_at(bytes, 16), raw: u32_at(bytes, 24), stored: u32_at(bytes, 28) })
+            (id, Location::new(u64_at(bytes, 16), u32_at(bytes, 24), u32_at(bytes, 28)))
         };
         let entries: Vec<_> = bytes.chunks_exact(ENTRY).map(entry).collect();
         Ok(entries.iter().all(|(_, location)| u64::from(location.raw) <= CHUNK).then_some(entries))
@@ -276,7 +250,7 @@ impl PackReader {
         while position + CHUNK_HEADER <= length {
             self.bytes_at(position, &mut header)?;
             let id = ChunkId(header[..16].try_into().expect("16 bytes"));
-            let location = Location { offset: position + CHUNK_HEADER, raw: u32_at(&header, 16), stored: u32_at(&header, 20) };
+            let location = Location::new(position + CHUNK_HEADER, u32_at(&header, 16), u32_at(&header, 20));
             let end = location.offset + u64::from(location.stored);
             if id.is_zero() || u64::from(location.raw) > CHUNK || end > length {
                 break;
@@ -298,9 +272,8 @@ impl PackReader {
         } else {
             let mut stored = vec![0; location.stored as usize];
             self.bytes_at(location.offset, &mut stored)?;
-            match zstd::bulk::decompress_to_buffer(&stored, out) {
-                Ok(length) if length == out.len() => {}
-                _ => return Err(damaged("does not decompress")),
+            if !encoding::decode(Encoded { bytes: &stored, planes: location.planes }, out) {
+                return Err(damaged("does not decompress"));
             }
         }
         if chunk_id(out) != *id {
@@ -383,6 +356,23 @@ mod tests {
                 let _ = reader.read(&id, &location, &mut vec![0; location.raw.min(70000) as usize]);
             }
         }
+    }
+
+    #[test]
+    fn a_pack_of_version_1_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let chunks = [vec![7; 5000], (0..100).collect::<Vec<u8>>()];
+        let mut bytes = [&MAGIC[..], &1u32.to_le_bytes(), &[0; 4]].concat();
+        for chunk in &chunks {
+            let compressed = zstd::bulk::compress(chunk, 1).unwrap();
+            let stored = if compressed.len() < chunk.len() { &compressed } else { chunk };
+            bytes.extend(chunk_id(chunk).0);
+            bytes.extend([chunk.len() as u32, stored.len() as u32].iter().flat_map(|length| length.to_le_bytes()));
+            bytes.extend(stored);
+        }
+        let path = folder.path().join("1.pack");
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(read_all(&path), chunks);
     }
 
     #[test]
