@@ -21,7 +21,7 @@ use crate::buffers::{self, Buffer, Pool};
 use crate::hasher::Hasher;
 use crate::linker;
 use crate::log::debug;
-use crate::vendor::{self, CUevent, CUstream, SUCCESS, Status};
+use crate::vendor::{self, CUstream, SUCCESS, Status};
 
 const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
@@ -55,7 +55,7 @@ pub struct Destination<'a> {
 /// What reading needs in one context: a stream of our own, so that nothing of the application's is waited for.
 struct Reader {
     stream: CUstream,
-    events: [CUevent; DEPTH],
+    events: [*mut c_void; DEPTH],
     /// Absent where the driver takes no PTX; then all memory is fetched.
     hasher: Option<Hasher>,
 }
@@ -263,7 +263,7 @@ struct Gathering<'a> {
     used: usize,
     copy: Option<Copy>,
     chunks: Vec<(ChunkId, Range<usize>)>,
-    in_flight: VecDeque<(CUevent, Batch)>,
+    in_flight: VecDeque<(*mut c_void, Batch)>,
     sealed: usize,
 }
 

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-pub use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
+pub use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
 use cudarc::driver::sys::{CUdevice_attribute, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
 
 use crate::linker::vendor_symbol;
@@ -99,12 +99,10 @@ functions! {
     cuEventElapsedTime(milliseconds: *mut f32, start: *mut c_void, end: *mut c_void);
     cuEventQuery(event: *mut c_void);
     cuEventRecord(event: *mut c_void, stream: CUstream);
+    cuEventSynchronize(event: *mut c_void);
     cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
     cuDeviceGetName(name: *mut c_char, length: c_int, device: CUdevice);
     cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int);
-    cuEventCreate(event: *mut CUevent, flags: c_uint);
-    cuEventRecord(event: CUevent, stream: CUstream);
-    cuEventSynchronize(event: CUevent);
     cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
     cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
     cuFuncGetName(name: *mut *const c_char, function: CUfunction);
