@@ -1,20 +1,19 @@
-//! From a function handle to its kernel, and from the kernel to the object that its IR is in.
+//! From a function handle to its kernel, and from the kernel to the object that its IR is in and the image that it was
+//! loaded from.
 //!
 //! cudart launches with a `CUkernel` cast to `CUfunction`, so that both kinds of handle are in one table.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_uint, c_void};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use mneme_core::image::elf::{MappedFile, loaded_objects};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
+use crate::images::{self, Image};
 use crate::recorder::Progress;
 use crate::vendor::{self, CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
-
-/// First word of the structure that holds the address of a fat binary (`__fatBinC_Wrapper_t` of `fatbinary_section.h`).
-const FATBIN_WRAPPER_MAGIC: u32 = 0x4662_43b1;
 
 /// A loaded ELF object with device code in it.
 pub struct Object {
@@ -38,15 +37,27 @@ pub struct Kernel {
     /// Mangled.
     pub name: String,
     pub demangled: String,
-    pub object: Option<Arc<Object>>,
+    pub origin: Origin,
     pub progress: Progress,
 }
 
 impl Kernel {
-    fn new(name: String, object: Option<Arc<Object>>) -> Self {
-        Self { demangled: demangle(&name), name, object, progress: Progress::default() }
+    fn new(name: String, origin: Origin) -> Self {
+        Self { demangled: demangle(&name), name, origin, progress: Progress::default() }
     }
 }
+
+/// Where code was loaded from.
+#[derive(Clone, Default)]
+pub struct Origin {
+    /// The object that the image is in; `None` for one that the application made itself.
+    pub object: Option<Arc<Object>>,
+    /// `None` where it is no image that we know.
+    pub image: Option<Arc<Image>>,
+}
+
+/// What tells kernels of one name apart: the object's path and the image.
+type KernelKey = (Option<PathBuf>, u64, String);
 
 /// What a driver handle was loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,9 +77,9 @@ pub struct Function {
 
 #[derive(Default)]
 struct Code {
-    homes: HashMap<Home, Option<Arc<Object>>>,
+    homes: HashMap<Home, Origin>,
     functions: HashMap<usize, Function>,
-    kernels: HashMap<(Option<PathBuf>, String), Arc<Kernel>>,
+    kernels: HashMap<KernelKey, Arc<Kernel>>,
     objects: HashMap<PathBuf, Arc<Object>>,
 }
 
@@ -84,9 +95,10 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
 
 impl Code {
     fn add_function(&mut self, handle: usize, name: String, home: Home, context_free: bool) -> Function {
-        let object = self.homes.get(&home).cloned().flatten();
-        let key = (object.as_ref().map(|object| object.path.clone()), name.clone());
-        let kernel = self.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, object))).clone();
+        let origin = self.homes.get(&home).cloned().unwrap_or_default();
+        let path = origin.object.as_ref().map(|object| object.path.clone());
+        let key = (path, origin.image.as_ref().map_or(0, |image| image.identity), name.clone());
+        let kernel = self.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
         let function = Function { kernel, home, context_free };
         self.functions.insert(handle, function.clone());
         function
@@ -137,18 +149,20 @@ fn text(pointer: *const c_char) -> Option<String> {
     Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
-/// The ELF object whose image was loaded: the one that holds the fat binary or the structure that points to it.
-fn object_of(image: *const c_void) -> Option<Arc<Object>> {
+/// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
+fn origin_of(image: *const c_void) -> Origin {
     let objects = loaded_objects();
     let holding = |address: usize| objects.iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)));
-    let object = holding(image as usize).or_else(|| {
-        // SAFETY: an image has at least the 24 bytes of a wrapper or of a fat binary's header.
-        let (magic, data) = unsafe { (image.cast::<u32>().read_unaligned(), image.cast::<usize>().add(1).read_unaligned()) };
-        (magic == FATBIN_WRAPPER_MAGIC).then(|| holding(data)).flatten()
-    })?;
-    // Now, because the application may change its folder before the file is read.
-    let path = std::path::absolute(&object.path).unwrap_or_else(|_| object.path.clone());
-    Some(change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object { path, units: OnceLock::new() })).clone()))
+    // SAFETY: the driver has just loaded the image.
+    let data = unsafe { images::data(image) };
+    let object = holding(image as usize).or_else(|| holding(data as usize)).map(|object| {
+        // Now, because the application may change its folder before the file is read.
+        let path = std::path::absolute(&object.path).unwrap_or_else(|_| object.path.clone());
+        change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object { path, units: OnceLock::new() })).clone())
+    });
+    // SAFETY: as above.
+    let image = unsafe { Image::at(image, |address| holding(address).is_some()) };
+    Origin { object, image: image.map(Arc::new) }
 }
 
 /// The architecture whose IR stands for a kernel on a device: its own, else the newest that is not newer, else the newest.
@@ -189,21 +203,30 @@ pub fn variable(home: Home, name: &str) -> Option<(u64, u64)> {
 }
 
 fn loaded(home: Home, image: *const c_void) {
-    let object = if image.is_null() { None } else { object_of(image) };
+    let origin = if image.is_null() { Origin::default() } else { origin_of(image) };
+    note(home, origin);
+}
+
+fn loaded_file(home: Home, file: *const c_char) {
+    let image = text(file).and_then(|file| Image::of_file(Path::new(&file)));
+    note(home, Origin { object: None, image: image.map(Arc::new) });
+}
+
+fn note(home: Home, origin: Origin) {
     change(|code| {
         // A handle that died with its context may be given out anew.
         code.forget(home);
-        code.homes.insert(home, object)
+        code.homes.insert(home, origin)
     });
 }
 
 /// # Safety
 /// The arguments are those of `cuModuleLoad`.
-pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule, _file: *const c_char) -> Status {
+pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule, file: *const c_char) -> Status {
     let status = call();
     if status == SUCCESS {
         // SAFETY: the vendor has just written it.
-        loaded(Home::Module(unsafe { *module } as usize), std::ptr::null());
+        loaded_file(Home::Module(unsafe { *module } as usize), file);
     }
     status
 }
@@ -280,16 +303,20 @@ pub unsafe fn load_library(
 pub unsafe fn load_library_file(
     call: &dyn Fn() -> Status,
     library: *mut CUlibrary,
-    _file: *const c_char,
-    jit_options: *mut c_void,
-    jit_values: *mut *mut c_void,
-    jit_count: c_uint,
-    options: *mut c_void,
-    values: *mut *mut c_void,
-    count: c_uint,
+    file: *const c_char,
+    _jit_options: *mut c_void,
+    _jit_values: *mut *mut c_void,
+    _jit_count: c_uint,
+    _options: *mut c_void,
+    _values: *mut *mut c_void,
+    _count: c_uint,
 ) -> Status {
-    // SAFETY: with no image only the library's place is used.
-    unsafe { load_library(call, library, std::ptr::null(), jit_options, jit_values, jit_count, options, values, count) }
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded_file(Home::Library(unsafe { *library } as usize), file);
+    }
+    status
 }
 
 /// # Safety
@@ -319,8 +346,8 @@ pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, l
         // SAFETY: the vendor has just written it.
         let module = Home::Module(unsafe { *module } as usize);
         change(|code| {
-            let object = code.homes.get(&Home::Library(library as usize)).cloned().flatten();
-            code.homes.insert(module, object)
+            let origin = code.homes.get(&Home::Library(library as usize)).cloned().unwrap_or_default();
+            code.homes.insert(module, origin)
         });
     }
     status
@@ -373,9 +400,10 @@ mod tests {
     #[test]
     fn an_image_is_traced_to_its_object() {
         static IMAGE: [u64; 4] = [1, 2, 3, 4];
+        let object_of = |image: *const c_void| origin_of(image).object;
         let inside = object_of(IMAGE.as_ptr().cast()).expect("a static is in the executable");
         assert_eq!(inside.path, PathBuf::from("/proc/self/exe"));
-        let wrapper = [u64::from(FATBIN_WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0];
+        let wrapper = [u64::from(mneme_core::image::fatbin::WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0];
         assert_eq!(object_of(wrapper.as_ptr().cast()).map(|object| object.path.clone()), Some(inside.path.clone()));
         assert!(object_of(IMAGE.to_vec().as_ptr().cast()).is_none(), "the heap belongs to no object");
     }

@@ -1,20 +1,26 @@
-//! A kernel's IR as the recording needs it: closure, identity, argument layout, bitcode files.
+//! A kernel's code as the recording needs it: where it is found, closure, identity, argument layout, files.
+//!
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, and the image's
+//! own PTX or machine code.
 
+use std::borrow::Cow;
 use std::ffi::c_char;
 use std::path::Path;
+use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use mneme_core::hash::{Hash64, checksum};
-use mneme_core::image::ir_section::{self, Symbol, Unit};
+use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
 use mneme_core::launch::{Launch, LaunchAttributes};
-use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{self, ArgumentLayout, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::{CodeKind, RecordingError};
 
 use crate::arena::vmm;
 use crate::code::{Function, Kernel, choose_arch};
 use crate::launches::Request;
 use crate::linker;
+use crate::native::{self, Native};
 use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
@@ -22,8 +28,9 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
 const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
 /// What a kernel may use without raising that attribute, bytes.
 const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
-/// Address space of constant memory in NVPTX.
+/// Address spaces of constant and of global memory in NVPTX.
 const CONSTANT_SPACE: u32 = 4;
+const GLOBAL_SPACE: u32 = 1;
 
 /// Functions of the device-side runtime that no IR defines, and what a replay would lack.
 const REFUSED: [(&str, &str); 5] = [
@@ -68,35 +75,136 @@ pub struct KernelCode {
     triple: String,
     kernel: Symbol,
     variables: Vec<Symbol>,
-    modules: Vec<Unit<'static>>,
+    modules: Vec<Module>,
+    /// Without IR, variables stay where the driver puts them.
+    has_ir: bool,
+}
+
+/// A file of the recording.
+struct Module {
+    /// Start of its name, and extension.
+    name: (&'static str, &'static str),
+    contents: Contents,
+}
+
+enum Contents {
+    Unit(Unit<'static>),
+    Bytes(Vec<u8>),
+}
+
+impl Module {
+    fn bitcode(bytes: Vec<u8>) -> Self {
+        Self { name: ("RecordedIR", "bc"), contents: Contents::Bytes(bytes) }
+    }
+
+    fn bytes(&self) -> std::io::Result<Cow<'_, [u8]>> {
+        match &self.contents {
+            Contents::Unit(unit) => unit.bitcode().map(Cow::Owned),
+            Contents::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
+        }
+    }
 }
 
 impl KernelCode {
-    /// Finds a kernel's IR; the error says why there is none that could be recorded.
-    pub fn of(kernel: &Kernel, device: &Device) -> Result<std::sync::Arc<Self>, String> {
-        let missing = || "no LLVM IR: build with mneme-cc".to_owned();
-        let units = kernel.object.as_ref().ok_or_else(missing)?.units();
-        let arch = choose_arch(units, &kernel.name, device.capability).ok_or_else(missing)?;
-        let closure = ir_section::closure(units, &kernel.name, &arch).ok_or_else(missing)?;
-        if let Some((_, reason)) =
-            REFUSED.iter().find(|(name, _)| closure.unresolved.iter().any(|unresolved| is_function(unresolved, name)))
-        {
-            return Err((*reason).to_owned());
+    /// Finds a kernel's code; the error says why there is none that could be recorded.
+    pub fn of(kernel: &Kernel, device: &Device) -> Result<Arc<Self>, String> {
+        let image = kernel.origin.image.as_ref().and_then(|image| image.bytes());
+        let native = image.and_then(|image| Native::of(&image, &kernel.name, device.capability));
+        if let Some(native) = native.as_ref().filter(|native| !native.bitcode.is_empty()) {
+            let modules = native.bitcode.iter().cloned().map(Module::bitcode).collect();
+            return Self::with_layout_of(native, &kernel.name, modules).map(Arc::new);
+        }
+        if let Some(found) = Self::of_units(kernel, device) {
+            return found.map(Arc::new);
+        }
+        let Some(native) = native else {
+            return Err("no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into());
+        };
+        if let Some((extension, bytes)) = native::sidecar(&kernel.name) {
+            let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
+            return Self::with_layout_of(&native, &kernel.name, vec![module]).map(Arc::new);
+        }
+        if linker::cpu_device().is_some() {
+            return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
+        }
+        if let Some(refusal) = &native.refusal {
+            return Err(refusal.clone());
+        }
+        let module = match native.code {
+            Some((CodeKind::Ptx, text)) => Module { name: ("RecordedPTX", "ptx"), contents: Contents::Bytes(text) },
+            Some((_, image)) => Module { name: ("RecordedCubin", "cubin"), contents: Contents::Bytes(image) },
+            None => return Err("no LLVM IR: build with mneme-cc".into()),
+        };
+        let native = Native { code: None, ..native };
+        Self::with_layout_of(&native, &kernel.name, vec![module])
+            .map(|code| Arc::new(Self { has_ir: false, triple: String::new(), ..code }))
+    }
+
+    /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
+    fn of_units(kernel: &Kernel, device: &Device) -> Option<Result<Self, String>> {
+        let units = kernel.origin.object.as_ref()?.units();
+        let arch = choose_arch(units, &kernel.name, device.capability)?;
+        let closure = ir_section::closure(units, &kernel.name, &arch)?;
+        if let Err(refusal) = refuse(&closure.unresolved) {
+            return Some(Err(refusal));
         }
         if let Some(name) = closure.ambiguous.first() {
-            return Err(format!("several translation units have a {name} of their own, and the driver does not tell which is meant"));
+            return Some(Err(format!("several translation units have a {name} of their own, and the driver does not tell which is meant")));
         }
-        let modules: Vec<_> = closure.units.iter().map(|index| units[*index].clone()).collect();
-        let own = modules.first().ok_or_else(missing)?;
-        let symbol = own.symbol(&kernel.name).ok_or_else(missing)?.clone();
-        Ok(std::sync::Arc::new(Self {
+        let own = &units[*closure.units.first()?];
+        let module = |index: &usize| Module { name: ("RecordedIR", "bc"), contents: Contents::Unit(units[*index].clone()) };
+        Some(Ok(Self {
             static_hash: closure.static_hash,
             triple: own.table.triple.clone(),
             arch,
-            kernel: symbol,
+            kernel: own.symbol(&kernel.name)?.clone(),
             variables: closure.variables.into_iter().map(|(_, symbol)| symbol).collect(),
-            modules,
+            modules: closure.units.iter().map(module).collect(),
+            has_ir: true,
         }))
+    }
+
+    /// Of these modules, with parameters and variables as the loaded image has them.
+    fn with_layout_of(native: &Native, name: &str, modules: Vec<Module>) -> Result<Self, String> {
+        refuse(&native.undefined)?;
+        let hash = modules
+            .iter()
+            .filter_map(|module| module.bytes().ok())
+            .fold(Hash64::new().part(name.as_bytes()), |hash, bytes| hash.part(&bytes));
+        let symbol = |name: &str, kind| Symbol {
+            name: name.to_owned(),
+            kind,
+            defined: true,
+            external: true,
+            hash: 0,
+            refs: Vec::new(),
+            arguments: Vec::new(),
+            variable: None,
+        };
+        let argument = |(offset, size): &(u32, u32)| ir_section::Argument {
+            name: String::new(),
+            kind: if *size > 8 { "byval".into() } else { String::new() },
+            offset: *offset,
+            size: *size,
+        };
+        let variable = |(name, constant): &(String, bool)| Symbol {
+            variable: Some(VariableInfo { space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE }, size: 0, align: 0 }),
+            ..symbol(name, SymbolKind::Variable)
+        };
+        Ok(Self {
+            static_hash: hash.finish(),
+            arch: native.arch.clone(),
+            triple: "nvptx64-nvidia-cuda".into(),
+            kernel: Symbol { arguments: native.parameters.iter().map(argument).collect(), ..symbol(name, SymbolKind::Kernel) },
+            variables: native.variables.iter().map(variable).collect(),
+            modules,
+            has_ir: true,
+        })
+    }
+
+    /// Whether replays place variables at their recorded addresses, which needs IR.
+    pub fn has_ir(&self) -> bool {
+        self.has_ir
     }
 
     /// Offset and size of each argument in the parameter buffer, bytes.
@@ -116,7 +224,12 @@ impl KernelCode {
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
         let dimensions = launch.grid.as_array().into_iter().chain(launch.block.as_array()).chain([launch.shared_mem]);
         let hash = dimensions.fold(Hash64::new(), |hash, number| hash.number(number.into()));
-        let scalars = self.kernel.arguments.iter().zip(arguments).filter(|(layout, _)| !layout.is_pointer() && layout.kind != "byval");
+        let is_scalar = |layout: &ir_section::Argument, argument: &Argument| match layout.kind.as_str() {
+            "ptr" | "byval" => false,
+            "" => !may_be_address(&argument.bytes),
+            _ => true,
+        };
+        let scalars = self.kernel.arguments.iter().zip(arguments).filter(|(layout, argument)| is_scalar(layout, argument));
         scalars.fold(hash, |hash, (_, argument)| hash.part(&argument.bytes)).finish()
     }
 
@@ -136,31 +249,27 @@ impl KernelCode {
     }
 
     fn module_names(&self) -> Vec<String> {
-        (0..self.modules.len())
-            .map(|index| {
-                if index == 0 {
-                    format!("RecordedIR_{}.bc", self.static_hash)
-                } else {
-                    format!("RecordedIR_{}.{index}.bc", self.static_hash)
-                }
-            })
-            .collect()
+        let name = |(index, module): (usize, &Module)| match (index, module.name) {
+            (0, (start, extension)) => format!("{start}_{}.{extension}", self.static_hash),
+            (index, (start, extension)) => format!("{start}_{}.{index}.{extension}", self.static_hash),
+        };
+        self.modules.iter().enumerate().map(name).collect()
     }
 
-    /// Writes the bitcode files that the folder does not have yet; returns the bytes written.
+    /// Writes the code files that the folder does not have yet; returns the bytes written.
     pub fn write_modules(&self, folder: &Path) -> Result<u64, RecordingError> {
-        let mut bytes = 0;
-        for (name, unit) in self.module_names().iter().zip(&self.modules) {
+        let mut written = 0;
+        for (name, module) in self.module_names().iter().zip(&self.modules) {
             let path = folder.join(name);
             let is_recorded = folder.join(format!("{}.json", self.static_hash)).exists();
             if is_recorded && path.exists() {
                 continue;
             }
-            let bitcode = unit.bitcode().map_err(|source| RecordingError::Io { path: path.clone(), source })?;
-            database::write_atomically(&path, &bitcode)?;
-            bytes += bitcode.len() as u64;
+            let bytes = module.bytes().map_err(|source| RecordingError::Io { path: path.clone(), source })?;
+            database::write_atomically(&path, &bytes)?;
+            written += bytes.len() as u64;
         }
-        Ok(bytes)
+        Ok(written)
     }
 
     /// The kernel's entry in the recording, without instances.
@@ -190,11 +299,23 @@ impl KernelCode {
                     .iter()
                     .map(|argument| ArgumentLayout { offset: argument.offset, size: argument.size, kind: argument.kind.clone() })
                     .collect(),
-                module_checksums: self.modules.iter().filter_map(|unit| unit.bitcode().ok()).map(|bitcode| checksum(&bitcode)).collect(),
+                module_checksums: self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes)).collect(),
                 version: env!("CARGO_PKG_VERSION").into(),
             },
         }
     }
+}
+
+/// Says why code that calls these undefined functions cannot be replayed, if so.
+fn refuse(undefined: &[String]) -> Result<(), String> {
+    let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
+    found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
+}
+
+/// Whether an argument of unknown type may be a pointer: eight bytes in the range of addresses, where no double but the
+/// smallest and no usual size is.
+fn may_be_address(bytes: &[u8]) -> bool {
+    <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
 }
 
 /// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
@@ -205,7 +326,6 @@ fn is_function(unresolved: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::image::ir_section::SymbolKind;
     use mneme_core::launch::Dim3;
 
     fn code(kinds: &[&str]) -> KernelCode {
@@ -224,7 +344,7 @@ mod tests {
             arguments,
             variable: None,
         };
-        KernelCode { static_hash: 1, arch: String::new(), triple: String::new(), kernel, variables: vec![], modules: vec![] }
+        KernelCode { static_hash: 1, arch: String::new(), triple: String::new(), kernel, variables: vec![], modules: vec![], has_ir: true }
     }
 
     fn launch(grid: u32) -> Launch {
@@ -243,6 +363,15 @@ mod tests {
         assert_eq!(base, hash(4, &[0x2000, 7, 2]));
         assert_ne!(base, hash(4, &[0x1000, 8, 1]));
         assert_ne!(base, hash(5, &[0x1000, 7, 1]));
+    }
+
+    #[test]
+    fn arguments_of_unknown_type_are_told_by_their_values() {
+        let code = code(&["", ""]);
+        let hash = |values: &[u64]| code.dynamic_hash(&launch(1), &arguments(values));
+        assert_eq!(hash(&[0x7f00_0000_0000, 1]), hash(&[0x1000_0000_0000, 1]));
+        assert_ne!(hash(&[1.5f64.to_bits(), 1]), hash(&[2.5f64.to_bits(), 1]));
+        assert_ne!(hash(&[7, 1]), hash(&[8, 1]));
     }
 
     #[test]

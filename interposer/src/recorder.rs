@@ -132,12 +132,16 @@ enum Failure {
     Io(#[from] std::io::Error),
     #[error("the recorder is shutting down")]
     Closed,
+    #[error("an argument holds the address of its variable {0}, which lies elsewhere in a replay without IR; build with mneme-cc")]
+    Anchored(String),
+    #[error("its variable {0} is private to its module, so that the driver does not tell where it is; build with mneme-cc")]
+    Private(String),
 }
 
 impl Failure {
     /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
     fn is_broken(&self) -> bool {
-        !matches!(self, Self::Captured | Self::Capturing | Self::Elsewhere | Self::Closed)
+        !matches!(self, Self::Captured | Self::Capturing | Self::Elsewhere | Self::Closed | Self::Anchored(_) | Self::Private(_))
     }
 }
 
@@ -297,7 +301,12 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
         return Err(Failure::Elsewhere);
     }
     // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
-    let variables = variables(plan);
+    let variables = variables(plan)?;
+    if !plan.code.has_ir()
+        && let Some(name) = anchored(&variables, &plan.arguments)
+    {
+        return Err(Failure::Anchored(name));
+    }
     let closed = gate::close(settings.idle_timeout).ok_or(Failure::NotIdle)?;
     // Again, because no capture can begin now.
     if captures::in_progress() {
@@ -360,18 +369,25 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
 }
 
 /// The device variables of the closure that the loaded code has.
-fn variables(plan: &Plan) -> Vec<Variable> {
-    plan.code
-        .variables()
-        .filter_map(|(name, constant)| {
-            let found = code::variable(plan.function.home, name);
-            if found.is_none() {
-                // The vendor's compiler drops what it has folded away.
-                debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled);
-            }
-            found.map(|(address, size)| Variable { name: name.to_owned(), address, size, constant })
-        })
-        .collect()
+fn variables(plan: &Plan) -> Result<Vec<Variable>, Failure> {
+    let mut variables = Vec::new();
+    for (name, constant) in plan.code.variables() {
+        match code::variable(plan.function.home, name) {
+            Some((address, size)) => variables.push(Variable { name: name.to_owned(), address, size, constant }),
+            // What is named after loaded code is there; a constant that nobody finds holds what the code says.
+            None if !plan.code.has_ir() && !constant => return Err(Failure::Private(name.to_owned())),
+            // The vendor's compiler drops what it has folded away.
+            None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),
+        }
+    }
+    Ok(variables)
+}
+
+/// A variable that an argument points into.
+fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
+    let words = || arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
+    let holds = |variable: &&Variable| words().any(|word| (variable.address..variable.address + variable.size).contains(&word));
+    variables.iter().find(holds).map(|variable| variable.name.clone())
 }
 
 fn check(status: Status) -> Result<(), Failure> {

@@ -1,6 +1,9 @@
 //! The recorder in front of a stand-in driver: a program that gets at the driver by each of the three doors is recorded, and
 //! notices nothing.
 
+#[path = "recording/images.rs"]
+mod images;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,14 @@
-//! Images of code: ELF objects, CPU code objects, and the LLVM IR that travels with them.
+//! Images of code: ELF objects, fat binaries, machine code, PTX, offload bundles, CPU code objects, and the LLVM IR that
+//! travels with them.
 //!
 //! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its input.
 
+pub mod architecture;
+pub mod bundle;
 pub mod cpu_object;
+pub mod cubin;
 pub mod elf;
+pub mod fatbin;
 pub mod ir_section;
+pub mod proteus;
+pub mod ptx;

@@ -3,6 +3,7 @@
 //! A recording is a folder: one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and for each
 //! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).
 
+pub mod code;
 pub mod database;
 mod encoding;
 pub mod error;
@@ -12,4 +13,5 @@ pub mod pack;
 mod planes;
 pub mod store;
 
+pub use code::CodeKind;
 pub use error::RecordingError;

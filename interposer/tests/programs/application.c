@@ -54,6 +54,21 @@ static void bind(const char *door) {
     FUNCTIONS(PROC)
 }
 
+// What is loaded: the static image, or a file's contents in a buffer that is gone afterwards.
+static status load(void **library) {
+    const char *name = getenv("IMAGE_FILE");
+    if (!name)
+        return p_cuLibraryLoadData(library, image, NULL, NULL, 0, NULL, NULL, 0);
+    FILE *file = fopen(name, "rb");
+    char *buffer = calloc(1, 1 << 20);
+    size_t length = fread(buffer, 1, (1 << 20) - 1, file);
+    fclose(file);
+    status result = p_cuLibraryLoadData(library, buffer, NULL, NULL, 0, NULL, NULL, 0);
+    memset(buffer, 0xff, length);
+    free(buffer);
+    return result;
+}
+
 int main(int argc, char **argv) {
     bind(argv[1]);
     enum { COUNT = 50000 };
@@ -69,7 +84,7 @@ int main(int argc, char **argv) {
     p_cuMemGetInfo(&left, &total);
     printf("address %#llx range %#llx+%zu\n", memory, base, size);
     void *library, *kernel;
-    if (p_cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0) || p_cuLibraryGetKernel(&kernel, library, "_Z3addPii"))
+    if (load(&library) || p_cuLibraryGetKernel(&kernel, library, "_Z3addPii"))
         return 12;
     int counts[] = {COUNT, COUNT, 10};
     for (int i = 0; i < 3; ++i) {

@@ -13,6 +13,7 @@ use super::inspector::{self, Checker, Inspector};
 use super::kernels::Mode;
 use super::pieces::Piece;
 use super::report::{Failure, Where};
+use super::variables::Moved;
 use crate::comparison::{Comparison, Tally};
 use crate::snapshot::{Region, Snapshot, coalesce};
 
@@ -69,6 +70,11 @@ impl<'a> Memory<'a> {
             Inspector::Device(checker) => checker.prepare(self.device, self.snapshot, &self.pieces),
             Inspector::Host => Ok(()),
         }
+    }
+
+    /// The variables of a module that are not at their recorded addresses.
+    pub fn moved(&self, module: Module) -> Result<Moved, DeviceError> {
+        Moved::of(self.device, self.snapshot, module)
     }
 
     /// Gives the constants of a module their recorded values.

@@ -13,6 +13,7 @@ mod pieces;
 pub mod report;
 mod run;
 mod survey;
+mod variables;
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

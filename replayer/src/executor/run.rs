@@ -68,6 +68,7 @@ impl<'a> Runner<'a> {
         let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
         done.metrics = metrics(device, function, &launch);
         memory.fill_constants(module)?;
+        let moved = memory.moved(module)?;
         self.allow(function, &launch, done.metrics.static_shared)?;
         let comparisons = self.plan.bounds.comparisons(order.tolerance);
         let mut survey = order.survey.then(Survey::default);
@@ -76,6 +77,7 @@ impl<'a> Runner<'a> {
             if order.cache == Cache::Cold {
                 memory.flush_cache()?;
             }
+            moved.bring(device)?;
             match device.run(function, &launch, self.plan.parameters) {
                 Ok(time) => done.times.push(time),
                 Err(error) => {
@@ -87,6 +89,7 @@ impl<'a> Runner<'a> {
                 }
             }
             done.executed = true;
+            repaired(moved.take_back(device), done)?;
             if let Some(path) = order.memory.as_ref().filter(|_| index + 1 == runs) {
                 repaired(memory.save(path), done)?;
             }

@@ -8,3 +8,4 @@ mod recorder;
 mod statuses;
 mod tuning;
 mod verification;
+mod without_ir;

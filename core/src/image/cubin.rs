@@ -1,0 +1,312 @@
+//! Machine code of NVIDIA GPUs: kernels with their parameters, variables, and what the code uses.
+//!
+//! A cubin is an ELF object. Section `.nv.info.<kernel>` holds attributes, each u8 format, u8 name and a u16 that is the value
+//! or, for format 4, the size of the value that follows; names and layouts below are what `ptxas` writes (tried with releases
+//! 12.9 and 13) and `cuobjdump -elf` shows. Section `.nv.callgraph` holds pairs of symbols, caller and callee.
+
+use std::collections::{BTreeSet, HashMap};
+
+use goblin::elf::{Elf, Sym};
+
+use super::architecture::Architecture;
+
+/// `EM_CUDA`.
+const MACHINE: u16 = 190;
+
+/// Attributes of `.nv.info` sections.
+mod attribute {
+    /// u32, u16 ordinal, u16 offset, u32 of which the upper 14 bits are the size.
+    pub const PARAMETER: u8 = 0x17;
+    /// The same for parameters beyond 4 KiB, with a u16 size.
+    pub const LARGE_PARAMETER: u8 = 0x45;
+    /// u32 symbol, u32 registers.
+    pub const REGISTERS: u8 = 0x2f;
+    /// Three u32.
+    pub const MAX_THREADS: u8 = 0x05;
+}
+/// Format of an attribute whose value follows.
+const SIZED: u8 = 4;
+/// Symbol types beyond ELF's: texture, surface and sampler references.
+const REFERENCES: std::ops::RangeInclusive<u8> = 10..=12;
+/// Beyond this a parameter buffer is damage, bytes (the driver's limit is below 32 KiB).
+const MAX_PARAMETERS: u32 = 32 << 10;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cubin {
+    pub architecture: Option<Architecture>,
+    pub kernels: Vec<Kernel>,
+    pub variables: Vec<Variable>,
+    /// Texture, surface and sampler references.
+    pub references: Vec<String>,
+    /// Callees of each symbol.
+    calls: HashMap<u32, Vec<u32>>,
+    /// Functions that the object does not define, by symbol.
+    undefined: HashMap<u32, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kernel {
+    pub name: String,
+    /// Offset in the parameter buffer and size, bytes, in the order of the parameters.
+    pub parameters: Vec<(u32, u32)>,
+    pub registers: Option<u32>,
+    /// Launch bound, threads of a block.
+    pub max_threads: Option<u32>,
+    symbol: u32,
+}
+
+/// A `__device__` or `__constant__` variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    pub constant: bool,
+    /// Its initial value holds addresses of functions or of variables.
+    pub holds_addresses: bool,
+    /// Where its initial value is in the object, bytes; `None` where that is zeros.
+    pub initial: Option<(usize, usize)>,
+}
+
+impl Cubin {
+    /// Functions that a kernel's code calls, directly or not, and the object does not define (`vprintf`, `malloc`).
+    pub fn undefined(&self, kernel: &Kernel) -> Vec<String> {
+        let mut reached = BTreeSet::new();
+        let mut pending = vec![kernel.symbol];
+        while let Some(caller) = pending.pop() {
+            let callees = self.calls.get(&caller).into_iter().flatten();
+            pending.extend(callees.filter(|callee| reached.insert(**callee)));
+        }
+        reached.iter().filter_map(|symbol| self.undefined.get(symbol)).cloned().collect()
+    }
+}
+
+/// Size of an ELF object in memory, from its header: the end of its tables and sections. `None` for what is none.
+pub fn size(image: &[u8; 64]) -> Option<u64> {
+    if !image.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let word = |at: usize| u64::from(u16::from_le_bytes([image[at], image[at + 1]]));
+    let long = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().expect("eight bytes"));
+    let table = |offset: u64, size: u64, count: u64| offset.checked_add(size * count);
+    Some(table(long(32), word(54), word(56))?.max(table(long(40), word(58), word(60))?))
+}
+
+/// Reads a cubin; `None` for what is none.
+pub fn parse(image: &[u8]) -> Option<Cubin> {
+    let elf = Elf::parse(image).ok().filter(|elf| elf.header.e_machine == MACHINE)?;
+    let name = |section: usize| elf.section_headers.get(section).and_then(|header| elf.shdr_strtab.get_at(header.sh_name)).unwrap_or("");
+    let symbols: Vec<(Sym, &str)> = elf.syms.iter().map(|symbol| (symbol, elf.strtab.get_at(symbol.st_name).unwrap_or(""))).collect();
+    let sections: HashMap<&str, usize> = (0..elf.section_headers.len()).map(|index| (name(index), index)).collect();
+    let contents = |section: &str| {
+        let header = elf.section_headers.get(*sections.get(section)?)?;
+        image.get(header.file_range()?)
+    };
+    let relocated: BTreeSet<(usize, u64)> = elf
+        .shdr_relocs
+        .iter()
+        .filter_map(|(section, relocations)| Some((elf.section_headers.get(*section)?.sh_info as usize, relocations)))
+        .flat_map(|(target, relocations)| relocations.iter().map(move |relocation| (target, relocation.r_offset)))
+        .collect();
+    let mut cubin = Cubin {
+        architecture: architecture(&elf),
+        references: symbols
+            .iter()
+            .filter(|(symbol, _)| REFERENCES.contains(&symbol.st_type()))
+            .map(|(_, name)| (*name).to_owned())
+            .collect(),
+        ..Cubin::default()
+    };
+    for pair in words(contents(".nv.callgraph").unwrap_or_default()).chunks_exact(2) {
+        cubin.calls.entry(pair[0]).or_default().push(pair[1]);
+    }
+    for (index, (symbol, symbol_name)) in symbols.iter().enumerate() {
+        let section = name(symbol.st_shndx);
+        if symbol.is_function()
+            && symbol.st_shndx != 0
+            && section.strip_prefix(".text.") == Some(symbol_name)
+            && let Some(attributes) = contents(&format!(".nv.info.{symbol_name}"))
+        {
+            let mut kernel = Kernel { name: (*symbol_name).to_owned(), symbol: index as u32, ..Kernel::default() };
+            read_attributes(attributes, &mut kernel);
+            cubin.kernels.push(kernel);
+        }
+        if symbol.is_function() && symbol.st_shndx == 0 {
+            cubin.undefined.insert(index as u32, (*symbol_name).to_owned());
+        }
+        let constant = section.starts_with(".nv.constant3");
+        if symbol.st_type() == goblin::elf::sym::STT_OBJECT && (constant || section.starts_with(".nv.global")) {
+            let end = symbol.st_value.saturating_add(symbol.st_size);
+            let first = relocated.range((symbol.st_shndx, symbol.st_value)..).next();
+            let holds_addresses = first.is_some_and(|(section, at)| *section == symbol.st_shndx && *at < end);
+            let header = &elf.section_headers[symbol.st_shndx];
+            let initial = (header.sh_type != goblin::elf::section_header::SHT_NOBITS)
+                .then(|| Some((header.sh_offset.checked_add(symbol.st_value)?, header.sh_offset.checked_add(end)?)))
+                .flatten()
+                .filter(|(_, end)| *end <= image.len() as u64)
+                .map(|(start, end)| (start as usize, end as usize));
+            cubin.variables.push(Variable { name: (*symbol_name).to_owned(), size: symbol.st_size, constant, holds_addresses, initial });
+        }
+    }
+    let registers = Attributes(contents(".nv.info").unwrap_or_default()).filter(|(name, _)| *name == attribute::REGISTERS);
+    let registers: HashMap<u32, u32> =
+        registers.filter_map(|(_, value)| words(value).first_chunk::<2>().map(|it| (it[0], it[1]))).collect();
+    for kernel in &mut cubin.kernels {
+        kernel.registers = registers.get(&kernel.symbol).copied();
+    }
+    Some(cubin)
+}
+
+/// The architecture in the ELF flags: the low byte up to ABI version 7, the second byte from 8 on.
+fn architecture(elf: &Elf<'_>) -> Option<Architecture> {
+    let flags = elf.header.e_flags;
+    let (number, specific) = match elf.header.e_ident[8] {
+        0..=7 => (flags & 0xff, flags & 0x800 != 0),
+        _ => (flags >> 8 & 0xff, flags & 8 != 0),
+    };
+    (number > 0).then_some(Architecture { number, suffix: specific.then_some('a') })
+}
+
+/// A variable's bytes under this name: those of one symbol.
+pub fn contents<'a>(image: &'a [u8], variable: &Variable) -> Option<&'a [u8]> {
+    variable.initial.and_then(|(start, end)| image.get(start..end))
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+}
+
+/// Walks an attribute section: name and value.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (head, rest) = self.0.split_first_chunk::<4>()?;
+        let length = if head[0] == SIZED { usize::from(u16::from_le_bytes([head[2], head[3]])) } else { 0 };
+        let (value, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((head[1], value))
+    }
+}
+
+fn read_attributes(bytes: &[u8], kernel: &mut Kernel) {
+    let mut parameters: Vec<(u32, (u32, u32))> = Vec::new();
+    for (name, value) in Attributes(bytes) {
+        match (name, words(value).as_slice()) {
+            (attribute::PARAMETER | attribute::LARGE_PARAMETER, [_, place, packed, ..]) => {
+                let size = if name == attribute::PARAMETER { packed >> 18 } else { packed & 0xffff };
+                let (ordinal, offset) = (place & 0xffff, place >> 16);
+                if offset + size <= MAX_PARAMETERS {
+                    parameters.push((ordinal, (offset, size)));
+                }
+            }
+            (attribute::MAX_THREADS, [x, y, z, ..]) => {
+                kernel.max_threads = x.checked_mul(*y).and_then(|threads| threads.checked_mul(*z));
+            }
+            _ => {}
+        }
+    }
+    parameters.sort_unstable();
+    parameters.dedup_by_key(|(ordinal, _)| *ordinal);
+    kernel.parameters = parameters.into_iter().map(|(_, layout)| layout).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Assembles PTX; `None` where this machine has no `ptxas`.
+    pub(crate) fn assemble(ptx: &str, arch: &str) -> Option<Vec<u8>> {
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../.deps/cuda/bin/ptxas");
+        let program = if std::path::Path::new(own).exists() { own } else { "ptxas" };
+        let folder = tempfile::tempdir().unwrap();
+        let (source, cubin) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
+        std::fs::write(&source, ptx).unwrap();
+        let status = std::process::Command::new(program).arg(format!("-arch={arch}")).arg(&source).arg("-o").arg(&cubin).status();
+        match status {
+            Ok(status) => assert!(status.success()),
+            Err(_) => {
+                eprintln!("no ptxas on this machine");
+                return None;
+            }
+        }
+        Some(std::fs::read(&cubin).unwrap())
+    }
+
+    const PTX: &str = r"
+.version 8.1
+.target sm_90
+.address_size 64
+.global .align 4 .u32 counter = 7;
+.visible .global .align 8 .u64 place = counter;
+.visible .const .align 4 .b8 table[16] = {1, 2, 3};
+.extern .func (.param .b64 r) malloc (.param .b64 n);
+.visible .entry add(.param .u64 p, .param .u32 n, .param .u16 s) .maxntid 128, 2, 1
+{
+    .reg .b64 %d<9>; .reg .b32 %r<9>;
+    ld.param.u64 %d1, [p];
+    ld.param.u32 %r1, [n];
+    ld.global.u32 %r2, [counter];
+    ld.const.u32 %r3, [table+4];
+    add.u32 %r1, %r1, %r2;
+    add.u32 %r1, %r1, %r3;
+    ld.global.u64 %d2, [place];
+    st.global.u64 [%d1+8], %d2;
+    st.global.u32 [%d1], %r1;
+    ret;
+}
+.visible .entry allocates(.param .align 8 .b8 large[6000], .param .u64 p)
+{
+    .reg .b64 %d<4>;
+    ld.param.u64 %d1, [p];
+    { .param .b64 n; .param .b64 r; st.param.b64 [n], 16; call.uni (r), malloc, (n); ld.param.b64 %d2, [r]; }
+    st.global.u64 [%d1], %d2;
+    ret;
+}
+";
+
+    #[test]
+    fn what_ptxas_writes_is_understood() {
+        let Some(image) = assemble(PTX, "sm_90") else { return };
+        assert!(size(image[..64].try_into().unwrap()).is_some_and(|size| size as usize == image.len()));
+        let cubin = parse(&image).unwrap();
+        assert_eq!(cubin.architecture, Some(Architecture::new(90)));
+        let kernel = |name: &str| cubin.kernels.iter().find(|kernel| kernel.name == name).unwrap();
+        assert_eq!(kernel("add").parameters, [(0, 8), (8, 4), (12, 2)]);
+        assert_eq!((kernel("add").max_threads, cubin.undefined(kernel("add")).len()), (Some(256), 0));
+        assert!(kernel("add").registers.is_some_and(|count| count > 0));
+        assert_eq!(kernel("allocates").parameters, [(0, 6000), (6000, 8)]);
+        assert_eq!(cubin.undefined(kernel("allocates")), ["malloc"]);
+        let variable = |name: &str| cubin.variables.iter().find(|variable| variable.name == name).unwrap();
+        assert_eq!(contents(&image, variable("counter")).unwrap(), 7u32.to_le_bytes());
+        assert!(!variable("counter").holds_addresses && !variable("counter").constant);
+        assert!(variable("place").holds_addresses);
+        assert!(variable("table").constant && contents(&image, variable("table")).unwrap().starts_with(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn architecture_specific_code_is_known() {
+        let specific = |arch: &str, version: &str| PTX.replace("sm_90", arch).replace("8.1", version);
+        for (arch, version) in [("sm_90a", "8.1"), ("sm_100", "8.6"), ("sm_100a", "8.6")] {
+            let Some(image) = assemble(&specific(arch, version), arch) else { return };
+            assert_eq!(parse(&image).unwrap().architecture, Architecture::parse(arch));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_makes_it_panic(changes in proptest::collection::vec((0usize..6000, any::<u8>()), 1..6), length in 0usize..9000) {
+            static IMAGE: std::sync::OnceLock<Option<Vec<u8>>> = std::sync::OnceLock::new();
+            if let Some(image) = IMAGE.get_or_init(|| assemble(PTX, "sm_90")) {
+                let mut image = image.clone();
+                for (at, byte) in changes { let at = at % image.len(); image[at] = byte; }
+                image.truncate(length);
+                if let Some(cubin) = parse(&image) { for kernel in &cubin.kernels { cubin.undefined(kernel); } }
+                let _ = image.first_chunk::<64>().map(size);
+            }
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! PTX text: the part of a module that a kernel needs, its parameters and its variables.
+//!
+//! A module is a list of directives, functions and variables; this reader splits it at that level and looks into bodies for
+//! names only (the syntax is that of the PTX ISA, chapters 4 and 5).
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::architecture::Architecture;
+
+/// A module, split.
+#[derive(Debug, Default)]
+pub struct Module<'a> {
+    items: Vec<Item<'a>>,
+    by_name: HashMap<&'a str, Vec<usize>>,
+    /// It describes its source for a debugger, in sections that refer to every function.
+    has_sections: bool,
+}
+
+#[derive(Debug)]
+struct Item<'a> {
+    text: &'a str,
+    kind: Kind<'a>,
+    /// Names in the text.
+    words: HashSet<&'a str>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind<'a> {
+    Directive,
+    Function { name: &'a str, entry: bool, body: bool },
+    Variable { name: &'a str, space: &'a str, opaque: bool, initial: &'a str },
+}
+
+/// A `.global` or `.const` variable that a kernel reaches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub name: String,
+    pub constant: bool,
+    /// Its initial value holds addresses of functions or of variables.
+    pub holds_addresses: bool,
+    /// A texture, surface or sampler reference.
+    pub opaque: bool,
+}
+
+/// What a kernel needs of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closure {
+    /// A module with this kernel and what it reaches, and nothing else.
+    pub text: String,
+    /// Offset in the parameter buffer and size, bytes.
+    pub parameters: Vec<(u32, u32)>,
+    pub variables: Vec<Variable>,
+    /// Functions that are declared and not defined (`vprintf`, `malloc`).
+    pub undefined: Vec<String>,
+    pub target: Option<Architecture>,
+    /// It has texture or surface instructions.
+    pub uses_textures: bool,
+    /// It calls through pointers.
+    pub calls_pointers: bool,
+}
+
+/// Instructions on textures and surfaces.
+const TEXTURE_INSTRUCTIONS: [&str; 7] = ["tex", "tld4", "txq", "suld", "sust", "sured", "suq"];
+/// Directives that an indirect call needs.
+const INDIRECT_CALLS: [&str; 2] = [".callprototype", ".calltargets"];
+
+/// Whether bytes are PTX text: a module begins with `.version`, after comments.
+pub fn is_ptx(bytes: &[u8]) -> bool {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
+    Scanner { text: &start, at: 0 }.next() == Some(".version")
+}
+
+/// Tokens: words (with a leading dot, `%`, `$` or `_`), numbers, strings and single signs. Comments and space are skipped.
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn skip_blank(&mut self) {
+        let bytes = self.text.as_bytes();
+        loop {
+            while bytes.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+                self.at += 1;
+            }
+            let rest = &bytes[self.at.min(bytes.len())..];
+            let comment = match rest {
+                [b'/', b'/', ..] => rest.iter().position(|byte| *byte == b'\n'),
+                [b'/', b'*', ..] => rest[2..].windows(2).position(|pair| pair == b"*/").map(|at| at + 4),
+                _ => return,
+            };
+            self.at = comment.map_or(bytes.len(), |length| self.at + length);
+        }
+    }
+}
+
+impl<'a> Iterator for Scanner<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.skip_blank();
+        let bytes = self.text.as_bytes();
+        let start = self.at;
+        let first = *bytes.get(start)?;
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%');
+        self.at += match first {
+            b'"' => bytes[start + 1..].iter().position(|byte| *byte == b'"').map_or(bytes.len() - start, |at| at + 2),
+            b'.' => 1 + bytes[start + 1..].iter().take_while(|byte| is_word(byte)).count(),
+            _ if is_word(&first) => bytes[start..].iter().take_while(|byte| is_word(byte)).count(),
+            _ => self.text[start..].chars().next().map_or(1, char::len_utf8),
+        };
+        self.text.get(start..self.at)
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$'))
+}
+
+impl<'a> Module<'a> {
+    pub fn parse(text: &'a str) -> Self {
+        let mut module = Self::default();
+        let mut scanner = Scanner { text, at: 0 };
+        loop {
+            scanner.skip_blank();
+            let start = scanner.at;
+            let Some(first) = scanner.next() else { break };
+            let item = match first {
+                // These end with their line.
+                ".version" | ".target" | ".address_size" | ".file" | ".loc" => {
+                    scanner.at = text[start..].find('\n').map_or(text.len(), |length| start + length);
+                    Item { text: &text[start..scanner.at], kind: Kind::Directive, words: HashSet::new() }
+                }
+                _ => read(text, start, first, &mut scanner),
+            };
+            module.has_sections |= first == ".section";
+            if let Kind::Function { name, .. } | Kind::Variable { name, .. } = item.kind {
+                module.by_name.entry(name).or_default().push(module.items.len());
+            }
+            module.items.push(item);
+        }
+        module
+    }
+
+    pub fn kernels(&self) -> impl Iterator<Item = &'a str> {
+        self.items.iter().filter_map(|item| match item.kind {
+            Kind::Function { name, entry: true, body: true } => Some(name),
+            _ => None,
+        })
+    }
+
+    /// What `kernel` needs; `None` where the module does not define it.
+    pub fn closure(&self, kernel: &str) -> Option<Closure> {
+        let start = *self
+            .by_name
+            .get(kernel)?
+            .iter()
+            .find(|index| matches!(self.items[**index].kind, Kind::Function { entry: true, body: true, .. }))?;
+        let mut reached = BTreeSet::from([start]);
+        let mut pending = vec![start];
+        while let Some(index) = pending.pop() {
+            let found = self.items[index].words.iter().filter_map(|word| self.by_name.get(word)).flatten();
+            pending.extend(found.filter(|index| reached.insert(**index)));
+        }
+        let is_defined = |name: &str| {
+            let mut items = self.by_name[name].iter().map(|index| &self.items[*index]);
+            items.any(|item| matches!(item.kind, Kind::Function { body: true, .. }))
+        };
+        let mut closure = Closure {
+            text: String::new(),
+            parameters: parameters(self.items[start].text),
+            variables: Vec::new(),
+            undefined: Vec::new(),
+            target: None,
+            uses_textures: false,
+            calls_pointers: false,
+        };
+        for (index, item) in self.items.iter().enumerate() {
+            if let Some(target) = item.text.strip_prefix(".target") {
+                closure.target = Scanner { text: target, at: 0 }.next().and_then(Architecture::parse);
+            }
+            let needed = reached.contains(&index);
+            if needed && matches!(item.kind, Kind::Function { .. }) {
+                closure.uses_textures |= TEXTURE_INSTRUCTIONS.iter().any(|word| item.words.contains(word));
+                closure.calls_pointers |= INDIRECT_CALLS.iter().any(|word| item.words.contains(word));
+            }
+            match item.kind {
+                Kind::Function { name, .. } if needed && !is_defined(name) => closure.undefined.push(name.to_owned()),
+                Kind::Variable { name, space: space @ (".global" | ".const"), opaque, initial } if needed => {
+                    let holds_addresses = Scanner { text: initial, at: 0 }.any(|word| is_name(word) && self.by_name.contains_key(word));
+                    closure.variables.push(Variable { name: name.to_owned(), constant: space == ".const", holds_addresses, opaque });
+                }
+                _ => {}
+            }
+            if needed || self.has_sections || item.kind == Kind::Directive {
+                closure.text.push_str(item.text.trim_end());
+                closure.text.push('\n');
+            }
+        }
+        closure.undefined.sort_unstable();
+        closure.undefined.dedup();
+        Some(closure)
+    }
+}
+
+/// Reads an item from its first word on.
+fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'a>) -> Item<'a> {
+    let mut words = HashSet::new();
+    let (mut depth, mut parentheses) = (0usize, 0usize);
+    let (mut name, mut space, mut function, mut body, mut opaque) = (None, None, None, false, false);
+    let mut initial = None;
+    let mut next = Some(first);
+    while let Some(word) = next {
+        match word {
+            "{" => depth += 1,
+            "}" => depth = depth.saturating_sub(1),
+            "(" => parentheses += 1,
+            ")" => parentheses = parentheses.saturating_sub(1),
+            "=" if depth == 0 && initial.is_none() => initial = Some(scanner.at),
+            ".func" | ".entry" if depth == 0 => function = Some(word == ".entry"),
+            ".global" | ".const" | ".shared" | ".local" if depth == 0 && function.is_none() => space = Some(word),
+            ".texref" | ".surfref" | ".samplerref" if depth == 0 => opaque = true,
+            _ if INDIRECT_CALLS.contains(&word) => {
+                words.insert(word);
+            }
+            _ if is_name(word) => {
+                let here = depth == 0 && parentheses == 0 && name.is_none() && initial.is_none();
+                if here && (function.is_some() || space.is_some()) {
+                    name = Some(word);
+                } else {
+                    words.insert(word);
+                }
+            }
+            _ => {}
+        }
+        // A function's body, or a section's.
+        if word == "}" && depth == 0 && initial.is_none() {
+            body = function.is_some();
+            break;
+        }
+        if word == ";" && depth == 0 {
+            break;
+        }
+        next = scanner.next();
+    }
+    let kind = match (name, function, space) {
+        (Some(name), Some(entry), _) => Kind::Function { name, entry, body },
+        (Some(name), None, Some(space)) => {
+            Kind::Variable { name, space, opaque, initial: initial.and_then(|at| text.get(at..scanner.at)).unwrap_or("") }
+        }
+        _ => Kind::Directive,
+    };
+    Item { text: &text[start..scanner.at.min(text.len())], kind, words }
+}
+
+/// The parameters of an entry: offset and size, bytes.
+fn parameters(entry: &str) -> Vec<(u32, u32)> {
+    let (mut layout, mut end) = (Vec::new(), 0u32);
+    let mut words = Scanner { text: entry, at: 0 }.skip_while(|word| *word != "(").skip(1).peekable();
+    let (mut unit, mut align, mut count) = (0u32, None, 1u32);
+    while let Some(word) = words.next() {
+        match word {
+            "," | ")" => {
+                if unit > 0 {
+                    let align = align.unwrap_or(unit).max(1);
+                    let Some(offset) = end.checked_next_multiple_of(align) else { break };
+                    let size = unit.saturating_mul(count);
+                    layout.push((offset, size));
+                    end = offset.saturating_add(size);
+                }
+                if word == ")" {
+                    break;
+                }
+                (unit, align, count) = (0, None, 1);
+            }
+            // The alignment after .ptr is that of what it points to.
+            ".ptr" => {
+                while words.next_if(|word| word.starts_with('.') && *word != ".align").is_some() {}
+                if words.next_if_eq(&".align").is_some() {
+                    words.next();
+                }
+            }
+            ".align" => align = words.next().and_then(|number| number.parse().ok()),
+            "[" => count = words.next().and_then(|number| number.parse().ok()).unwrap_or(0),
+            _ => {
+                let bits = word.strip_prefix(['.']).and_then(|word| word.trim_start_matches(['u', 's', 'b', 'f']).parse::<u32>().ok());
+                if let Some(bits @ (8 | 16 | 32 | 64 | 128)) = bits {
+                    unit = bits / 8;
+                }
+            }
+        }
+    }
+    layout
+}
+
+/// Makes every `.global` variable of a module visible, so that the driver finds it by name.
+pub fn with_visible_variables(text: &str) -> Cow<'_, str> {
+    let module = Module::parse(text);
+    let hidden = |item: &&Item<'_>| matches!(item.kind, Kind::Variable { space: ".global", .. }) && item.text.starts_with(".global");
+    if !module.items.iter().any(|item| hidden(&item)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 256);
+    for item in &module.items {
+        if hidden(&item) {
+            out.push_str(".visible ");
+        }
+        out.push_str(item.text);
+        out.push('\n');
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = r#"//
+// Generated by a compiler; .version in a comment
+.version 8.4
+.target sm_90a, texmode_independent
+.address_size 64
+
+	// .globl	first
+.extern .func  (.param .b32 func_retval0) vprintf
+(
+	.param .b64 vprintf_param_0,
+	.param .b64 vprintf_param_1
+)
+;
+.global .align 4 .u32 _ZL7counter = 5;
+.global .align 1 .b8 $str[4] = {37, 100, 10};
+.visible .global .align 8 .u64 place = generic(_ZL7counter);
+.global .align 8 .u64 table[2] = {twice, thrice};
+.visible .const .align 4 .b8 coeff[16];
+.global .attribute(.managed) .align 4 .u32 shared_with_host;
+.global .texref image;
+.extern .shared .align 16 .b8 smem[];
+.func  (.param .b32 r) twice(.param .b32 a) { .reg .b32 %r1; /* } */ st.param.b32 [r], %r1; ret; }
+.func  (.param .b32 r) thrice(.param .b32 a);
+.func  (.param .b32 r) thrice(.param .b32 a) { { ret; } }
+
+.visible .entry first(
+	.param .u64 .ptr .global .align 16 first_param_0,
+	.param .u8 first_param_1,
+	.param .align 4 .b8 first_param_2[12],
+	.param .f64 first_param_3
+)
+.maxntid 128, 1, 1
+{
+	.reg .pred %p<2>;
+	ld.global.u32 %r2, [_ZL7counter];
+	ld.const.f32 %f1, [coeff+4];
+	call.uni (retval0), vprintf, (param0, param1);
+	mov.u64 %rd1, smem;
+	ret;
+}
+.visible .entry second() { mov.u64 %rd1, table; mov.u64 %rd2, place; tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [image, {%f5, %f6}]; ret; }
+"#;
+
+    #[test]
+    fn a_kernel_takes_what_it_needs_and_no_more() {
+        assert!(is_ptx(TEXT.as_bytes()) && !is_ptx(b"\x7fELF") && !is_ptx(b""));
+        let module = Module::parse(TEXT);
+        assert_eq!(module.kernels().collect::<Vec<_>>(), ["first", "second"]);
+        let closure = module.closure("first").unwrap();
+        assert_eq!(closure.parameters, [(0, 8), (8, 1), (12, 12), (24, 8)]);
+        let variable = |name: &str, constant, holds_addresses, opaque| Variable { name: name.into(), constant, holds_addresses, opaque };
+        assert_eq!(closure.variables, [variable("_ZL7counter", false, false, false), variable("coeff", true, false, false)]);
+        assert_eq!(closure.undefined, ["vprintf"]);
+        assert_eq!(closure.target, Architecture::parse("sm_90a"));
+        for part in [".version 8.4", "vprintf", "_ZL7counter", "smem", ".maxntid"] {
+            assert!(closure.text.contains(part), "{part}: {}", closure.text);
+        }
+        for part in ["second", "table", "twice", "image"] {
+            assert!(!closure.text.contains(part), "{part}");
+        }
+        assert_eq!(Module::parse(&closure.text).closure("first").unwrap(), closure, "a closure is its own closure");
+        let second = module.closure("second").unwrap();
+        assert_eq!(second.variables[0], variable("_ZL7counter", false, false, false));
+        assert!(second.variables.contains(&variable("table", false, true, false)));
+        assert!(second.variables.contains(&variable("place", false, true, false)));
+        assert!(second.variables.contains(&variable("image", false, false, true)));
+        assert!(second.text.contains("thrice(.param .b32 a) { {") && second.undefined.is_empty());
+        assert!(module.closure("vprintf").is_none() && module.closure("none").is_none());
+    }
+
+    #[test]
+    fn private_variables_become_visible_and_nothing_else_changes() {
+        let visible = with_visible_variables(TEXT);
+        assert!(visible.contains(".visible .global .align 4 .u32 _ZL7counter = 5;"));
+        assert!(!visible.contains(".visible .visible") && visible.contains("\n.extern .shared"));
+        assert!(matches!(with_visible_variables(&visible), Cow::Borrowed(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(at in 0usize..2400, with in "[\"{}()=;./*a% é\\n]{0,6}", cut in 0usize..2400) {
+            let mut text = TEXT.to_owned();
+            let at = at.min(text.len());
+            text.insert_str(at, &with);
+            let mut cut = cut.min(text.len());
+            while !text.is_char_boundary(cut) { cut -= 1; }
+            for text in [text.as_str(), &text[cut..], &text[..cut]] {
+                let module = Module::parse(text);
+                for kernel in module.kernels() { let _ = module.closure(kernel); }
+                let _ = with_visible_variables(text);
+                let _ = is_ptx(text.as_bytes());
+            }
+        }
+    }
+}

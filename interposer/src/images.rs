@@ -1,0 +1,133 @@
+//! Images that the application loads: what they are and how to get at their bytes later.
+//!
+//! An image in an ELF object stays where it is and is read when a kernel of it is recorded; any other (a buffer of a JIT
+//! compiler, a file) may be gone by then and is copied when it is loaded.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_void};
+use std::path::Path;
+
+use mneme_core::hash::checksum;
+use mneme_core::image::{cubin, fatbin, ptx};
+
+/// Larger images than this are not copied, bytes.
+const MAX_COPY: u64 = 1 << 30;
+
+pub struct Image {
+    bytes: Bytes,
+    /// Equal for equal images (or one in one place), to tell kernels of the same name apart.
+    pub identity: u64,
+}
+
+enum Bytes {
+    /// In an object that may be unloaded at any time: address and size.
+    Mapped(usize, usize),
+    Owned(Vec<u8>),
+}
+
+impl Image {
+    /// The image that a load function was given; `None` for what is neither fat binary, machine code nor PTX.
+    ///
+    /// # Safety
+    /// The driver has just loaded it from there. `is_mapped` says whether an address is in an ELF object.
+    pub unsafe fn at(image: *const c_void, is_mapped: impl Fn(usize) -> bool) -> Option<Self> {
+        // SAFETY: the image is one, or a wrapper, of 24 bytes.
+        let image = unsafe { data(image) };
+        // SAFETY: as above.
+        let size = unsafe { size(image) }?;
+        if is_mapped(image as usize) {
+            return Some(Self { bytes: Bytes::Mapped(image as usize, usize::try_from(size).ok()?), identity: image as u64 });
+        }
+        if size > MAX_COPY {
+            return None;
+        }
+        // SAFETY: the driver has just read an image of this size from there.
+        let bytes = unsafe { std::slice::from_raw_parts(image.cast::<u8>(), size as usize) }.to_vec();
+        Some(Self::owned(bytes))
+    }
+
+    /// An image that was loaded from a file.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        (path.metadata().ok()?.len() <= MAX_COPY).then(|| std::fs::read(path).ok())?.map(Self::owned)
+    }
+
+    fn owned(bytes: Vec<u8>) -> Self {
+        Self { identity: checksum(&bytes), bytes: Bytes::Owned(bytes) }
+    }
+
+    /// The bytes; `None` where the object that they were in is gone.
+    pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        match &self.bytes {
+            Bytes::Owned(bytes) => Some(Cow::Borrowed(bytes)),
+            Bytes::Mapped(start, size) => read_own_memory(*start, *size).map(Cow::Owned),
+        }
+    }
+}
+
+/// Reads memory of this process that may be unmapped, by way of the kernel, which says so instead of raising a signal.
+fn read_own_memory(start: usize, size: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0u8; size];
+    let mut done = 0;
+    while done < size {
+        let local = libc::iovec { iov_base: bytes[done..].as_mut_ptr().cast(), iov_len: size - done };
+        let remote = libc::iovec { iov_base: (start + done) as *mut c_void, iov_len: size - done };
+        // SAFETY: writes to the vector within its length; what cannot be read is an error.
+        let count = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+        done += usize::try_from(count).ok().filter(|count| *count > 0)?;
+    }
+    Some(bytes)
+}
+
+/// Past the structure around a fat binary's address, if there is one.
+///
+/// # Safety
+/// The image has the 16 bytes of a wrapper or of an image's header.
+pub unsafe fn data(image: *const c_void) -> *const c_void {
+    // SAFETY: by the caller's contract.
+    unsafe {
+        if image.cast::<u32>().read_unaligned() == fatbin::WRAPPER_MAGIC {
+            return image.cast::<*const c_void>().add(1).read_unaligned();
+        }
+    }
+    image
+}
+
+/// Size of a loaded image, bytes.
+///
+/// # Safety
+/// The driver has just loaded it.
+unsafe fn size(image: *const c_void) -> Option<u64> {
+    // SAFETY: each kind of image has the header that its first bytes announce; PTX is a terminated string.
+    unsafe {
+        let first = image.cast::<[u8; 4]>().read_unaligned();
+        if first == fatbin::MAGIC.to_le_bytes() {
+            return fatbin::size(&image.cast::<[u8; fatbin::HEADER]>().read_unaligned());
+        }
+        if &first == b"\x7fELF" {
+            return cubin::size(&image.cast::<[u8; 64]>().read_unaligned());
+        }
+        let text = CStr::from_ptr(image.cast::<c_char>()).to_bytes();
+        ptx::is_ptx(text).then_some(text.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_outlives_its_buffer_and_an_unmapped_one_is_missed() {
+        let mut text = b"// made by a test\n.version 8.0\n.target sm_90\n\0".to_vec();
+        // SAFETY: a terminated string.
+        let image = unsafe { Image::at(text.as_ptr().cast(), |_| false) }.unwrap();
+        let copy = text.clone();
+        text.fill(0);
+        assert_eq!(*image.bytes().unwrap(), copy[..copy.len() - 1]);
+        // SAFETY: as above.
+        assert!(unsafe { Image::at(c"not an image".as_ptr().cast(), |_| true) }.is_none());
+        let here = Image { bytes: Bytes::Mapped(copy.as_ptr() as usize, 4), identity: 0 };
+        assert_eq!(*here.bytes().unwrap(), copy[..4]);
+        let nowhere = Image { bytes: Bytes::Mapped(64, 4), identity: 0 };
+        assert!(nowhere.bytes().is_none());
+    }
+}

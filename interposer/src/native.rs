@@ -1,0 +1,198 @@
+//! Kernels whose code is in the image that was loaded: Proteus's IR, PTX, machine code; and IR in files beside the program.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use mneme_core::image::fatbin::{self, Entry, Kind};
+use mneme_core::image::ptx::Module;
+use mneme_core::image::{cubin, proteus, ptx};
+use mneme_core::recording::CodeKind;
+
+/// What an image says of a kernel.
+#[derive(Debug, Default)]
+pub struct Native {
+    /// Offset in the parameter buffer and size, bytes.
+    pub parameters: Vec<(u32, u32)>,
+    /// Device variables that the kernel may use: name, and whether it is constant.
+    pub variables: Vec<(String, bool)>,
+    /// Functions that the image does not define.
+    pub undefined: Vec<String>,
+    /// Why the code cannot be replayed from the image (its IR could be).
+    pub refusal: Option<String>,
+    /// LLVM modules, where Proteus has put them there.
+    pub bitcode: Vec<Vec<u8>>,
+    /// PTX that the code was made from, else the machine code.
+    pub code: Option<(CodeKind, Vec<u8>)>,
+    /// E.g. "sm_90".
+    pub arch: String,
+}
+
+impl Native {
+    /// Looks for a kernel in an image loaded on a device (90); `None` where the image does not define it for that device.
+    pub fn of(image: &[u8], kernel: &str, device: Option<u32>) -> Option<Self> {
+        if let Ok(text) = std::str::from_utf8(image)
+            && ptx::is_ptx(image)
+        {
+            return Self::of_ptx(text, kernel);
+        }
+        if image.starts_with(b"\x7fELF") {
+            return Self::of_cubin(image, kernel);
+        }
+        let entries = fatbin::entries(image);
+        let device = device.unwrap_or(u32::MAX);
+        let mut machine: Vec<&Entry<'_>> = fitting(&entries, Kind::Cubin, device);
+        machine.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
+        for entry in machine {
+            let Some(mut found) = entry.contents().and_then(|image| Self::of_cubin(&image, kernel)) else { continue };
+            // PTX for another architecture may be other code: `__CUDA_ARCH__` differs.
+            let sources = entries.iter().filter(|other| other.kind == Kind::Ptx && other.architecture == entry.architecture);
+            let source =
+                sources.filter_map(|entry| entry.contents()).find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel));
+            if let Some(source) = source.filter(|source| source.parameters == found.parameters) {
+                // Not what the assembler has dropped.
+                let kept = |name: &String| found.variables.iter().any(|(known, _)| known == name);
+                found.variables = source.variables.into_iter().filter(|(name, _)| kept(name)).collect();
+                (found.undefined, found.refusal, found.code) = (source.undefined, source.refusal, source.code);
+            }
+            return Some(found);
+        }
+        let mut text = fitting(&entries, Kind::Ptx, device);
+        text.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
+        text.into_iter().filter_map(|entry| entry.contents()).find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel))
+    }
+
+    fn of_ptx(text: &str, kernel: &str) -> Option<Self> {
+        let closure = Module::parse(text).closure(kernel)?;
+        let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
+            Some(format!("it uses the texture or surface reference {}", variable.name))
+        } else if closure.uses_textures {
+            Some("it uses texture or surface objects".into())
+        } else if closure.calls_pointers {
+            Some("it calls through pointers in memory (function pointers or virtual functions)".into())
+        } else {
+            let moved = closure.variables.iter().find(|variable| variable.holds_addresses);
+            moved.map(|variable| holds_addresses(&variable.name))
+        };
+        Some(Self {
+            parameters: closure.parameters,
+            variables: closure.variables.into_iter().map(|variable| (variable.name, variable.constant)).collect(),
+            undefined: closure.undefined,
+            refusal,
+            bitcode: Vec::new(),
+            arch: closure.target.map_or_else(String::new, |target| target.to_string()),
+            code: Some((CodeKind::Ptx, ptx::with_visible_variables(&closure.text).into_owned().into_bytes())),
+        })
+    }
+
+    fn of_cubin(image: &[u8], kernel: &str) -> Option<Self> {
+        let cubin = cubin::parse(image)?;
+        let found = cubin.kernels.iter().find(|found| found.name == kernel)?;
+        // Which of the variables the kernel uses is not in the image, so that all of them are taken.
+        let own = |variable: &&cubin::Variable| !variable.name.starts_with(proteus::VARIABLE);
+        let moved = cubin.variables.iter().filter(own).find(|variable| variable.holds_addresses && !variable.constant);
+        let refusal = match cubin.references.first() {
+            Some(name) => Some(format!("it uses the texture or surface reference {name}")),
+            None => moved.map(|variable| holds_addresses(&variable.name)),
+        };
+        Some(Self {
+            parameters: found.parameters.clone(),
+            variables: cubin
+                .variables
+                .iter()
+                .filter(own)
+                .filter(|variable| !(variable.holds_addresses && variable.constant))
+                .map(|variable| (variable.name.clone(), variable.constant))
+                .collect(),
+            undefined: cubin.undefined(found),
+            refusal,
+            bitcode: proteus::in_cubin(image).into_iter().map(|(_, bitcode)| bitcode.to_vec()).collect(),
+            arch: cubin.architecture.map_or_else(String::new, |architecture| architecture.to_string()),
+            code: Some((CodeKind::Cubin, image.to_vec())),
+        })
+    }
+}
+
+fn holds_addresses(name: &str) -> String {
+    format!("its variable {name} holds addresses of its own module, which lies elsewhere in a replay without IR; build with mneme-cc")
+}
+
+fn fitting<'e, 'a>(entries: &'e [Entry<'a>], kind: Kind, device: u32) -> Vec<&'e Entry<'a>> {
+    let runs = |entry: &&Entry<'_>| match kind {
+        _ if device == u32::MAX => true,
+        Kind::Cubin => entry.architecture.machine_code_runs_on(device),
+        Kind::Ptx => entry.architecture.ptx_compiles_for(device),
+    };
+    entries.iter().filter(|entry| entry.kind == kind).filter(runs).collect()
+}
+
+/// IR of a kernel in the files of `MNEME_IR_PATH`: the extension it is recorded under, and the file's contents.
+///
+/// The list is separated by colons; of a folder, the `.bc` and `.ll` files are meant. Without LLVM only names can be
+/// looked for, hence the first file that defines (`.ll`) or mentions (`.bc`) the kernel is taken, as a whole.
+pub fn sidecar(kernel: &str) -> Option<(&'static str, Vec<u8>)> {
+    let list = std::env::var_os("MNEME_IR_PATH")?;
+    std::env::split_paths(&list).flat_map(|path| files(&path)).find_map(|path| ir_file(&path, kernel))
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let Ok(folder) = path.read_dir() else { return vec![path.to_owned()] };
+    let mut found: Vec<_> = folder.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.sort();
+    found
+}
+
+fn ir_file(path: &Path, kernel: &str) -> Option<(&'static str, Vec<u8>)> {
+    let extension = path.extension()?.to_str()?;
+    let bytes = || std::fs::read(path).ok();
+    match extension {
+        "bc" => bytes().filter(|bytes| proteus::is_bitcode(bytes) && proteus::mentions(bytes, kernel)).map(|bytes| ("bc", bytes)),
+        "ll" => bytes().filter(|bytes| defines(&String::from_utf8_lossy(bytes), kernel)).map(|bytes| ("ll", bytes)),
+        _ => None,
+    }
+}
+
+/// Whether textual IR defines a function.
+fn defines(text: &str, name: &str) -> bool {
+    let (plain, quoted): (Cow<'_, str>, _) = (format!("@{name}(").into(), format!("@\"{name}\"("));
+    text.lines().any(|line| line.starts_with("define ") && (line.contains(&*plain) || line.contains(&quoted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PTX: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.global .align 4 .u32 n = 1;\n.global .align 8 .u64 p = n;\n\
+        .visible .entry k(.param .u64 a, .param .u32 b) { ld.global.u32 %r1, [n]; ret; }\n\
+        .visible .entry moved() { ld.global.u64 %rd1, [p]; ret; }\n\
+        .visible .entry textures(.param .u64 t) { tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}]; ret; }\n\
+        .visible .entry indirect() { p: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %rd3, (a), p; ret; }\n";
+
+    #[test]
+    fn a_kernel_in_ptx_is_described_and_refused_by_name() {
+        let k = Native::of(PTX.as_bytes(), "k", Some(90)).unwrap();
+        assert_eq!((k.parameters.as_slice(), k.arch.as_str()), (&[(0, 8), (8, 4)][..], "sm_90"));
+        assert_eq!((k.variables.as_slice(), k.refusal), (&[("n".to_owned(), false)][..], None));
+        let (kind, text) = k.code.unwrap();
+        assert!(kind == CodeKind::Ptx && !String::from_utf8(text).unwrap().contains("moved"));
+        for (kernel, reason) in [("moved", "its variable p"), ("textures", "texture"), ("indirect", "calls through pointers")] {
+            let refusal = Native::of(PTX.as_bytes(), kernel, Some(90)).unwrap().refusal.unwrap();
+            assert!(refusal.contains(reason), "{refusal}");
+        }
+        assert!(Native::of(PTX.as_bytes(), "none", Some(90)).is_none());
+        assert!(Native::of(b"\x7fELF", "k", None).is_none() && Native::of(b"", "k", None).is_none());
+    }
+
+    #[test]
+    fn ir_beside_the_program_is_found_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+        write("a.ll", b"declare void @k(ptr)\n");
+        write("b.ll", b"define void @k(ptr %p) {\n");
+        write("c.bc", b"BC\xc0\xde....k2");
+        write("notes.txt", b"define void @k(");
+        let find = |kernel: &str| files(folder.path()).iter().find_map(|path| ir_file(path, kernel));
+        assert_eq!(find("k").unwrap().1, b"define void @k(ptr %p) {\n");
+        assert_eq!(find("k2").unwrap().0, "bc");
+        assert!(find("k3").is_none());
+    }
+}

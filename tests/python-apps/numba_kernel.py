@@ -1,0 +1,18 @@
+"""A kernel that Numba compiles."""
+
+import numpy
+from numba import cuda
+
+
+@cuda.jit
+def numba_axpy(a, x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = a * x[i] + y[i]
+
+
+x = numpy.arange(10_000, dtype=numpy.float64)
+y = cuda.to_device(numpy.ones_like(x))
+numba_axpy[40, 256](2.0, cuda.to_device(x), y)
+assert numpy.array_equal(y.copy_to_host(), 2 * x + 1)
+print("numba_kernel: ok")

@@ -1,0 +1,131 @@
+//! Programs that nobody built with `mneme-cc`: what nvcc makes, and Python's JIT compilers. They need a GPU
+//! (`MNEME_TEST_DEVICE=cuda`), and nvcc or the Python package in question; without them a test says so and ends.
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::exit;
+use mneme_core::recording::CodeKind;
+use mneme_core::recording::database::KernelRecord;
+use mneme_e2e::apps::sources;
+use mneme_e2e::command::{Outcome, run};
+use mneme_e2e::installation::{Device, checkout, program};
+use mneme_e2e::recording::load_kernels;
+
+/// Whether a test can run; says why not.
+fn have_gpu(test: &str) -> bool {
+    let have = Device::under_test() == Device::Cuda;
+    if !have {
+        eprintln!("{test} needs a GPU: not run");
+    }
+    have
+}
+
+/// Records a command and requires that it succeeds.
+fn record(folder: &Path, options: &[&str], command: &[&str]) -> Outcome {
+    let line = run(program("mneme")).args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str()]).args(options).arg("--");
+    line.args(command).env("MNEME_DEVICE", "cuda").succeed()
+}
+
+/// Replays every instance with these further options and requires that it verifies.
+fn verify(folder: &Path, options: &[&str]) -> Vec<(PathBuf, KernelRecord)> {
+    let kernels = load_kernels(folder);
+    for (database, kernel) in &kernels {
+        for id in kernel.instances.keys() {
+            let replay = run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
+            let outcome = replay.args(["--device", "cuda"]).args(options).succeed();
+            assert_eq!(outcome.json()["Result"]["verified"], true, "{}: {outcome}", kernel.demangled_name);
+        }
+    }
+    kernels
+}
+
+/// A pipeline is refused, and the remedy named.
+fn refuses_a_pipeline(database: &Path, id: &str) {
+    let replay = run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
+    replay.args(["--device", "cuda", "default<O2>"]).exit_with(exit::BAD_USAGE).complains("mneme-cc");
+}
+
+/// nvcc's switches, and what is recorded of the program.
+const NVCC: [(&[&str], CodeKind); 5] = [
+    (&["-arch=sm_90"], CodeKind::Ptx),
+    (&["-arch=sm_90", "-Xfatbin", "-compress-all"], CodeKind::Ptx),
+    (&["-gencode", "arch=compute_90,code=compute_90"], CodeKind::Ptx),
+    (&["-gencode", "arch=compute_90,code=sm_90"], CodeKind::Cubin),
+    (&["-gencode", "arch=compute_90,code=sm_90", "-Xfatbin", "-compress-all", "-Xfatbin", "--compress-mode=speed"], CodeKind::Cubin),
+];
+
+#[test]
+fn what_nvcc_builds_is_recorded_and_replays_verified() {
+    if !have_gpu("nvcc") {
+        return;
+    }
+    if run("nvcc").arg("--version").outcome().status != 0 {
+        eprintln!("there is no nvcc: not run");
+        return;
+    }
+    for name in ["vecadd", "stencil", "globals", "matmul", "bigstruct"] {
+        for (switches, kind) in NVCC {
+            let folder = tempfile::tempdir().unwrap();
+            let binary = folder.path().join(name);
+            let build = run("nvcc").args(switches).args(["-cudart", "static", "-O3", "-std=c++17"]);
+            build.arg(sources().join(format!("{name}.cu"))).arg("-o").arg(&binary).succeed();
+            let recording = folder.path().join("recording");
+            let outcome = record(&recording, &[], &[binary.to_str().unwrap()]);
+            if name == "globals" {
+                outcome.complains("holds addresses");
+                continue;
+            }
+            let kernels = verify(&recording, &[]);
+            assert!(!kernels.is_empty(), "{outcome}");
+            for (database, kernel) in &kernels {
+                assert_eq!(CodeKind::of(&kernel.modules[0]), kind, "{name} {switches:?}");
+                refuses_a_pipeline(database, kernel.instances.keys().next().unwrap());
+            }
+            if name == "vecadd" {
+                verify(&recording, &["-bidx", "128", "-gidx", "80000"]);
+            }
+        }
+    }
+}
+
+/// Records a program of tests/python-apps by the names of its kernels.
+fn python(name: &str, package: &str, kernels: &str) {
+    if !have_gpu(name) {
+        return;
+    }
+    if run("python3").args(["-c", &format!("import {package}")]).outcome().status != 0 {
+        eprintln!("Python has no {package}: not run");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("recording");
+    let file = checkout().join("tests/python-apps").join(format!("{name}.py"));
+    let outcome = record(&recording, &["-rr", kernels, "-mr", "1"], &["python3", file.to_str().unwrap()]);
+    assert!(outcome.stdout.contains(&format!("{name}: ok")), "{outcome}");
+    assert!(!verify(&recording, &[]).is_empty(), "{outcome}");
+}
+
+#[test]
+fn pytorch_eager() {
+    python("torch_eager", "torch", "elementwise_kernel|softmax|layer_norm");
+}
+
+#[test]
+fn pytorch_compiled() {
+    python("torch_compile", "torch", "triton_");
+}
+
+#[test]
+fn triton() {
+    python("triton_kernel", "triton", "triton_add");
+}
+
+#[test]
+fn cupy() {
+    python("cupy_raw", "cupy", "cupy_scale");
+}
+
+#[test]
+fn numba() {
+    python("numba_kernel", "numba.cuda", "numba_axpy");
+}
