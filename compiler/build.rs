@@ -12,6 +12,8 @@ const PREFIX: &str = "/usr/lib/llvm-19";
 /// What LLVM's archives need besides glibc: libstdc++, and what they were configured with. libxml2 and z3 are left
 /// out: only parts of LLVM that we do not use refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
+/// Our own C++ beside LLVM's C interface.
+const SHIM: &str = "src/pipeline/llvm.cpp";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -19,6 +21,7 @@ fn main() {
     let config = llvm_config();
     let version = ask(&config, &["--version"]);
     assert!(version.starts_with(&format!("{MAJOR}.")), "{} is LLVM {version}; Mneme is built with LLVM {MAJOR}", config.display());
+    compile_shim(&ask(&config, &["--includedir"]));
     println!("cargo:rustc-link-search=native={}", ask(&config, &["--libdir"]));
     for library in ask(&config, &["--link-static", "--libs"]).split_whitespace().filter_map(|flag| flag.strip_prefix("-l")) {
         println!("cargo:rustc-link-lib=static:-bundle={library}");
@@ -35,6 +38,21 @@ fn main() {
     for library in ["rt", "dl", "m"] {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
+}
+
+/// Before LLVM's archives on the linker's command line, as it refers to them.
+fn compile_shim(includes: &str) {
+    println!("cargo:rerun-if-changed={SHIM}");
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .cpp_link_stdlib(None)
+        .flags(["-fno-exceptions", "-fno-rtti"])
+        .define("NDEBUG", None)
+        // LLVM's headers are not ours to warn about.
+        .flag(format!("-isystem{includes}"))
+        .file(SHIM)
+        .compile("mneme_llvm");
 }
 
 fn llvm_config() -> PathBuf {

@@ -9,58 +9,234 @@ pub mod cpu;
 pub mod ir;
 pub mod pipeline;
 pub mod prepare;
+pub mod progress;
 pub mod request;
+pub mod signature;
+pub mod source;
 pub mod target;
 pub mod unit;
 mod warm;
 
 pub use prepare::device_symbol;
-pub use request::{Artifact, BuildError, ImageKind, Request, Target, Times};
+pub use request::{Artifact, BuildError, Code, ImageKind, Keep, Recorded, Request, Target, Times};
+pub use warm::Preloaded;
 
 use std::time::Instant;
 
 use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::targets::{FileType, TargetMachine};
+use mneme_core::configuration::Configuration;
 
-use assembler::Assembler;
+use assembler::{Assembler, Options};
 use ir::diagnostics::Diagnostics;
+use pipeline::{Observer, Watched};
+use progress::Stage;
 use target::Architecture;
 
 /// Builds the kernel of `request` into a code object.
+///
+/// `llvm_options` are set for the whole process: a configuration that has some must be built in a process of its own.
 pub fn build(request: &Request<'_>) -> Result<Artifact, BuildError> {
-    let configuration = request.configuration;
-    configuration.check().map_err(|message| BuildError::Configuration { message })?;
-    let (Target::Nvptx { arch } | Target::Cpu { arch }) = request.target;
-    let context = Context::create();
-    let diagnostics = Diagnostics::collect(&context);
+    build_with(request, Hooks::default())
+}
 
-    let clock = Instant::now();
-    let module = prepare::load(&context, &diagnostics, request.modules)?;
+/// Who is asked and told in the middle of a build.
+#[derive(Default)]
+pub struct Hooks<'a> {
+    /// Of the passes (see [`pipeline::Invocations`]); those that run in another program are not seen.
+    pub observer: Option<&'a mut dyn Observer>,
+    /// Whether equal PTX has been assembled before, under equal options; the artifact then comes without an image.
+    pub is_known: Option<&'a mut dyn FnMut(&str) -> bool>,
+}
+
+/// [`build`], with hooks.
+pub fn build_with(request: &Request<'_>, mut hooks: Hooks<'_>) -> Result<Artifact, BuildError> {
+    request.configuration.check().map_err(|message| BuildError::Configuration { message })?;
+    let artifact = match request.code {
+        Code::Ir(modules) => {
+            let context = Context::create();
+            let diagnostics = Diagnostics::collect(&context);
+            let clock = start(request, Stage::Read);
+            let module = prepare::load(&context, &diagnostics, modules)?;
+            build_ir(request, &context, &diagnostics, module, clock.elapsed().as_secs_f64(), &mut hooks)
+        }
+        Code::Loaded(preloaded) => {
+            let (context, module) = preloaded.take()?;
+            let diagnostics = Diagnostics::collect(context);
+            build_ir(request, context, &diagnostics, module, 0.0, &mut hooks)
+        }
+        Code::Ptx(ptx) => build_ptx(request, ptx, &mut hooks),
+        Code::Cubin(cubin) => build_cubin(request, cubin),
+    }?;
+    start(request, Stage::Done);
+    Ok(artifact)
+}
+
+fn build_ir<'ctx>(
+    request: &Request<'_>,
+    context: &'ctx Context,
+    diagnostics: &Diagnostics<'_>,
+    module: Module<'ctx>,
+    read: f64,
+    hooks: &mut Hooks<'_>,
+) -> Result<Artifact, BuildError> {
+    let configuration = request.configuration;
+    if !configuration.llvm_options.is_empty() {
+        pipeline::llvm::set_options(&configuration.llvm_options).map_err(|message| BuildError::Options { message })?;
+    }
+    let (Target::Nvptx { arch } | Target::Cpu { arch }) = request.target;
+    let clock = start(request, Stage::Specialise);
     let architecture = Architecture::for_module(arch, &module)?;
     let machine = architecture.machine(configuration.codegen_opt)?;
-    prepare::specialise(&module, request, &architecture, &machine)?;
-    let preprocess = clock.elapsed().as_secs_f64();
+    let mut specialised = prepare::specialise(&module, request, &architecture, &machine)?;
+    let specialise = clock.elapsed().as_secs_f64();
+    let ir_before = request.keep.before.then(|| ir::text(&module));
 
-    let clock = Instant::now();
-    pipeline::run(&module, &configuration.passes, &machine, &diagnostics)?;
-    let optimise = clock.elapsed().as_secs_f64();
+    let (module, optimise) = match request.external {
+        Some(external) => {
+            let clock = start(request, Stage::External);
+            let module = external.run(context, &module, &configuration.passes, diagnostics)?;
+            prepare::kernel(&module, request.kernel)?;
+            (module, clock)
+        }
+        None => {
+            let clock = start(request, Stage::Pipeline);
+            let mut observer = Watched { progress: request.progress, other: hooks.observer.take() };
+            let instrument = !configuration.llvm_options.is_empty();
+            pipeline::run(&module, &configuration.passes, &machine, diagnostics, &mut observer, instrument)?;
+            (module, clock)
+        }
+    };
+    let optimise = optimise.elapsed().as_secs_f64();
+    let ir = request.keep.after.then(|| ir::text(&module));
 
-    let ir = request.keep_ir.then(|| ir::text(&module));
-    let clock = Instant::now();
-    let (image, kind, ptx, assembler) = match request.target {
+    let clock = start(request, Stage::CodeGeneration);
+    let mut artifact = match request.target {
         Target::Nvptx { .. } => {
-            let ptx = emit_ptx(&module, &machine, &architecture, &diagnostics)?;
-            let assembled = Assembler::find().assemble(&ptx, &architecture.device)?;
-            (assembled.image, assembled.kind, Some(ptx), assembled.assembler)
+            let ptx = emit_ptx(&module, &machine, &architecture, diagnostics)?;
+            let codegen = clock.elapsed().as_secs_f64();
+            let options = Options { level: configuration.ptx_opt, registers: 0 };
+            let mut artifact = assemble(request, ptx, &architecture.device, options, hooks)?;
+            artifact.times.codegen = codegen;
+            artifact
         }
         Target::Cpu { .. } => {
             let image = cpu::lower(module, &cpu::LowerOptions { codegen_opt: configuration.codegen_opt })?;
-            (image, ImageKind::CpuObject, None, format!("LLVM {}", llvm_version()))
+            let mut artifact = artifact(request, image, ImageKind::CpuObject, None, format!("LLVM {}", llvm_version()));
+            artifact.times.codegen = clock.elapsed().as_secs_f64();
+            artifact
         }
     };
-    let times = Times { preprocess, optimise, codegen: clock.elapsed().as_secs_f64() };
-    Ok(Artifact { image, kind, entry: request.kernel.to_owned(), ptx, ir, times, assembler })
+    artifact.times = Times { read, specialise, optimise, ..artifact.times };
+    (artifact.ir_before, artifact.ir) = (ir_before, ir);
+    artifact.shared_is_static = specialised.shared_is_static;
+    artifact.log.append(&mut specialised.log);
+    Ok(artifact)
+}
+
+fn build_ptx(request: &Request<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
+    const CODE: &str = "PTX";
+    let arch = gpu(request, CODE)?;
+    refuse_ir_fields(request, CODE)?;
+    let found = signature::of_ptx(ptx, request.kernel).map_err(|found| BuildError::NoKernel {
+        code: CODE,
+        kernel: request.kernel.into(),
+        found,
+    })?;
+    if !request.recorded.signature.is_empty() {
+        signature::check(request.kernel, request.recorded.signature, &found)?;
+    }
+    let options = Options { level: request.configuration.ptx_opt, registers: request.configuration.maxnreg };
+    assemble(request, ptx.trim_end_matches('\0').to_owned(), arch, options, hooks)
+}
+
+fn build_cubin(request: &Request<'_>, cubin: &[u8]) -> Result<Artifact, BuildError> {
+    const CODE: &str = "machine code";
+    gpu(request, CODE)?;
+    refuse_ir_fields(request, CODE)?;
+    let default = Configuration::recorded(request.configuration.grid, request.configuration.block, 0);
+    for (field, changed) in
+        [("maxnreg", request.configuration.maxnreg != default.maxnreg), ("ptx_opt", request.configuration.ptx_opt != default.ptx_opt)]
+    {
+        if changed {
+            return Err(BuildError::NeedsIr { code: CODE, field });
+        }
+    }
+    let found = signature::of_cubin(cubin, request.kernel).map_err(|found| BuildError::NoKernel {
+        code: CODE,
+        kernel: request.kernel.into(),
+        found,
+    })?;
+    if let Some(found) = found.filter(|_| !request.recorded.signature.is_empty()) {
+        signature::check(request.kernel, request.recorded.signature, &found)?;
+    }
+    Ok(artifact(request, cubin.to_vec(), ImageKind::Cubin, None, "none: machine code as given".into()))
+}
+
+/// The architecture of the GPU that code other than IR is for.
+fn gpu<'a>(request: &Request<'a>, code: &'static str) -> Result<&'a str, BuildError> {
+    match request.target {
+        Target::Nvptx { arch } => Ok(arch),
+        Target::Cpu { .. } => {
+            Err(BuildError::Configuration { message: format!("the CPU device runs LLVM IR, and the kernel's code is {code}") })
+        }
+    }
+}
+
+/// Fields that ask for something that only IR can give.
+fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), BuildError> {
+    let configuration = request.configuration;
+    let default = Configuration::recorded(configuration.grid, configuration.block, 0).passes;
+    let passes = !configuration.passes.trim().is_empty() && configuration.passes != default;
+    for (field, set) in [
+        ("passes", passes || request.external.is_some()),
+        ("specialize", configuration.specialize.any()),
+        ("specialize_dims", configuration.specialize_dims),
+        ("set_launch_bounds", configuration.set_launch_bounds),
+        ("facts", configuration.facts),
+        ("fast_math", configuration.fast_math),
+        ("llvm_options", !configuration.llvm_options.is_empty()),
+    ] {
+        if set {
+            return Err(BuildError::NeedsIr { code, field });
+        }
+    }
+    Ok(())
+}
+
+fn assemble(request: &Request<'_>, ptx: String, device: &str, options: Options, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
+    if hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx)) {
+        return Ok(artifact(request, Vec::new(), ImageKind::Cubin, Some(ptx), String::new()));
+    }
+    let clock = start(request, Stage::Assembly);
+    let assembled = Assembler::find().assemble(&ptx, device, options)?;
+    let mut artifact = artifact(request, assembled.image, assembled.kind, Some(ptx), assembled.assembler);
+    artifact.times.assemble = clock.elapsed().as_secs_f64();
+    Ok(artifact)
+}
+
+fn artifact(request: &Request<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<String>, assembler: String) -> Artifact {
+    Artifact {
+        image,
+        kind,
+        entry: request.kernel.to_owned(),
+        shared_is_static: false,
+        ptx,
+        ir_before: None,
+        ir: None,
+        times: Times::default(),
+        assembler,
+        log: Vec::new(),
+    }
+}
+
+/// Notes that a stage begins.
+fn start(request: &Request<'_>, stage: Stage) -> Instant {
+    if let Some(progress) = request.progress {
+        progress.stage(stage);
+    }
+    Instant::now()
 }
 
 /// Builds all kernels of the linked `modules` into one object for the CPU device, as an application's own code: no
@@ -72,7 +248,8 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
     let architecture = Architecture::for_module(arch, &module)?;
     let machine = architecture.machine(codegen_opt)?;
     prepare::whole(&module, &architecture);
-    pipeline::run(&module, pipeline, &machine, &diagnostics)?;
+    let mut nobody = Watched { progress: None, other: None };
+    pipeline::run(&module, pipeline, &machine, &diagnostics, &mut nobody, false)?;
     Ok(cpu::lower(module, &cpu::LowerOptions { codegen_opt })?)
 }
 

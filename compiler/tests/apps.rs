@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_compiler::{ImageKind, Request, Target, build};
+use mneme_compiler::{Code, ImageKind, Request, Target, build};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 
@@ -46,15 +46,8 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                 configuration.passes = format!("default<{level}>");
                 configuration.codegen_opt = codegen_opt;
                 let target = Target::Nvptx { arch: "sm_90".into() };
-                let request = Request {
-                    modules: &[&bitcode],
-                    kernel: &kernel,
-                    target: &target,
-                    configuration: &configuration,
-                    arguments: &[],
-                    variables: &[],
-                    keep_ir: false,
-                };
+                let modules: [&[u8]; 1] = [&bitcode];
+                let request = Request::new(Code::Ir(&modules), &kernel, &target, &configuration);
                 let artifact = build(&request).unwrap_or_else(|error| panic!("{} {kernel} {level}: {error}", source.display()));
                 assert_eq!(artifact.kind, ImageKind::Cubin);
                 assert!(artifact.image.starts_with(b"\x7fELF"));

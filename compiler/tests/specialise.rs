@@ -2,7 +2,7 @@
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
-use mneme_compiler::{Artifact, BuildError, ImageKind, Request, Target, build};
+use mneme_compiler::{Artifact, BuildError, Code, ImageKind, Request, Target, build};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::{Argument, Variable};
@@ -101,15 +101,11 @@ impl Case<'_> {
     fn build(&self) -> Result<Artifact, BuildError> {
         let modules: Vec<Vec<u8>> = self.modules.iter().map(|text| bitcode(text)).collect();
         let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
-        build(&Request {
-            modules: &modules,
-            kernel: "kernel",
-            target: &self.target,
-            configuration: &self.configuration,
-            arguments: &self.arguments,
-            variables: &self.variables,
-            keep_ir: true,
-        })
+        let mut request = Request::new(Code::Ir(&modules), "kernel", &self.target, &self.configuration);
+        request.recorded.arguments = &self.arguments;
+        request.recorded.variables = &self.variables;
+        request.keep.after = true;
+        build(&request)
     }
 
     fn ir(&self) -> String {
@@ -236,7 +232,7 @@ fn errors_say_what_is_wrong() {
     let mut stranger = Case::default();
     let text = KERNEL.replace("@kernel", "@elsewhere");
     stranger.modules = vec![&text];
-    assert!(matches!(stranger.build(), Err(BuildError::NoKernel { kernel }) if kernel == "kernel"));
+    assert!(matches!(stranger.build(), Err(BuildError::NoKernel { kernel, .. }) if kernel == "kernel"));
 
     let mut block = Case::default();
     block.configuration.block = Dim3::new(4096, 1, 1);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sha2::{Digest, Sha256};
 
 use crate::launch::Dim3;
+use crate::tolerance::Tolerance;
 
 /// One point of a tuning space, and what `mneme-replay` executes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,6 +74,9 @@ pub struct Configuration {
     /// Limit for the build, and for all runs together, seconds, in place of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
+    /// How far replayed memory may be from the recorded, for every buffer that has no tolerance of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<Tolerance>,
 }
 
 /// Which arguments are folded into the code. In JSON `false`, `true` or a list of argument indices.
@@ -228,6 +232,7 @@ impl Configuration {
             warmup: None,
             cache: Cache::Hot,
             timeout_s: None,
+            tolerance: None,
         }
     }
 
@@ -285,6 +290,9 @@ impl Configuration {
         if let Some(seconds) = self.timeout_s.filter(|seconds| !(*seconds > 0.0 && *seconds <= MAX_TIMEOUT)) {
             return Err(format!("timeout_s is {seconds}; it must be above 0 and at most {MAX_TIMEOUT:e} seconds"));
         }
+        if let Some(tolerance) = &self.tolerance {
+            tolerance.check()?;
+        }
         Ok(())
     }
 }
@@ -340,7 +348,7 @@ mod tests {
         // The JSON that the existing Mneme hashes, written out by hand.
         let theirs = r#"{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":true,"max_threads":0,"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,"specialize_dims":false}"#;
         assert_eq!(example().hash(), hex(&Sha256::digest(theirs.as_bytes())));
-        let changes: [fn(&mut Configuration); 10] = [
+        let changes: [fn(&mut Configuration); 11] = [
             |it| it.facts = true,
             |it| it.maxnreg = 64,
             |it| it.ptx_opt = 1,
@@ -350,6 +358,7 @@ mod tests {
             |it| it.warmup = Some(0),
             |it| it.cache = Cache::Cold,
             |it| it.timeout_s = Some(2.0),
+            |it| it.tolerance = Some(Tolerance::default()),
             |it| it.specialize = Specialize::Arguments(vec![1]),
         ];
         let mut hashes: std::collections::HashSet<String> = changes

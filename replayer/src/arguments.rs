@@ -6,15 +6,25 @@ use std::path::PathBuf;
 use clap::Parser;
 use mneme_core::configuration::Configuration;
 
+mod code;
+mod compilation;
 mod engine;
 mod verification;
 
+pub use code::CodeOptions;
+pub use compilation::Compilation;
 pub use engine::Common;
 
 /// Long options that users write with one dash.
 const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
 
-const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
+const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay -rdb recording/1234.json --facts --specialize=2,3 --llvm-option=-unroll-threshold=400 --output-dir out
+      states what the recording proves, folds two arguments, sets an option of LLVM's, and keeps IR, PTX, SASS and the log
+  mneme-replay -rdb recording/1234.json --source kernel.cu --source-flag -Iinclude
+      compiles an edited kernel, replays and verifies it in the recorded one's place (also --ir, --ptx, --cubin)
+  mneme-replay -rdb recording/1234.json --load-pass-plugin ./libMine.so \"function(mine),default<O3>\"
+      runs a pass of your own, in opt-19
+  mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,9 +99,6 @@ pub struct OneShot {
     #[arg(long, alias = "shem", value_name = "BYTES")]
     pub shared_mem: Option<u32>,
 
-    /// Fold the recorded scalar arguments into the code
-    #[arg(long)]
-    pub specialize: bool,
     /// Fold grid and block dimensions into the code, also -sdims
     #[arg(long, alias = "sdims")]
     pub specialize_dims: bool,
@@ -105,10 +112,10 @@ pub struct OneShot {
     #[arg(long, alias = "min-threads-per-block", value_name = "N", default_value_t = 0)]
     pub min_blocks_per_sm: u32,
 
-    /// Code generation level of the back end, also -co
+    /// Optimisation level of LLVM's code generator, 0 to 3, also -co
     #[arg(long, alias = "co", value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub codegen_opt: u8,
-    /// Upstream's name of a code generator; printed, without effect
+    /// A name of a code generator of the existing Mneme; printed, without effect
     #[arg(long, value_name = "NAME", default_value = "serial", value_parser = ["serial", "parallel", "rtc"])]
     pub codegen_method: String,
     /// Keep functions and variables that the kernel does not reach
@@ -139,6 +146,14 @@ pub struct OneShot {
     #[arg(long, value_name = "FOLDER")]
     pub dump_diff: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub compilation: Compilation,
+    #[command(flatten)]
+    pub code: CodeOptions,
+
+    /// Write everything that the build makes to this folder: IR before and after, PTX, machine code, SASS, the build's log
+    #[arg(long, value_name = "FOLDER")]
+    pub output_dir: Option<PathBuf>,
     /// Write the IR after the pipeline here, also -ol
     #[arg(long, alias = "ol", value_name = "FILE")]
     pub output_ll: Option<PathBuf>,
@@ -182,8 +197,8 @@ impl OneShot {
         ] {
             *place = value.unwrap_or(*place);
         }
+        let configuration = self.compilation.apply(configuration);
         Configuration {
-            specialize: self.specialize.into(),
             set_launch_bounds: self.set_launch_bounds,
             max_threads: self.max_threads,
             min_blocks_per_sm: self.min_blocks_per_sm,
@@ -202,6 +217,7 @@ impl OneShot {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use mneme_core::configuration::Specialize;
     use mneme_core::launch::Dim3;
 
     fn read(line: &str) -> Result<Arguments, clap::Error> {
@@ -237,6 +253,22 @@ mod tests {
         let arguments = one_shot("-rdb a.json -rid 7 x -it 9 -ol out.ll");
         assert_eq!((arguments.iterations, arguments.output_ll), (9, Some("out.ll".into())));
         assert_eq!(arguments.common.id.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn what_is_beyond_the_existing_mneme_has_options_too() {
+        let found = configuration(
+            "-rdb a.json x --specialize=0,2 --facts --maxnreg 64 --ptx-opt 1 --fast-math --llvm-option -a --llvm-option=-b=1",
+        );
+        assert_eq!(found.specialize, Specialize::Arguments(vec![0, 2]));
+        assert_eq!((found.facts, found.maxnreg, found.ptx_opt, found.fast_math), (true, 64, 1, true));
+        assert_eq!(found.llvm_options, ["-a", "-b=1"]);
+        // A pipeline may follow the bare option.
+        let found = configuration("-rdb a.json --specialize default<O1>");
+        assert_eq!((found.specialize, found.passes.as_str()), (Specialize::All, "default<O1>"));
+        let external = one_shot("-rdb a.json --load-pass-plugin /x.so").code.external().unwrap();
+        assert_eq!((external.program, external.plugins), ("opt-19".into(), vec!["/x.so".into()]));
+        assert!(one_shot("-rdb a.json").code.external().is_none());
     }
 
     #[test]
@@ -280,6 +312,11 @@ mod tests {
             "-rdb a.json --timeout 1e19",
             "-rdb a.json --device gpu",
             "-rdb a.json -co 4",
+            "-rdb a.json --ptx-opt 4",
+            "-rdb a.json --maxnreg 0",
+            "-rdb a.json --specialize=x",
+            "-rdb a.json --ir a.ll --ptx a.ptx",
+            "-rdb a.json --source-flag -DX",
         ] {
             assert!(read(line).is_err(), "{line}");
         }

@@ -18,6 +18,8 @@ pub mod executor;
 pub mod frame;
 pub mod one_shot;
 pub mod output;
+pub mod outputs;
+pub mod replacement;
 pub mod scene;
 pub mod serve;
 pub mod snapshot;

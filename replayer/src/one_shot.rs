@@ -1,7 +1,6 @@
 //! One configuration, one JSON object.
 
 use std::io::Write;
-use std::path::Path;
 use std::rc::Rc;
 
 use mneme_core::configuration::Configuration;
@@ -12,6 +11,7 @@ use mneme_core::tolerance::Rules;
 use crate::arguments::OneShot;
 use crate::builder::Outcome;
 use crate::output::Printed;
+use crate::outputs;
 use crate::supervisor::{Client, Event, Fatal, Job, Scene, Supervisor};
 
 /// Replays the configuration of a command line; returns the exit status.
@@ -19,9 +19,12 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     let configuration = options.configuration(scene.subject.recorded_configuration());
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     let (result, outcome) = replay(options, scene, &configuration)?;
+    if let Some(folder) = &options.output_dir {
+        outputs::write_all(folder, outcome.as_deref(), scene.choice.is_cpu())?;
+    }
     if let Some(Ok((built, _))) = outcome.as_deref() {
-        write_text(options.output_ll.as_deref(), built.ir.as_deref(), "IR")?;
-        write_text(options.output_ptx.as_deref(), built.ptx.as_deref(), "PTX")?;
+        outputs::write_text(options.output_ll.as_deref(), built.ir.as_deref(), "IR")?;
+        outputs::write_text(options.output_ptx.as_deref(), built.ptx.as_deref(), "PTX")?;
     }
     if result.status == Status::InvalidConfig {
         return Err(Fatal::new(exit::BAD_USAGE, result.error));
@@ -73,13 +76,4 @@ fn write_tolerances(scene: &Scene, variations: &[Variation]) -> Result<(), Fatal
         );
     }
     Ok(())
-}
-
-fn write_text(path: Option<&Path>, text: Option<&str>, what: &str) -> Result<(), Fatal> {
-    match (path, text) {
-        (None, _) => Ok(()),
-        (Some(_), None) => Err(Fatal::new(exit::BAD_USAGE, format!("this device's builds have no {what} to write"))),
-        (Some(path), Some(text)) => std::fs::write(path, text)
-            .map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))),
-    }
 }

@@ -17,7 +17,7 @@ use mneme_core::result::{ReplayResult, Status};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::builder::nursery::{self, Nursery};
-use crate::builder::{self, NotBuilt, Outcome};
+use crate::builder::{self, Extras, NotBuilt, Outcome};
 use crate::decoder::Decoder;
 use crate::executor::Plan;
 use crate::executor::handle::{Executor, News};
@@ -50,8 +50,7 @@ pub struct Scene {
     pub limit: Duration,
     /// Builders at a time.
     pub builders: usize,
-    /// Ask for the IR of every build.
-    pub keep_ir: bool,
+    pub extras: Extras,
 }
 
 /// A configuration to replay.
@@ -154,7 +153,7 @@ impl<'a> Supervisor<'a> {
             events: VecDeque::new(),
         };
         supervisor.start_executor()?;
-        let plan = nursery::Plan { subject: &scene.subject, modules: &scene.modules, keep_ir: scene.keep_ir, limit: scene.limit };
+        let plan = nursery::Plan { subject: &scene.subject, modules: &scene.modules, extras: &scene.extras, limit: scene.limit };
         supervisor.nursery = Some(Nursery::start(&plan)?);
         supervisor.decoder = Some(Decoder::start(&scene.subject, &scene.snapshot)?);
         Ok(supervisor)
@@ -275,7 +274,7 @@ impl<'a> Supervisor<'a> {
                         entry: built.entry.clone(),
                         grid: configuration.grid,
                         block: configuration.block,
-                        shared_mem: configuration.shared_mem,
+                        shared_mem: if built.shared_is_static { 0 } else { configuration.shared_mem },
                         attributes: self.scene.subject.attributes(),
                         iterations: pending.job.iterations,
                         warmup: pending.job.warmup,

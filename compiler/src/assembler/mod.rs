@@ -1,7 +1,9 @@
 //! PTX to machine code: nvJitLink, else ptxas, else left to the driver's compiler.
 
 mod nvjitlink;
-mod places;
+pub(crate) mod places;
+
+pub use places::toolkits;
 mod ptxas;
 
 use std::sync::OnceLock;
@@ -14,6 +16,29 @@ pub enum Assembler {
     Ptxas(ptxas::Ptxas),
     /// The driver compiles the PTX when it loads it.
     Driver,
+}
+
+/// What an assembler is told besides the architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Optimisation level, 0 to 3.
+    pub level: u8,
+    /// Registers of a thread at most, 0 for no limit; PTX that has its own limit keeps it.
+    pub registers: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { level: 3, registers: 0 }
+    }
+}
+
+impl Options {
+    /// In ptxas's spelling.
+    fn words(self) -> Vec<String> {
+        let level = format!("-O{}", self.level);
+        std::iter::once(level).chain((self.registers > 0).then(|| format!("-maxrregcount={}", self.registers))).collect()
+    }
 }
 
 /// A finished image, and what made it.
@@ -55,14 +80,21 @@ impl Assembler {
     }
 
     /// Assembles `ptx` for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
-    pub fn assemble(&self, ptx: &str, device: &str) -> Result<Assembled, BuildError> {
+    pub fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<Assembled, BuildError> {
         let assembled = match self {
-            Self::NvJitLink(library) => library.assemble(ptx, device),
-            Self::Ptxas(program) => program.assemble(ptx, device),
+            Self::NvJitLink(library) => library.assemble(ptx, device, options),
+            Self::Ptxas(program) => program.assemble(ptx, device, options),
             Self::Driver => Err(Rejection::Architecture),
         };
         match assembled {
             Ok(image) => Ok(Assembled { image, kind: ImageKind::Cubin, assembler: self.name() }),
+            // The driver's compiler is run by whoever loads the PTX, without options.
+            Err(Rejection::Architecture) if options != Options::default() => Err(BuildError::Configuration {
+                message: format!(
+                    "ptx_opt and maxnreg need an assembler that knows {device}, which {} does not; install a newer nvJitLink or ptxas",
+                    self.name()
+                ),
+            }),
             Err(Rejection::Architecture) => {
                 Ok(Assembled { image: [ptx.as_bytes(), b"\0"].concat(), kind: ImageKind::Ptx, assembler: Self::Driver.name() })
             }
@@ -76,10 +108,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_level_and_limit_is_taken() {
+        let load = |register: usize| format!("ld.global.f32 %f{register}, [%rd1+{}];", register * 4);
+        let add = |register: usize| format!("fma.rn.f32 %f0, %f0, %f{register}, %f{register};");
+        let body: String = (0..100).map(load).chain((1..100).map(add)).collect::<Vec<_>>().join("\n");
+        let ptx = format!(
+            ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{ .reg .f32 %f<100>; .reg .b64 %rd<2>;\n\
+             ld.param.u64 %rd1, [p];\n{body}\nst.global.f32 [%rd1], %f0; ret; }}\n"
+        );
+        let assemble = |options| Assembler::find().assemble(&ptx, "sm_90", options).unwrap();
+        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(Options { level, registers: 0 }).image).collect();
+        if assemble(Options::default()).kind == ImageKind::Cubin {
+            assert_eq!(images[3], assemble(Options::default()).image);
+            assert_ne!(images[0], images[3]);
+            assert_ne!(images[1], images[3]);
+            assert_ne!(assemble(Options { level: 3, registers: 24 }).image, images[3]);
+        }
+    }
+
+    #[test]
     fn a_device_newer_than_the_assembler_gets_ptx() {
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        let assembled = Assembler::find().assemble(ptx, "sm_999").unwrap();
+        let assembled = Assembler::find().assemble(ptx, "sm_999", Options::default()).unwrap();
         assert_eq!(assembled.kind, ImageKind::Ptx);
         assert_eq!(assembled.image, [ptx.as_bytes(), b"\0"].concat());
+        let error = Assembler::find().assemble(ptx, "sm_999", Options { level: 1, registers: 0 }).err().unwrap();
+        assert!(error.is_usage() && error.to_string().contains("sm_999"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use libloading::Library;
 
-use super::Rejection;
+use super::{Options, Rejection};
 
 type Handle = *mut c_void;
 
@@ -93,9 +93,11 @@ impl NvJitLink {
     }
 
     /// Assembles PTX text for `device`; the error is the library's own log.
-    pub(super) fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, Rejection> {
-        let option = CString::new(format!("-arch={device}")).map_err(|_| Rejection::Architecture)?;
-        let options = [option.as_ptr()];
+    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<Vec<u8>, Rejection> {
+        // Its own `-O` knows 0 and 3 only; ptxas, which it has inside, knows all.
+        let words = std::iter::once(format!("-arch={device}")).chain(options.words().into_iter().map(|word| format!("-Xptxas={word}")));
+        let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
+        let options: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
         // The library recognises PTX by its terminating NUL among other things.
         let text = CString::new(ptx).map_err(|error| Rejection::Ptx(error.to_string()))?;
         let text = text.as_bytes_with_nul();

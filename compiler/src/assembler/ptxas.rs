@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Rejection;
+use super::{Options, Rejection};
 
 pub struct Ptxas {
     program: PathBuf,
@@ -30,14 +30,14 @@ impl Ptxas {
     }
 
     /// Assembles PTX text for `device`; the error is ptxas's own words.
-    pub(super) fn assemble(&self, ptx: &str, device: &str) -> Result<Vec<u8>, Rejection> {
+    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<Vec<u8>, Rejection> {
         let failed = |what: String| Rejection::Ptx(what);
         let folder = tempfile::tempdir().map_err(|error| failed(format!("no temporary folder: {error}")))?;
         let (source, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
         std::fs::write(&source, ptx).map_err(|error| failed(format!("{} cannot be written: {error}", source.display())))?;
         let output = Command::new(&self.program)
             .arg(format!("-arch={device}"))
-            .arg("-O3")
+            .args(options.words())
             .arg("-o")
             .arg(&cubin)
             .arg(&source)
@@ -63,8 +63,10 @@ mod tests {
             return;
         };
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        assert!(ptxas.assemble(ptx, "sm_90").unwrap().starts_with(b"\x7fELF"));
-        assert!(matches!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90"), Err(Rejection::Ptx(words)) if words.contains("rot")));
-        assert!(matches!(ptxas.assemble(ptx, "sm_999"), Err(Rejection::Architecture)));
+        assert!(ptxas.assemble(ptx, "sm_90", Options::default()).unwrap().starts_with(b"\x7fELF"));
+        assert!(
+            matches!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90", Options::default()), Err(Rejection::Ptx(words)) if words.contains("rot"))
+        );
+        assert!(matches!(ptxas.assemble(ptx, "sm_999", Options::default()), Err(Rejection::Architecture)));
     }
 }

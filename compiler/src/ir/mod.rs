@@ -2,6 +2,7 @@
 //! replacing and deleting globals, editing named metadata.
 
 pub mod annotations;
+pub mod attributes;
 pub mod diagnostics;
 pub mod parameters;
 pub mod producer;

@@ -7,7 +7,7 @@ use llvm_sys::core::*;
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::image::ir_section::Argument;
 
-use super::Value;
+use super::{Value, attributes};
 
 /// The parameters of `kernel`, in order.
 pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
@@ -31,10 +31,8 @@ fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'
     // SAFETY: the module and the function are alive; attribute index 1 is the first parameter.
     unsafe {
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
-        let byval = LLVMGetEnumAttributeAtIndex(kernel.raw(), index + 1, attribute_kind("byval"));
-        if !byval.is_null() {
-            let ty = LLVMGetTypeAttributeValue(byval);
-            let declared = LLVMGetEnumAttributeAtIndex(kernel.raw(), index + 1, attribute_kind("align"));
+        if let Some(ty) = attributes::by_value(kernel, index) {
+            let declared = LLVMGetEnumAttributeAtIndex(kernel.raw(), index + 1, attributes::kind("align"));
             let declared = if declared.is_null() { 0 } else { LLVMGetEnumAttributeValue(declared) };
             let natural = u64::from(LLVMABIAlignmentOfType(data, ty));
             return ("byval".into(), LLVMABISizeOfType(data, ty), if declared == 0 { natural } else { declared });
@@ -42,12 +40,6 @@ fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'
         let ty = parameter.ty();
         (spelling(ty), LLVMABISizeOfType(data, ty), u64::from(LLVMABIAlignmentOfType(data, ty)))
     }
-}
-
-/// The enumeration value of an attribute's name.
-fn attribute_kind(name: &str) -> u32 {
-    // SAFETY: LLVM reads `len` bytes.
-    unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
 }
 
 /// How LLVM prints a type: "ptr", "i32", "float", "[2 x i64]".

@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use llvm_sys::LLVMLinkage;
 use llvm_sys::core::*;
 use llvm_sys::prelude::{LLVMTypeRef, LLVMUseRef, LLVMValueRef};
+use llvm_sys::{LLVMLinkage, LLVMOpcode};
 
 /// A value of a live module; `'m` is the borrow of the module it came from.
 ///
@@ -109,6 +109,26 @@ impl<'m> Value<'m> {
     pub fn callee(self) -> Option<Self> {
         // SAFETY: the value is a live call.
         Self::new(unsafe { LLVMGetCalledValue(self.0) })?.as_function()
+    }
+
+    /// The inline assembly that a call runs.
+    pub fn inline_assembly(self) -> Option<String> {
+        // SAFETY: the value is a live call; the text lives in the context and has the length LLVM gives.
+        unsafe {
+            let assembly = LLVMIsAInlineAsm(LLVMGetCalledValue(self.0));
+            if assembly.is_null() {
+                return None;
+            }
+            let mut length = 0;
+            let start = LLVMGetInlineAsmAsmString(assembly, &mut length);
+            Some(String::from_utf8_lossy(std::slice::from_raw_parts(start.cast::<u8>(), length)).into_owned())
+        }
+    }
+
+    /// What an instruction does.
+    pub fn opcode(self) -> LLVMOpcode {
+        // SAFETY: the value is a live instruction.
+        unsafe { LLVMGetInstructionOpcode(self.0) }
     }
 
     /// Arguments of a call.

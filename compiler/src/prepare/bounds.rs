@@ -14,3 +14,9 @@ pub fn set(module: &Module<'_>, kernel: Value<'_>, configuration: &Configuration
         annotations::add(module, kernel, "minctasm", configuration.min_blocks_per_sm);
     }
 }
+
+/// Replaces the source's limit on registers.
+pub fn limit_registers(module: &Module<'_>, kernel: Value<'_>, registers: u32) {
+    annotations::clear(module, kernel, &["maxnreg"]);
+    annotations::add(module, kernel, "maxnreg", registers);
+}

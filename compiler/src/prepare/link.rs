@@ -28,18 +28,27 @@ pub fn load<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bitcode
     Ok(whole)
 }
 
-/// Reads one module. Bitcode of a newer LLVM is refused, because LLVM may crash on it.
-pub fn parse<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bitcode: &[u8]) -> Result<Module<'ctx>, BuildError> {
+/// Reads one module: bitcode, or assembly text. Bitcode of a newer LLVM is refused, because LLVM may crash on it.
+pub fn parse<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bytes: &[u8]) -> Result<Module<'ctx>, BuildError> {
     let supported = crate::llvm_version();
-    if let Some(found) = producer::producer(bitcode)
+    if let Some(found) = producer::producer(bytes)
         && producer::major(&found) > producer::major(&supported)
     {
         return Err(BuildError::NewerBitcode { found: producer::version(&found).to_owned(), supported });
     }
     // A copy, because LLVM reads one byte past the end.
-    let buffer = MemoryBuffer::create_from_memory_range_copy(bitcode, "recorded IR");
-    Module::parse_bitcode_from_buffer(&buffer, context).map_err(|error| {
+    let buffer = MemoryBuffer::create_from_memory_range_copy(bytes, "IR");
+    let module = if bytes.starts_with(BITCODE) || bytes.starts_with(WRAPPER) {
+        Module::parse_bitcode_from_buffer(&buffer, context)
+    } else {
+        context.create_module_from_ir(buffer)
+    };
+    module.map_err(|error| {
         let message = diagnostics.take().unwrap_or_else(|| error.to_string());
-        BuildError::Bitcode { message }
+        BuildError::Bitcode { message: message.trim().replace('\n', "; ") }
     })
 }
+
+/// How bitcode begins, and how it begins in the wrapper that some platforms give it (LLVM's bitcode format).
+const BITCODE: &[u8] = b"BC\xC0\xDE";
+const WRAPPER: &[u8] = &[0xDE, 0xC0, 0x17, 0x0B];

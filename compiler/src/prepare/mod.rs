@@ -3,11 +3,16 @@
 //! The steps are the same for every target, so that a pipeline sees the same IR whether its result runs on a GPU or on
 //! the CPU device.
 
+mod arguments;
 mod bounds;
 mod dimensions;
+mod facts;
+mod fast_math;
 mod link;
+mod provenance;
 mod prune;
 mod reflect;
+mod shared;
 mod variables;
 
 pub use link::{load, parse};
@@ -15,13 +20,22 @@ pub use variables::device_symbol;
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
-use llvm_sys::LLVMTypeKind;
-use llvm_sys::core::{LLVMConstInt, LLVMConstReal, LLVMGetTypeKind};
-use mneme_core::recording::manifest::Argument;
+use mneme_core::configuration::Specialize;
+use mneme_core::recording::database::ArgumentLayout;
+use mneme_core::recording::manifest::Variable;
 
 use crate::ir::{self, Value, annotations, parameters};
 use crate::request::{BuildError, Request, Target};
 use crate::target::Architecture;
+
+/// What specialising did.
+#[derive(Debug, Default)]
+pub struct Specialised {
+    /// The launch's dynamic shared memory is part of the code.
+    pub shared_is_static: bool,
+    /// What was done, a line each.
+    pub log: Vec<String>,
+}
 
 /// Specialises and trims a linked module for `request`.
 pub fn specialise(
@@ -29,14 +43,23 @@ pub fn specialise(
     request: &Request<'_>,
     architecture: &Architecture,
     machine: &TargetMachine,
-) -> Result<(), BuildError> {
+) -> Result<Specialised, BuildError> {
     let kernel = kernel(module, request.kernel)?;
+    check_signature(module, kernel, request.recorded.signature)?;
     prune::drop_used_lists(module);
-    let visible = variables::place(module, request.variables, matches!(request.target, Target::Cpu { .. }));
-    reflect::resolve(module, architecture);
     let configuration = request.configuration;
-    if configuration.specialize.any() {
-        fold_arguments(module, kernel, request.arguments);
+    let mut done = Specialised::default();
+    let visible = variables::place(module, request.recorded.variables, matches!(request.target, Target::Cpu { .. }));
+    if configuration.fast_math {
+        fast_math::allow(module)?;
+    }
+    reflect::resolve(module, architecture, configuration.fast_math);
+    arguments::fold(module, kernel, &configuration.specialize, request.recorded.arguments, &mut done.log);
+    if configuration.specialize == Specialize::All {
+        done.shared_is_static = shared::make_static(module, kernel, configuration.shared_mem);
+        if done.shared_is_static {
+            done.log.push(format!("{} bytes of dynamic shared memory are static", configuration.shared_mem));
+        }
     }
     if configuration.specialize_dims {
         dimensions::fold(module, configuration.grid, configuration.block);
@@ -44,53 +67,55 @@ pub fn specialise(
     if configuration.set_launch_bounds {
         bounds::set(module, kernel, configuration);
     }
+    if configuration.maxnreg > 0 {
+        bounds::limit_registers(module, kernel, configuration.maxnreg);
+    }
     if configuration.internalize || configuration.prune {
         prune::trim(module, kernel, &visible, configuration.internalize, configuration.prune, machine)?;
     }
-    Ok(())
+    if configuration.facts {
+        facts::state(module, kernel, &request.recorded, machine, &mut done.log);
+    }
+    Ok(done)
+}
+
+/// What does not depend on the configuration, for builds that prune: drops what neither the kernel nor the recorded
+/// `variables` reach.
+pub fn reduce(module: &Module<'_>, kernel_name: &str, variables: &[Variable], machine: &TargetMachine) -> Result<(), BuildError> {
+    let kernel = kernel(module, kernel_name)?;
+    prune::drop_used_lists(module);
+    let recorded = |variable: &Value<'_>| {
+        let name = variable.name();
+        variables.iter().any(|record| record.name == name || record.name == device_symbol(&name))
+    };
+    let kept: Vec<Value<'_>> = ir::variables(module).into_iter().filter(recorded).collect();
+    prune::trim(module, kernel, &kept, false, true, machine)
 }
 
 /// What [`specialise`] does without a particular kernel or launch: for the CPU device, which runs whole modules.
 pub fn whole(module: &Module<'_>, architecture: &Architecture) {
     prune::drop_used_lists(module);
-    reflect::resolve(module, architecture);
+    reflect::resolve(module, architecture, false);
 }
 
 /// The kernel's definition.
 pub fn kernel<'m>(module: &'m Module<'_>, name: &str) -> Result<Value<'m>, BuildError> {
-    ir::function(module, name)
-        .filter(|function| annotations::kernels(module).contains(function))
-        .ok_or_else(|| BuildError::NoKernel { kernel: name.to_owned() })
+    let kernels = annotations::kernels(module);
+    kernels.iter().copied().find(|function| function.name() == name).ok_or_else(|| BuildError::NoKernel {
+        code: "IR",
+        kernel: name.to_owned(),
+        found: kernels.iter().map(|kernel| kernel.name()).collect(),
+    })
 }
 
-/// Replaces scalar parameters by their recorded values; the signature, and so the parameter buffer, stays.
-fn fold_arguments(module: &Module<'_>, kernel: Value<'_>, recorded: &[Argument]) {
-    for (parameter, layout) in kernel.parameters().into_iter().zip(parameters::of(module, kernel)) {
-        let found = recorded.iter().find(|argument| argument.offset == layout.offset && argument.bytes.len() >= layout.size as usize);
-        let Some(argument) = found.filter(|_| layout.specialisable()) else { continue };
-        let mut word = [0; 8];
-        let size = layout.size as usize;
-        word[..size].copy_from_slice(&argument.bytes[..size]);
-        if let Some(constant) = scalar(parameter, u64::from_le_bytes(word)) {
-            parameter.replace_uses_with(constant);
-        }
+/// Code from elsewhere is launched with the recorded parameter buffer.
+fn check_signature(module: &Module<'_>, kernel: Value<'_>, recorded: &[ArgumentLayout]) -> Result<(), BuildError> {
+    if recorded.is_empty() {
+        return Ok(());
     }
-}
-
-/// The constant of `like`'s type whose bits are the low bits of `bits`.
-fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
-    // SAFETY: the type is that of a live value and fits the constructor by its kind. A NaN's payload may be lost by
-    // way of a double, so NaNs are left alone.
-    unsafe {
-        match LLVMGetTypeKind(like.ty()) {
-            LLVMTypeKind::LLVMIntegerTypeKind => Value::new(LLVMConstInt(like.ty(), bits, 0)),
-            LLVMTypeKind::LLVMFloatTypeKind => Some(f32::from_bits(bits as u32))
-                .filter(|value| !value.is_nan())
-                .and_then(|value| Value::new(LLVMConstReal(like.ty(), f64::from(value)))),
-            LLVMTypeKind::LLVMDoubleTypeKind => {
-                Some(f64::from_bits(bits)).filter(|value| !value.is_nan()).and_then(|value| Value::new(LLVMConstReal(like.ty(), value)))
-            }
-            _ => None,
-        }
-    }
+    let found: Vec<ArgumentLayout> = parameters::of(module, kernel)
+        .into_iter()
+        .map(|parameter| ArgumentLayout { offset: parameter.offset, size: parameter.size, kind: parameter.kind })
+        .collect();
+    crate::signature::check(&kernel.name(), recorded, &found)
 }

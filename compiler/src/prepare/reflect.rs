@@ -12,9 +12,10 @@ use llvm_sys::core::{
 use crate::ir::{self, Value};
 use crate::target::Architecture;
 
-/// Replaces each call by its answer; what is unknown is 0, as for LLVM.
-pub fn resolve(module: &Module<'_>, architecture: &Architecture) {
-    let flush = flag(module, "nvvm-reflect-ftz").unwrap_or(0);
+/// Replaces each call by its answer; what is unknown is 0, as for LLVM. `flush` says that denormals are flushed to zero
+/// whatever the module was compiled for.
+pub fn resolve(module: &Module<'_>, architecture: &Architecture, flush: bool) {
+    let flush = if flush { 1 } else { flag(module, "nvvm-reflect-ftz").unwrap_or(0) };
     for name in ["__nvvm_reflect", "__nvvm_reflect_ocl"] {
         let Some(reflect) = ir::function(module, name) else { continue };
         for call in reflect.users() {

@@ -10,13 +10,18 @@ use crate::target::Choice;
 /// What all modes are told.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// The .json file of the recorded kernel, also -rdb
-    #[arg(long = "record-db", alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE")]
+    /// The .json file of the recorded kernel, also -rdb; or the recording's folder, where --kernel, -rid or its only kernel says
+    /// which one
+    #[arg(long = "record-db", alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE|FOLDER")]
     pub database: PathBuf,
 
     /// The dynamic hash of the recorded instance; may be left out where there is one, also -rid
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     pub id: Option<String>,
+
+    /// The kernel of a folder: its name or a part of it, mangled or demangled
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
 
     /// Where to replay: cpu, cuda, or the number of a GPU [default: as recorded]
     #[arg(long, value_name = "DEVICE", value_parser = Choice::parse)]

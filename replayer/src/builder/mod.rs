@@ -6,9 +6,24 @@
 pub mod nursery;
 mod process;
 
-use mneme_core::configuration::Configuration;
+use mneme_compiler::Keep;
+use mneme_compiler::pipeline::External;
+use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
+
+use crate::replacement::Replacement;
+
+/// What a command line asks of every build, beyond configurations.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// Code in the recorded kernel's place.
+    pub replacement: Option<Replacement>,
+    /// The program that runs pipelines.
+    pub external: Option<External>,
+    /// IR to return.
+    pub keep: Keep,
+}
 
 /// A finished build, without its image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,9 +33,15 @@ pub struct Built {
     pub preprocess: f64,
     pub optimise: f64,
     pub codegen: f64,
+    /// The launch must ask for no dynamic shared memory: the code has it.
+    pub shared_is_static: bool,
     pub assembler: String,
     pub ptx: Option<String>,
+    /// Before the pipeline, and after it.
+    pub ir_before: Option<String>,
     pub ir: Option<String>,
+    /// What the build has to say, a line each.
+    pub log: Vec<String>,
 }
 
 /// Why there is no code object, in one sentence.
@@ -38,11 +59,14 @@ pub fn key(configuration: &Configuration) -> String {
     let mut key = configuration.grounded();
     // What does not reach the compiler.
     key.codegen_method = String::new();
-    (key.iterations, key.warmup, key.timeout_s, key.cache) = (None, None, None, Default::default());
+    (key.iterations, key.warmup, key.timeout_s, key.tolerance, key.cache) = (None, None, None, None, Default::default());
     let bounds_follow_block = key.set_launch_bounds && key.max_threads.is_none_or(|threads| threads == 0);
+    // Specialised code has the size of the dynamic shared memory in it.
+    if key.specialize != Specialize::All {
+        key.shared_mem = 0;
+    }
     if !key.specialize_dims {
         key.grid = Default::default();
-        key.shared_mem = 0;
         if !bounds_follow_block {
             key.block = Default::default();
         }

@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
 use super::process::{self, Builder};
-use super::{Built, NotBuilt, Outcome};
+use super::{Built, Extras, NotBuilt, Outcome};
 use crate::child::{Child, Complaints};
 use crate::frame::{self, Inbox};
 use crate::subject::Subject;
@@ -38,8 +38,7 @@ struct Answer {
 pub struct Plan<'a> {
     pub subject: &'a Subject,
     pub modules: &'a [Vec<u8>],
-    /// Return the IR after the pipeline too.
-    pub keep_ir: bool,
+    pub extras: &'a Extras,
     /// For one build.
     pub limit: Duration,
 }
@@ -145,7 +144,7 @@ fn watch(plan: &Plan<'_>, supervisor: &mut UnixStream) -> std::io::Result<()> {
                 modules: plan.modules,
                 target: &target,
                 configuration: &order.configuration,
-                keep_ir: plan.keep_ir,
+                extras: plan.extras,
             };
             builders.push((order.number, Builder::start(&build, plan.limit)?));
         }

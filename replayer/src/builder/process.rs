@@ -5,18 +5,21 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use mneme_compiler::{Request, Target};
+use mneme_compiler::progress::Progress;
+use mneme_compiler::{Code, Recorded, Request, Target};
 use mneme_core::configuration::Configuration;
 use mneme_core::result::Status;
 
-use super::{Built, NotBuilt, Outcome};
+use super::{Built, Extras, NotBuilt, Outcome};
 use crate::child::{Child, Complaints, End, pipe, volunteer_for_oom};
 use crate::frame::{self, Inbox};
+use crate::replacement::Replacement;
 use crate::subject::Subject;
 
 /// A builder at work.
 pub struct Builder {
     child: Child,
+    progress: Progress,
     pipe: File,
     inbox: Inbox,
     limit: Duration,
@@ -29,16 +32,16 @@ pub struct Order<'a> {
     pub modules: &'a [Vec<u8>],
     pub target: &'a Target,
     pub configuration: &'a Configuration,
-    /// Return the IR after the pipeline too.
-    pub keep_ir: bool,
+    pub extras: &'a Extras,
 }
 
 impl Builder {
     /// Forks a builder, to be killed after `limit`.
     pub fn start(order: &Order<'_>, limit: Duration) -> std::io::Result<Self> {
         let (reader, writer) = pipe()?;
-        let child = Child::start(Complaints::Kept, || compile(order, writer))?;
-        Ok(Self { child, pipe: File::from(reader), inbox: Inbox::default(), limit, deadline: Instant::now() + limit })
+        let progress = Progress::new()?;
+        let child = Child::start(Complaints::Kept, || compile(order, &progress, writer))?;
+        Ok(Self { child, progress, pipe: File::from(reader), inbox: Inbox::default(), limit, deadline: Instant::now() + limit })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -54,7 +57,11 @@ impl Builder {
         self.child.kill();
         Err(NotBuilt {
             status: Status::Timeout,
-            error: format!("the build took longer than {} s and was stopped; --timeout raises the limit", self.limit.as_secs_f64()),
+            error: format!(
+                "the build took longer than {} s and was stopped{}; --timeout raises the limit",
+                self.limit.as_secs_f64(),
+                self.progress.place()
+            ),
         })
     }
 
@@ -81,7 +88,7 @@ impl Builder {
     fn ended(&mut self, end: Option<End>) -> Outcome {
         let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
         let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
-        Err(NotBuilt { status: Status::CompileError, error: format!("the compiler {how} under this configuration{said}") })
+        Err(NotBuilt { status: Status::CompileError, error: format!("the compiler {how}{}{said}", self.progress.place()) })
     }
 }
 
@@ -90,28 +97,43 @@ fn internal(error: &str) -> NotBuilt {
 }
 
 /// The life of the child.
-fn compile(order: &Order<'_>, writer: OwnedFd) -> i32 {
+fn compile(order: &Order<'_>, progress: &Progress, writer: OwnedFd) -> i32 {
     volunteer_for_oom();
-    let modules: Vec<&[u8]> = order.modules.iter().map(Vec::as_slice).collect();
-    let request = Request {
-        modules: &modules,
-        kernel: &order.subject.kernel.kernel_name,
-        target: order.target,
-        configuration: order.configuration,
-        arguments: &order.subject.prologue.header.arguments,
-        variables: &order.subject.prologue.header.variables,
-        keep_ir: order.keep_ir,
+    let modules: Vec<&[u8]> = match &order.extras.replacement {
+        Some(Replacement::Ir(bytes)) => vec![bytes],
+        _ => order.modules.iter().map(Vec::as_slice).collect(),
     };
+    let code = match &order.extras.replacement {
+        Some(Replacement::Ptx(ptx)) => Code::Ptx(ptx),
+        Some(Replacement::Cubin(cubin)) => Code::Cubin(cubin),
+        _ => Code::Ir(&modules),
+    };
+    let header = &order.subject.prologue.header;
+    let launches: Vec<&[u64]> = order.subject.kernel.instances.values().map(|instance| instance.args.as_slice()).collect();
+    let mut request = Request::new(code, &order.subject.kernel.kernel_name, order.target, order.configuration);
+    request.recorded = Recorded {
+        arguments: &header.arguments,
+        variables: &header.variables,
+        allocations: &header.allocations,
+        launches: &launches,
+        signature: if order.extras.replacement.is_some() { &order.subject.kernel.ours.arguments } else { &[] },
+    };
+    request.keep = order.extras.keep;
+    request.external = order.extras.external.as_ref();
+    request.progress = Some(progress);
     let (message, image) = match mneme_compiler::build(&request) {
         Ok(artifact) => {
             let built = Built {
                 entry: artifact.entry,
-                preprocess: artifact.times.preprocess,
+                preprocess: artifact.times.read + artifact.times.specialise,
                 optimise: artifact.times.optimise,
-                codegen: artifact.times.codegen,
+                codegen: artifact.times.codegen + artifact.times.assemble,
+                shared_is_static: artifact.shared_is_static,
                 assembler: artifact.assembler,
                 ptx: artifact.ptx,
+                ir_before: artifact.ir_before,
                 ir: artifact.ir,
+                log: artifact.log,
             };
             (Ok(built), artifact.image)
         }

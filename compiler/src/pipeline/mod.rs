@@ -1,32 +1,66 @@
-//! Runs a pass pipeline, in the syntax of `opt -passes`.
+//! Runs a pass pipeline, in the syntax of `opt -passes`: in this process, or in a program like `opt`.
+
+pub mod external;
+pub mod invocations;
+pub mod llvm;
+mod names;
 
 use inkwell::module::Module;
-use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::TargetMachine;
 
+pub use self::external::External;
+pub use self::invocations::{Invocation, Invocations};
+pub use self::llvm::Observer;
+
 use crate::ir::diagnostics::Diagnostics;
+use crate::progress::Progress;
 use crate::request::BuildError;
 
-/// Runs `pipeline` over `module`. An unknown pass is LLVM's own message.
-pub fn run(module: &Module<'_>, pipeline: &str, machine: &TargetMachine, diagnostics: &Diagnostics<'_>) -> Result<(), BuildError> {
+/// Runs `pipeline` over `module`. An unknown pass is LLVM's own message and the name that may have been meant.
+pub fn run(
+    module: &Module<'_>,
+    pipeline: &str,
+    machine: &TargetMachine,
+    diagnostics: &Diagnostics<'_>,
+    observer: &mut dyn Observer,
+    instrument: bool,
+) -> Result<(), BuildError> {
     let failed = |message: String| BuildError::Pipeline { pipeline: pipeline.to_owned(), message };
-    if pipeline.contains('\0') {
-        return Err(failed("it contains a NUL character".into()));
-    }
     // LLVM reads the empty string as an error; `opt` without passes changes nothing.
     if pipeline.trim().is_empty() {
         return Ok(());
     }
-    module.run_passes(&normalise(pipeline), machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()))?;
+    llvm::run(module, &normalise(pipeline), machine, observer, instrument).map_err(|message| failed(names::explain(&message)))?;
     match diagnostics.take() {
         Some(message) => Err(failed(message)),
         None => module.verify().map_err(|error| failed(format!("it left invalid IR: {error}"))),
     }
 }
 
+/// Notes which pass is at work, for those who find the process dead, and passes on to another observer.
+pub struct Watched<'p, 'o> {
+    pub progress: Option<&'p Progress>,
+    pub other: Option<&'o mut dyn Observer>,
+}
+
+impl Observer for Watched<'_, '_> {
+    fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool {
+        if let Some(progress) = self.progress {
+            progress.pass(pass, unit);
+        }
+        self.other.as_mut().is_none_or(|other| other.before(module, number, pass, unit))
+    }
+
+    fn after(&mut self, module: &Module<'_>, number: u64) {
+        if let Some(other) = &mut self.other {
+            other.after(module, number);
+        }
+    }
+}
+
 /// Gives a bare `instcombine` the parameter that every `default<…>` pipeline gives it: without, LLVM 19 verifies that
 /// one iteration reached a fixpoint and aborts on ordinary kernels where it did not.
-fn normalise(pipeline: &str) -> String {
+pub(crate) fn normalise(pipeline: &str) -> String {
     const NAME: &str = "instcombine";
     let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let mut normal = String::new();

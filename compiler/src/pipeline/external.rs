@@ -1,0 +1,90 @@
+//! A pass pipeline in another program: an `opt` of the same LLVM, with passes of its own loaded.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use inkwell::context::Context;
+use inkwell::module::Module;
+
+use crate::ir::diagnostics::Diagnostics;
+use crate::prepare;
+use crate::request::BuildError;
+
+/// The program and what it is told besides the pipeline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct External {
+    /// `opt-19`, or a path.
+    pub program: PathBuf,
+    /// Shared objects with passes (`-load-pass-plugin`).
+    pub plugins: Vec<PathBuf>,
+    /// Further options, as they are.
+    pub arguments: Vec<String>,
+}
+
+impl External {
+    /// Runs `pipeline` over `module`; the program's result takes the place of the module.
+    pub fn run<'ctx>(
+        &self,
+        context: &'ctx Context,
+        module: &Module<'ctx>,
+        pipeline: &str,
+        diagnostics: &Diagnostics<'_>,
+    ) -> Result<Module<'ctx>, BuildError> {
+        let failed = |message: String| BuildError::External { program: self.program.display().to_string(), message };
+        let folder = tempfile::tempdir().map_err(|error| failed(format!("there is no temporary folder: {error}")))?;
+        let (before, after) = (folder.path().join("before.bc"), folder.path().join("after.bc"));
+        std::fs::write(&before, module.write_bitcode_to_memory().as_slice())
+            .map_err(|error| failed(format!("{} cannot be written: {error}", before.display())))?;
+        let output = self
+            .command(pipeline, &before, &after)
+            .output()
+            .map_err(|error| failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version())))?;
+        if !output.status.success() {
+            let said = complaint(&String::from_utf8_lossy(&output.stderr));
+            return Err(failed(format!("it ended with {}: {said}", output.status)));
+        }
+        // What passes print is for the user's eyes.
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        let bitcode = std::fs::read(&after).map_err(|error| failed(format!("it wrote no {}: {error}", after.display())))?;
+        prepare::parse(context, diagnostics, &bitcode)
+    }
+
+    fn command(&self, pipeline: &str, before: &Path, after: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        for plugin in &self.plugins {
+            command.arg(format!("-load-pass-plugin={}", plugin.display()));
+        }
+        // A name without a slash would be looked for on the library path only.
+        command.arg(format!("-passes={}", super::normalise(pipeline))).args(&self.arguments).arg(before).arg("-o").arg(after);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // SAFETY: prctl takes no pointers, and is safe between fork and exec. The program must not outlive the builder,
+        // which is killed when its time is over.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        command
+    }
+}
+
+/// The line that says what happened, of those that a program wrote before it failed.
+pub(crate) fn complaint(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let telling = |line: &&str| ["LLVM ERROR", "error:", "Assertion", "Error"].iter().any(|word| line.contains(word));
+    lines.clone().find(telling).or_else(|| lines.next()).unwrap_or("it says nothing").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_telling_line_is_found() {
+        assert_eq!(complaint("warning: x\n\nopt-19: error: unknown pass\n Stack dump:\n"), "opt-19: error: unknown pass");
+        assert_eq!(complaint("what now\nmore"), "what now");
+        assert_eq!(complaint("  \n"), "it says nothing");
+    }
+}

@@ -1,0 +1,62 @@
+//! The pass invocations of a pipeline: a list of them, a limit on them, the IR around one of them.
+//!
+//! For looking for the pass that did something. Numbers are those of [`Observer`]: with one pipeline and one module they
+//! are the same in every run up to the limit.
+
+use inkwell::module::Module;
+
+use super::llvm::Observer;
+use crate::ir;
+
+/// One pass on one unit of IR.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// 1 for the first.
+    pub number: u64,
+    /// The pass as pipelines name it.
+    pub pass: String,
+    /// "function f", "loop l of function f", "call graph component (f)", "the module".
+    pub unit: String,
+}
+
+impl std::fmt::Display for Invocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "pass {}: {} on {}", self.number, self.pass, self.unit)
+    }
+}
+
+/// Observes a pipeline.
+#[derive(Debug, Default)]
+pub struct Invocations {
+    /// Leave out all passes with a greater number, where they can be.
+    pub limit: Option<u64>,
+    /// The invocation whose IR is wanted.
+    pub shown: Option<u64>,
+    /// Those that ran, in order.
+    pub ran: Vec<Invocation>,
+    /// The module before and after `shown`.
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+impl Observer for Invocations {
+    fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool {
+        if number == 0 {
+            return true;
+        }
+        if self.limit.is_some_and(|limit| number > limit) {
+            return false;
+        }
+        if self.shown == Some(number) {
+            self.before = Some(ir::text(module));
+        }
+        self.ran.push(Invocation { number, pass: pass.into(), unit: unit.into() });
+        true
+    }
+
+    fn after(&mut self, module: &Module<'_>, number: u64) {
+        if self.shown == Some(number) {
+            self.after = Some(ir::text(module));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// What LLVM's C interface has no words for: pipelines with a say on every pass, LLVM's own command line, names of passes.
+//
+// Everything here is called from llvm.rs, which describes the contracts; nothing keeps state between calls.
+
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "llvm-c/Core.h"
+#include "llvm-c/TargetMachine.h"
+#include "llvm/Analysis/LazyCallGraph.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassInstrumentation.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Passes/StandardInstrumentations.h"
+#include "llvm/Support/CBindingWrapping.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace llvm;
+
+namespace {
+
+/// Who is asked and told about passes. `number` counts the passes that may be left out, from 1; it is 0 for the others.
+struct Observer {
+  void *user;
+  /// Whether to run the pass; the answer counts where `number` is not 0.
+  bool (*before)(void *user, uint64_t number, const char *pass, size_t pass_length, const char *unit, size_t unit_length);
+  void (*after)(void *user, uint64_t number);
+};
+
+/// Passes that only run others: they have no number, and nobody is told of them.
+bool isContainer(StringRef Pass) {
+  static constexpr StringLiteral Containers[] = {"PassManager",         "PassAdaptor",          "AnalysisManagerProxy",
+                                                 "DevirtSCCRepeatedPass", "ModuleInlinerWrapperPass", "VerifierPass"};
+  Pass = Pass.substr(0, Pass.find('<'));
+  return any_of(Containers, [&](StringRef Container) { return Pass.ends_with(Container); });
+}
+
+std::string describe(const Any &IR) {
+  if (any_cast<const Module *>(&IR))
+    return "the module";
+  if (const auto *F = any_cast<const Function *>(&IR))
+    return ("function " + (*F)->getName()).str();
+  if (const auto *C = any_cast<const LazyCallGraph::SCC *>(&IR))
+    return "call graph component " + (*C)->getName();
+  if (const auto *L = any_cast<const Loop *>(&IR))
+    return ("loop " + (*L)->getName() + " of function " + (*L)->getHeader()->getParent()->getName()).str();
+  return "something";
+}
+
+char *copy(StringRef Text) {
+  char *Copy = static_cast<char *>(std::malloc(Text.size() + 1));
+  std::memcpy(Copy, Text.data(), Text.size());
+  Copy[Text.size()] = 0;
+  return Copy;
+}
+
+void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint64_t &Count, std::vector<uint64_t> &Running) {
+  // Asked first, for passes that may be left out only; its number is taken over by the callback that follows it at once.
+  auto Asked = std::make_shared<std::optional<uint64_t>>();
+  Callbacks.registerShouldRunOptionalPassCallback([&, Asked](StringRef Pass, Any IR) {
+    if (isContainer(Pass))
+      return true;
+    *Asked = ++Count;
+    StringRef Name = Callbacks.getPassNameForClassName(Pass);
+    Name = Name.empty() ? Pass : Name;
+    std::string Unit = describe(IR);
+    bool Run = Who.before(Who.user, Count, Name.data(), Name.size(), Unit.data(), Unit.size());
+    if (!Run)
+      Asked->reset();
+    return Run;
+  });
+  Callbacks.registerBeforeNonSkippedPassCallback([&, Asked](StringRef Pass, Any IR) {
+    uint64_t Number = Asked->value_or(0);
+    Asked->reset();
+    if (Number == 0 && !isContainer(Pass)) {
+      StringRef Name = Callbacks.getPassNameForClassName(Pass);
+      Name = Name.empty() ? Pass : Name;
+      std::string Unit = describe(IR);
+      Who.before(Who.user, 0, Name.data(), Name.size(), Unit.data(), Unit.size());
+    }
+    Running.push_back(Number);
+  });
+  auto Ended = [&] {
+    if (Running.empty())
+      return;
+    uint64_t Number = Running.back();
+    Running.pop_back();
+    if (Number != 0)
+      Who.after(Who.user, Number);
+  };
+  Callbacks.registerAfterPassCallback([Ended](StringRef, Any, const PreservedAnalyses &) { Ended(); });
+  Callbacks.registerAfterPassInvalidatedCallback([Ended](StringRef, const PreservedAnalyses &) { Ended(); });
+}
+
+} // namespace
+
+extern "C" {
+
+/// Runs a pipeline; null, or what is wrong with it (to be freed). `instrument` serves LLVM's own options about passes.
+char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who, bool Instrument) {
+  Module &TheModule = *unwrap(M);
+  PassInstrumentationCallbacks Callbacks;
+  uint64_t Count = 0;
+  std::vector<uint64_t> Running;
+  // In this order: those declared last go first, and they clear those before.
+  LoopAnalysisManager LAM;
+  FunctionAnalysisManager FAM;
+  CGSCCAnalysisManager CGAM;
+  ModuleAnalysisManager MAM;
+  std::optional<StandardInstrumentations> Standard;
+  if (Instrument) {
+    Standard.emplace(TheModule.getContext(), false);
+    Standard->registerCallbacks(Callbacks, &MAM);
+  }
+  if (Who)
+    observe(Callbacks, *Who, Count, Running);
+  PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), PipelineTuningOptions(), std::nullopt, &Callbacks);
+  Builder.registerModuleAnalyses(MAM);
+  Builder.registerCGSCCAnalyses(CGAM);
+  Builder.registerFunctionAnalyses(FAM);
+  Builder.registerLoopAnalyses(LAM);
+  Builder.crossRegisterProxies(LAM, FAM, CGAM, MAM);
+  ModulePassManager Passes;
+  if (Error Failure = Builder.parsePassPipeline(Passes, Pipeline))
+    return copy(toString(std::move(Failure)));
+  Passes.run(TheModule, MAM);
+  return nullptr;
+}
+
+/// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).
+char *mneme_llvm_options(int Count, const char *const *Words) {
+  std::string Message;
+  raw_string_ostream Stream(Message);
+  return cl::ParseCommandLineOptions(Count, Words, "", &Stream) ? nullptr : copy(Message);
+}
+
+/// The names of all passes, as `opt -print-passes` prints them (to be freed).
+char *mneme_llvm_pass_names() {
+  std::string Names;
+  raw_string_ostream Stream(Names);
+  PassBuilder().printPassNames(Stream);
+  return copy(Names);
+}
+
+} // extern "C"

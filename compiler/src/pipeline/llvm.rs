@@ -1,0 +1,128 @@
+//! The safe face of `llvm.cpp`.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
+use llvm_sys::prelude::LLVMModuleRef;
+use llvm_sys::target_machine::LLVMTargetMachineRef;
+
+/// Who is asked and told about the passes of a pipeline.
+///
+/// A pass that LLVM may leave out has a number: 1 for the first one that runs, and so on. The others have 0.
+pub trait Observer {
+    /// Before a pass runs on `unit` ("function f", "loop l of function f", "the module"); whether it should. The answer
+    /// counts where the pass has a number.
+    fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool;
+
+    /// After a pass that has a number ran.
+    fn after(&mut self, module: &Module<'_>, number: u64) {
+        let _ = (module, number);
+    }
+}
+
+#[repr(C)]
+struct RawObserver {
+    user: *mut c_void,
+    before: extern "C" fn(*mut c_void, u64, *const c_char, usize, *const c_char, usize) -> bool,
+    after: extern "C" fn(*mut c_void, u64),
+}
+
+unsafe extern "C" {
+    fn mneme_llvm_run(
+        module: LLVMModuleRef,
+        pipeline: *const c_char,
+        machine: LLVMTargetMachineRef,
+        observer: *const RawObserver,
+        instrument: bool,
+    ) -> *mut c_char;
+    fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
+    fn mneme_llvm_pass_names() -> *mut c_char;
+}
+
+/// What the callbacks reach.
+struct Session<'a, 'm> {
+    observer: &'a mut dyn Observer,
+    module: &'a Module<'m>,
+}
+
+/// Runs a pipeline that has no NUL in it. `instrument` makes LLVM's own options about passes work (`-print-after-all`,
+/// `-opt-bisect-limit`), which costs time.
+///
+/// # Errors
+/// LLVM's message where it cannot read the pipeline; nothing has run then.
+pub fn run(
+    module: &Module<'_>,
+    pipeline: &str,
+    machine: &TargetMachine,
+    observer: &mut dyn Observer,
+    instrument: bool,
+) -> Result<(), String> {
+    let pipeline = CString::new(pipeline).map_err(|_| "it contains a NUL character".to_owned())?;
+    let mut session = Session { observer, module };
+    let raw = RawObserver { user: std::ptr::from_mut(&mut session).cast(), before, after };
+    // SAFETY: module, machine, text and observer live for the length of the call; the callbacks get the session.
+    let message = unsafe { mneme_llvm_run(module.as_mut_ptr(), pipeline.as_ptr(), machine.as_mut_ptr(), &raw, instrument) };
+    take(message).map_or(Ok(()), Err)
+}
+
+/// Sets options of LLVM's command line, for the whole process.
+///
+/// # Errors
+/// LLVM's message on the first that it does not know.
+pub fn set_options(options: &[String]) -> Result<(), String> {
+    let words = std::iter::once("mneme").chain(options.iter().map(String::as_str)).map(CString::new);
+    let words: Vec<CString> = words.collect::<Result<_, _>>().map_err(|_| "an option contains a NUL character".to_owned())?;
+    let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    // SAFETY: the words are NUL-terminated and live for the length of the call.
+    take(unsafe { mneme_llvm_options(pointers.len() as c_int, pointers.as_ptr()) }).map_or(Ok(()), Err)
+}
+
+/// The names of all passes, as `opt -print-passes` prints them.
+pub fn pass_names() -> String {
+    // SAFETY: takes nothing.
+    take(unsafe { mneme_llvm_pass_names() }).unwrap_or_default()
+}
+
+/// The text behind `pointer`, which is freed; `None` for null.
+fn take(pointer: *mut c_char) -> Option<String> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: llvm.cpp returns NUL-terminated text made by malloc, ours to free.
+    unsafe {
+        let text = CStr::from_ptr(pointer).to_string_lossy().trim().to_owned();
+        libc::free(pointer.cast());
+        Some(text)
+    }
+}
+
+/// # Safety
+/// `start` points at `length` bytes that outlive the result.
+unsafe fn text<'a>(start: *const c_char, length: usize) -> std::borrow::Cow<'a, str> {
+    // SAFETY: by the contract above.
+    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(start.cast(), length) })
+}
+
+extern "C" fn before(
+    user: *mut c_void,
+    number: u64,
+    pass: *const c_char,
+    pass_length: usize,
+    unit: *const c_char,
+    unit_length: usize,
+) -> bool {
+    // SAFETY: `user` is the session of the call under way, on this thread; the texts live for the length of this call.
+    unsafe {
+        let session = &mut *user.cast::<Session<'_, '_>>();
+        session.observer.before(session.module, number, &text(pass, pass_length), &text(unit, unit_length))
+    }
+}
+
+extern "C" fn after(user: *mut c_void, number: u64) {
+    // SAFETY: as above.
+    unsafe {
+        let session = &mut *user.cast::<Session<'_, '_>>();
+        session.observer.after(session.module, number);
+    }
+}

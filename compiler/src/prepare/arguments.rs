@@ -1,0 +1,160 @@
+//! Folds recorded arguments into the code. The signature, and so the parameter buffer, stays.
+
+use inkwell::module::Module;
+use llvm_sys::LLVMTypeKind;
+use llvm_sys::core::*;
+use llvm_sys::prelude::LLVMTypeRef;
+use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement};
+use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
+use mneme_core::configuration::Specialize;
+use mneme_core::recording::manifest::Argument;
+
+use crate::ir::{Value, attributes, parameters};
+
+/// Pointers in an aggregate beyond which it is left alone.
+const MOST_POINTERS: usize = 64;
+
+/// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay: their
+/// values mean nothing outside this recording.
+pub fn fold(module: &Module<'_>, kernel: Value<'_>, specialize: &Specialize, recorded: &[Argument], log: &mut Vec<String>) {
+    for (index, (parameter, layout)) in (0..).zip(kernel.parameters().into_iter().zip(parameters::of(module, kernel))) {
+        if !specialize.selects(index) {
+            continue;
+        }
+        let size = layout.size as usize;
+        let found = recorded.iter().find(|argument| argument.offset == layout.offset && argument.bytes.len() >= size);
+        let Some(bytes) = found.map(|argument| &argument.bytes[..size]) else { continue };
+        let folded = if let Some(ty) = attributes::by_value(kernel, index) {
+            aggregate(module, kernel, parameter, ty, bytes)
+        } else if layout.specialisable() {
+            let mut word = [0; 8];
+            word[..size].copy_from_slice(bytes);
+            scalar(parameter, u64::from_le_bytes(word)).map(|constant| parameter.replace_uses_with(constant)).is_some()
+        } else {
+            false
+        };
+        if folded {
+            log.push(format!("argument {index} ({} {}) is folded into the code", layout.kind, layout.name).replace(" )", ")"));
+        }
+    }
+}
+
+/// The constant of `like`'s type whose bits are the low bits of `bits`.
+fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
+    // SAFETY: the type is that of a live value and fits the constructor by its kind. A NaN's payload may be lost by
+    // way of a double, so NaNs are left alone.
+    unsafe {
+        match LLVMGetTypeKind(like.ty()) {
+            LLVMTypeKind::LLVMIntegerTypeKind => Value::new(LLVMConstInt(like.ty(), bits, 0)),
+            LLVMTypeKind::LLVMFloatTypeKind => Some(f32::from_bits(bits as u32))
+                .filter(|value| !value.is_nan())
+                .and_then(|value| Value::new(LLVMConstReal(like.ty(), f64::from(value)))),
+            LLVMTypeKind::LLVMDoubleTypeKind => {
+                Some(f64::from_bits(bits)).filter(|value| !value.is_nan()).and_then(|value| Value::new(LLVMConstReal(like.ty(), value)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Replaces an aggregate that is passed by value. Where the kernel only reads it and it holds no pointers, by a constant;
+/// else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
+fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: LLVMTypeRef, bytes: &[u8]) -> bool {
+    let mut pointers = Vec::new();
+    if !pointer_fields(module, ty, 0, &mut pointers) || bytes.is_empty() {
+        return false;
+    }
+    let constant = constant(module, bytes);
+    if pointers.is_empty() && only_read(parameter) {
+        parameter.replace_uses_with(constant);
+        return true;
+    }
+    // SAFETY: the kernel is defined, so that its entry block has a first instruction; the types are the context's; the
+    // offsets lie in the aggregate. The parameter's uses are replaced before the ones that must stay are made.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let builder = LLVMCreateBuilderInContext(context);
+        LLVMPositionBuilderBefore(builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel.raw())));
+        let copy = LLVMBuildAlloca(builder, ty, c"folded".as_ptr());
+        LLVMSetAlignment(copy, 16);
+        if let Some(copy) = Value::new(copy) {
+            parameter.replace_uses_with(copy);
+        }
+        let length = LLVMConstInt(LLVMInt64TypeInContext(context), bytes.len() as u64, 0);
+        LLVMBuildMemCpy(builder, copy, 16, constant.raw(), 16, length);
+        let pointer = parameter.ty();
+        for (offset, field) in pointers {
+            let mut index = [LLVMConstInt(LLVMInt64TypeInContext(context), offset, 0)];
+            let byte = LLVMInt8TypeInContext(context);
+            let from = LLVMBuildInBoundsGEP2(builder, byte, parameter.raw(), index.as_mut_ptr(), 1, c"".as_ptr());
+            let to = LLVMBuildInBoundsGEP2(builder, byte, copy, index.as_mut_ptr(), 1, c"".as_ptr());
+            debug_assert!(LLVMGetTypeKind(pointer) == LLVMTypeKind::LLVMPointerTypeKind);
+            LLVMBuildStore(builder, LLVMBuildLoad2(builder, field, from, c"".as_ptr()), to);
+        }
+        LLVMDisposeBuilder(builder);
+    }
+    true
+}
+
+/// A constant with these bytes, as a generic pointer.
+fn constant<'m>(module: &'m Module<'_>, bytes: &[u8]) -> Value<'m> {
+    // SAFETY: the bytes are copied; the global belongs to the live module.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let value = LLVMConstStringInContext2(context, bytes.as_ptr().cast(), bytes.len(), 1);
+        let global = LLVMAddGlobal(module.as_mut_ptr(), LLVMTypeOf(value), c"mneme_folded".as_ptr());
+        LLVMSetInitializer(global, value);
+        LLVMSetGlobalConstant(global, 1);
+        LLVMSetLinkage(global, LLVMLinkage::LLVMInternalLinkage);
+        LLVMSetUnnamedAddress(global, LLVMUnnamedAddr::LLVMGlobalUnnamedAddr);
+        LLVMSetAlignment(global, 16);
+        Value::new(global).expect("LLVM returns the global that it made")
+    }
+}
+
+/// Offset and type of every pointer in `ty`; false where there are too many, or in vectors.
+fn pointer_fields(module: &Module<'_>, ty: LLVMTypeRef, offset: u64, found: &mut Vec<(u64, LLVMTypeRef)>) -> bool {
+    // SAFETY: the type is sized, as it is passed by value or part of one that is; indices are below its element count.
+    unsafe {
+        let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
+        match LLVMGetTypeKind(ty) {
+            LLVMTypeKind::LLVMPointerTypeKind => found.push((offset, ty)),
+            LLVMTypeKind::LLVMStructTypeKind => {
+                return (0..LLVMCountStructElementTypes(ty)).all(|index| {
+                    let element = LLVMStructGetTypeAtIndex(ty, index);
+                    pointer_fields(module, element, offset + LLVMOffsetOfElement(data, ty, index), found)
+                });
+            }
+            LLVMTypeKind::LLVMArrayTypeKind => {
+                let element = LLVMGetElementType(ty);
+                let mut first = Vec::new();
+                if !pointer_fields(module, element, 0, &mut first) {
+                    return false;
+                }
+                let (count, size) = (LLVMGetArrayLength2(ty), LLVMABISizeOfType(data, element));
+                if first.len() as u64 * count > MOST_POINTERS as u64 {
+                    return false;
+                }
+                for index in (0..count).take_while(|_| !first.is_empty()) {
+                    found.extend(first.iter().map(|(at, ty)| (offset + index * size + at, *ty)));
+                }
+            }
+            LLVMTypeKind::LLVMVectorTypeKind => return LLVMGetTypeKind(LLVMGetElementType(ty)) != LLVMTypeKind::LLVMPointerTypeKind,
+            _ => {}
+        }
+    }
+    found.len() <= MOST_POINTERS
+}
+
+/// Whether all that is done with what `pointer` points at is to read it.
+fn only_read(pointer: Value<'_>) -> bool {
+    pointer.users().into_iter().all(|user| match user.opcode() {
+        LLVMOpcode::LLVMLoad => true,
+        LLVMOpcode::LLVMGetElementPtr | LLVMOpcode::LLVMAddrSpaceCast | LLVMOpcode::LLVMBitCast => only_read(user),
+        LLVMOpcode::LLVMCall => {
+            let copies = user.callee().is_some_and(|callee| callee.name().starts_with("llvm.memcpy."));
+            copies && user.call_arguments().first() != Some(&pointer)
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,122 @@
+//! States what the recording proves about a kernel's parameters, as attributes that every pass understands.
+//!
+//! docs/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as the arguments and
+//! the memory are the same.
+
+use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
+use mneme_core::recording::manifest::AllocationKind;
+
+use super::provenance;
+use crate::ir::{Value, attributes, parameters};
+use crate::request::Recorded;
+
+/// Beyond what allocators promise an address is aligned by chance, and the code would fit this recording alone.
+const MOST_ALIGNMENT: u64 = 256;
+/// Size of a pointer, bytes.
+const WORD: usize = 8;
+
+/// Adds the attributes and notes them in `log`. The parameters must be as they were recorded.
+pub fn state(module: &Module<'_>, kernel: Value<'_>, recorded: &Recorded<'_>, machine: &TargetMachine, log: &mut Vec<String>) {
+    let mut closed = None;
+    for (index, layout) in (0..).zip(parameters::of(module, kernel)) {
+        let mut note = |what: String| log.push(format!("fact: argument {index} ({}) {what}", layout.name));
+        if layout.is_pointer() {
+            let Some(address) = word(recorded, layout.offset) else { continue };
+            let Some(region) = region(recorded, address) else { continue };
+            let alignment = (1 << address.trailing_zeros().min(63)).min(MOST_ALIGNMENT);
+            let bytes = region.end - address;
+            attributes::add(module, kernel, index, "align", alignment);
+            attributes::add(module, kernel, index, "dereferenceable", bytes);
+            attributes::add(module, kernel, index, "noundef", 0);
+            note(format!("is aligned to {alignment} bytes and points at {bytes} bytes of memory"));
+            let alone = region.own && pointers(recorded, Some(layout.offset)).all(|other| !(region.start..=region.end).contains(&other));
+            if alone && *closed.get_or_insert_with(|| provenance::is_closed(module, &kernel.name(), machine)) {
+                attributes::add(module, kernel, index, "noalias", 0);
+                note("is the only way to its memory".into());
+            }
+        } else if let Some(bits) = width(&layout.kind) {
+            let launches = recorded.launches.iter().filter_map(|launch| launch.get(index as usize).copied());
+            let Some(here) = number(recorded, layout.offset, bits) else { continue };
+            let (low, high) = launches
+                .chain([here])
+                .map(|value| signed(value, bits))
+                .fold((0, 0), |(low, high), value| (value.min(low), value.max(high)));
+            let mask = u64::MAX >> (64 - bits);
+            let (first, end) = (low as u64 & mask, (high as u64).wrapping_add(1) & mask);
+            // Equal bounds mean every value, or none.
+            if first != end {
+                attributes::add_range(module, kernel, index, bits, first, end);
+                note(format!("is between {low} and {high}"));
+            }
+        }
+    }
+}
+
+/// A stretch of recorded memory, bytes.
+struct Region {
+    start: u64,
+    end: u64,
+    /// Nothing but pointers into it leads to it: no variable's name, no second mapping.
+    own: bool,
+}
+
+fn region(recorded: &Recorded<'_>, address: u64) -> Option<Region> {
+    let overlaps = |start: u64, end: u64| {
+        recorded.variables.iter().any(|variable| variable.address < end && start < variable.address.saturating_add(variable.size))
+    };
+    let allocations = recorded.allocations.iter().map(|allocation| {
+        let end = allocation.address.saturating_add(allocation.size);
+        // Only of the recorder's own arena is it known that memory is mapped once.
+        let own = allocation.kind == AllocationKind::Arena && !overlaps(allocation.address, end);
+        Region { start: allocation.address, end, own }
+    });
+    let variables = recorded.variables.iter().map(|variable| Region {
+        start: variable.address,
+        end: variable.address.saturating_add(variable.size),
+        own: false,
+    });
+    allocations.chain(variables).find(|region| region.start <= address && address < region.end)
+}
+
+/// Every aligned word of the parameter buffer that may be a pointer, but the one at `without`.
+fn pointers<'a>(recorded: &'a Recorded<'_>, without: Option<u32>) -> impl Iterator<Item = u64> + 'a {
+    recorded.arguments.iter().flat_map(move |argument| {
+        let offset = argument.offset as usize;
+        let first = offset.next_multiple_of(WORD) - offset;
+        argument.bytes.get(first..).unwrap_or_default().chunks_exact(WORD).enumerate().filter_map(move |(index, bytes)| {
+            let place = offset + first + index * WORD;
+            let value = u64::from_le_bytes(bytes.try_into().ok()?);
+            (without != u32::try_from(place).ok()).then_some(value)
+        })
+    })
+}
+
+/// The pointer at an offset of the parameter buffer.
+fn word(recorded: &Recorded<'_>, offset: u32) -> Option<u64> {
+    number(recorded, offset, 64)
+}
+
+/// The number of `bits` at an offset of the parameter buffer.
+fn number(recorded: &Recorded<'_>, offset: u32, bits: u32) -> Option<u64> {
+    let size = bits as usize / 8;
+    let bytes = &recorded.arguments.iter().find(|argument| argument.offset == offset)?.bytes;
+    let mut word = [0; WORD];
+    word[..size].copy_from_slice(bytes.get(..size)?);
+    Some(u64::from_le_bytes(word))
+}
+
+fn width(kind: &str) -> Option<u32> {
+    match kind {
+        "i8" => Some(8),
+        "i16" => Some(16),
+        "i32" => Some(32),
+        "i64" => Some(64),
+        _ => None,
+    }
+}
+
+fn signed(value: u64, bits: u32) -> i64 {
+    let shift = 64 - bits;
+    ((value << shift) as i64) >> shift
+}

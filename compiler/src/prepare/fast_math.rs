@@ -1,0 +1,75 @@
+//! Floating point as `-ffast-math` compiles it, for IR that was compiled without.
+
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use llvm_sys::LLVMFastMathAll;
+use llvm_sys::LLVMLinkage;
+use llvm_sys::core::{LLVMCanValueUseFastMathFlags, LLVMSetFastMathFlags};
+
+use crate::ir::{self, Value, attributes};
+use crate::request::BuildError;
+
+/// The device library's functions that have an approximation in `fast_math.ll`.
+const APPROXIMATED: &[&str] = &["sinf", "cosf", "tanf", "expf", "exp2f", "exp10f", "logf", "log2f", "log10f", "powf"];
+const APPROXIMATIONS: &str = include_str!("fast_math.ll");
+const PREFIX: &str = "mneme_fast.";
+
+/// What the code generator goes by: `div.approx` and `sqrt.approx`, contraction, denormals flushed to zero.
+const ATTRIBUTES: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
+    (c"unsafe-fp-math", c"true"),
+    (c"no-nans-fp-math", c"true"),
+    (c"no-infs-fp-math", c"true"),
+    (c"no-signed-zeros-fp-math", c"true"),
+    (c"approx-func-fp-math", c"true"),
+    (c"denormal-fp-math-f32", c"preserve-sign,preserve-sign"),
+];
+
+/// Allows every floating-point operation of the module what `-ffast-math` allows.
+pub fn allow(module: &Module<'_>) -> Result<(), BuildError> {
+    approximate(module)?;
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        for (name, value) in ATTRIBUTES {
+            attributes::set_string(function, name, value);
+        }
+        for instruction in function.instructions() {
+            // SAFETY: the instruction is alive, and is one that takes the flags.
+            unsafe {
+                if LLVMCanValueUseFastMathFlags(instruction.raw()) != 0 {
+                    LLVMSetFastMathFlags(instruction.raw(), LLVMFastMathAll);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts the hardware's approximations in the place of the library's functions, before anything is inlined.
+fn approximate(module: &Module<'_>) -> Result<(), BuildError> {
+    let library: Vec<(&str, Value<'_>)> =
+        APPROXIMATED.iter().filter_map(|name| Some((*name, ir::function(module, &format!("__nv_{name}"))?))).collect();
+    if library.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{APPROXIMATIONS}",
+        module.get_data_layout().as_str().to_string_lossy(),
+        module.get_triple().as_str().to_string_lossy(),
+    );
+    let failed = |message: String| BuildError::Link { message };
+    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "approximations");
+    let approximations = module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;
+    module.link_in_module(approximations).map_err(|error| failed(error.to_string()))?;
+    for (name, exact) in library {
+        if let Some(approximation) = ir::function(module, &format!("{PREFIX}{name}"))
+            && approximation.content_type() == exact.content_type()
+        {
+            exact.replace_uses_with(approximation);
+        }
+    }
+    for name in APPROXIMATED {
+        if let Some(approximation) = ir::function(module, &format!("{PREFIX}{name}")) {
+            approximation.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Options that say how the kernel is compiled, beyond the existing Mneme's.
+
+use clap::Args;
+use mneme_core::configuration::{Configuration, Specialize};
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Compilation")]
+pub struct Compilation {
+    /// Fold the recorded arguments into the code: all (scalars, by-value structs, the size of dynamic shared memory), or those
+    /// of a list of indices, as in --specialize=0,2
+    #[arg(long, value_name = "LIST", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = specialize)]
+    specialize: Option<Specialize>,
+    /// Tell the compiler what the recording proves: pointers that do not alias, alignment, ranges of arguments
+    #[arg(long)]
+    facts: bool,
+    /// Registers that a thread may use at most, 1 to 255 [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    maxnreg: Option<u32>,
+    /// Optimisation level of the assembler (ptxas), 0 to 3
+    #[arg(long, value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    ptx_opt: u8,
+    /// Compile floating point as -ffast-math does; combine it with --rtol
+    #[arg(long)]
+    fast_math: bool,
+    /// An option of LLVM's own command line, e.g. --llvm-option=-unroll-threshold=400; may be repeated
+    #[arg(long = "llvm-option", alias = "llvm-options", value_name = "-NAME[=VALUE]", allow_hyphen_values = true)]
+    llvm_options: Vec<String>,
+}
+
+fn specialize(text: &str) -> Result<Specialize, String> {
+    if text == "all" {
+        return Ok(Specialize::All);
+    }
+    let indices: Result<Vec<u32>, _> = text.split(',').map(|index| index.trim().parse()).collect();
+    indices.map(Specialize::Arguments).map_err(|_| "it must be argument indices, counted from 0, as in 0,2".into())
+}
+
+impl Compilation {
+    /// The configuration with what these options change.
+    pub fn apply(&self, configuration: Configuration) -> Configuration {
+        Configuration {
+            specialize: self.specialize.clone().unwrap_or_default(),
+            facts: self.facts,
+            maxnreg: self.maxnreg.unwrap_or(0),
+            ptx_opt: self.ptx_opt,
+            fast_math: self.fast_math,
+            llvm_options: self.llvm_options.clone(),
+            ..configuration
+        }
+    }
+}

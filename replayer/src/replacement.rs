@@ -1,0 +1,45 @@
+//! Code in the recorded kernel's place: files that the command line names.
+
+use std::path::Path;
+
+use mneme_compiler::source::Source;
+use mneme_core::exit;
+
+use crate::arguments::CodeOptions;
+use crate::subject::Subject;
+use crate::supervisor::Fatal;
+
+/// What is built in the recorded code's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// LLVM assembly or bitcode.
+    Ir(Vec<u8>),
+    Ptx(String),
+    Cubin(Vec<u8>),
+}
+
+impl Replacement {
+    /// Reads, or compiles, what the options name. A source that does not compile is a failed build.
+    pub fn read(options: &CodeOptions, subject: &Subject) -> Result<Option<Self>, Fatal> {
+        if let Some(path) = &options.ir {
+            return file(path).map(|bytes| Some(Self::Ir(bytes)));
+        }
+        if let Some(path) = &options.source {
+            file(path)?;
+            let arch = Some(subject.kernel.ours.ir_arch.as_str()).filter(|arch| arch.starts_with("sm_")).unwrap_or("sm_90");
+            let source = Source { file: path, compiler: &options.clang, flags: &options.source_flags, arch };
+            return source.bitcode().map(|bytes| Some(Self::Ir(bytes))).map_err(|error| Fatal::new(exit::BUILD_FAILED, error));
+        }
+        if let Some(path) = &options.ptx {
+            let text = String::from_utf8(file(path)?);
+            return text
+                .map(|text| Some(Self::Ptx(text)))
+                .map_err(|_| Fatal::new(exit::BAD_USAGE, format!("{} is no PTX: it is not text", path.display())));
+        }
+        options.cubin.as_deref().map(|path| file(path).map(Self::Cubin)).transpose()
+    }
+}
+
+fn file(path: &Path) -> Result<Vec<u8>, Fatal> {
+    std::fs::read(path).map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", path.display())))
+}
