@@ -64,6 +64,81 @@ fn every_pipeline_verifies() {
 }
 
 #[test]
+fn every_field_verifies() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    for options in [
+        &["--facts"][..],
+        &["--specialize=1"],
+        &["--specialize", "--facts", "default<O2>"],
+        &["--maxnreg", "32"],
+        &["--ptx-opt", "1"],
+        &["--fast-math"],
+        &["--llvm-option=-unroll-threshold=10", "--llvm-option", "-inline-threshold=1"],
+    ] {
+        let output = replay(&recording, &[&["--device", device], options].concat()).output().unwrap();
+        outcome(&output, exit::VERIFIED);
+    }
+}
+
+#[test]
+fn builds_that_fail_say_where() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    for (options, status, expected) in [
+        (&["default<O1>,trigger-crash-module"][..], exit::BUILD_FAILED, "in trigger-crash-module on the module"),
+        (&["function(loop-rotat)"], exit::BUILD_FAILED, "did you mean 'loop-rotate'"),
+        (&["--llvm-option=-no-such-thing"], exit::BUILD_FAILED, "no-such-thing"),
+        (&["--opt", "/no/such/opt"], exit::BUILD_FAILED, "/no/such/opt"),
+    ] {
+        let output = replay(&recording, &[&["--device", device], options].concat()).output().unwrap();
+        let json = outcome(&output, status);
+        let error = json["Result"]["error"].as_str().unwrap();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn what_a_build_makes_can_be_kept_edited_and_replayed() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let out_option = ["--output-dir", out.to_str().unwrap(), "--facts"];
+    outcome(&replay(&recording, &[&["--device", device], &out_option[..]].concat()).output().unwrap(), exit::VERIFIED);
+    let before = std::fs::read_to_string(out.join("before.ll")).unwrap();
+    assert!(before.contains("dereferenceable(400004)"), "{before}");
+    assert!(std::fs::read_to_string(out.join("build.log")).unwrap().contains("pass pipeline: "));
+    assert!(out.join(if device == "cpu" { "kernel.o" } else { "kernel.cubin" }).is_file());
+
+    let kept = out.join("after.ll");
+    let ir = ["--device", device, "--ir", kept.to_str().unwrap(), ""];
+    outcome(&replay(&recording, &ir).output().unwrap(), exit::VERIFIED);
+    let text = std::fs::read_to_string(&kept).unwrap();
+    let (name, wrong) = (folder.path().join("wrong.ll"), text.replace("add", "sub"));
+    std::fs::write(&name, wrong).unwrap();
+    outcome(&replay(&recording, &["--device", device, "--ir", name.to_str().unwrap()]).output().unwrap(), exit::NOT_VERIFIED);
+    let other = folder.path().join("other.ll");
+    std::fs::write(&other, "define void @other() { ret void }\n").unwrap();
+    let json = outcome(&replay(&recording, &["--device", device, "--ir", other.to_str().unwrap()]).output().unwrap(), exit::BUILD_FAILED);
+    assert!(json["Result"]["error"].as_str().unwrap().contains("has no kernel named"), "{json}");
+}
+
+#[test]
+fn a_folder_stands_for_its_only_kernel() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let run = |options: &[&str]| {
+        Command::new(program()).arg("-rdb").arg(recording.folder()).args(["--device", device]).args(options).output().unwrap()
+    };
+    outcome(&run(&[]), exit::VERIFIED);
+    outcome(&run(&["-rid", "7"]), exit::VERIFIED);
+    let refused = run(&["--kernel", "stranger"]);
+    assert_eq!(refused.status.code(), Some(exit::BAD_USAGE));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--kernel"));
+}
+
+#[test]
 fn work_left_undone_is_a_mismatch() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
