@@ -84,19 +84,55 @@ pub fn is_zero(bytes: &[u8]) -> bool {
 }
 
 /// A 64-bit hash over parts, each delimited by its length (XXH3).
-#[derive(Default)]
-pub struct Hash64(xxhash_rust::xxh3::Xxh3Default);
+///
+/// Little is gathered and hashed at once, which is far cheaper than a stream: recorders do it at every launch.
+pub struct Hash64 {
+    small: [u8; SMALL],
+    length: usize,
+    stream: Option<Box<xxhash_rust::xxh3::Xxh3Default>>,
+}
+
+/// Bytes that are gathered before a stream is made.
+const SMALL: usize = 256;
+
+impl Default for Hash64 {
+    fn default() -> Self {
+        Self { small: [0; SMALL], length: 0, stream: None }
+    }
+}
 
 impl Hash64 {
     pub fn new() -> Self {
-        Self(xxhash_rust::xxh3::Xxh3Default::new())
+        Self::default()
     }
 
     #[must_use]
     pub fn part(mut self, bytes: &[u8]) -> Self {
-        self.0.update(&(bytes.len() as u64).to_le_bytes());
-        self.0.update(bytes);
+        self.add(bytes);
         self
+    }
+
+    /// [`Hash64::part`], in place.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.update(&(bytes.len() as u64).to_le_bytes());
+        self.update(bytes);
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        if let Some(stream) = &mut self.stream {
+            return stream.update(bytes);
+        }
+        match self.small.get_mut(self.length..self.length + bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.length += bytes.len();
+            }
+            None => {
+                let stream = self.stream.insert(Box::new(xxhash_rust::xxh3::Xxh3Default::new()));
+                stream.update(&self.small[..self.length]);
+                stream.update(bytes);
+            }
+        }
     }
 
     #[must_use]
@@ -105,7 +141,7 @@ impl Hash64 {
     }
 
     pub fn finish(&self) -> u64 {
-        self.0.digest()
+        self.stream.as_ref().map_or_else(|| checksum(&self.small[..self.length]), |stream| stream.digest())
     }
 }
 
@@ -145,6 +181,20 @@ mod tests {
             let ba = [b.to_le_bytes(), a.to_le_bytes()].concat();
             prop_assert_ne!(chunk_id(&ab), chunk_id(&ba));
             prop_assert_ne!(chunk_id(&ab), chunk_id(&[&ab[..], &[0]].concat()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn gathered_and_streamed_parts_hash_alike(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 0..9)) {
+            let mut stream = xxhash_rust::xxh3::Xxh3Default::new();
+            let mut hash = Hash64::new();
+            for part in &parts {
+                stream.update(&(part.len() as u64).to_le_bytes());
+                stream.update(part);
+                hash.add(part);
+            }
+            prop_assert_eq!(hash.finish(), stream.digest());
         }
     }
 

@@ -12,6 +12,7 @@ use mneme_core::image::elf::{MappedFile, loaded_objects};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
 use crate::images::{self, Image};
+use crate::recent;
 use crate::recorder::Progress;
 use crate::vendor::{self, CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
 
@@ -106,6 +107,7 @@ impl Code {
 
     fn forget(&mut self, home: Home) {
         self.homes.remove(&home);
+        recent::clear();
         self.functions.retain(|_, function| function.home != home);
     }
 }
@@ -115,7 +117,7 @@ pub fn kernels() -> Vec<Arc<Kernel>> {
     look(|code| code.kernels.values().cloned().collect())
 }
 
-/// The kernel behind the handle of a launch.
+/// The kernel behind a handle.
 pub fn function(handle: CUfunction) -> Option<Function> {
     look(|code| code.functions.get(&(handle as usize)).cloned()).or_else(|| identify(handle))
 }

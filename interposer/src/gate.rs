@@ -5,22 +5,27 @@
 //! a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that is in the
 //! vendor's library may itself wait for the launch. It is the one lock held across vendor calls.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::vendor::Status;
 
-#[derive(Default)]
-struct State {
-    readers: usize,
-    writer: bool,
-    waiting_writers: usize,
-}
+/// Set in [`Gate::readers`] while a writer is inside or waits.
+const CLOSED: u32 = 1 << 31;
 
 #[derive(Default)]
+struct Writers {
+    inside: bool,
+    waiting: usize,
+}
+
+/// Passing an open gate is one addition and one subtraction; everything else goes by the lock.
+#[derive(Default)]
 pub struct Gate {
-    state: Mutex<State>,
+    /// How many are inside, and [`CLOSED`].
+    readers: AtomicU32,
+    writers: Mutex<Writers>,
     changed: Condvar,
 }
 
@@ -37,6 +42,7 @@ fn gate() -> &'static Gate {
 pub fn renew_in_children() {
     extern "C" fn renew() {
         GATE_OF_CHILD.store(Box::into_raw(Box::default()), Ordering::Release);
+        crate::recorder::note_fork();
     }
     // SAFETY: the handler does not unwind, allocates (which glibc allows in the child), and is never unloaded (we are preloaded).
     unsafe { libc::pthread_atfork(None, None, Some(renew)) };
@@ -58,64 +64,80 @@ pub struct Closed<'a>(&'a Gate);
 
 impl Gate {
     pub const fn new() -> Self {
-        Self { state: Mutex::new(State { readers: 0, writer: false, waiting_writers: 0 }), changed: Condvar::new() }
+        Self { readers: AtomicU32::new(0), writers: Mutex::new(Writers { inside: false, waiting: 0 }), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Writers> {
         // The state is counters, valid after any panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn enter(&self) -> Pass<'_> {
-        let mut state = self.lock();
-        while state.writer || state.waiting_writers > 0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while self.readers.fetch_add(1, Ordering::SeqCst) & CLOSED != 0 {
+            self.leave();
+            let mut writers = self.lock();
+            // The mark changes under the lock only.
+            while self.readers.load(Ordering::SeqCst) & CLOSED != 0 {
+                writers = self.changed.wait(writers).unwrap_or_else(PoisonError::into_inner);
+            }
         }
-        state.readers += 1;
         Pass(self)
+    }
+
+    fn leave(&self) {
+        if self.readers.fetch_sub(1, Ordering::SeqCst) == CLOSED + 1 {
+            // A writer that has looked before is waiting when we have the lock.
+            drop(self.lock());
+            self.changed.notify_all();
+        }
     }
 
     pub fn close(&self, limit: Duration) -> Option<Closed<'_>> {
         let mut deadline = Instant::now() + limit;
-        let mut state = self.lock();
-        state.waiting_writers += 1;
-        while state.writer || state.readers > 0 {
-            if state.writer {
+        let mut writers = self.lock();
+        writers.waiting += 1;
+        self.readers.fetch_or(CLOSED, Ordering::SeqCst);
+        while writers.inside || self.readers.load(Ordering::SeqCst) != CLOSED {
+            if writers.inside {
                 // Another recorded launch is under way; it has time limits of its own.
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                writers = self.changed.wait(writers).unwrap_or_else(PoisonError::into_inner);
                 deadline = Instant::now() + limit;
                 continue;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                state.waiting_writers -= 1;
-                drop(state);
-                self.changed.notify_all();
+                writers.waiting -= 1;
+                self.open(writers);
                 return None;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            writers = self.changed.wait_timeout(writers, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.waiting_writers -= 1;
-        state.writer = true;
+        writers.waiting -= 1;
+        writers.inside = true;
         Some(Closed(self))
+    }
+
+    /// Lets readers in again, unless another writer wants it.
+    fn open(&self, writers: MutexGuard<'_, Writers>) {
+        if !writers.inside && writers.waiting == 0 {
+            self.readers.fetch_and(!CLOSED, Ordering::SeqCst);
+        }
+        drop(writers);
+        self.changed.notify_all();
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.readers -= 1;
-        if state.readers == 0 && state.waiting_writers > 0 {
-            drop(state);
-            self.0.changed.notify_all();
-        }
+        self.0.leave();
     }
 }
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.0.lock().writer = false;
-        self.0.changed.notify_all();
+        let mut writers = self.0.lock();
+        writers.inside = false;
+        self.0.open(writers);
     }
 }
 

@@ -18,7 +18,7 @@ use mneme_core::recording::{CodeKind, RecordingError};
 
 use crate::arena::vmm;
 use crate::code::{Function, Kernel, choose_arch};
-use crate::launches::Request;
+use crate::launches::{Arguments, Request};
 use crate::linker;
 use crate::native::{self, Native};
 use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
@@ -222,15 +222,31 @@ impl KernelCode {
     /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
     /// structures (which may hold pointers) differ between runs that do the same.
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
-        let dimensions = launch.grid.as_array().into_iter().chain(launch.block.as_array()).chain([launch.shared_mem]);
-        let hash = dimensions.fold(Hash64::new(), |hash, number| hash.number(number.into()));
-        let is_scalar = |layout: &ir_section::Argument, argument: &Argument| match layout.kind.as_str() {
-            "ptr" | "byval" => false,
-            "" => !may_be_address(&argument.bytes),
-            _ => true,
+        let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
+        scalars.fold(dimensions_hash(launch), |hash, (_, argument)| hash.part(&argument.bytes)).finish()
+    }
+
+    /// The same, of a launch under way; `None` if the application passed fewer arguments.
+    ///
+    /// # Safety
+    /// The arguments must be those of a launch of this kernel that is under way.
+    pub unsafe fn dynamic_hash_of(&self, launch: &Launch, arguments: &Arguments) -> Option<u64> {
+        let mut hash = dimensions_hash(launch);
+        let visitor = |index, _, bytes: &[u8]| {
+            if self.is_scalar(index, bytes) {
+                hash.add(bytes);
+            }
         };
-        let scalars = self.kernel.arguments.iter().zip(arguments).filter(|(layout, argument)| is_scalar(layout, argument));
-        scalars.fold(hash, |hash, (_, argument)| hash.part(&argument.bytes)).finish()
+        // SAFETY: the caller's promise.
+        unsafe { arguments.visit(self.layout(), visitor) }.then(|| hash.finish())
+    }
+
+    fn is_scalar(&self, index: usize, bytes: &[u8]) -> bool {
+        self.kernel.arguments.get(index).is_some_and(|layout| match layout.kind.as_str() {
+            "ptr" | "byval" => false,
+            "" => !may_be_address(bytes),
+            _ => true,
+        })
     }
 
     /// Launch attributes with what belongs to the function.
@@ -316,6 +332,11 @@ fn refuse(undefined: &[String]) -> Result<(), String> {
 /// smallest and no usual size is.
 fn may_be_address(bytes: &[u8]) -> bool {
     <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
+}
+
+fn dimensions_hash(launch: &Launch) -> Hash64 {
+    let dimensions = launch.grid.as_array().into_iter().chain(launch.block.as_array()).chain([launch.shared_mem]);
+    dimensions.fold(Hash64::new(), |hash, number| hash.number(number.into()))
 }
 
 /// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.

@@ -43,30 +43,37 @@ impl Arguments {
     /// # Safety
     /// The layout must be the kernel's, and the launch must still be under way.
     pub unsafe fn read(&self, layout: impl Iterator<Item = (u32, u32)>) -> Option<Vec<Argument>> {
+        let mut arguments = Vec::new();
+        let copy = |_, offset, bytes: &[u8]| arguments.push(Argument { offset, bytes: bytes.to_vec() });
+        // SAFETY: the caller's promise.
+        unsafe { self.visit(layout, copy) }.then_some(arguments)
+    }
+
+    /// Shows the arguments at these offsets and sizes (bytes), with their numbers; false if the application passed fewer.
+    ///
+    /// # Safety
+    /// As for `read`.
+    pub unsafe fn visit(&self, layout: impl Iterator<Item = (u32, u32)>, mut visitor: impl FnMut(usize, u32, &[u8])) -> bool {
         // SAFETY: the launch is under way.
         let buffer = if self.parameters.is_null() { unsafe { self.buffer() } } else { None };
-        layout
-            .enumerate()
-            .map(|(index, (offset, size))| {
-                let source = if self.parameters.is_null() {
-                    let (start, length) = buffer?;
-                    if offset as usize + size as usize > length {
-                        return None;
-                    }
+        for (index, (offset, size)) in layout.enumerate() {
+            let source = if self.parameters.is_null() {
+                match buffer {
                     // SAFETY: inside the buffer.
-                    unsafe { start.add(offset as usize) }
-                } else {
-                    // SAFETY: the array has a pointer for each of the kernel's parameters.
-                    unsafe { *self.parameters.add(index) }.cast_const().cast::<u8>()
-                };
-                if source.is_null() {
-                    return None;
+                    Some((start, length)) if offset as usize + size as usize <= length => unsafe { start.add(offset as usize) },
+                    _ => return false,
                 }
-                // SAFETY: each points to a value of the parameter's size.
-                let bytes = unsafe { std::slice::from_raw_parts(source, size as usize) }.to_vec();
-                Some(Argument { offset, bytes })
-            })
-            .collect()
+            } else {
+                // SAFETY: the array has a pointer for each of the kernel's parameters.
+                unsafe { *self.parameters.add(index) }.cast_const().cast::<u8>()
+            };
+            if source.is_null() {
+                return false;
+            }
+            // SAFETY: each points to a value of the parameter's size.
+            visitor(index, offset, unsafe { std::slice::from_raw_parts(source, size as usize) });
+        }
+        true
     }
 
     /// The packed buffer of `extra`: start and length in bytes.

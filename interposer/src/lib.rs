@@ -36,6 +36,7 @@ pub mod pinned;
 pub mod proc_address;
 pub mod profile;
 pub mod proteus;
+pub mod recent;
 pub mod recorder;
 pub mod reentrancy;
 pub mod settings;

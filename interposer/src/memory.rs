@@ -31,8 +31,11 @@ fn track(address: u64, size: u64, kind: AllocationKind) {
     }
 }
 
-/// Allocates from the arena of the current device.
+/// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to report.
 fn from_arena(bytes: u64) -> Option<u64> {
+    if !vendor::context_is_sound() {
+        return None;
+    }
     let arena = vmm::of_device(vendor::current_device()?)?;
     let take = || arena.arena.allocate(&arena.mapper, bytes);
     let address = take().or_else(|| if frees::reclaim() { take() } else { None })?;

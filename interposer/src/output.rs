@@ -10,6 +10,7 @@ use mneme_core::recording::store::{self, StoreWriter};
 
 use crate::background::Background;
 use crate::code::Kernel;
+use crate::exits;
 use crate::ir::KernelCode;
 use crate::log::{info, warning};
 use crate::settings::settings;
@@ -49,6 +50,7 @@ pub fn open() -> Result<Option<Arc<Output>>, RecordingError> {
             let store = Arc::new(StoreWriter::open(&settings.folder, settings.compression_level)?);
             let output = Arc::new(Output { background: Background::new(store.clone()), store });
             *stage = Stage::Open(output.clone());
+            exits::outlast_signals();
             Ok(Some(output))
         }
     }

@@ -27,7 +27,7 @@ use crate::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
 use crate::timing::Timer;
 use crate::vendor::{self, CUcontext, CUdevice, CUstream, STREAM_PER_THREAD, SUCCESS, Status};
-use crate::{captures, gate, profile, reentrancy, summary};
+use crate::{captures, gate, profile, recent, reentrancy, summary};
 
 /// The mode in which our calls do not disturb a capture of another thread.
 const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
@@ -103,6 +103,15 @@ impl Progress {
 }
 
 impl Recorded {
+    /// Whether a launch is only counted: it is like one before, or one too many.
+    fn counts(&mut self, dynamic_hash: u64, settings: &crate::settings::Settings) -> bool {
+        if let Some(occurrences) = self.instances.get_mut(&dynamic_hash) {
+            occurrences.count += 1;
+            return true;
+        }
+        self.given_up || self.instances.len() as u64 >= settings.max_recordings
+    }
+
     fn count_failures(&mut self, reason: &str, launches: u64, broken: bool) {
         let failed = self.failures.entry(reason.to_owned()).or_default();
         failed.launches += launches;
@@ -158,19 +167,39 @@ struct Plan {
 /// The process that launches: a forked child has our memory but neither the device nor the right to write.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static FINISHED: AtomicBool = AtomicBool::new(false);
+/// We are a forked child of a process that launched: its number is asked for only where a call to the system costs nothing.
+static INHERITED: AtomicBool = AtomicBool::new(false);
+
+/// Runs in every forked child.
+pub fn note_fork() {
+    if PROCESS.load(Ordering::Relaxed) != 0 {
+        INHERITED.store(true, Ordering::Relaxed);
+    }
+}
 
 /// What every launch handler ends in.
 pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
-    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
-    let Some(function) = code::function(request.function) else { return gate::passing(call) };
+    if PROCESS.load(Ordering::Relaxed) == 0 {
+        let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+    let found;
+    let function = match recent::find(request.function as usize) {
+        Some(function) => function,
+        None => {
+            found = code::function(request.function);
+            let Some(function) = &found else { return gate::passing(call) };
+            recent::remember(request.function as usize, function);
+            function
+        }
+    };
     note_start();
     // Outside the gate: nothing is recorded, so that nobody closes it.
     if settings().mode == Mode::Profile {
         let number = function.kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
-        let watched = PROCESS.load(Ordering::Relaxed) == std::process::id() && settings().selects_kernel(&function.kernel);
-        return if watched { profile::launch(call, &request, &function, number) } else { call() };
+        let watched = !INHERITED.load(Ordering::Relaxed) && settings().selects_kernel(&function.kernel);
+        return if watched { profile::launch(call, &request, function, number) } else { call() };
     }
-    match plan(&function, &request) {
+    match plan(function, &request) {
         Some(plan) if settings().mode == Mode::DryRun => {
             note_planned(&plan);
             gate::passing(call)
@@ -207,9 +236,17 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
         || number < settings.skip_recordings
         || !(number - settings.skip_recordings).is_multiple_of(settings.sample.max(1))
         || FINISHED.load(Ordering::Relaxed)
-        || PROCESS.load(Ordering::Relaxed) != std::process::id()
+        || INHERITED.load(Ordering::Relaxed)
     {
         return None;
+    }
+    // A launch like an earlier one is the ordinary case; nothing is asked of the driver or allocated for it.
+    if let Some(Ok(code)) = progress.code.get() {
+        // SAFETY: it is this kernel's launch, and under way.
+        let dynamic_hash = unsafe { code.dynamic_hash_of(&request.launch, &request.arguments) };
+        if dynamic_hash.is_some_and(|hash| progress.recorded().counts(hash, settings)) {
+            return None;
+        }
     }
     if let Some(reason) = output::broken() {
         progress.recorded().count_failures(reason, 1, true);
@@ -246,11 +283,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
 /// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
 fn claim(progress: &Progress, settings: &crate::settings::Settings, code: &KernelCode, dynamic_hash: u64) -> bool {
     let mut recorded = progress.recorded();
-    if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
-        occurrences.count += 1;
-        return false;
-    }
-    if recorded.given_up || recorded.instances.len() as u64 >= settings.max_recordings {
+    if recorded.counts(dynamic_hash, settings) {
         return false;
     }
     let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
@@ -496,6 +529,11 @@ fn synchronise(context: usize, limit: Duration) -> Option<Status> {
         return None;
     }
     receiver.recv_timeout(limit).ok()
+}
+
+/// Whether this is the process that launched, not a child of it.
+pub fn is_recording_process() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
 }
 
 /// Whether this process has launched kernels and not said so yet.

@@ -93,6 +93,7 @@ functions! {
     cuCtxGetCurrent(context: *mut CUcontext);
     cuCtxSetCurrent(context: CUcontext);
     cuCtxGetDevice(device: *mut CUdevice);
+    cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
     cuCtxSynchronize();
     cuEventCreate(event: *mut *mut c_void, flags: c_uint);
     cuEventDestroy_v2(event: *mut c_void);
@@ -134,6 +135,15 @@ pub fn current_context() -> Option<usize> {
     // SAFETY: the pointer is valid to write.
     let status = unsafe { cuCtxGetCurrent(&mut context) };
     (status == SUCCESS && !context.is_null()).then_some(context as usize)
+}
+
+/// Whether the current context still takes calls: after an illegal address, for one, every call gives that error. This is the
+/// cheapest call that tells (10 ns on driver 580).
+pub fn context_is_sound() -> bool {
+    let (mut least, mut greatest) = (0, 0);
+    // SAFETY: the pointers are valid to write.
+    let status = unsafe { cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
+    matches!(status, SUCCESS | NOT_FOUND)
 }
 
 /// The device of this thread's current context.
