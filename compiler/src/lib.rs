@@ -178,20 +178,23 @@ fn build_cubin(request: &Request<'_>, cubin: &[u8]) -> Result<Artifact, BuildErr
 fn gpu<'a>(request: &Request<'a>, code: &'static str) -> Result<&'a str, BuildError> {
     match request.target {
         Target::Nvptx { arch } => Ok(arch),
-        Target::Cpu { .. } => {
-            Err(BuildError::Configuration { message: format!("the CPU device runs LLVM IR, and the kernel's code is {code}") })
-        }
+        Target::Cpu { .. } => Err(BuildError::Configuration {
+            message: format!(
+                "the CPU device runs LLVM IR, and the kernel's code is {code}; replay it on a GPU, or build the program with mneme-cc"
+            ),
+        }),
     }
 }
 
 /// Fields that ask for something that only IR can give.
 fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), BuildError> {
     let configuration = request.configuration;
-    let default = Configuration::recorded(configuration.grid, configuration.block, 0).passes;
-    let passes = !configuration.passes.trim().is_empty() && configuration.passes != default;
+    let default = Configuration::recorded(configuration.grid, configuration.block, 0);
+    let passes = !configuration.passes.trim().is_empty() && configuration.passes != default.passes;
     for (field, set) in [
         ("passes", passes || request.external.is_some()),
         ("specialize", configuration.specialize.any()),
+        ("codegen_opt", configuration.codegen_opt != default.codegen_opt),
         ("specialize_dims", configuration.specialize_dims),
         ("set_launch_bounds", configuration.set_launch_bounds),
         ("facts", configuration.facts),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use mneme_compiler::source::Source;
 use mneme_core::exit;
+use mneme_core::recording::{CodeKind, RecordingError};
 
 use crate::arguments::CodeOptions;
 use crate::subject::Subject;
@@ -37,6 +38,23 @@ impl Replacement {
                 .map_err(|_| Fatal::new(exit::BAD_USAGE, format!("{} is no PTX: it is not text", path.display())));
         }
         options.cubin.as_deref().map(|path| file(path).map(Self::Cubin)).transpose()
+    }
+
+    /// The recorded code, where that is not IR.
+    pub fn recorded(subject: &Subject) -> Result<Option<Self>, RecordingError> {
+        let Some(name) = subject.kernel.modules.first() else { return Ok(None) };
+        let kind = CodeKind::of(name);
+        if kind == CodeKind::Bitcode {
+            return Ok(None);
+        }
+        let bytes = subject.modules()?.remove(0);
+        Ok(Some(match kind {
+            CodeKind::Cubin => Self::Cubin(bytes),
+            _ => {
+                let damaged = |_| RecordingError::Damaged { path: subject.folder.join(name), what: "it is no PTX".into() };
+                Self::Ptx(String::from_utf8(bytes).map_err(damaged)?)
+            }
+        }))
     }
 }
 

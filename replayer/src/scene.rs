@@ -104,10 +104,11 @@ fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, 
 }
 
 fn extras(arguments: &Arguments, subject: &Subject) -> Result<Extras, Fatal> {
-    let Arguments::OneShot(options) = arguments else { return Ok(Extras::default()) };
+    let recorded = || Replacement::recorded(subject).map_err(bad_recording);
+    let Arguments::OneShot(options) = arguments else { return Ok(Extras { replacement: recorded()?, ..Extras::default() }) };
     let all = options.output_dir.is_some();
     Ok(Extras {
-        replacement: Replacement::read(&options.code, subject)?,
+        replacement: Replacement::read(&options.code, subject)?.map_or_else(recorded, |given| Ok(Some(given)))?,
         external: options.code.external(),
         keep: Keep { before: all, after: all || options.output_ll.is_some() },
     })

@@ -86,12 +86,17 @@ impl Assembler {
             Self::Ptxas(program) => program.assemble(ptx, device, options),
             Self::Driver => Err(Rejection::Architecture),
         };
+        // The driver knows the PTX of the toolkit that recorded programs were built with.
+        let assembled = assembled.map_err(|rejection| match rejection {
+            Rejection::Ptx(words) if words.contains("Unsupported .version") => Rejection::Architecture,
+            other => other,
+        });
         match assembled {
             Ok(image) => Ok(Assembled { image, kind: ImageKind::Cubin, assembler: self.name() }),
             // The driver's compiler is run by whoever loads the PTX, without options.
             Err(Rejection::Architecture) if options != Options::default() => Err(BuildError::Configuration {
                 message: format!(
-                    "ptx_opt and maxnreg need an assembler that knows {device}, which {} does not; install a newer nvJitLink or ptxas",
+                    "ptx_opt and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvJitLink or ptxas",
                     self.name()
                 ),
             }),

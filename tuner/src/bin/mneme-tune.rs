@@ -5,8 +5,8 @@ use std::process::exit;
 
 use clap::{Parser, ValueEnum};
 use mneme_core::install;
-use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_core::recording::{CodeKind, RecordingError};
 use mneme_tuner::metric::Metric;
 use mneme_tuner::output;
 use mneme_tuner::results::default_folder;
@@ -131,7 +131,12 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
         return Err((status::INVALID_CONFIGURATION, "--passes has an empty pipeline; name one, such as 'default<O3>'".into()));
     }
     let codegen = options.fixed_codegen_opt.map(|level| CodegenRange { low: level, high: level, step: 1 }).or(options.codegen_opt_range);
-    let space_options = SpaceOptions::new(options.space_preset, options.launch_dim, options.launch_safety, options.passes.clone(), codegen);
+    let has_ir = kernel.modules.first().is_none_or(|module| CodeKind::of(module) == CodeKind::Bitcode);
+    let preset = if has_ir { options.space_preset } else { Preset::Launch };
+    if preset != options.space_preset {
+        eprintln!("mneme-tune: the recording holds no LLVM IR, so that only launch dimensions are tuned; build with mneme-cc for more");
+    }
+    let space_options = SpaceOptions::new(preset, options.launch_dim, options.launch_safety, options.passes.clone(), codegen);
     let recorded = Recorded { grid: instance.grid_dims, block: instance.block_dims, shared_mem: instance.shared_mem };
     let space = Space::new(&space_options, recorded);
     if options.print_space {
