@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
+use crate::annotations::ANNOTATIONS;
 use crate::vendor::CUdevice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,11 @@ impl Allocations {
 
     /// Removes the allocation that starts at an address.
     pub fn remove(&self, address: u64) -> Option<Live> {
-        self.lock().remove(&address)
+        let removed = self.lock().remove(&address);
+        if let Some(live) = removed {
+            ANNOTATIONS.forget(live.address, live.size);
+        }
+        removed
     }
 
     /// Removes and returns those that match.
@@ -52,6 +57,7 @@ impl Allocations {
             }
             !matching
         });
+        removed.iter().for_each(|live| ANNOTATIONS.forget(live.address, live.size));
         removed
     }
 

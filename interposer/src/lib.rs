@@ -13,6 +13,7 @@
 //! - No lock of ours but the [`gate`] is held across a call into the vendor's library.
 
 pub mod allocations;
+pub mod annotations;
 pub mod arena;
 pub mod background;
 pub mod buffers;

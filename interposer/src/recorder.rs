@@ -16,8 +16,10 @@ use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRec
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
 use mneme_core::recording::store;
 use mneme_core::summary::{self as report, Mode, Summary, Times};
+use mneme_core::tolerance::Tolerance;
 
 use crate::allocations::ALLOCATIONS;
+use crate::annotations::ANNOTATIONS;
 use crate::code::{self, Function, Kernel};
 use crate::ir::{Device, KernelCode};
 use crate::launches::Request;
@@ -453,7 +455,12 @@ fn reachable_allocations(plan: &Plan) -> Vec<Allocation> {
             AllocationKind::Host => pointed_at(live.address, live.size),
             AllocationKind::Arena | AllocationKind::Vendor => live.device == plan.device,
         })
-        .map(|live| Allocation { address: live.address, size: live.size, kind: live.kind, tag: String::new(), tolerance: None })
+        .map(|live| {
+            let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();
+            // All zero is what is done without one.
+            let tolerance = Some(annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
+            Allocation { address: live.address, size: live.size, kind: live.kind, tag: annotation.tag, tolerance }
+        })
         .collect()
 }
 
@@ -549,7 +556,7 @@ pub fn finish() {
     // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited for.
     let _closed = gate::close(Duration::from_millis(200));
     output::close(write_occurrences);
-    profile::collect();
+    profile::collect_at_end();
     let settings = settings();
     let kernels: Vec<_> = code::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
     let summary = Summary {

@@ -190,22 +190,32 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError>
     })
 }
 
+/// Name of the file that is locked.
+pub const LOCK: &str = ".lock";
+
 /// The advisory lock of a recording folder, held while `<static-hash>.json` files are merged or packs collected.
 pub struct FolderLock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
 
 impl FolderLock {
     pub fn take(folder: &Path) -> Result<Self, RecordingError> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let path = folder.join(".lock");
-        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(RecordingError::io(&path))?;
-        // SAFETY: flock takes no memory; the descriptor is open.
-        while unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&file), libc::LOCK_EX) } != 0 {
-            let error = std::io::Error::last_os_error();
-            if error.kind() != std::io::ErrorKind::Interrupted {
-                return Err(RecordingError::io(&path)(error));
+        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+        let path = folder.join(LOCK);
+        loop {
+            let file =
+                File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(RecordingError::io(&path))?;
+            // SAFETY: flock takes no memory; the descriptor is open.
+            while unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&file), libc::LOCK_EX) } != 0 {
+                let error = std::io::Error::last_os_error();
+                if error.kind() != std::io::ErrorKind::Interrupted {
+                    return Err(RecordingError::io(&path)(error));
+                }
+            }
+            // Whoever held it may have removed it with the last recording; then the lock of that file means nothing.
+            let own = file.metadata().map_err(RecordingError::io(&path))?.ino();
+            if std::fs::metadata(&path).is_ok_and(|there| there.ino() == own) {
+                return Ok(Self(file));
             }
         }
-        Ok(Self(file))
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::RecordingError;
-use super::database::{self, FolderLock, Instance, KernelRecord, add_instance};
+use super::database::{self, FolderLock, Instance, KernelRecord, LOCK, add_instance};
 use super::manifest::State;
 use super::pack::{self, PackReader, PackWriter};
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use crate::hash::ChunkId;
+use crate::tolerance::Rules;
 
 /// Compression of chunks that are written again, zstd's level: these wait for nobody.
 const LEVEL: i32 = 9;
@@ -41,6 +42,7 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
     if record.instances.is_empty() {
         std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
         files.extend(record.modules.iter().chain(&record.binary_blobs));
+        remove_if_there(&Rules::path(&path))?;
     } else {
         record.save(&path)?;
     }
@@ -88,6 +90,12 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     for name in record.modules.iter().chain(&record.binary_blobs) {
         let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
         database::write_atomically(&to.join(name), &contents)?;
+        bytes += contents.len() as u64;
+    }
+    let rules = Rules::path(&path);
+    if rules.exists() {
+        let contents = std::fs::read(&rules).map_err(RecordingError::io(&rules))?;
+        database::write_atomically(&Rules::path(&to.join(record.file_name())), &contents)?;
         bytes += contents.len() as u64;
     }
     for (id, instance) in &chosen {
@@ -158,6 +166,11 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
             writer.finish()?;
         }
         std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
+    }
+    // What recorders made for themselves goes with the last recording.
+    if live.is_empty() && database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
+        let _ = std::fs::remove_dir(&packs);
+        let _ = std::fs::remove_file(folder.join(LOCK));
     }
     Ok(freed)
 }
@@ -293,7 +306,7 @@ mod tests {
         assert!(!folder.path().join("42.json").exists() && !folder.path().join("RecordedIR_42.bc").exists());
         let outcome = remove(folder.path(), 43, None).unwrap();
         assert_eq!(outcome.instances, 1);
-        assert!(pack::files(&folder.path().join(store::FOLDER)).unwrap().is_empty());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left of the last recording");
     }
 
     #[test]

@@ -8,4 +8,5 @@ mod recorder;
 mod statuses;
 mod tuning;
 mod verification;
+mod watching;
 mod without_ir;

@@ -5,7 +5,7 @@ use std::process::exit;
 
 use clap::{Parser, Subcommand};
 use mneme_core::install;
-use mneme_tuner::umbrella::{Error, config, list, manage, profile, record, show, siblings};
+use mneme_tuner::umbrella::{Error, annotate, config, list, manage, profile, record, show, siblings};
 
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
@@ -40,6 +40,9 @@ enum Command {
     /// Show everything about recorded kernels
     #[command(after_help = "Examples:\n  mneme show recording\n  mneme show recording/7312.json -rid 1631 --json")]
     Show(show::Options),
+    /// Say how the memory of recorded kernels is compared; without a target, list what was said
+    #[command(after_help = ANNOTATE_EXAMPLES)]
+    Annotate(annotate::Options),
     /// Remove recordings, and the memory that no other recording of their folder uses
     #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
     Clean(manage::CleanOptions),
@@ -90,6 +93,13 @@ const PROFILE_EXAMPLES: &str = "Examples:
 
 GPU TIME, SHARE and LAUNCHES are of all launches; of kernels with many short launches a sample is timed.";
 
+const ANNOTATE_EXAMPLES: &str = "Examples:
+  mneme annotate recording/7312.json --argument 2 --dtype f64 --relative 1e-9
+  mneme annotate recording --tag pressure --dtype f32 --absolute 1e-3 --norm l2
+  mneme annotate recording/7312.json --variable scratch --ignore
+  mneme annotate recording/7312.json --argument 2 --remove
+  mneme annotate recording";
+
 fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
@@ -119,6 +129,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Tune(handover) => Err(siblings::become_program(install::TUNER, &handover.arguments)),
         Command::Ls(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
+        Command::Annotate(options) => annotate::run(&options),
         Command::Clean(options) => manage::clean(&options),
         Command::Move(options) => manage::move_to(options),
         Command::Copy(options) => manage::copy(options),

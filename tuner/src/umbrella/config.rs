@@ -40,6 +40,12 @@ const CMAKE_FILES: [(&str, &str); 2] = [
     ("mnemeConfigVersion.cmake", include_str!("../../../compiler/cmake/mnemeConfigVersion.cmake")),
 ];
 
+/// The headers, likewise.
+const HEADERS: [(&str, &str); 2] = [
+    ("mneme.h", include_str!("../../../interposer/include/mneme.h")),
+    ("mneme/MnemeAnnotation.hpp", include_str!("../../../interposer/include/mneme/MnemeAnnotation.hpp")),
+];
+
 /// The compiler wrappers: names under which mneme-cc is a compiler.
 const WRAPPERS: [&str; 2] = ["mneme-clang", "mneme-clang++"];
 
@@ -86,9 +92,9 @@ impl Layout {
             Key::Cxx => self.wrapper(WRAPPERS[1])?,
             Key::Prefix => self.prefix.clone(),
             Key::Libdir => self.libraries.clone(),
-            Key::Includedir => self.prefix.join("include"),
+            Key::Includedir => self.headers()?,
             Key::Cmakedir => self.cmake_package()?,
-            Key::Cflags => return Ok(format!("-I{}", self.prefix.join("include").display())),
+            Key::Cflags => return Ok(format!("-I{}", self.headers()?.display())),
             Key::Ldflags => return Ok(format!("-L{}", self.libraries.display())),
         };
         Ok(path.display().to_string())
@@ -108,23 +114,37 @@ impl Layout {
         }
     }
 
-    /// The folder of the CMake package, filled where it is missing or of another version.
+    /// The folder of the CMake package.
     fn cmake_package(&self) -> Result<PathBuf, Error> {
-        for (name, text) in CMAKE_FILES {
-            let path = self.cmake.join(name);
-            if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
-                continue;
-            }
-            let write = || {
-                std::fs::create_dir_all(&self.cmake)?;
-                let temporary = self.cmake.join(format!(".{name}.{}", std::process::id()));
-                std::fs::write(&temporary, text)?;
-                std::fs::rename(&temporary, &path)
-            };
-            write().map_err(|source| Error::Io { path: path.clone(), source })?;
-        }
+        fill(&self.cmake, &CMAKE_FILES)?;
+        self.headers()?;
         Ok(self.cmake.clone())
     }
+
+    /// The folder of the headers.
+    fn headers(&self) -> Result<PathBuf, Error> {
+        let folder = self.prefix.join("include");
+        fill(&folder, &HEADERS)?;
+        Ok(folder)
+    }
+}
+
+/// Writes the files that are missing in a folder or of another version.
+fn fill(folder: &Path, files: &[(&str, &str)]) -> Result<(), Error> {
+    for (name, text) in files {
+        let path = folder.join(name);
+        if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+            continue;
+        }
+        let write = || {
+            std::fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+            std::fs::write(&temporary, text)?;
+            std::fs::rename(&temporary, &path)
+        };
+        write().map_err(|source| Error::Io { path: path.clone(), source })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -148,6 +168,13 @@ mod tests {
         std::fs::write(package.join("mnemeConfig.cmake"), "old").unwrap();
         layout.value(Key::Cmakedir).unwrap();
         assert_eq!(std::fs::read_to_string(package.join("mnemeConfig.cmake")).unwrap(), CMAKE_FILES[0].1);
+    }
+
+    #[test]
+    fn a_build_folder_gets_the_headers() {
+        let folder = tempfile::tempdir().unwrap();
+        let include = PathBuf::from(layout(folder.path()).value(Key::Includedir).unwrap());
+        assert_eq!(std::fs::read_to_string(include.join("mneme/MnemeAnnotation.hpp")).unwrap(), HEADERS[1].1);
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub struct Options {
 const NAME_WIDTH: usize = 44;
 
 pub fn run(options: &Options) -> Result<(), Error> {
-    let selected = options.selection.kernels()?;
+    let mut selected = options.selection.kernels()?;
+    selected.kernels.sort_by(|one, other| one.record.demangled_name.cmp(&other.record.demangled_name));
     print_list(options, &selected.kernels)?;
     selected.complete()
 }
@@ -40,7 +41,10 @@ fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
     let columns = [Left, Right, Right, Right, Right, Right, Right, Right];
     let mut rows = vec![["KERNEL", "STATIC HASH", "INSTANCE", "GRID", "BLOCK", "SHARED", "MEMORY", "SEEN"].map(String::from).to_vec()];
     for kernel in kernels {
-        for (id, instance) in kernel.instances(id)? {
+        let mut instances = kernel.instances(id)?;
+        // In the order of recording; a run's instances of one second by shape.
+        instances.sort_by_key(|(_, instance)| (instance.ours.recorded_at, instance.grid_dims, instance.block_dims));
+        for (id, instance) in instances {
             rows.push(vec![
                 shorten(kernel.record.demangled_name.trim_start_matches("void "), NAME_WIDTH),
                 kernel.record.static_hash.to_string(),

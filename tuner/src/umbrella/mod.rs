@@ -1,5 +1,6 @@
 //! The commands of `mneme`: recording, looking at recordings and keeping house.
 
+pub mod annotate;
 pub mod application;
 pub mod config;
 pub mod device;

@@ -1,0 +1,62 @@
+/* mneme.h: names and tolerances for buffers of device memory.
+ *
+ * A program that includes this links and runs without Mneme; under the recorder, what it says about a buffer goes into
+ * the recordings of the launches that follow, where `mneme-replay` finds it. C99 and C++; nothing to link.
+ */
+#ifndef MNEME_H
+#define MNEME_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a buffer holds. */
+enum mneme_dtype {
+    MNEME_U8 = 0,
+    MNEME_I8 = 1,
+    MNEME_U16 = 2,
+    MNEME_I16 = 3,
+    MNEME_U32 = 4,
+    MNEME_I32 = 5,
+    MNEME_U64 = 6,
+    MNEME_I64 = 7,
+    MNEME_F16 = 8,
+    MNEME_F32 = 9,
+    MNEME_F64 = 10
+};
+
+/* What the threshold bounds, for a replayed r and a recorded e. */
+enum mneme_threshold {
+    MNEME_ABSOLUTE = 0, /* |r - e| */
+    MNEME_RELATIVE = 1, /* |r - e| / max(|e|, 1e-12) */
+    MNEME_ULP = 2       /* representable values from e to r */
+};
+
+/* Whether each element has to pass, or a norm of all errors. */
+enum mneme_norm { MNEME_NORM_NONE = 0, MNEME_NORM_L1 = 1, MNEME_NORM_L2 = 2, MNEME_NORM_LINF = 3 };
+
+/* All zero compares bytes. */
+struct mneme_annotation {
+    uint32_t dtype;          /* enum mneme_dtype */
+    uint32_t threshold_kind; /* enum mneme_threshold */
+    uint32_t norm;           /* enum mneme_norm */
+    uint32_t ignore;         /* not 0: the buffer is not compared */
+    double threshold;        /* the largest error that passes */
+    const char *tag;         /* a name for people, or NULL; copied */
+};
+
+/* The recorder's. 0, or 1 where a value makes no sense. */
+extern int mneme_rec_annotate(const void *pointer, const struct mneme_annotation *annotation) __attribute__((weak));
+
+/* Annotates the allocation that a device pointer points into, until it is freed or annotated anew; NULL takes the annotation
+ * back. 0 where it was accepted or nobody records, 1 where a value makes no sense. */
+static inline int mneme_annotate(const void *pointer, const struct mneme_annotation *annotation) {
+    return mneme_rec_annotate ? mneme_rec_annotate(pointer, annotation) : 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

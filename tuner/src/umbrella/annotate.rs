@@ -1,0 +1,113 @@
+//! `mneme annotate`: how the memory of recordings that exist is compared.
+
+use clap::Args;
+use mneme_core::recording::RecordingError;
+use mneme_core::tolerance::{DataType, Norm, Rule, Rules, Target, Threshold, Tolerance};
+
+use super::selection::Selection;
+use super::{Error, print};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    selection: Selection,
+    /// Allocations that the application has given this tag
+    #[arg(long, group = "target", value_name = "NAME")]
+    tag: Option<String>,
+    /// The device variable of this mangled name
+    #[arg(long, group = "target", value_name = "NAME")]
+    variable: Option<String>,
+    /// What this argument of the kernel, counted from 0, points into
+    #[arg(long, group = "target", value_name = "INDEX")]
+    argument: Option<u32>,
+    /// What this recorded address lies in, see mneme show
+    #[arg(long, group = "target", value_name = "0xADDRESS", value_parser = address)]
+    address: Option<u64>,
+    /// What the memory holds: u8, i8, u16, i16, u32, i32, u64, i64, f16, f32 or f64
+    #[arg(long, requires = "target", value_name = "TYPE", value_parser = dtype)]
+    dtype: Option<DataType>,
+    /// Largest |replayed - recorded|
+    #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = threshold)]
+    absolute: Option<f64>,
+    /// Largest |replayed - recorded| / max(|recorded|, 1e-12)
+    #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = threshold)]
+    relative: Option<f64>,
+    /// Largest distance in representable values
+    #[arg(long, group = "threshold", requires = "target", value_name = "COUNT", value_parser = threshold)]
+    ulp: Option<f64>,
+    /// Bound the norm of all errors, not each: none, l1, l2 or linf
+    #[arg(long, requires = "threshold", value_name = "NORM", value_parser = norm)]
+    norm: Option<Norm>,
+    /// Do not compare this memory at all
+    #[arg(long, group = "threshold", requires = "target")]
+    ignore: bool,
+    /// Remove the rule for this memory
+    #[arg(long, group = "threshold", requires = "target")]
+    remove: bool,
+}
+
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").ok_or("it has to begin with 0x")?;
+    u64::from_str_radix(digits, 16).map_err(|_| "it is no hexadecimal number".into())
+}
+
+fn dtype(text: &str) -> Result<DataType, String> {
+    DataType::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| "there is no such type".into())
+}
+
+fn norm(text: &str) -> Result<Norm, String> {
+    Norm::ALL.into_iter().find(|norm| norm.name() == text).ok_or_else(|| "it has to be none, l1, l2 or linf".into())
+}
+
+fn threshold(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "it has to be a number of at least 0".into())
+}
+
+impl Options {
+    fn target(&self) -> Option<Target> {
+        let tag = self.tag.clone().map(Target::Tag);
+        let variable = self.variable.clone().map(Target::Variable);
+        tag.or(variable).or(self.argument.map(Target::Argument)).or(self.address.map(Target::Address))
+    }
+
+    fn tolerance(&self) -> Result<Tolerance, Error> {
+        if self.ignore {
+            return Ok(Tolerance::ignored());
+        }
+        let thresholds = [(self.absolute, Threshold::Absolute), (self.relative, Threshold::Relative), (self.ulp, Threshold::Ulp)];
+        let found = thresholds.into_iter().find_map(|(value, kind)| Some((value?, kind)));
+        let (threshold, kind) =
+            found.ok_or_else(|| Error::Usage("say how far the memory may differ: --absolute, --relative, --ulp or --ignore".into()))?;
+        let dtype = self.dtype.ok_or_else(|| Error::Usage("say what the memory holds, such as --dtype f64".into()))?;
+        Ok(Tolerance { dtype, threshold, kind, norm: self.norm.unwrap_or_default(), ignore: false })
+    }
+}
+
+pub fn run(options: &Options) -> Result<(), Error> {
+    let selected = options.selection.kernels()?;
+    let mut text = String::new();
+    for kernel in &selected.kernels {
+        let mut rules = Rules::load(&kernel.path)?;
+        if let Some(target) = options.target() {
+            if options.remove {
+                if !rules.remove(&target) {
+                    return Err(
+                        RecordingError::Rules { path: Rules::path(&kernel.path), what: format!("it has no rule for {target}") }.into()
+                    );
+                }
+            } else {
+                rules.set(Rule { target, tolerance: options.tolerance()? });
+            }
+            rules.save(&kernel.path)?;
+        }
+        text += &format!("{}\n", kernel.record.demangled_name);
+        for rule in &rules.rules {
+            text += &format!("  {}: {}\n", rule.target, rule.tolerance);
+        }
+        if rules.rules.is_empty() {
+            text += "  no rules: bytes are compared, and annotated buffers as the application said\n";
+        }
+    }
+    print(&text)?;
+    selected.complete()
+}
