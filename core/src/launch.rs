@@ -72,4 +72,28 @@ pub struct LaunchAttributes {
     /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` of the function, bytes, where the application raised it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_dynamic_shared: Option<u32>,
+    /// Limits of the context, bytes, where the application changed them (`cuCtxSetLimit`).
+    #[serde(skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
+}
+
+/// Limits of a context that a kernel notices, bytes; `None` as the driver has them by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Stack of a thread (`CU_LIMIT_STACK_SIZE`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack: Option<u64>,
+    /// Buffer of `printf` on the device (`CU_LIMIT_PRINTF_FIFO_SIZE`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub printf_fifo: Option<u64>,
+    /// Heap of `malloc` on the device (`CU_LIMIT_MALLOC_HEAP_SIZE`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub malloc_heap: Option<u64>,
+}
+
+impl Limits {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }

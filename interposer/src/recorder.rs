@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUstreamCaptureMode;
+use mneme_core::launch::LaunchAttributes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRecord};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
@@ -378,7 +379,7 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
         args: plan.arguments.iter().map(scalar).collect(),
         occurrences: 1,
         ours: InstanceDetails {
-            attributes: plan.code.attributes(request, &plan.function, plan.device),
+            attributes: LaunchAttributes { limits: vendor::limits(), ..plan.code.attributes(request, &plan.function, plan.device) },
             memory_bytes: prologue.memory_bytes(),
             recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },

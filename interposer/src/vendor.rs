@@ -6,7 +6,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
-use cudarc::driver::sys::{CUdevice_attribute, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
+use cudarc::driver::sys::{CUdevice_attribute, CUlimit, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
+
+use mneme_core::launch::Limits;
 
 use crate::linker::vendor_symbol;
 
@@ -94,6 +96,7 @@ functions! {
     cuCtxSetCurrent(context: CUcontext);
     cuCtxGetDevice(device: *mut CUdevice);
     cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
+    cuCtxGetLimit(value: *mut usize, limit: c_uint);
     cuCtxSynchronize();
     cuEventCreate(event: *mut *mut c_void, flags: c_uint);
     cuEventDestroy_v2(event: *mut c_void);
@@ -151,6 +154,21 @@ pub fn current_device() -> Option<CUdevice> {
     let mut device = 0;
     // SAFETY: the pointer is valid to write.
     (unsafe { cuCtxGetDevice(&mut device) } == SUCCESS).then_some(device)
+}
+
+/// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`).
+pub fn limits() -> Limits {
+    let changed = |limit: CUlimit, default: usize| {
+        let mut value = 0;
+        // SAFETY: the pointer is valid to write.
+        let known = unsafe { cuCtxGetLimit(&mut value, limit as c_uint) } == SUCCESS;
+        (known && value != default).then_some(value as u64)
+    };
+    Limits {
+        stack: changed(CUlimit::CU_LIMIT_STACK_SIZE, 1024),
+        printf_fifo: changed(CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20),
+        malloc_heap: changed(CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20),
+    }
 }
 
 /// A device attribute.

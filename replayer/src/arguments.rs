@@ -52,7 +52,7 @@ Exit status:
 /// A command line: one of two modes.
 #[derive(Debug)]
 pub enum Arguments {
-    OneShot(OneShot),
+    OneShot(Box<OneShot>),
     Serve(Serve),
 }
 
@@ -170,7 +170,7 @@ impl Arguments {
             words.remove(1);
             return Serve::try_parse_from(words).map(Self::Serve);
         }
-        OneShot::try_parse_from(words).map(Self::OneShot)
+        OneShot::try_parse_from(words).map(|one_shot| Self::OneShot(Box::new(one_shot)))
     }
 
     pub fn common(&self) -> &Common {
@@ -226,7 +226,7 @@ mod tests {
 
     fn one_shot(line: &str) -> OneShot {
         match read(line).unwrap() {
-            Arguments::OneShot(one_shot) => one_shot,
+            Arguments::OneShot(one_shot) => *one_shot,
             Arguments::Serve(_) => panic!("'{line}' is a one-shot replay"),
         }
     }

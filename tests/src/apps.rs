@@ -109,6 +109,7 @@ pub const APPS: &[App] = &[
         sources: &["streams.cu"],
         kernels: &[bitwise("squares", &[1]), bitwise("triangles", &[1]), bitwise("combine", &[1])],
     },
+    App { name: "limits", sources: &["limits.cu"], kernels: &[bitwise("limits", &[1])] },
     App { name: "inplace", sources: &["inplace.cu"], kernels: &[bitwise("inplace", &[3])] },
     App {
         name: "math",

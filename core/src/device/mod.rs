@@ -119,8 +119,8 @@ pub trait Device {
     /// Size of the level 2 cache, bytes; 0 where there is none.
     fn cache_bytes(&self) -> u64;
 
-    /// Sets a limit of the context (`CUlimit`); whether the device took it.
-    fn set_limit(&self, limit: Limit, value: u64) -> bool;
+    /// Sets a limit of the context. The heap's can be set only before a kernel that uses the heap was launched.
+    fn set_limit(&self, limit: Limit, value: u64) -> Result<(), DeviceError>;
 
     /// Lets launches of `function` ask for so much dynamic shared memory, bytes.
     fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError>;

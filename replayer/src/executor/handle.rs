@@ -63,7 +63,7 @@ impl Executor {
     /// Hands over a code object. The executor must be ready and idle.
     pub fn run(&mut self, run: Run, image: &[u8], limit: Duration) -> std::io::Result<()> {
         self.deadline = Some(Instant::now() + limit);
-        frame::write(&mut self.stream, &Order::Run(run), image)
+        frame::write(&mut self.stream, &Order::Run(Box::new(run)), image)
     }
 
     /// Ends it without waiting, see [`Child::abandon`].

@@ -15,7 +15,7 @@ pub enum Order {
     /// The snapshot is decoded: make it resident.
     Load,
     /// Run the code object that follows as a blob.
-    Run(Run),
+    Run(Box<Run>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_core::configuration::Cache;
 use mneme_core::device::nvml::Nvml;
-use mneme_core::device::{Device, DeviceError, Function, Module};
-use mneme_core::launch::Launch;
+use mneme_core::device::{Device, DeviceError, Function, Limit, Module};
+use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
 use super::Plan;
@@ -26,6 +26,8 @@ pub struct Runner<'a> {
     /// Tells clocks, once it has started, which takes tens of milliseconds and nobody waits for.
     nvml: Option<Nvml>,
     starting: Option<Receiver<Option<Nvml>>>,
+    /// The limits that the context has been given.
+    limits: Limits,
 }
 
 impl<'a> Runner<'a> {
@@ -35,7 +37,7 @@ impl<'a> Runner<'a> {
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
         });
-        Self { device, plan, nvml: None, starting }
+        Self { device, plan, nvml: None, starting, limits: Limits::default() }
     }
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
@@ -70,6 +72,7 @@ impl<'a> Runner<'a> {
         memory.fill_constants(module)?;
         let moved = memory.moved(module)?;
         self.allow(function, &launch, done.metrics.static_shared)?;
+        self.set_limits(&launch)?;
         let comparisons = self.plan.bounds.comparisons(order.tolerance);
         let mut survey = order.survey.then(Survey::default);
         let runs = order.warmup.saturating_add(order.iterations).max(1);
@@ -138,6 +141,21 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// Gives the context the limits that it had when the launch was recorded.
+    fn set_limits(&mut self, launch: &Launch) -> Result<(), DeviceError> {
+        let limits = launch.attributes.limits;
+        if limits == self.limits {
+            return Ok(());
+        }
+        for (limit, value) in
+            [(Limit::Stack, limits.stack), (Limit::PrintfFifo, limits.printf_fifo), (Limit::MallocHeap, limits.malloc_heap)]
+        {
+            value.map_or(Ok(()), |value| self.device.set_limit(limit, value))?;
+        }
+        self.limits = limits;
+        Ok(())
+    }
+
     fn nvml(&mut self) -> Option<&Nvml> {
         match self.starting.as_ref().map(Receiver::try_recv) {
             Some(Ok(nvml)) => (self.nvml, self.starting) = (nvml, None),
@@ -165,7 +183,7 @@ fn metrics(device: &dyn Device, function: Function, launch: &Launch) -> Metrics 
 
 /// Whether the driver said no before anything ran.
 fn was_refused(error: &DeviceError) -> bool {
-    matches!(error, DeviceError::Call { function, .. } if function.starts_with("cuLaunch") || function.starts_with("cuFunc"))
+    matches!(error, DeviceError::Call { function, .. } if function.starts_with("cuLaunch") || function.starts_with("cuFunc") || *function == "cuCtxSetLimit")
 }
 
 /// Notes that memory could not be read or put back: the context is lost.

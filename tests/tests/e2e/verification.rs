@@ -33,6 +33,32 @@ fn float_atomics_verify_under_a_tolerance_only() {
 }
 
 #[test]
+fn a_norm_judges_a_buffer_as_a_whole() {
+    let recording = Recording::of(app("floatsum"), &[]);
+    let instance = recording.single();
+    let under = |tolerance| ["--block-dim-x", "64", "--tolerance", tolerance];
+    for tolerance in
+        ["f32:1e-4:relative", "f32:1e-4:relative:l2", "argument:2=f32:1:absolute:l1", "argument:2=f32:1000:ulp", "argument:2=ignore"]
+    {
+        instance.verify("default<O3>", &under(tolerance));
+    }
+    instance.refute("default<O3>", &under("argument:0=ignore"));
+    let json = instance.refute("default<O3>", &under("argument:2=f32:1e-12:relative:l2"));
+    let mismatch = &json["Result"]["mismatch"];
+    assert!(mismatch["norm_error"].as_f64().is_some_and(|error| error > 1e-12 && error < 1e-4), "{json}");
+    assert_eq!((&mismatch["dtype"], &mismatch["element_size"]), (&"f32".into(), &4.into()), "{json}");
+}
+
+#[test]
+fn limits_of_the_context_are_recorded_and_set() {
+    let recording = Recording::of(app("limits"), &[]);
+    let (_, kernel) = recording.kernel("limits");
+    let limits = kernel.instances.values().next().unwrap().ours.attributes.limits;
+    assert_eq!((limits.stack, limits.printf_fifo, limits.malloc_heap), (Some(4096), None, Some(32 << 20)));
+    recording.single().verify("default<O3>", &[]);
+}
+
+#[test]
 fn memory_is_restored_between_iterations() {
     let recording = Recording::of(app("inplace"), &[]);
     let json = recording.single().verify("default<O3>", &["--iterations", "5", "--warmup", "1"]);

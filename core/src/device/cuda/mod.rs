@@ -419,14 +419,14 @@ impl Device for Cuda {
         self.cache_bytes
     }
 
-    fn set_limit(&self, limit: Limit, value: u64) -> bool {
+    fn set_limit(&self, limit: Limit, value: u64) -> Result<(), DeviceError> {
         let limit = match limit {
             Limit::Stack => CUlimit::CU_LIMIT_STACK_SIZE,
             Limit::PrintfFifo => CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE,
             Limit::MallocHeap => CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE,
         };
         // SAFETY: no pointers; the context is current.
-        unsafe { (self.table.cuCtxSetLimit)(limit, value as usize) == CUDA_SUCCESS }
+        self.check("cuCtxSetLimit", unsafe { (self.table.cuCtxSetLimit)(limit, value as usize) })
     }
 
     fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError> {
