@@ -2,14 +2,15 @@
 //! definition, so that a recorder without LLVM can find a kernel's closure and identity.
 
 mod definitions;
+mod features;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use inkwell::context::Context;
 use inkwell::module::Module;
 use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
-use mneme_core::image::ir_section::{Symbol, SymbolKind, Table, VariableInfo};
+use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VariableInfo};
 
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, Value, annotations, parameters, producer, reach};
@@ -51,33 +52,56 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
         [ir::functions(module), ir::variables(module), ir::aliases(module)].concat().into_iter().filter(listed).collect();
     let indices: HashMap<Value<'_>, u32> = globals.iter().zip(0..).map(|(global, index)| (*global, index)).collect();
     let kernels = annotations::kernels(module);
-    let hashes = definitions::hashes(&ir::text(module));
-    globals
-        .iter()
-        .map(|global| {
-            let name = global.name();
-            let defined = !global.is_declaration();
-            let is_kernel = kernels.contains(global);
-            let kind = match (is_kernel, global.as_variable()) {
-                (true, _) => SymbolKind::Kernel,
-                (false, Some(_)) => SymbolKind::Variable,
-                (false, None) => SymbolKind::Function,
-            };
-            // By index, so that one source always gives one table.
-            let mut refs: Vec<u32> = reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect();
-            refs.sort_unstable();
-            Symbol {
-                kind,
-                defined,
-                external: !global.is_local(),
-                hash: if defined { hashes.get(&name).copied().unwrap_or(0) } else { 0 },
-                refs,
-                arguments: if is_kernel { parameters::of(module, *global) } else { Vec::new() },
-                variable: global.as_variable().and_then(|variable| variable_info(module, variable)),
-                name,
-            }
-        })
-        .collect()
+    let text = ir::text(module);
+    let hashes = definitions::hashes(&text);
+    // Features are undefined functions to the reader, which finds them in a closure as it finds others that nothing defines.
+    let marks = [TEXTURE, INDIRECT_CALL, CODE_ADDRESS];
+    let holds_code =
+        |value: &Value<'_>| value.as_variable().is_none() || reach::references(*value).iter().any(|other| other.as_variable().is_none());
+    let code: HashSet<String> = globals.iter().filter(|value| holds_code(value)).map(|value| value.name()).collect();
+    let mark_index = |mark: &str| marks.iter().position(|other| *other == mark).map(|index| (globals.len() + index) as u32);
+    let features: HashMap<String, Vec<u32>> = definitions::texts(&text)
+        .into_iter()
+        .map(|(name, definition)| (name, features::of(definition, |name| code.contains(name)).into_iter().filter_map(mark_index).collect()))
+        .filter(|(_, marks): &(String, Vec<u32>)| !marks.is_empty())
+        .collect();
+    let has_features = !features.is_empty();
+    let mark = |name: &str| Symbol {
+        name: name.to_owned(),
+        kind: SymbolKind::Function,
+        defined: false,
+        external: true,
+        hash: 0,
+        refs: Vec::new(),
+        arguments: Vec::new(),
+        variable: None,
+    };
+    let own = globals.iter().map(|global| {
+        let name = global.name();
+        let defined = !global.is_declaration();
+        let is_kernel = kernels.contains(global);
+        let kind = match (is_kernel, global.as_variable()) {
+            (true, _) => SymbolKind::Kernel,
+            (false, Some(_)) => SymbolKind::Variable,
+            (false, None) => SymbolKind::Function,
+        };
+        // By index, so that one source always gives one table.
+        let mut refs: Vec<u32> = reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect();
+        refs.extend(features.get(&name).into_iter().flatten());
+        refs.sort_unstable();
+        Symbol {
+            kind,
+            defined,
+            external: !global.is_local(),
+            hash: if defined { hashes.get(&name).copied().unwrap_or(0) } else { 0 },
+            refs,
+            arguments: if is_kernel { parameters::of(module, *global) } else { Vec::new() },
+            variable: global.as_variable().and_then(|variable| variable_info(module, variable)),
+            name,
+        }
+    });
+    let marks = marks.iter().filter(|_| has_features).map(|name| mark(name));
+    own.chain(marks).collect()
 }
 
 /// Where a variable lives. Local constants have no row: their contents are in the IR, and no host can reach them.

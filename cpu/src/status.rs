@@ -41,6 +41,11 @@ statuses! {
     200 INVALID_IMAGE c"CUDA_ERROR_INVALID_IMAGE" c"cudaErrorInvalidKernelImage" c"device kernel image is invalid";
     201 INVALID_CONTEXT c"CUDA_ERROR_INVALID_CONTEXT" c"cudaErrorDeviceUninitialized" c"invalid device context";
     209 NO_BINARY_FOR_GPU c"CUDA_ERROR_NO_BINARY_FOR_GPU" c"cudaErrorNoKernelImageForDevice" c"no kernel image is available for execution on the device";
+    704 PEER_ACCESS_ALREADY_ENABLED c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED" c"cudaErrorPeerAccessAlreadyEnabled" c"peer access is already enabled";
+    705 PEER_ACCESS_NOT_ENABLED c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED" c"cudaErrorPeerAccessNotEnabled" c"peer access has not been enabled";
+    900 STREAM_CAPTURE_UNSUPPORTED c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" c"cudaErrorStreamCaptureUnsupported" c"operation not permitted when stream is capturing";
+    901 STREAM_CAPTURE_INVALIDATED c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED" c"cudaErrorStreamCaptureInvalidated" c"operation failed due to a previous error during capture";
+    910 GRAPH_EXEC_UPDATE_FAILURE c"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE" c"cudaErrorGraphExecUpdateFailure" c"the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
     217 PEER_ACCESS_UNSUPPORTED c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" c"cudaErrorPeerAccessUnsupported" c"peer access is not supported between these two devices";
     301 FILE_NOT_FOUND c"CUDA_ERROR_FILE_NOT_FOUND" c"cudaErrorFileNotFound" c"file not found";
     304 OPERATING_SYSTEM c"CUDA_ERROR_OPERATING_SYSTEM" c"cudaErrorOperatingSystem" c"OS call failed or operation not supported on this OS";

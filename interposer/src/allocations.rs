@@ -8,12 +8,24 @@ use mneme_core::recording::manifest::AllocationKind;
 use crate::annotations::ANNOTATIONS;
 use crate::vendor::CUdevice;
 
+/// Which kernels can touch an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those on its device, and on devices that were given access.
+    Device,
+    /// All: managed memory, and page-locked memory that was mapped for kernels.
+    Everywhere,
+    /// Those that are given its address: page-locked memory for copies.
+    Arguments,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     pub address: u64,
     /// Bytes, as the application asked for.
     pub size: u64,
     pub kind: AllocationKind,
+    pub reach: Reach,
     pub device: CUdevice,
     /// Context in which it was allocated (`CUcontext`).
     pub context: usize,
@@ -77,7 +89,7 @@ mod tests {
     use super::*;
 
     fn live(address: u64, size: u64, context: usize) -> Live {
-        Live { address, size, kind: AllocationKind::Arena, device: 0, context }
+        Live { address, size, kind: AllocationKind::Arena, reach: Reach::Device, device: 0, context }
     }
 
     #[test]

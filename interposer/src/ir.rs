@@ -32,8 +32,11 @@ const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
 const CONSTANT_SPACE: u32 = 4;
 const GLOBAL_SPACE: u32 = 1;
 
-/// Functions of the device-side runtime that no IR defines, and what a replay would lack.
-const REFUSED: [(&str, &str); 5] = [
+/// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
+const REFUSED: [(&str, &str); 8] = [
+    (ir_section::TEXTURE, "it uses texture or surface objects"),
+    (ir_section::INDIRECT_CALL, "it calls through pointers in memory (function pointers or virtual functions)"),
+    (ir_section::CODE_ADDRESS, "it stores addresses of code (function pointers or objects with virtual functions)"),
     ("malloc", "it allocates memory on the device (malloc)"),
     ("free", "it frees memory on the device (free)"),
     ("cudaLaunchDevice", "it launches kernels itself (dynamic parallelism)"),
@@ -210,6 +213,12 @@ impl KernelCode {
     /// Offset and size of each argument in the parameter buffer, bytes.
     pub fn layout(&self) -> impl Iterator<Item = (u32, u32)> {
         self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
+    }
+
+    /// Index and name of each argument that is a pointer.
+    pub fn pointers(&self) -> impl Iterator<Item = (usize, &str)> {
+        let arguments = self.kernel.arguments.iter().enumerate();
+        arguments.filter(|(_, argument)| argument.is_pointer()).map(|(index, argument)| (index, argument.name.as_str()))
     }
 
     /// Names of the closure's device variables, and whether each is constant.

@@ -38,6 +38,17 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// As the driver's launch functions take them: an array of pointers, or else the list of `extra`.
+    pub fn new(parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
+        Self { parameters, extra }
+    }
+
+    /// The list of `extra` for a packed buffer; both places must outlive it.
+    pub fn packed(buffer: &mut [u8], size: &mut usize) -> [*mut c_void; 5] {
+        let key = std::ptr::without_provenance_mut;
+        [key(extra::BUFFER_POINTER), buffer.as_mut_ptr().cast(), key(extra::BUFFER_SIZE), (&raw mut *size).cast(), key(extra::END)]
+    }
+
     /// Copies the arguments at these offsets and sizes (bytes); `None` if the application passed fewer.
     ///
     /// # Safety

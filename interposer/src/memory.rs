@@ -4,36 +4,56 @@
 
 use std::ffi::{c_uint, c_ulonglong, c_void};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use cudarc::driver::sys::{CUdevice_attribute, CUmemGenericAllocationHandle, CUmemoryPool};
+use cudarc::driver::sys::{CUdevice_attribute, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemoryPool};
 use mneme_core::recording::manifest::AllocationKind;
 
-use crate::allocations::{ALLOCATIONS, Live};
+use crate::allocations::{ALLOCATIONS, Live, Reach};
 use crate::arena::{ALIGNMENT, vmm};
 use crate::log::warning;
+use crate::settings::settings;
 use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, NOT_FOUND, SUCCESS, Status};
-use crate::{captures, frees, gate, profile, snapshot};
+use crate::{captures, contexts, frees, gate};
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
     use cudarc::driver::sys::CUpointer_attribute;
     pub const CONTEXT: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as u32;
+    pub const DEVICE_ORDINAL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as u32;
     pub const RANGE_START_ADDR: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as u32;
     pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
 }
 
+/// Flags of page-locked memory that the application asks to be mapped for kernels.
+const ALLOCATED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
+const REGISTERED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
 /// Flag of registered memory that belongs to another device.
 const REGISTERS: c_uint = cudarc::driver::sys::CU_MEMHOSTREGISTER_IOMEMORY;
 
+/// Notes an allocation of the current device.
 fn track(address: u64, size: u64, kind: AllocationKind) {
-    if let (Some(device), Some(context)) = (vendor::current_device(), vendor::current_context()) {
-        ALLOCATIONS.insert(Live { address, size, kind, device, context });
+    track_as(address, size, kind, Reach::Device, vendor::current_device());
+}
+
+fn track_as(address: u64, size: u64, kind: AllocationKind, reach: Reach, device: Option<CUdevice>) {
+    if let (Some(device), Some(own), Some(context)) = (device, vendor::current_device(), vendor::current_context()) {
+        contexts::note(context, own);
+        ALLOCATIONS.insert(Live { address, size, kind, reach, device, context });
     }
+}
+
+/// The device that the vendor says owns an address; the current one where it does not say.
+fn owner(address: u64) -> Option<CUdevice> {
+    let mut device = -1i32;
+    // SAFETY: the attribute is an `int`.
+    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut device).cast(), attribute::DEVICE_ORDINAL, address) };
+    if status == SUCCESS && device >= 0 { Some(device) } else { vendor::current_device() }
 }
 
 /// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to report.
 fn from_arena(bytes: u64) -> Option<u64> {
-    if !vendor::context_is_sound() {
+    if !vendor::context_is_sound() || (SHARES.load(Ordering::Relaxed) && !settings().arena_forced) {
         return None;
     }
     let arena = vmm::of_device(vendor::current_device()?)?;
@@ -214,45 +234,97 @@ pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize, _total: *
 pub unsafe fn enable_peer_access(call: &dyn Fn() -> Status, peer: CUcontext, _flags: c_uint) -> Status {
     let status = call();
     if status == SUCCESS
-        && let (Some(own), Some(own_device)) = (vendor::current_context(), vendor::current_device())
+        && let (Some(own), Some(owner)) = (vendor::current_device(), contexts::device_of(peer as usize))
     {
-        // SAFETY: both contexts are alive, the application has just used them; the current one is put back.
-        let owner = unsafe {
-            vendor::cuCtxSetCurrent(peer);
-            let owner = vendor::current_device();
-            vendor::cuCtxSetCurrent(own as CUcontext);
-            owner
-        };
-        if let Some(arena) = owner.and_then(vmm::of_device) {
-            arena.grant(own_device);
+        contexts::grant(own, owner);
+        if let Some(arena) = vmm::of_device(owner) {
+            arena.grant(own);
         }
     }
     status
 }
 
-/// Memory of the arena cannot be shared between processes; the user is told how to have it otherwise.
+/// `CUipcMemHandle`
+pub type IpcHandle = cudarc::driver::sys::CUipcMemHandle;
+
+/// This process shares memory with others, which only the vendor's own can do.
+static SHARES: AtomicBool = AtomicBool::new(false);
+
+/// Memory of the arena cannot be shared between processes; what is allocated from now on can, and the user is told how to have
+/// all of it so.
 ///
 /// # Safety
 /// The arguments are those of `cuIpcGetMemHandle`.
 pub unsafe fn share(call: &dyn Fn() -> Status, _handle: *mut c_void, address: CUdeviceptr) -> Status {
     static TOLD: Once = Once::new();
     let status = call();
+    SHARES.store(true, Ordering::Relaxed);
     if status != SUCCESS && vmm::of_address(address).is_some() {
         TOLD.call_once(|| warning!("this program shares device memory between processes (CUDA IPC); record it with MNEME_ARENA=off"));
     }
     status
 }
 
+/// Tracks memory of another process, whose size the vendor knows.
+///
+/// # Safety
+/// After a success `address` must be readable.
+unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        SHARES.store(true, Ordering::Relaxed);
+        if status == SUCCESS {
+            let (mut base, mut size) = (0, 0);
+            // SAFETY: the caller's promise, and valid places.
+            let (address, known) =
+                unsafe { (*address, vendor::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == SUCCESS) };
+            if known {
+                track_as(address, (base + size as u64).saturating_sub(address), AllocationKind::Vendor, Reach::Device, owner(address));
+            }
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcOpenMemHandle`.
+pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _handle: IpcHandle, _flags: c_uint) -> Status {
+    // SAFETY: the vendor writes the address.
+    unsafe { opened(call, address) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolImportPointer`.
+pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _pool: CUmemoryPool, _data: *mut c_void) -> Status {
+    // SAFETY: the vendor writes the address.
+    unsafe { opened(call, address) }
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcCloseMemHandle`.
+pub unsafe fn close_shared(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            ALLOCATIONS.remove(address);
+        }
+        status
+    })
+}
+
 /// Passes the gate and tracks what the vendor allocated.
 ///
 /// # Safety
 /// After a success `address` must be readable.
-unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind) -> Status {
+unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind, reach: Reach) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == SUCCESS {
             // SAFETY: the caller's promise.
-            track(unsafe { *address }, bytes as u64, kind);
+            let address = unsafe { *address };
+            // A pool or a stream may belong to another device than the current one.
+            let device = if reach == Reach::Device { owner(address) } else { vendor::current_device() };
+            track_as(address, bytes as u64, kind, reach, device);
         }
         status
     })
@@ -267,7 +339,7 @@ unsafe fn enqueued(call: &dyn Fn() -> Status, address: *const u64, bytes: usize,
         return gate::passing(call);
     }
     // SAFETY: the caller's promise.
-    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor, Reach::Device) }
 }
 
 /// # Safety
@@ -316,21 +388,27 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
 /// The arguments are those of `cuMemAllocManaged`.
 pub unsafe fn allocate_managed(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _flags: c_uint) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { tracked(call, address, bytes, AllocationKind::Vendor) }
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor, Reach::Everywhere) }
+}
+
+/// Page-locked memory is for copies (staging buffers of libraries, tens of gigabytes) unless the application says, or an argument
+/// shows, that kernels are to see it.
+fn host_reach(mapped: bool) -> Reach {
+    if mapped { Reach::Everywhere } else { Reach::Arguments }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemAllocHost_v2`.
 pub unsafe fn allocate_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize) -> Status {
     // SAFETY: the vendor writes the address; with unified addressing it is the device's too.
-    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host) }
+    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, Reach::Arguments) }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemHostAlloc`.
-pub unsafe fn allocate_host_with_flags(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize, _flags: c_uint) -> Status {
+pub unsafe fn allocate_host_with_flags(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
     // SAFETY: as for `cuMemAllocHost_v2`.
-    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host) }
+    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, host_reach(flags & ALLOCATED_MAPPED != 0)) }
 }
 
 /// # Safety
@@ -340,7 +418,8 @@ pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes:
         let status = call();
         // Reading a device's registers may change its state.
         if status == SUCCESS && flags & REGISTERS == 0 {
-            track(host as u64, bytes as u64, AllocationKind::Host);
+            let reach = host_reach(flags & REGISTERED_MAPPED != 0);
+            track_as(host as u64, bytes as u64, AllocationKind::Host, reach, vendor::current_device());
         }
         status
     })
@@ -365,16 +444,40 @@ pub unsafe fn map(
     address: CUdeviceptr,
     bytes: usize,
     _offset: usize,
-    _handle: CUmemGenericAllocationHandle,
+    handle: CUmemGenericAllocationHandle,
     _flags: c_ulonglong,
 ) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == SUCCESS {
-            track(address, bytes as u64, AllocationKind::Vendor);
+            // SAFETY: a structure of integers and pointers, of which all zero is a value.
+            let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+            // SAFETY: a valid place, and the handle has just been mapped.
+            let known = unsafe { vendor::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == SUCCESS;
+            let device = if known { Some(properties.location.id) } else { vendor::current_device() };
+            track_as(address, bytes as u64, AllocationKind::Vendor, Reach::Device, device);
         }
         status
     })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemSetAccess`.
+pub unsafe fn set_access(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    _bytes: usize,
+    accesses: *const CUmemAccessDesc,
+    count: usize,
+) -> Status {
+    let status = call();
+    if status == SUCCESS
+        && let Some(live) = ALLOCATIONS.containing(address)
+    {
+        // SAFETY: the driver has taken the array.
+        unsafe { contexts::grant_all(accesses, count, live.device) };
+    }
+    status
 }
 
 /// # Safety
@@ -392,7 +495,7 @@ pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usiz
 
 /// Forgets what died with a context of a device, and gives its memory back: nothing says that a mapping outlives the
 /// context in which it was made.
-fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
+pub fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
     let mut arenas: Vec<CUdevice> = device.into_iter().collect();
     let deferred = frees::take(&mut died);
     for live in ALLOCATIONS.remove_where(died).into_iter().chain(deferred) {
@@ -406,51 +509,4 @@ fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
     for arena in arenas.into_iter().filter_map(vmm::reserved) {
         arena.arena.trim(&arena.mapper);
     }
-}
-
-/// # Safety
-/// The arguments are those of `cuCtxDestroy_v2`.
-pub unsafe fn destroy_context(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
-    gate::passing(&|| {
-        profile::collect();
-        let status = call();
-        if status == SUCCESS {
-            snapshot::forget_context(context as usize);
-            profile::forget(Some(context as usize));
-            bury(None, |live| live.context == context as usize);
-        }
-        status
-    })
-}
-
-/// # Safety
-/// The arguments are those of `cuDevicePrimaryCtxReset_v2`.
-pub unsafe fn reset_device(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
-    gate::passing(&|| {
-        profile::collect();
-        let status = call();
-        if status == SUCCESS {
-            snapshot::forget_all_contexts();
-            profile::forget(None);
-            bury(Some(device), |live| live.device == device);
-        }
-        status
-    })
-}
-
-/// # Safety
-/// The arguments are those of `cuDevicePrimaryCtxRelease_v2`.
-pub unsafe fn release_device(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
-    gate::passing(&|| {
-        profile::collect();
-        let status = call();
-        let (mut flags, mut active) = (0, 1);
-        // SAFETY: valid places. The last release destroys the context.
-        if status == SUCCESS && unsafe { vendor::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
-            snapshot::forget_all_contexts();
-            profile::forget(None);
-            bury(Some(device), |live| live.device == device);
-        }
-        status
-    })
 }

@@ -48,7 +48,7 @@ pub unsafe fn get_with_status(
 /// addresses of the two ways apart, version and stream semantics decide.
 fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
-    let asked = |hook: &&Hook| hook.base_name() == text || hook.name == name;
+    let asked = |hook: &&Hook| hook.is_meant_by(text) || hook.name == name;
     let expected = variant(text, version, flags);
     let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
     if let Some(hook) = expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(asked).find(is_found)) {
@@ -81,7 +81,7 @@ fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
     let newest = |stream| {
         TABLE
             .iter()
-            .filter(|hook| hook.base_name() == name && hook.default_stream() == stream && hook.since <= version)
+            .filter(|hook| hook.is_meant_by(name) && hook.default_stream() == stream && hook.since <= version)
             .max_by_key(|hook| hook.since)
     };
     if flags & PER_THREAD_DEFAULT_STREAM != 0

@@ -14,12 +14,12 @@ use cudarc::driver::sys::CUstreamCaptureMode;
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRecord};
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
+use mneme_core::recording::manifest::{Allocation, Argument, Moment, Variable};
 use mneme_core::recording::store;
 use mneme_core::summary::{self as report, Mode, Summary, Times};
 use mneme_core::tolerance::Tolerance;
 
-use crate::allocations::ALLOCATIONS;
+use crate::allocations::{ALLOCATIONS, Reach};
 use crate::annotations::ANNOTATIONS;
 use crate::code::{self, Function, Kernel};
 use crate::ir::{Device, KernelCode};
@@ -29,8 +29,8 @@ use crate::output::{self, Pending};
 use crate::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
 use crate::timing::Timer;
-use crate::vendor::{self, CUcontext, CUdevice, CUstream, STREAM_PER_THREAD, SUCCESS, Status};
-use crate::{captures, gate, profile, recent, reentrancy, summary};
+use crate::vendor::{self, CUcontext, CUdevice, CUfunction, CUstream, STREAM_PER_THREAD, SUCCESS, Status};
+use crate::{captures, contexts, gate, graphs, pageable, profile, recent, reentrancy, summary};
 
 /// The mode in which our calls do not disturb a capture of another thread.
 const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
@@ -126,10 +126,12 @@ impl Recorded {
 enum Failure {
     #[error("device not idle")]
     NotIdle,
-    #[error("the launch is captured into a graph")]
+    #[error("inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)")]
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
+    #[error("its argument {0} points to pageable host memory, which has no bounds that could be recorded")]
+    Pageable(String),
     #[error("its stream belongs to another context than the current one")]
     Elsewhere,
     #[error("the kernel did not finish in time for its recording")]
@@ -153,7 +155,10 @@ enum Failure {
 impl Failure {
     /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
     fn is_broken(&self) -> bool {
-        !matches!(self, Self::Captured | Self::Capturing | Self::Elsewhere | Self::Closed | Self::Anchored(_) | Self::Private(_))
+        !matches!(
+            self,
+            Self::Captured | Self::Capturing | Self::Pageable(_) | Self::Elsewhere | Self::Closed | Self::Anchored(_) | Self::Private(_)
+        )
     }
 }
 
@@ -165,6 +170,8 @@ struct Plan {
     dynamic_hash: u64,
     context: usize,
     device: CUdevice,
+    /// Whose memory the kernel can touch, its own device first.
+    devices: Vec<CUdevice>,
 }
 
 /// The process that launches: a forked child has our memory but neither the device nor the right to write.
@@ -229,6 +236,16 @@ fn note_planned(plan: &Plan) {
     }
 }
 
+/// Counts a launch that cannot be recorded at all.
+pub fn refuse(handle: CUfunction, reason: &str) {
+    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+    if let Some(function) = code::function(handle) {
+        let progress = &function.kernel.progress;
+        progress.launches.fetch_add(1, Ordering::Relaxed);
+        progress.count_failure(reason);
+    }
+}
+
 /// Decides whether a launch is recorded, and prepares it.
 fn plan(function: &Function, request: &Request) -> Option<Plan> {
     let kernel = &function.kernel;
@@ -280,7 +297,9 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     if !claim(progress, settings, &code, dynamic_hash) {
         return None;
     }
-    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context, device })
+    contexts::note(context, device);
+    let devices = contexts::reached_from(device);
+    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context, device, devices })
 }
 
 /// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
@@ -326,6 +345,9 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
 
 fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) -> Result<(), Failure> {
     let settings = settings();
+    if let Some(name) = pageable_argument(plan) {
+        return Err(Failure::Pageable(name));
+    }
     let _mode = CaptureMode::relaxed();
     if is_capturing(request.stream) {
         return Err(Failure::Captured);
@@ -349,7 +371,7 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
         return Err(Failure::Capturing);
     }
     let output = output::open()?.ok_or(Failure::Closed)?;
-    check(synchronise(plan.context, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
+    check(synchronise(&plan.devices, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
     let allocations = reachable_allocations(plan);
     let written = Arc::default();
     let destination = Destination { context: plan.context, store: &output.store, background: &output.background, written: &written };
@@ -359,7 +381,7 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     let timer = Timer::create().filter(|timer| timer.start(request.stream));
     check(launch())?;
     let timer = timer.filter(|timer| timer.stop(request.stream));
-    check(synchronise(plan.context, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
+    check(synchronise(&plan.devices, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
     let time = timer.and_then(|timer| {
         let time = timer.elapsed();
         timer.destroy();
@@ -426,6 +448,14 @@ fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
     variables.iter().find(holds).map(|variable| variable.name.clone())
 }
 
+/// The argument that points to memory which cannot be recorded, by its name or number.
+fn pageable_argument(plan: &Plan) -> Option<String> {
+    let address = |index: usize| plan.arguments.get(index).map_or(0, scalar);
+    let (index, name) = plan.code.pointers().find(|(index, _)| pageable::is_pageable(address(*index)))?;
+    let is_accessible = plan.devices.first().is_some_and(|device| pageable::is_accessible_from(*device));
+    is_accessible.then(|| if name.is_empty() { format!("{index}") } else { format!("{index} ({name})") })
+}
+
 fn check(status: Status) -> Result<(), Failure> {
     if status == SUCCESS { Ok(()) } else { Err(Failure::Cuda(status)) }
 }
@@ -440,8 +470,8 @@ fn scalar(argument: &Argument) -> u64 {
     u64::from_le_bytes(value)
 }
 
-/// All live device memory; and page-locked host memory that an argument points into, because of the rest (staging buffers
-/// of libraries, tens of gigabytes) a kernel sees nothing and host threads change it at any time.
+/// All live memory that the kernel can touch: of its device and of those that it reaches, and page-locked host memory that is
+/// mapped for kernels or that an argument points into; of the rest a kernel sees nothing and host threads change it at any time.
 fn reachable_allocations(plan: &Plan) -> Vec<Allocation> {
     let pointed_at = |address: u64, size: u64| {
         plan.arguments.iter().flat_map(|argument| argument.bytes.chunks_exact(8)).any(|word| {
@@ -452,9 +482,10 @@ fn reachable_allocations(plan: &Plan) -> Vec<Allocation> {
     ALLOCATIONS
         .all()
         .into_iter()
-        .filter(|live| match live.kind {
-            AllocationKind::Host => pointed_at(live.address, live.size),
-            AllocationKind::Arena | AllocationKind::Vendor => live.device == plan.device,
+        .filter(|live| match live.reach {
+            Reach::Arguments => pointed_at(live.address, live.size),
+            Reach::Device => plan.devices.contains(&live.device),
+            Reach::Everywhere => true,
         })
         .map(|live| {
             let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();
@@ -508,26 +539,31 @@ impl Drop for CaptureMode {
     }
 }
 
-/// Waits until a context is idle; `None` when it takes longer than `limit`.
+/// Waits until every context of these devices is idle; `None` when it takes longer than `limit`.
 ///
 /// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
 /// place. One that is stuck stays so until the device is idle; until then nothing else is recorded.
-fn synchronise(context: usize, limit: Duration) -> Option<Status> {
+fn synchronise(devices: &[CUdevice], limit: Duration) -> Option<Status> {
     static WAITING: AtomicBool = AtomicBool::new(false);
     if WAITING.swap(true, Ordering::AcqRel) {
         return None;
     }
     let (sender, receiver) = sync_channel(1);
+    let contexts = contexts::of_devices(devices);
     let wait = move || {
         reentrancy::bypassing(|| {
             let _mode = CaptureMode::relaxed();
-            // SAFETY: the context is alive: the thread that has it current waits for this one.
-            let status = unsafe {
-                match vendor::cuCtxSetCurrent(context as CUcontext) {
-                    SUCCESS => vendor::cuCtxSynchronize(),
-                    error => error,
+            let idle = |context: usize| {
+                // SAFETY: the context is alive: whoever destroys it waits at the gate. One that died in a way that is not hooked has
+                // nothing to wait for.
+                unsafe {
+                    match vendor::cuCtxSetCurrent(context as CUcontext) {
+                        SUCCESS => vendor::cuCtxSynchronize(),
+                        _ => SUCCESS,
+                    }
                 }
             };
+            let status = contexts.into_iter().map(idle).find(|status| *status != SUCCESS).unwrap_or(SUCCESS);
             WAITING.store(false, Ordering::Release);
             let _ = sender.send(status);
         });
@@ -571,6 +607,10 @@ pub fn finish() {
         kernels,
     };
     summary::deliver(&summary, settings.summary.as_deref());
+    let text = graphs::summary();
+    if !text.is_empty() && crate::log::enabled(crate::log::Level::Warning) {
+        crate::log::raw(&text);
+    }
 }
 
 /// Writes how often each instance was launched.

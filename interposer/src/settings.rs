@@ -39,8 +39,13 @@ pub struct Settings {
     pub buffer_bytes: u64,
     /// `MNEME_SYNC`: a recorded launch returns when its recording is on disk.
     pub synchronous: bool,
-    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor.
+    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor. Without it so do processes that probably share memory with
+    /// others.
     pub arena: bool,
+    /// `MNEME_ARENA=on`: the arena stays in use in a process that shares memory with others.
+    pub arena_forced: bool,
+    /// `MNEME_GRAPHS`: `expand` launches graphs node by node, which records their kernels.
+    pub expand_graphs: bool,
     /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
     pub arena_bytes: Option<u64>,
 }
@@ -48,6 +53,10 @@ pub struct Settings {
 /// Variables that tell a process of a distributed run its rank; the first that is set counts.
 const RANK_VARIABLES: [&str; 8] =
     ["FLUX_TASK_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK", "PMIX_RANK", "PBS_TASKNUM"];
+
+/// Variables that tell a process how many of its run are on the same machine. Those share device memory (MPI and NCCL through
+/// CUDA IPC), which the arena's cannot be.
+const LOCAL_SIZE_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE"];
 
 /// The folder in which the program was started, to which a relative `MNEME_DATA_DIR` refers.
 static START: OnceLock<PathBuf> = OnceLock::new();
@@ -90,6 +99,7 @@ impl Settings {
                 Mode::Record
             })
         });
+        let arena = variable("MNEME_ARENA").map(|text| !is_off(&text));
         let rank = RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok());
         Self {
             folder: variable("MNEME_DATA_DIR").map_or_else(PathBuf::new, PathBuf::from),
@@ -106,7 +116,9 @@ impl Settings {
             buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
             synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),
             // A profile wants the allocations that the program has without us.
-            arena: mode != Mode::Profile && !variable("MNEME_ARENA").is_some_and(|text| is_off(&text)),
+            arena: mode != Mode::Profile && arena.unwrap_or(!LOCAL_SIZE_VARIABLES.iter().any(|name| number(name, 1) > 1)),
+            arena_forced: arena == Some(true),
+            expand_graphs: variable("MNEME_GRAPHS").is_some_and(|text| text.eq_ignore_ascii_case("expand")),
             arena_bytes: variable("MNEME_PAGE_SIZE")
                 .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
                 .filter(|bytes| *bytes > 0),
@@ -175,6 +187,14 @@ mod tests {
         assert_eq!(settings.max_recordings, 4);
         assert!(settings.selects("anything", ""));
         assert_eq!((settings.arena_bytes, settings.arena), (Some(2 << 30), false));
+    }
+
+    #[test]
+    fn processes_that_share_memory_have_no_arena_unless_asked_for() {
+        assert!(read(&[("LOCAL_WORLD_SIZE", "1")]).arena);
+        assert!(!read(&[("LOCAL_WORLD_SIZE", "2")]).arena);
+        let forced = read(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("MNEME_ARENA", "on")]);
+        assert!(forced.arena && forced.arena_forced);
     }
 
     #[test]

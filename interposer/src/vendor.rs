@@ -5,8 +5,11 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use cudarc::driver::sys::{
+    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUdevice_attribute, CUlimit, CUmemAllocationProp,
+    CUmemGenericAllocationHandle,
+};
 pub use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
-use cudarc::driver::sys::{CUdevice_attribute, CUlimit, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle};
 
 use mneme_core::launch::Limits;
 
@@ -110,6 +113,19 @@ functions! {
     cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
     cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
     cuFuncGetName(name: *mut *const c_char, function: CUfunction);
+    cuGraphChildGraphNodeGetGraph(node: *mut c_void, graph: *mut *mut c_void);
+    cuGraphClone(clone: *mut *mut c_void, graph: *mut c_void);
+    cuGraphDestroy(graph: *mut c_void);
+    cuGraphGetEdges(graph: *mut c_void, from: *mut *mut c_void, to: *mut *mut c_void, count: *mut usize);
+    cuGraphGetNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize);
+    cuGraphHostNodeGetParams(node: *mut c_void, parameters: *mut CUDA_HOST_NODE_PARAMS);
+    cuGraphKernelNodeGetAttribute(node: *mut c_void, attribute: c_uint, value: *mut c_void);
+    cuGraphKernelNodeGetParams_v2(node: *mut c_void, parameters: *mut CUDA_KERNEL_NODE_PARAMS);
+    cuGraphKernelNodeSetParams_v2(node: *mut c_void, parameters: *const CUDA_KERNEL_NODE_PARAMS);
+    cuGraphMemcpyNodeGetParams(node: *mut c_void, parameters: *mut [u64; 25]);
+    cuGraphMemsetNodeGetParams(node: *mut c_void, parameters: *mut CUDA_MEMSET_NODE_PARAMS);
+    cuGraphNodeFindInClone(twin: *mut *mut c_void, node: *mut c_void, clone: *mut c_void);
+    cuGraphNodeGetType(node: *mut c_void, kind: *mut c_uint);
     cuKernelGetAttribute(value: *mut c_int, attribute: c_uint, kernel: CUkernel, device: CUdevice);
     cuKernelGetLibrary(library: *mut CUlibrary, kernel: CUkernel);
     cuKernelGetName(name: *mut *const c_char, kernel: CUkernel);
@@ -118,9 +134,9 @@ functions! {
     cuMemAddressReserve(address: *mut CUdeviceptr, size: usize, alignment: usize, hint: CUdeviceptr, flags: c_ulonglong);
     cuMemCreate(handle: *mut CUmemGenericAllocationHandle, size: usize, properties: *const CUmemAllocationProp, flags: c_ulonglong);
     cuMemGetAllocationGranularity(granularity: *mut usize, properties: *const CUmemAllocationProp, option: c_uint);
+    cuMemGetAllocationPropertiesFromHandle(properties: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle);
     cuMemRelease(handle: CUmemGenericAllocationHandle);
     cuModuleGetGlobal_v2(address: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char);
-    cuMemSetAccess(address: CUdeviceptr, size: usize, descriptor: *const CUmemAccessDesc, count: usize);
     cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, host: *mut c_void, flags: c_uint);
     cuStreamCreate(stream: *mut CUstream, flags: c_uint);
     cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);

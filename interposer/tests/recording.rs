@@ -209,7 +209,7 @@ fn without_an_arena_the_vendors_addresses_are_recorded() {
 fn a_captured_launch_is_counted_and_left_alone() {
     let run = record(&["proc", "return"], &[("FAKE_CAPTURING", "1")]);
     assert!(run.stdout().contains("result 303 201"));
-    assert!(run.stderr().contains("3 launches, 0 recorded; 3 not recorded: the launch is captured into a graph"), "{}", run.stderr());
+    assert!(run.stderr().contains("3 launches, 0 recorded; 3 not recorded: inside a stream capture"), "{}", run.stderr());
     assert!(run.kernels().is_empty());
 }
 
@@ -223,6 +223,20 @@ fn nothing_waits_while_another_stream_is_captured() {
     let summary = run.stderr();
     assert!(summary.contains("5 launches, 3 recorded"), "the next launch is recorded again: {summary}");
     assert!(summary.contains("1 not recorded: another stream is being captured"), "{summary}");
+}
+
+#[test]
+fn memory_for_other_processes_is_the_vendors() {
+    let run = record(&["proc", "share"], &[]);
+    assert!(run.stdout().contains("share 1, later 0"), "what follows can be shared: {}", run.stdout());
+    assert!(run.stderr().contains("MNEME_ARENA=off"), "{}", run.stderr());
+    let run = record(&["proc", "share"], &[("MNEME_ARENA", "on")]);
+    assert!(run.stdout().contains("share 1, later 1"), "{}", run.stdout());
+    for variable in [("MNEME_ARENA", "off"), ("LOCAL_WORLD_SIZE", "2")] {
+        let run = record(&["proc", "share"], &[variable]);
+        assert!(run.stdout().contains("share 0, later 0"), "{variable:?}: {}", run.stdout());
+        assert_eq!(run.kernels().len(), 1);
+    }
 }
 
 #[test]

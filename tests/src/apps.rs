@@ -167,8 +167,30 @@ pub const APPS: &[App] = &[
     App { name: "plugins", sources: &["plugins/main.cu"], kernels: &[bitwise("apply", &[3]), bitwise("apply", &[2])] },
 ];
 
+/// Applications that use a part of the driver's interface each; what a recording of one has to contain is in
+/// `tests/tests/e2e/coverage.rs`.
+pub const COVERAGE: &[App] = &[
+    App { name: "pools", sources: &["pools.cu"], kernels: &[] },
+    App { name: "managed", sources: &["managed.cu"], kernels: &[] },
+    App { name: "mapped", sources: &["mapped.cu"], kernels: &[] },
+    App { name: "vmm", sources: &["vmm.cu"], kernels: &[] },
+    App { name: "graphs", sources: &["graphs.cu"], kernels: &[] },
+    App { name: "devices", sources: &["devices.cu"], kernels: &[] },
+    App { name: "threads", sources: &["threads.cu"], kernels: &[] },
+    App { name: "contexts", sources: &["contexts.cu"], kernels: &[] },
+    App { name: "pageable", sources: &["pageable.cu"], kernels: &[] },
+    App { name: "pointers", sources: &["pointers.cu"], kernels: &[] },
+    App { name: "virtual", sources: &["virtual.cu"], kernels: &[] },
+    App { name: "launches", sources: &["launches.cu"], kernels: &[] },
+];
+
+/// Every application, for building them all.
+pub fn all() -> impl Iterator<Item = &'static App> {
+    APPS.iter().chain(COVERAGE)
+}
+
 pub fn app(name: &str) -> &'static App {
-    APPS.iter().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
+    all().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
 }
 
 /// Where the sources are.

@@ -15,6 +15,11 @@ pub fn hashes(text: &str) -> HashMap<String, u64> {
     definitions.into_iter().map(|(name, definition)| (name, resolver.hash(definition, &mut Vec::new()).0)).collect()
 }
 
+/// The text of each definition, by name.
+pub fn texts(text: &str) -> Vec<(String, &str)> {
+    split(text).1
+}
+
 /// What numbers and names stand for: "%struct.S", "#0", "!5".
 type Entities<'t> = HashMap<&'t str, &'t str>;
 

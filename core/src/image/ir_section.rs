@@ -30,6 +30,13 @@ const MAX_BITCODE: usize = 1 << 30;
 /// LLVM's address space of constant memory.
 const CONSTANT_SPACE: u32 = 4;
 
+/// An undefined function of this name stands for accesses to textures and surfaces.
+pub const TEXTURE: &str = "mneme.texture";
+/// An undefined function of this name stands for addresses of functions, or of tables of such, that are used as values.
+pub const CODE_ADDRESS: &str = "mneme.code-address";
+/// An undefined function of this name stands for calls through pointers that come from memory.
+pub const INDIRECT_CALL: &str = "mneme.indirect-call";
+
 /// What a reader needs to know of a unit without reading its bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {

@@ -1,21 +1,39 @@
 //! Contexts: the primary one, created ones, and each thread's stack of current ones.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::graph;
 use crate::abi::Out;
 use crate::handles::Registry;
 use crate::status::{Done, Status};
 
-/// A context. There is one device and one address space, so it holds little but its settings.
+/// A context. All devices share one address space, so it holds little but its settings.
 #[derive(Debug, Default)]
 pub struct Context {
+    device: i32,
     flags: AtomicU32,
     /// Values set by `cuCtxSetLimit`, by limit.
-    limits: Mutex<std::collections::BTreeMap<u32, usize>>,
+    limits: Mutex<BTreeMap<u32, usize>>,
+    /// Contexts whose memory its kernels were given access to.
+    peers: Mutex<BTreeSet<usize>>,
 }
 
+/// The most devices that `MNEME_CPU_DEVICES` may ask for.
+const MOST_DEVICES: usize = 16;
+
+/// How many devices there are: `MNEME_CPU_DEVICES`, or one.
+pub fn devices() -> i32 {
+    static DEVICES: OnceLock<i32> = OnceLock::new();
+    *DEVICES.get_or_init(|| {
+        let asked = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
+        asked.unwrap_or(1).clamp(1, MOST_DEVICES) as i32
+    })
+}
+
+#[derive(Clone, Copy)]
 struct Primary {
     handle: usize,
     users: u32,
@@ -24,9 +42,9 @@ struct Primary {
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<Context> = Registry::new();
-static PRIMARY: Mutex<Primary> = Mutex::new(Primary { handle: 0, users: 0, flags: 0 });
-/// The first fault of a kernel, 0 while there is none.
-static STICKY: AtomicU32 = AtomicU32::new(0);
+static PRIMARY: Mutex<[Primary; MOST_DEVICES]> = Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_DEVICES]);
+/// The first fault of a kernel on each device, 0 while there is none.
+static STICKY: [AtomicU32; MOST_DEVICES] = [const { AtomicU32::new(0) }; MOST_DEVICES];
 
 thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -43,7 +61,7 @@ fn change<R>(change: impl FnOnce(&mut Vec<usize>) -> R) -> Result<R, Status> {
     STACK.try_with(|stack| change(&mut stack.borrow_mut())).map_err(|_| Status::INVALID_CONTEXT)
 }
 
-fn primary() -> std::sync::MutexGuard<'static, Primary> {
+fn primary() -> std::sync::MutexGuard<'static, [Primary; MOST_DEVICES]> {
     PRIMARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -61,7 +79,7 @@ pub fn initialised() -> Done {
 
 pub fn device(ordinal: i32) -> Done {
     initialised()?;
-    if ordinal == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
+    if (0..devices()).contains(&ordinal) { Ok(()) } else { Err(Status::INVALID_DEVICE) }
 }
 
 /// The calling thread's context.
@@ -69,6 +87,11 @@ pub fn current() -> Result<usize, Status> {
     initialised()?;
     let handle = top().filter(|handle| *handle != 0).ok_or(Status::INVALID_CONTEXT)?;
     CONTEXTS.get(handle).map(|_| handle).map_err(|_| Status::CONTEXT_IS_DESTROYED)
+}
+
+/// The device of the calling thread's context.
+pub fn current_device() -> Result<i32, Status> {
+    Ok(CONTEXTS.get(current()?)?.device)
 }
 
 /// What every call on the device starts with: a current context, and no kernel that has failed.
@@ -79,14 +102,15 @@ pub fn usable() -> Done {
 
 /// The fault of an earlier kernel, which stays.
 pub fn fault() -> Done {
-    match STICKY.load(Ordering::Acquire) {
+    match STICKY[current_device()? as usize].load(Ordering::Acquire) {
         0 => Ok(()),
         status => Err(Status(status)),
     }
 }
 
 pub fn set_fault(status: Status) {
-    let _ = STICKY.compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Relaxed);
+    let device = current_device().unwrap_or(0) as usize;
+    let _ = STICKY[device].compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 pub fn get_current(out: Out<usize>) -> Done {
@@ -122,13 +146,13 @@ pub fn pop(out: Out<usize>) -> Done {
 
 pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> Done {
     device(ordinal)?;
-    let handle = CONTEXTS.insert(Arc::new(Context { flags: AtomicU32::new(flags), ..Context::default() }));
+    let handle = CONTEXTS.insert(Arc::new(Context { device: ordinal, flags: AtomicU32::new(flags), ..Context::default() }));
     change(|stack| stack.push(handle))?;
     out.put(handle)
 }
 
 pub fn destroy(handle: usize) -> Done {
-    if handle == primary().handle {
+    if primary().iter().any(|primary| primary.handle == handle) {
         return Err(Status::INVALID_CONTEXT);
     }
     CONTEXTS.remove(handle).map_err(|_| Status::INVALID_CONTEXT)?;
@@ -140,12 +164,12 @@ pub fn destroy(handle: usize) -> Done {
 }
 
 pub fn synchronise() -> Done {
+    graph::check_wait(None)?;
     usable()
 }
 
 pub fn get_device(out: Out<i32>) -> Done {
-    current()?;
-    out.put(0)
+    out.put(current_device()?)
 }
 
 pub fn get_id(_handle: usize, out: Out<u64>) -> Done {
@@ -214,9 +238,10 @@ pub fn priority_range(least: Out<i32>, greatest: Out<i32>) -> Done {
 
 pub fn retain_primary(out: Out<usize>, ordinal: i32) -> Done {
     device(ordinal)?;
-    let mut primary = primary();
+    let primary = &mut primary()[ordinal as usize];
     if primary.handle == 0 {
-        primary.handle = CONTEXTS.insert(Arc::new(Context { flags: AtomicU32::new(primary.flags), ..Context::default() }));
+        let flags = AtomicU32::new(primary.flags);
+        primary.handle = CONTEXTS.insert(Arc::new(Context { device: ordinal, flags, ..Context::default() }));
     }
     primary.users += 1;
     out.put(primary.handle)
@@ -224,7 +249,7 @@ pub fn retain_primary(out: Out<usize>, ordinal: i32) -> Done {
 
 pub fn release_primary(ordinal: i32) -> Done {
     device(ordinal)?;
-    let mut primary = primary();
+    let primary = &mut primary()[ordinal as usize];
     if primary.users == 0 {
         return Err(Status::INVALID_CONTEXT);
     }
@@ -237,18 +262,18 @@ pub fn release_primary(ordinal: i32) -> Done {
 
 pub fn reset_primary(ordinal: i32) -> Done {
     device(ordinal)?;
-    let mut primary = primary();
+    let primary = &mut primary()[ordinal as usize];
     if primary.handle != 0 {
         let _ = CONTEXTS.remove(std::mem::take(&mut primary.handle));
         primary.users = 0;
     }
-    STICKY.store(0, Ordering::Release);
+    STICKY[ordinal as usize].store(0, Ordering::Release);
     Ok(())
 }
 
 pub fn primary_state(ordinal: i32, flags: Out<u32>, active: Out<i32>) -> Done {
     device(ordinal)?;
-    let primary = primary();
+    let primary = primary()[ordinal as usize];
     flags.put_if_wanted(primary.flags);
     active.put_if_wanted(i32::from(primary.handle != 0));
     Ok(())
@@ -256,6 +281,26 @@ pub fn primary_state(ordinal: i32, flags: Out<u32>, active: Out<i32>) -> Done {
 
 pub fn set_primary_flags(ordinal: i32, flags: u32) -> Done {
     device(ordinal)?;
-    primary().flags = flags;
+    primary()[ordinal as usize].flags = flags;
     Ok(())
+}
+
+/// `cuCtxEnablePeerAccess`: all memory can be reached anyhow; what is told is what a program may rely on.
+pub fn enable_peer(peer: usize, flags: u32) -> Done {
+    let own = CONTEXTS.get(current()?)?;
+    let other = CONTEXTS.get(peer).map_err(|_| Status::INVALID_CONTEXT)?;
+    if flags != 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    if other.device == own.device {
+        return Err(Status::PEER_ACCESS_UNSUPPORTED);
+    }
+    let is_new = own.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(peer);
+    if is_new { Ok(()) } else { Err(Status::PEER_ACCESS_ALREADY_ENABLED) }
+}
+
+pub fn disable_peer(peer: usize) -> Done {
+    let own = CONTEXTS.get(current()?)?;
+    let was_there = own.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer);
+    if was_there { Ok(()) } else { Err(Status::PEER_ACCESS_NOT_ENABLED) }
 }

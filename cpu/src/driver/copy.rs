@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use super::graph::{self, Fill, Work};
 use super::{context, memory, stream};
 use crate::abi::In;
 use crate::status::{Done, Status};
@@ -38,6 +39,9 @@ pub fn copy(to: End, from: End, bytes: usize) -> Done {
 
 pub fn copy_on(to: End, from: End, bytes: usize, stream: usize) -> Done {
     stream::check(stream)?;
+    if graph::capture(stream, || Ok(Work::Copy(Copy3d::line(to, from, bytes))))? {
+        return Ok(());
+    }
     copy(to, from, bytes)
 }
 
@@ -100,7 +104,102 @@ pub fn copy_2d(what: In<Copy2d>) -> Done {
 
 pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> Done {
     stream::check(stream)?;
+    if graph::capture(stream, || Ok(Work::Copy(Copy3d::from(what.get()?))))? {
+        return Ok(());
+    }
     copy_2d(what)
+}
+
+/// `CUDA_MEMCPY3D`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Copy3d {
+    from: Side,
+    to: Side,
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
+const _: () = assert!(size_of::<Copy3d>() == 200);
+
+/// One end of a three-dimensional copy; offsets and pitch in bytes and rows.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Side {
+    x: usize,
+    y: usize,
+    z: usize,
+    level: usize,
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    reserved: u64,
+    pitch: usize,
+    rows: usize,
+}
+
+impl Side {
+    fn new(kind: u32, address: u64, pitch: usize) -> Self {
+        let (host, device) = if kind == 1 { (address, 0) } else { (0, address) };
+        Self { x: 0, y: 0, z: 0, level: 0, kind, host, device, array: 0, reserved: 0, pitch, rows: 0 }
+    }
+
+    fn of(end: End) -> Self {
+        match end {
+            End::Host(address) => Self::new(1, address, 0),
+            End::Device(address) => Self::new(2, address, 0),
+            End::Any(address) => Self::new(4, address, 0),
+        }
+    }
+
+    fn row(&self, y: usize, z: usize, width: usize, height: usize) -> Result<End, Status> {
+        let pitch = if self.pitch == 0 { width } else { self.pitch };
+        let rows = if self.rows == 0 { height } else { self.rows };
+        let base = if self.kind == 1 { self.host } else { self.device };
+        Ok(end(self.kind)?(base + (((z + self.z) * rows + y + self.y) * pitch + self.x) as u64))
+    }
+}
+
+impl Copy3d {
+    fn line(to: End, from: End, bytes: usize) -> Self {
+        Self { from: Side::of(from), to: Side::of(to), width: bytes, height: 1, depth: 1 }
+    }
+}
+
+impl From<Copy2d> for Copy3d {
+    fn from(what: Copy2d) -> Self {
+        let base = |kind: u32, host: u64, device: u64| if kind == 1 { host } else { device };
+        let from = Side::new(what.from_type, base(what.from_type, what.from_host as u64, what.from_device), what.from_pitch);
+        let to = Side::new(what.to_type, base(what.to_type, what.to_host as u64, what.to_device), what.to_pitch);
+        Self {
+            from: Side { x: what.from_x, y: what.from_y, ..from },
+            to: Side { x: what.to_x, y: what.to_y, ..to },
+            width: what.width,
+            height: what.height,
+            depth: 1,
+        }
+    }
+}
+
+pub fn copy_3d(what: In<Copy3d>) -> Done {
+    context::usable()?;
+    let what = what.get()?;
+    for z in 0..what.depth {
+        for y in 0..what.height {
+            copy(what.to.row(y, z, what.width, what.height)?, what.from.row(y, z, what.width, what.height)?, what.width)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> Done {
+    stream::check(stream)?;
+    if graph::capture(stream, || Ok(Work::Copy(what.get()?)))? {
+        return Ok(());
+    }
+    copy_3d(what)
 }
 
 /// Fills `count` elements with a pattern of 1, 2 or 4 bytes.
@@ -119,8 +218,15 @@ pub fn fill<T: Copy>(address: u64, value: T, count: usize) -> Done {
     Ok(())
 }
 
-pub fn fill_on<T: Copy>(address: u64, value: T, count: usize, stream: usize) -> Done {
+fn filling<T: Copy + Into<u32>>(to: u64, pitch: usize, value: T, width: usize, height: usize) -> Work {
+    Work::Fill(Fill { to, pitch, value: value.into(), element: size_of::<T>() as u32, width, height })
+}
+
+pub fn fill_on<T: Copy + Into<u32>>(address: u64, value: T, count: usize, stream: usize) -> Done {
     stream::check(stream)?;
+    if graph::capture(stream, || Ok(filling(address, 0, value, count, 1)))? {
+        return Ok(());
+    }
     fill(address, value, count)
 }
 
@@ -131,8 +237,11 @@ pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, heig
     Ok(())
 }
 
-pub fn fill_2d_on<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize, stream: usize) -> Done {
+pub fn fill_2d_on<T: Copy + Into<u32>>(address: u64, pitch: usize, value: T, width: usize, height: usize, stream: usize) -> Done {
     stream::check(stream)?;
+    if graph::capture(stream, || Ok(filling(address, pitch, value, width, height)))? {
+        return Ok(());
+    }
     fill_2d(address, pitch, value, width, height)
 }
 

@@ -9,7 +9,6 @@ use crate::status::{Done, Status};
 pub const NAME: &str = "Mneme CPU device";
 /// Every run and machine gets the same, so that a recording's device can be recognised.
 pub const UUID: [u8; 16] = *b"mneme-cpu-device";
-pub const BUS_ID: &str = "0000:00:00.0";
 
 /// Physical memory of the machine and what is free of it, bytes.
 pub fn memory() -> (usize, usize) {
@@ -34,12 +33,12 @@ pub fn driver_version(out: Out<i32>) -> Done {
 
 pub fn get(out: Out<i32>, ordinal: i32) -> Done {
     context::device(ordinal)?;
-    out.put(0)
+    out.put(ordinal)
 }
 
 pub fn count(out: Out<i32>) -> Done {
     context::initialised()?;
-    out.put(1)
+    out.put(context::devices())
 }
 
 /// Copies a string into a C buffer, cut to its length.
@@ -59,7 +58,10 @@ pub fn name(out: Out<c_char>, length: i32, ordinal: i32) -> Done {
 
 pub fn uuid(out: Out<[u8; 16]>, ordinal: i32) -> Done {
     context::device(ordinal)?;
-    out.put(UUID)
+    let mut uuid = UUID;
+    // The first keeps the name that recordings know.
+    uuid[15] = uuid[15].wrapping_add(ordinal as u8);
+    out.put(uuid)
 }
 
 pub fn luid(_out: Out<c_char>, _mask: Out<u32>, ordinal: i32) -> Done {
@@ -83,14 +85,20 @@ pub fn compute_capability(major: Out<i32>, minor: Out<i32>, ordinal: i32) -> Don
     minor.put(attributes::CAPABILITY.1)
 }
 
+fn bus_name(ordinal: i32) -> String {
+    format!("0000:00:{ordinal:02x}.0")
+}
+
 pub fn bus_id(out: Out<c_char>, length: i32, ordinal: i32) -> Done {
     context::device(ordinal)?;
-    put_text(out, length, BUS_ID)
+    put_text(out, length, &bus_name(ordinal))
 }
 
 pub fn by_bus_id(out: Out<i32>, id: Text) -> Done {
     context::initialised()?;
-    if id.get()? == BUS_ID { out.put(0) } else { Err(Status::INVALID_DEVICE) }
+    let id = id.get()?;
+    let found = (0..context::devices()).find(|ordinal| bus_name(*ordinal) == id).ok_or(Status::INVALID_DEVICE)?;
+    out.put(found)
 }
 
 /// `CUdevprop`, of the oldest programs.
@@ -126,14 +134,17 @@ pub fn properties(out: Out<Properties>, ordinal: i32) -> Done {
     })
 }
 
-pub fn can_access_peer(out: Out<i32>, _ordinal: i32, _peer: i32) -> Done {
-    context::initialised()?;
-    out.put(0)
+pub fn can_access_peer(out: Out<i32>, ordinal: i32, peer: i32) -> Done {
+    context::device(ordinal)?;
+    context::device(peer)?;
+    out.put(i32::from(ordinal != peer))
 }
 
-pub fn no_peer() -> Done {
-    context::current()?;
-    Err(Status::PEER_ACCESS_UNSUPPORTED)
+/// `CUdevice_P2PAttribute`: access is supported (2), atomics are native (3), the ranks are equal.
+pub fn peer_attribute(out: Out<i32>, attribute: u32, from: i32, to: i32) -> Done {
+    context::device(from)?;
+    context::device(to)?;
+    out.put(i32::from(from != to && matches!(attribute, 2 | 3)))
 }
 
 pub fn put_zero(out: Out<i32>) -> Done {

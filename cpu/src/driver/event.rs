@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use super::{context, stream};
+use super::{context, graph, stream};
 use crate::abi::Out;
 use crate::handles::Registry;
 use crate::status::{Done, Status};
@@ -37,6 +37,9 @@ pub fn destroy(event: usize) -> Done {
 pub fn record(event: usize, stream: usize) -> Done {
     context::usable()?;
     stream::check(stream)?;
+    if EVENTS.get(event).is_ok() && graph::capture_event(event, stream) {
+        return Ok(());
+    }
     EVENTS.get(event)?.recorded.store(now(), Ordering::Release);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 use super::copy::End::{Any, Device, Host};
 use super::launch::{Configuration, Shape};
 use super::lookup::Export;
-use super::{context, copy, device, event, function, launch, lookup, memory, module, stream, virtual_memory};
+use super::{context, copy, device, event, function, graph, launch, legacy, lookup, memory, module, stream, virtual_memory};
 use crate::abi::{In, Out, Text, enter};
 use crate::status::Status;
 
@@ -54,7 +54,7 @@ driver_exports! {
     4010 cuDeviceGetPCIBusId(id: Out<c_char>, length: i32, device: i32) => device::bus_id(id, length, device);
     4010 cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) => device::by_bus_id(device, id);
     4000 cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) => device::can_access_peer(can, device, peer);
-    8000 cuDeviceGetP2PAttribute(value: Out<i32>, _attribute: u32, _from: i32, _to: i32) => device::put_zero(value);
+    8000 cuDeviceGetP2PAttribute(value: Out<i32>, attribute: u32, from: i32, to: i32) => device::peer_attribute(value, attribute, from, to);
     11040 cuDeviceGetExecAffinitySupport(value: Out<i32>, _kind: u32, _device: i32) => device::put_zero(value);
 
     7000 cuDevicePrimaryCtxRetain(context: Out<usize>, device: i32) => context::retain_primary(context, device);
@@ -84,8 +84,8 @@ driver_exports! {
     4020 cuCtxSetSharedMemConfig(_value: u32) => context::accept_preference();
     11000 cuCtxResetPersistingL2Cache() => context::accept_preference();
     5050 cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) => context::priority_range(least, greatest);
-    4000 cuCtxEnablePeerAccess(_context: usize, _flags: u32) => device::no_peer();
-    4000 cuCtxDisablePeerAccess(_context: usize) => device::no_peer();
+    4000 cuCtxEnablePeerAccess(context: usize, flags: u32) => context::enable_peer(context, flags);
+    4000 cuCtxDisablePeerAccess(context: usize) => context::disable_peer(context);
 
     3020 cuMemAlloc_v2(address: Out<u64>, bytes: usize) => memory::allocate(address, bytes);
     3020 cuMemFree_v2(address: u64) => memory::free(address);
@@ -106,6 +106,8 @@ driver_exports! {
     11020 cuDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) => memory::pool(pool, device);
     11020 cuDeviceGetMemPool(pool: Out<usize>, device: i32) => memory::pool(pool, device);
     11020 cuDeviceSetMemPool(_device: i32, pool: usize) => memory::check_pool(pool);
+    11020 cuMemPoolCreate(pool: Out<usize>, properties: In<[i32; 4]>) => memory::create_pool(pool, properties);
+    11020 cuMemPoolDestroy(pool: usize) => memory::destroy_pool(pool);
     11020 cuMemPoolTrimTo(pool: usize, _keep: usize) => memory::check_pool(pool);
     11020 cuMemPoolSetAttribute(pool: usize, _attribute: u32, _value: Ignored) => memory::check_pool(pool);
     11020 cuMemPoolGetAttribute(pool: usize, attribute: u32, value: Out<u64>) => memory::pool_attribute(pool, attribute, value);
@@ -129,6 +131,8 @@ driver_exports! {
     3020 cuMemcpy2D_v2(what: In<copy::Copy2d>) => copy::copy_2d(what);
     3020 cuMemcpy2DUnaligned_v2(what: In<copy::Copy2d>) => copy::copy_2d(what);
     3020 cuMemcpy2DAsync_v2(what: In<copy::Copy2d>, stream: usize) => copy::copy_2d_on(what, stream);
+    3020 cuMemcpy3D_v2(what: In<copy::Copy3d>) => copy::copy_3d(what);
+    3020 cuMemcpy3DAsync_v2(what: In<copy::Copy3d>, stream: usize) => copy::copy_3d_on(what, stream);
     3020 cuMemsetD8_v2(address: u64, value: u8, count: usize) => copy::fill(address, value, count);
     3020 cuMemsetD16_v2(address: u64, value: u16, count: usize) => copy::fill(address, value, count);
     3020 cuMemsetD32_v2(address: u64, value: u32, count: usize) => copy::fill(address, value, count);
@@ -173,8 +177,27 @@ driver_exports! {
     11030 cuStreamGetCaptureInfo_v2(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _count: Ignored) => stream::capture_info(stream, status, id);
     12030 cuStreamGetCaptureInfo_v3(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _edges: Ignored, _count: Ignored) => stream::capture_info(stream, status, id);
     10010 cuThreadExchangeStreamCaptureMode(mode: Out<u32>) => stream::exchange_capture_mode(mode);
-    10010 cuStreamBeginCapture_v2(_stream: usize, _mode: u32) => stream::cannot_capture();
-    10000 cuStreamEndCapture(_stream: usize, _graph: Ignored) => stream::cannot_capture();
+    10010 cuStreamBeginCapture_v2(stream: usize, _mode: u32) => graph::begin_capture(stream);
+    10000 cuStreamEndCapture(stream: usize, graph: Out<usize>) => graph::end_capture(stream, graph);
+
+    10000 cuGraphCreate(graph: Out<usize>, _flags: u32) => graph::create(graph);
+    10000 cuGraphDestroy(graph: usize) => graph::destroy(graph);
+    10000 cuGraphClone(copy: Out<usize>, graph: usize) => graph::clone(copy, graph);
+    10000 cuGraphNodeFindInClone(twin: Out<usize>, node: usize, copy: usize) => graph::find_in_clone(twin, node, copy);
+    10000 cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) => graph::nodes(graph, nodes, count);
+    10000 cuGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) => graph::edges(graph, from, to, count);
+    10000 cuGraphNodeGetType(node: usize, kind: Out<u32>) => graph::node_type(node, kind);
+    12000 cuGraphKernelNodeGetParams_v2(node: usize, parameters: Out<graph::KernelParameters>) => graph::kernel_parameters(node, parameters);
+    12000 cuGraphKernelNodeSetParams_v2(node: usize, parameters: In<graph::KernelParameters>) => graph::set_kernel_parameters(node, parameters);
+    11000 cuGraphKernelNodeGetAttribute(node: usize, attribute: u32, value: Out<[u32; 16]>) => graph::kernel_attribute(node, attribute, value);
+    10000 cuGraphMemcpyNodeGetParams(node: usize, parameters: Out<copy::Copy3d>) => graph::copy_parameters(node, parameters);
+    10000 cuGraphMemsetNodeGetParams(node: usize, parameters: Out<graph::Fill>) => graph::fill_parameters(node, parameters);
+    10000 cuGraphHostNodeGetParams(node: usize, parameters: Out<graph::Host>) => graph::host_parameters(node, parameters);
+    12000 cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, _flags: u64) => graph::instantiate(executable, graph);
+    12000 cuGraphExecUpdate_v2(executable: usize, graph: usize, result: Out<u32>) => graph::update(executable, graph, result);
+    12000 cuGraphExecKernelNodeSetParams_v2(executable: usize, node: usize, parameters: In<graph::KernelParameters>) => graph::set_executable_kernel(executable, node, parameters);
+    10000 cuGraphExecDestroy(executable: usize) => graph::destroy_executable(executable);
+    10000 cuGraphLaunch(executable: usize, stream: usize) => graph::launch(executable, stream);
 
     2000 cuEventCreate(event: Out<usize>, flags: u32) => event::create(event, flags);
     4000 cuEventDestroy_v2(event: usize) => event::destroy(event);
@@ -233,7 +256,17 @@ driver_exports! {
     ) => launch::launch(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, extra);
     11060 cuLaunchKernelEx(configuration: In<Configuration>, function: usize, parameters: In<*const u8>, extra: In<usize>) => launch::launch_extended(configuration, function, parameters, extra);
     9000 cuLaunchCooperativeKernel(
-        function: usize, _grid_x: u32, _grid_y: u32, _grid_z: u32, _block_x: u32, _block_y: u32, _block_z: u32, _shared: u32, _stream: usize,
-        _parameters: In<*const u8>,
-    ) => launch::refuse_cooperative(function);
+        function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: usize,
+        parameters: In<*const u8>,
+    ) => launch::launch_cooperative(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, In::of_place(0));
+
+    2000 cuFuncSetBlockShape(function: usize, x: i32, y: i32, z: i32) => legacy::set_block(function, [x, y, z]);
+    2000 cuFuncSetSharedSize(function: usize, bytes: u32) => legacy::set_shared(function, bytes);
+    2000 cuParamSetSize(function: usize, bytes: u32) => legacy::set_size(function, bytes);
+    2000 cuParamSeti(function: usize, offset: i32, value: u32) => legacy::set_word(function, offset, value);
+    2000 cuParamSetf(function: usize, offset: i32, value: f32) => legacy::set_word(function, offset, value.to_bits());
+    2000 cuParamSetv(function: usize, offset: i32, bytes: In<u8>, count: u32) => legacy::set_bytes(function, offset, bytes, count as usize);
+    2000 cuLaunch(function: usize) => legacy::launch(function, 1, 1, 0);
+    2000 cuLaunchGrid(function: usize, width: i32, height: i32) => legacy::launch(function, width, height, 0);
+    2000 cuLaunchGridAsync(function: usize, width: i32, height: i32, stream: usize) => legacy::launch(function, width, height, stream);
 }

@@ -1,9 +1,11 @@
 //! Launches: the checks that a driver makes, the parameter buffer, and the run.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::Function;
+use super::graph::{self, Kernel, Work};
 use super::{context, function, stream};
 use crate::abi::In;
 use crate::execution;
@@ -15,6 +17,7 @@ const END: usize = 0;
 const BUFFER_POINTER: usize = 1;
 const BUFFER_SIZE: usize = 2;
 
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub grid: [u32; 3],
@@ -24,21 +27,46 @@ pub struct Shape {
 }
 
 pub fn launch(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
+    launch_as(handle, shape, stream, parameters, extra, false)
+}
+
+fn launch_as(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>, cooperative: bool) -> Done {
     context::usable()?;
     stream::check(stream)?;
+    let buffer = prepare(handle, &shape, parameters, extra)?;
+    if graph::is_captured(stream) {
+        let kernel = Kernel { function: handle, shape, buffer: Arc::new(buffer), cooperative };
+        return graph::capture(stream, || Ok(Work::Kernel(kernel))).map(|_| ());
+    }
+    run(handle, &shape, &buffer)
+}
+
+/// Checks a launch and collects its arguments.
+pub fn prepare(handle: usize, shape: &Shape, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
     let function = function::get(handle)?;
-    check(&function, &shape)?;
+    check(&function, shape)?;
     let kernel = &function.kernel;
     if let Some(reason) = kernel.refusal() {
         crate::say!("kernel {} cannot run on the CPU device: it needs {reason}", readable(&kernel.row().name));
         return Err(Status::NOT_SUPPORTED);
     }
-    let parameters = gather(&function, parameters, extra)?;
+    gather(&function, parameters, extra)
+}
+
+/// Where each argument is in a parameter buffer.
+pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, Status> {
+    let function = function::get(handle)?;
+    Ok(function.kernel.row().parameters.iter().map(|parameter| buffer.as_ptr() as usize + parameter.offset as usize).collect())
+}
+
+pub fn run(handle: usize, shape: &Shape, parameters: &[u8]) -> Done {
+    let function = function::get(handle)?;
+    let kernel = &function.kernel;
     let launch = execution::Launch {
         name: &kernel.row().name,
         entry: kernel.entry()?,
         collective: kernel.row().collective,
-        parameters: &parameters,
+        parameters,
         grid: shape.grid,
         block: shape.block,
         dynamic_shared_offset: kernel.row().dynamic_shared_offset.max(kernel.row().static_shared),
@@ -141,11 +169,12 @@ const _: () = assert!(size_of::<Configuration>() == 56 && size_of::<Attribute>()
 
 pub fn launch_extended(configuration: In<Configuration>, handle: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
     let configuration = configuration.get()?;
+    let mut cooperative = false;
     for index in 0..configuration.count as usize {
         let attribute = In::<Attribute>::of_place(configuration.attributes as usize).at(index)?;
         match attribute.id {
             // Cooperative.
-            2 if attribute.value[0] != 0 => return refuse_cooperative(handle),
+            2 => cooperative = attribute.value[0] != 0,
             // Cluster dimensions.
             4 if attribute.value[..3].iter().any(|extent| *extent > 1) => {
                 crate::say!("thread block clusters are not supported");
@@ -156,13 +185,20 @@ pub fn launch_extended(configuration: In<Configuration>, handle: usize, paramete
         }
     }
     let shape = Shape { grid: configuration.grid, block: configuration.block, shared: configuration.shared };
+    if cooperative {
+        return launch_cooperative(handle, shape, configuration.stream, parameters, extra);
+    }
     launch(handle, shape, configuration.stream, parameters, extra)
 }
 
-/// Blocks run one after another on a worker, so blocks that wait for one another would wait for ever.
-pub fn refuse_cooperative(handle: usize) -> Done {
+/// Blocks run one after another on a worker, so that several that wait for one another would wait for ever; one does not.
+pub fn launch_cooperative(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
     context::usable()?;
     let function = function::get(handle)?;
-    crate::say!("kernel {} cannot run on the CPU device: it needs a cooperative launch", readable(&function.kernel.row().name));
-    Err(Status::NOT_SUPPORTED)
+    if shape.grid.iter().any(|extent| *extent > 1) {
+        let name = readable(&function.kernel.row().name);
+        crate::say!("kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks");
+        return Err(Status::NOT_SUPPORTED);
+    }
+    launch_as(handle, shape, stream, parameters, extra, true)
 }

@@ -31,6 +31,8 @@ fn base(symbol: &str) -> &str {
 /// name that is not newer than the caller. Per-thread variants are the plain functions: streams execute at enqueue.
 pub fn find(name: &str, version: i32) -> Option<*const c_void> {
     let plain = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
+    // A macro of cuda.h since 12.0.
+    let plain = if plain == "cuGraphInstantiate" && version >= 12000 { "cuGraphInstantiateWithFlags" } else { plain };
     let wanted = base(plain);
     if plain != wanted {
         return TABLE.iter().find(|export| export.symbol == plain).map(|export| export.address);

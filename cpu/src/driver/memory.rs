@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attributes::ALIGNMENT;
-use super::{context, device, stream, virtual_memory};
+use super::{context, device, graph, stream, virtual_memory};
 use crate::abi::{In, Out};
+use crate::handles::Registry;
 use crate::status::{Done, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,7 @@ pub struct Allocation {
     pub start: u64,
     pub size: u64,
     pub kind: Kind,
+    pub device: i32,
     /// `CU_POINTER_ATTRIBUTE_BUFFER_ID`: unique in the process.
     pub id: u64,
 }
@@ -44,12 +46,16 @@ fn lock() -> MutexGuard<'static, Allocations> {
     ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a range known.
+/// Makes a range of the current device known.
 pub fn add(start: u64, size: u64, kind: Kind) {
+    add_on(context::current_device().unwrap_or(0), start, size, kind);
+}
+
+pub fn add_on(device: i32, start: u64, size: u64, kind: Kind) {
     let mut all = lock();
     let id = all.next_id;
     all.next_id += 1;
-    all.by_start.insert(start, Allocation { start, size, kind, id });
+    all.by_start.insert(start, Allocation { start, size, kind, device, id });
 }
 
 /// Forgets the range that starts here, if it is of that kind.
@@ -134,12 +140,16 @@ fn release(found: &Allocation) {
 }
 
 fn allocate_as(kind: Kind, out: Out<u64>, bytes: usize) -> Done {
+    allocate_on(context::current_device()?, kind, out, bytes)
+}
+
+fn allocate_on(device: i32, kind: Kind, out: Out<u64>, bytes: usize) -> Done {
     context::usable()?;
     if bytes == 0 || out.is_null() {
         return Err(Status::INVALID_VALUE);
     }
     let start = obtain(bytes)?;
-    add(start, bytes as u64, kind);
+    add_on(device, start, bytes as u64, kind);
     out.put(start)
 }
 
@@ -172,11 +182,13 @@ pub fn allocate_managed(out: Out<u64>, bytes: usize, _flags: u32) -> Done {
 
 pub fn allocate_on_stream(out: Out<u64>, bytes: usize, stream: usize) -> Done {
     stream::check(stream)?;
+    graph::refuse_capture(stream, "an allocation")?;
     allocate(out, bytes)
 }
 
 pub fn free_on_stream(address: u64, stream: usize) -> Done {
     stream::check(stream)?;
+    graph::refuse_capture(stream, "a free")?;
     free(address)
 }
 
@@ -239,16 +251,48 @@ pub fn host_flags(out: Out<u32>, address: u64) -> Done {
     find(address).filter(|found| matches!(found.kind, Kind::Host | Kind::Registered)).ok_or(Status::INVALID_VALUE).and_then(|_| out.put(3))
 }
 
-/// The one memory pool; a handle like any other, to be passed back.
-pub const POOL: usize = 0x40;
+/// A memory pool. Nothing is cached, so that it is little more than a name for its device.
+struct Pool {
+    device: i32,
+}
+
+static POOLS: Registry<Pool> = Registry::new();
+/// The default pool of device 0; those of the others follow.
+const DEFAULT_POOL: usize = 0x40;
+
+fn pool_device(pool: usize) -> Result<i32, Status> {
+    match pool.checked_sub(DEFAULT_POOL) {
+        Some(ordinal) if ordinal < context::devices() as usize => Ok(ordinal as i32),
+        _ => POOLS.get(pool).map(|pool| pool.device).map_err(|_| Status::INVALID_VALUE),
+    }
+}
 
 pub fn pool(out: Out<usize>, ordinal: i32) -> Done {
     context::device(ordinal)?;
-    out.put(POOL)
+    out.put(DEFAULT_POOL + ordinal as usize)
+}
+
+/// `cuMemPoolCreate`; the properties begin with allocation type (1: pinned), handle types, kind of location (1: device) and device.
+pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> Done {
+    context::initialised()?;
+    let [kind, handles, location, device] = properties.get()?;
+    if kind != 1 || location != 1 || out.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    if handles != 0 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    context::device(device)?;
+    out.put(POOLS.insert(Arc::new(Pool { device })))
+}
+
+/// Memory that was allocated from it stays.
+pub fn destroy_pool(pool: usize) -> Done {
+    POOLS.remove(pool).map(|_| ()).map_err(|_| Status::INVALID_VALUE)
 }
 
 pub fn check_pool(pool: usize) -> Done {
-    if pool == POOL { Ok(()) } else { Err(Status::INVALID_VALUE) }
+    pool_device(pool).map(|_| ())
 }
 
 /// Reuse flags are on and the release threshold is 0, as after creation; figures of use are 0, since nothing is cached.
@@ -262,8 +306,9 @@ pub fn pool_attribute(pool: usize, attribute: u32, out: Out<u64>) -> Done {
 }
 
 pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usize) -> Done {
-    check_pool(pool)?;
-    allocate_on_stream(out, bytes, stream)
+    stream::check(stream)?;
+    graph::refuse_capture(stream, "an allocation")?;
+    allocate_on(pool_device(pool)?, Kind::Device, out, bytes)
 }
 
 /// `cuPointerGetAttribute`.
@@ -288,7 +333,7 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
         },
         7 => known.and_then(|found| Out::to_place(place).put(found.id)),
         8 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == Kind::Managed))),
-        9 => known.and_then(|_| Out::to_place(place).put(0i32)),
+        9 => known.and_then(|found| Out::to_place(place).put(found.device)),
         11 => known.and_then(|found| Out::to_place(place).put(found.start)),
         12 => known.and_then(|found| Out::to_place(place).put(found.size)),
         13 => Out::to_place(place).put(u8::from(found.is_some())),

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use super::graph::{self, Host, Work};
 use super::{context, event};
 use crate::abi::Out;
 use crate::handles::Registry;
@@ -10,8 +11,10 @@ use crate::status::{Done, Status};
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`; 0 is the default stream.
 const PER_THREAD: usize = 2;
+pub const LEGACY: usize = 1;
 
 struct Stream {
+    context: usize,
     flags: u32,
     priority: i32,
 }
@@ -27,7 +30,7 @@ pub fn create(out: Out<usize>, flags: u32, priority: i32) -> Done {
     if flags > 1 {
         return Err(Status::INVALID_VALUE);
     }
-    out.put(STREAMS.insert(Arc::new(Stream { flags, priority })))
+    out.put(STREAMS.insert(Arc::new(Stream { context: context::current()?, flags, priority })))
 }
 
 pub fn destroy(stream: usize) -> Done {
@@ -37,11 +40,15 @@ pub fn destroy(stream: usize) -> Done {
 /// Querying and waiting.
 pub fn done(stream: usize) -> Done {
     context::usable()?;
-    check(stream)
+    check(stream)?;
+    graph::check_wait(Some(stream).filter(|stream| *stream > LEGACY).or(Some(usize::MAX)))
 }
 
 pub fn wait_event(stream: usize, event: usize) -> Done {
     check(stream)?;
+    if graph::capture_wait(stream, event) {
+        return Ok(());
+    }
     event::reached(event)
 }
 
@@ -59,12 +66,15 @@ pub fn get_priority(stream: usize, out: Out<i32>) -> Done {
 
 pub fn get_context(stream: usize, out: Out<usize>) -> Done {
     check(stream)?;
-    out.put(context::current()?)
+    out.put(match STREAMS.get(stream) {
+        Ok(stream) => stream.context,
+        Err(_) => context::current()?,
+    })
 }
 
 pub fn get_device(stream: usize, out: Out<i32>) -> Done {
     check(stream)?;
-    out.put(0)
+    out.put(context::current_device()?)
 }
 
 pub fn get_id(stream: usize, out: Out<u64>) -> Done {
@@ -73,33 +83,32 @@ pub fn get_id(stream: usize, out: Out<u64>) -> Done {
     out.put(stream as u64)
 }
 
-/// `CU_STREAM_CAPTURE_STATUS_NONE`
 pub fn is_capturing(stream: usize, out: Out<u32>) -> Done {
     check(stream)?;
-    out.put(0)
+    out.put(graph::capture_status(stream).0)
 }
 
 pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> Done {
     check(stream)?;
-    id.put_if_wanted(0);
-    status.put(0)
+    let (state, identity) = graph::capture_status(stream);
+    id.put_if_wanted(identity);
+    status.put(state)
 }
 
-/// `CU_STREAM_CAPTURE_MODE_*` of the thread: nothing is ever captured.
+/// `CU_STREAM_CAPTURE_MODE_*` of the thread: nothing that a mode could forbid is unsafe here.
 pub fn exchange_capture_mode(mode: Out<u32>) -> Done {
     if mode.is_null() { Err(Status::INVALID_VALUE) } else { Ok(()) }
-}
-
-pub fn cannot_capture() -> Done {
-    crate::say!("stream capture and graphs are not supported; run the program without CUDA graphs");
-    Err(Status::NOT_SUPPORTED)
 }
 
 pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
 
 pub fn launch_host_function(stream: usize, function: HostFunction, data: *mut c_void) -> Done {
-    done(stream)?;
+    context::usable()?;
+    check(stream)?;
+    if graph::capture(stream, || Ok(Work::Host(Host { function, data })))? {
+        return Ok(());
+    }
     let function = function.ok_or(Status::INVALID_VALUE)?;
     // SAFETY: the application's function with the application's argument.
     unsafe { function(data) };

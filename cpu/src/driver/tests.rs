@@ -40,7 +40,7 @@ fn number<T: Default>(read: impl FnOnce(Out<T>)) -> T {
 }
 
 fn allow(address: u64, size: usize, flags: u32) {
-    let access = Access { location: Location::device(), flags };
+    let access = Access { location: Location::device(0), flags };
     ok!(cuMemSetAccess(address, size, In::from(&access), 1));
 }
 
@@ -54,7 +54,7 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     assert_eq!(address, wanted);
     let elsewhere = number::<u64>(|out| ok!(cuMemAddressReserve(out, SIZE, 0, wanted, 0)));
     assert!(elsewhere != 0 && !(wanted..wanted + 4 * SIZE as u64).contains(&elsewhere));
-    let handle = number(|out| ok!(cuMemCreate(out, SIZE, In::from(&Properties::pinned()), 0)));
+    let handle = number(|out| ok!(cuMemCreate(out, SIZE, In::from(&Properties::pinned(0)), 0)));
     ok!(cuMemMap(address, SIZE, 0, handle, 0));
     ok!(cuMemMap(address + SIZE as u64, SIZE, 0, handle, 0));
     assert_eq!(status!(cuMemMap(address, SIZE, 0, handle, 0)), Status::INVALID_VALUE);

@@ -19,6 +19,7 @@ const READ: u32 = 1;
 const READ_WRITE: u32 = 3;
 
 struct Physical {
+    device: i32,
     file: File,
     size: u64,
 }
@@ -56,9 +57,8 @@ pub struct Location {
 }
 
 impl Location {
-    /// The one device.
-    pub fn device() -> Self {
-        Self { kind: 1, id: 0 }
+    pub fn device(id: i32) -> Self {
+        Self { kind: 1, id }
     }
 }
 
@@ -74,9 +74,9 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// Memory of the device: the only kind there is.
-    pub fn pinned() -> Self {
-        Self { kind: 1, handle_types: 0, location: Location::device(), windows: 0, flags: [0; 8] }
+    /// Memory of a device: the only kind there is.
+    pub fn pinned(device: i32) -> Self {
+        Self { kind: 1, handle_types: 0, location: Location::device(device), windows: 0, flags: [0; 8] }
     }
 }
 
@@ -154,6 +154,7 @@ pub fn create(out: Out<u64>, size: usize, properties: In<Properties>, _flags: u6
     if size == 0 || !whole(size) || out.is_null() || properties.kind != 1 {
         return Err(Status::INVALID_VALUE);
     }
+    context::device(properties.location.id)?;
     if size > device::memory().0 as u64 {
         return Err(Status::OUT_OF_MEMORY);
     }
@@ -165,7 +166,7 @@ pub fn create(out: Out<u64>, size: usize, properties: In<Properties>, _flags: u6
     // SAFETY: the descriptor was just opened and is nobody else's.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(size).map_err(|_| Status::OUT_OF_MEMORY)?;
-    out.put(PHYSICAL.insert(Arc::new(Physical { file, size })) as u64)
+    out.put(PHYSICAL.insert(Arc::new(Physical { device: properties.location.id, file, size })) as u64)
 }
 
 /// Mapped memory stays until it is unmapped.
@@ -208,8 +209,8 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     }
     // SAFETY: advice on the mapping just made; systems without large pages for files ignore it.
     unsafe { libc::madvise(mapped, size as usize, libc::MADV_HUGEPAGE) };
+    memory::add_on(physical.device, address, size, Kind::Virtual);
     space.mapped.insert(address, Mapped { size, physical, access: 0 });
-    memory::add(address, size, Kind::Virtual);
     Ok(())
 }
 
@@ -249,9 +250,7 @@ pub fn set_access(address: u64, size: usize, accesses: In<Access>, count: usize)
         if location.kind != 1 {
             continue;
         }
-        if location.id != 0 {
-            return Err(Status::INVALID_DEVICE);
-        }
+        context::device(location.id)?;
         // SAFETY: the range is mapped memory of ours.
         if unsafe { libc::mprotect(address as *mut _, size, protection) } != 0 {
             return Err(Status::OUT_OF_MEMORY);
@@ -285,8 +284,8 @@ pub fn granularity(out: Out<usize>, _properties: In<Properties>, option: u32) ->
 }
 
 pub fn properties_of(out: Out<Properties>, handle: u64) -> Done {
-    PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
-    out.put(Properties::pinned())
+    let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
+    out.put(Properties::pinned(physical.device))
 }
 
 /// A further handle to the memory mapped at an address, to be released like the first.

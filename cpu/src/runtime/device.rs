@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use super::calls::driver;
-use super::session::driver_with_context;
+use super::session::{self, driver_with_context};
 use crate::abi::Out;
 use crate::status::{Done, Status};
 
@@ -91,8 +91,9 @@ pub struct Properties {
 const _: () = assert!(size_of::<Properties>() == 1032);
 
 pub fn check(device: i32) -> Done {
-    driver()?;
-    if device == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
+    let mut count = 0;
+    driver()?.cuDeviceGetCount(Out::to(&mut count))?;
+    if (0..count).contains(&device) { Ok(()) } else { Err(Status::INVALID_DEVICE) }
 }
 
 fn attribute(number: i32) -> Result<i32, Status> {
@@ -153,12 +154,22 @@ pub fn properties(out: Out<Properties>, device: i32) -> Done {
 
 pub fn get(out: Out<i32>) -> Done {
     driver()?;
-    out.put(0)
+    out.put(session::device())
 }
 
 pub fn set(device: i32) -> Done {
     check(device)?;
-    driver_with_context().map(|_| ())
+    session::set_device(device)
+}
+
+pub fn enable_peer(peer: i32, flags: u32) -> Done {
+    check(peer)?;
+    driver_with_context()?.cuCtxEnablePeerAccess(session::primary_of(peer)?, flags)
+}
+
+pub fn disable_peer(peer: i32) -> Done {
+    check(peer)?;
+    driver_with_context()?.cuCtxDisablePeerAccess(session::primary_of(peer)?)
 }
 
 pub fn bus_id(out: Out<c_char>, length: i32, device: i32) -> Done {

@@ -55,7 +55,8 @@ runtime_exports! {
     cudaDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) => driver()?.cuDeviceGetAttribute(value, attribute, device);
     cudaDeviceGetPCIBusId(id: Out<c_char>, length: i32, device: i32) => device::bus_id(id, length, device);
     cudaDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) => driver()?.cuDeviceCanAccessPeer(can, device, peer);
-    cudaDeviceEnablePeerAccess(_peer: i32, _flags: u32) => Err(Status::PEER_ACCESS_UNSUPPORTED);
+    cudaDeviceEnablePeerAccess(peer: i32, flags: u32) => device::enable_peer(peer, flags);
+    cudaDeviceDisablePeerAccess(peer: i32) => device::disable_peer(peer);
     cudaDeviceSynchronize() => driver_with_context()?.cuCtxSynchronize();
     cudaThreadSynchronize() => driver_with_context()?.cuCtxSynchronize();
     cudaDeviceReset() => session::reset();
@@ -67,6 +68,14 @@ runtime_exports! {
     cudaDeviceSetSharedMemConfig(_value: u32) => device::accept();
     cudaDeviceGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) => driver_with_context()?.cuCtxGetStreamPriorityRange(least, greatest);
     cudaDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) => driver_with_context()?.cuDeviceGetDefaultMemPool(pool, device);
+    cudaDeviceGetMemPool(pool: Out<usize>, device: i32) => driver_with_context()?.cuDeviceGetMemPool(pool, device);
+    cudaDeviceSetMemPool(device: i32, pool: usize) => driver_with_context()?.cuDeviceSetMemPool(device, pool);
+    cudaMemPoolCreate(pool: Out<usize>, properties: In<[i32; 4]>) => driver_with_context()?.cuMemPoolCreate(pool, properties);
+    cudaMemPoolDestroy(pool: usize) => driver_with_context()?.cuMemPoolDestroy(pool);
+    cudaMemPoolTrimTo(pool: usize, keep: usize) => driver_with_context()?.cuMemPoolTrimTo(pool, keep);
+    cudaMemPoolSetAttribute(pool: usize, attribute: u32, value: Ignored) => driver_with_context()?.cuMemPoolSetAttribute(pool, attribute, value);
+    cudaMemPoolGetAttribute(pool: usize, attribute: u32, value: Out<u64>) => driver_with_context()?.cuMemPoolGetAttribute(pool, attribute, value);
+    cudaMemPoolSetAccess(pool: usize, accesses: Ignored, count: usize) => driver_with_context()?.cuMemPoolSetAccess(pool, accesses, count);
     cudaDriverGetVersion(version: Out<i32>) => driver()?.cuDriverGetVersion(version);
     cudaRuntimeGetVersion(version: Out<i32>) => version.put(VERSION);
     cudaProfilerStart() => driver_with_context()?.cuProfilerStart();
@@ -93,6 +102,7 @@ runtime_exports! {
     cudaMemcpy | cudaMemcpy_ptds(to: u64, from: u64, bytes: usize, kind: u32) => memory::copy(to, from, bytes, kind);
     cudaMemcpyAsync | cudaMemcpyAsync_ptsz(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) => memory::copy_on(to, from, bytes, kind, stream);
     cudaMemcpyPeer(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize) => driver_with_context()?.cuMemcpyPeer(to, 0, from, 0, bytes);
+    cudaMemcpyPeerAsync(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize, stream: usize) => driver_with_context()?.cuMemcpyDtoDAsync(to, from, bytes, stream);
     cudaMemcpy2D | cudaMemcpy2D_ptds(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32) =>
         memory::copy_2d(&Rows { to, to_pitch, from, from_pitch, width, height }, kind);
     cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32, stream: usize) =>
@@ -120,6 +130,16 @@ runtime_exports! {
     cudaStreamGetPriority | cudaStreamGetPriority_ptsz(stream: usize, priority: Out<i32>) => driver_with_context()?.cuStreamGetPriority(stream, priority);
     cudaStreamIsCapturing | cudaStreamIsCapturing_ptsz(stream: usize, status: Out<u32>) => driver_with_context()?.cuStreamIsCapturing(stream, status);
     cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture(stream, mode);
+    cudaStreamEndCapture | cudaStreamEndCapture_ptsz(stream: usize, graph: Out<usize>) => driver_with_context()?.cuStreamEndCapture(stream, graph);
+    cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) => driver_with_context()?.cuThreadExchangeStreamCaptureMode(mode);
+    cudaGraphDestroy(graph: usize) => driver_with_context()?.cuGraphDestroy(graph);
+    cudaGraphClone(copy: Out<usize>, graph: usize) => driver_with_context()?.cuGraphClone(copy, graph);
+    cudaGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) => driver_with_context()?.cuGraphGetNodes(graph, nodes, count);
+    cudaGraphInstantiate(executable: Out<usize>, graph: usize, flags: u64) => driver_with_context()?.cuGraphInstantiate(executable, graph, flags);
+    cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) => driver_with_context()?.cuGraphInstantiate(executable, graph, flags);
+    cudaGraphExecUpdate(executable: usize, graph: usize, result: Out<u32>) => driver_with_context()?.cuGraphExecUpdate(executable, graph, result);
+    cudaGraphExecDestroy(executable: usize) => driver_with_context()?.cuGraphExecDestroy(executable);
+    cudaGraphLaunch | cudaGraphLaunch_ptsz(executable: usize, stream: usize) => driver_with_context()?.cuGraphLaunch(executable, stream);
     cudaStreamAddCallback | cudaStreamAddCallback_ptsz(stream: usize, function: Callback, data: *mut c_void, _flags: u32) => add_callback(stream, function, data);
     cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz(stream: usize, function: HostFunction, data: *mut c_void) => driver_with_context()?.cuLaunchHostFunc(stream, function, data);
 

@@ -154,9 +154,11 @@ pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> Done {
         return out.put(PointerAttributes { kind: 0, device: -2, device_pointer: 0, host_pointer: address });
     }
     driver.cuPointerGetAttribute(Out::to_place((&raw mut managed) as usize), 8, address)?;
+    let mut device = 0i32;
+    driver.cuPointerGetAttribute(Out::to_place((&raw mut device) as usize), 9, address)?;
     out.put(match (managed, kind) {
-        (1, _) => PointerAttributes { kind: 3, device: 0, device_pointer: address, host_pointer: address },
-        (_, 1) => PointerAttributes { kind: 1, device: 0, device_pointer: address, host_pointer: address },
-        _ => PointerAttributes { kind: 2, device: 0, device_pointer: address, host_pointer: 0 },
+        (1, _) => PointerAttributes { kind: 3, device, device_pointer: address, host_pointer: address },
+        (_, 1) => PointerAttributes { kind: 1, device, device_pointer: address, host_pointer: address },
+        _ => PointerAttributes { kind: 2, device, device_pointer: address, host_pointer: 0 },
     })
 }

@@ -1,6 +1,7 @@
 //! The primary context, made at the first call and current on every thread that calls.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -8,14 +9,16 @@ use super::calls::{Calls, driver};
 use crate::abi::Out;
 use crate::status::{Done, Status};
 
-/// The retained context, 0 before the first call and after a reset.
-static PRIMARY: Mutex<usize> = Mutex::new(0);
+/// The retained context of each device; none before the first call and after a reset.
+static PRIMARY: Mutex<BTreeMap<i32, usize>> = Mutex::new(BTreeMap::new());
 /// How often the device has been reset.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The generation of the context that this thread has been given, plus one.
     static BOUND: Cell<u64> = const { Cell::new(0) };
+    /// What `cudaSetDevice` chose.
+    static DEVICE: Cell<i32> = const { Cell::new(0) };
 }
 
 /// The driver, with a context current on the calling thread.
@@ -32,26 +35,51 @@ fn generation() -> u64 {
 }
 
 fn bind(calls: &Calls) -> Done {
-    let mut primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
-    if *primary == 0 {
-        calls.cuDevicePrimaryCtxRetain(Out::to(&mut primary), 0)?;
-    }
+    let primary = primary_of(DEVICE.get())?;
     let mut current = 0;
     calls.cuCtxGetCurrent(Out::to(&mut current))?;
     // A context that the application made current with the driver's functions is the one to use.
     if current == 0 || BOUND.get() != 0 {
-        calls.cuCtxSetCurrent(*primary)?;
+        calls.cuCtxSetCurrent(primary)?;
     }
     BOUND.set(generation() + 1);
     Ok(())
+}
+
+/// The device that this thread's calls are for.
+pub fn device() -> i32 {
+    DEVICE.get()
+}
+
+/// `cudaSetDevice`
+pub fn set_device(device: i32) -> Done {
+    let calls = driver()?;
+    let primary = primary_of(device)?;
+    DEVICE.set(device);
+    calls.cuCtxSetCurrent(primary)?;
+    BOUND.set(generation() + 1);
+    Ok(())
+}
+
+/// The primary context of a device, made where it is not there yet.
+pub fn primary_of(device: i32) -> Result<usize, Status> {
+    let calls = driver()?;
+    let mut primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(context) = primary.get(&device) {
+        return Ok(*context);
+    }
+    let mut context = 0;
+    calls.cuDevicePrimaryCtxRetain(Out::to(&mut context), device)?;
+    primary.insert(device, context);
+    Ok(context)
 }
 
 /// `cudaDeviceReset`
 pub fn reset() -> Done {
     let calls = driver()?;
     let mut primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
-    calls.cuDevicePrimaryCtxReset(0)?;
-    *primary = 0;
+    calls.cuDevicePrimaryCtxReset(DEVICE.get())?;
+    primary.remove(&DEVICE.get());
     GENERATION.fetch_add(1, Ordering::AcqRel);
     super::error::clear();
     Ok(())

@@ -110,7 +110,7 @@ impl Vmm {
             .map(|device| CUmemAccessDesc { location: location(device), flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE })
             .collect();
         // SAFETY: the range is mapped, the descriptors are valid for their count.
-        unsafe { vendor::cuMemSetAccess(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
+        unsafe { vendor::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
     }
 }
 

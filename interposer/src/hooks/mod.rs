@@ -22,6 +22,8 @@ pub struct Hook {
     pub since: i32,
     /// What the recorder does there, for docs/hooks.md.
     pub purpose: &'static str,
+    /// Tests that cover it, each as file and test of the source tree, e.g. `tests/tests/e2e/coverage.rs: pools`.
+    pub tests: &'static [&'static str],
     pub(crate) address: fn() -> *mut c_void,
     pub(crate) real: &'static Slot,
 }
@@ -36,6 +38,12 @@ pub enum DefaultStream {
 impl Hook {
     pub fn address(&self) -> *mut c_void {
         (self.address)()
+    }
+
+    /// Whether `cuGetProcAddress` may mean this function by a base name. From 12.0 on `cuGraphInstantiate` is a function that has
+    /// a name of its own (a macro of `cuda.h`).
+    pub fn is_meant_by(&self, base: &str) -> bool {
+        self.base_name() == base || (base == "cuGraphInstantiate" && self.name == c"cuGraphInstantiateWithFlags")
     }
 
     /// The name without its version and stream suffixes, what `cuGetProcAddress` is asked for.
@@ -70,11 +78,14 @@ pub fn documentation() -> String {
     use std::fmt::Write;
     let mut text = String::from(
         "# Hooked functions\n\nGenerated from the table in `interposer/src/hooks/table.rs`; a test compares. \
-         `since` is the CUDA version from which `cuGetProcAddress` means this variant.\n\n| function | since | what the recorder does |\n| --- | --- | --- |\n",
+         `since` is the CUDA version from which `cuGetProcAddress` means this variant. Besides the tests named here, \
+         `every_hook_passes_its_call_on` (`interposer/src/hooks/mod.rs`) calls every function of the table.\n\n\
+         | function | since | what the recorder does | tested by |\n| --- | --- | --- | --- |\n",
     );
     for hook in TABLE {
-        let _ =
-            writeln!(text, "| `{}` | {}.{} | {} |", hook.name.to_string_lossy(), hook.since / 1000, hook.since % 1000 / 10, hook.purpose);
+        let (name, since) = (hook.name.to_string_lossy(), format!("{}.{}", hook.since / 1000, hook.since % 1000 / 10));
+        let tests: Vec<_> = hook.tests.iter().map(|test| format!("`{test}`")).collect();
+        let _ = writeln!(text, "| `{name}` | {since} | {} | {} |", hook.purpose, tests.join(", "));
     }
     text
 }
@@ -98,13 +109,14 @@ pub(crate) fn enter(real: impl Fn() -> Status, handler: impl FnOnce(&dyn Fn() ->
 /// Declares hooks. `=> gated` only passes the gate; `=> path` calls a handler with the call itself (`&dyn Fn() -> Status`)
 /// and the arguments.
 macro_rules! hooks {
-    ($( $purpose:literal { $( $since:literal $name:ident($($argument:ident: $type:ty),* $(,)?) => $handler:tt $(:: $rest:ident)*; )* } )*) => {
+    ($( $purpose:literal $tests:tt { $( $since:literal $name:ident($($argument:ident: $type:ty),* $(,)?) => $handler:tt $(:: $rest:ident)*; )* } )*) => {
         /// Every hooked function.
         pub static TABLE: &[$crate::hooks::Hook] = &[$($(
             $crate::hooks::Hook {
                 name: $crate::hooks::c_name(concat!(stringify!($name), "\0")),
                 since: $since,
                 purpose: $purpose,
+                tests: &$tests,
                 address: || $name as *const () as *mut std::ffi::c_void,
                 real: &real::$name::SLOT,
             },
@@ -184,6 +196,46 @@ mod tests {
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
         assert!(written == documentation(), "docs/hooks.md is stale: run `MNEME_UPDATE_DOCS=1 cargo test -p mneme-rec`");
+    }
+
+    #[test]
+    fn the_tests_that_are_named_exist() {
+        let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        for hook in TABLE {
+            for test in hook.tests {
+                let (file, name) = test.split_once(": ").unwrap_or_else(|| panic!("{test}: file, colon, name"));
+                let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+                // As a function, or in the list of a macro that makes functions.
+                let listed = |line: &str| line.split([',', ' ']).any(|word| word == name);
+                assert!(text.contains(&format!("fn {name}(")) || text.lines().any(listed), "{test}: there is no such test");
+            }
+        }
+    }
+
+    /// Every function, with nothing but zeros for arguments, in front of a vendor that refuses everything.
+    #[test]
+    fn every_hook_passes_its_call_on() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        const REFUSED: Status = 999;
+        extern "C" fn refuse() -> Status {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+            REFUSED
+        }
+        type Any = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> Status;
+        for hook in TABLE {
+            hook.real.learn(refuse as *mut c_void);
+            let before = CALLS.load(Ordering::Relaxed);
+            // SAFETY: no function of the table has more arguments; those too many are ignored by the calling convention of this
+            // architecture, and zeros are null pointers, which every handler takes as the vendor does.
+            let status = unsafe {
+                let function = std::mem::transmute::<*mut c_void, Any>(hook.address());
+                function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+            };
+            assert_eq!(status, REFUSED, "{:?}", hook.name);
+            // Others are asked on the way: whose memory it is, what the handle is.
+            assert!(CALLS.load(Ordering::Relaxed) > before, "{:?}", hook.name);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after a capture),
+// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after a capture or after sharing memory),
 // and further kernels to launch.
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,6 +21,8 @@ status cuMemFreeAsync(address, void *);
 status cuStreamBeginCapture_v2(void *, int);
 status cuStreamEndCapture(void *, void **);
 status cuCtxSynchronize(void);
+typedef struct { char bytes[64]; } handle;
+status cuIpcGetMemHandle(handle *, address);
 status cuLibraryLoadData(void **, const void *, void *, void *, unsigned, void *, void *, unsigned);
 status cuLibraryGetKernel(void **, void *, const char *);
 status cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
@@ -28,7 +30,7 @@ status cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, 
 #define FUNCTIONS(F) \
     F(cuMemAlloc, _v2) F(cuMemFree, _v2) F(cuMemGetInfo, _v2) F(cuMemGetAddressRange, _v2) F(cuMemcpyHtoD, _v2) F(cuMemcpyDtoH, _v2) \
     F(cuLibraryLoadData, ) F(cuLibraryGetKernel, ) F(cuLaunchKernel, ) \
-    F(cuMemFreeAsync, ) F(cuStreamBeginCapture, _v2) F(cuStreamEndCapture, )
+    F(cuIpcGetMemHandle, ) F(cuMemFreeAsync, ) F(cuStreamBeginCapture, _v2) F(cuStreamEndCapture, )
 
 #define DECLARE(name, suffix) static __typeof__(name##suffix) *p_##name;
 FUNCTIONS(DECLARE)
@@ -113,6 +115,14 @@ int main(int argc, char **argv) {
         parameters[1] = &(int){30};
         printf("launch %u", p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
         printf(" free %u\n", p_cuMemFreeAsync(another, stream));
+    }
+    if (!strcmp(argv[2], "share")) {
+        handle shared;
+        address later;
+        status first = p_cuIpcGetMemHandle(&shared, memory);
+        p_cuMemAlloc(&later, 1000);
+        printf("share %u, later %u\n", first, p_cuIpcGetMemHandle(&shared, later));
+        p_cuMemFree(later);
     }
     printf("copy %u\n", p_cuMemcpyDtoH(data, memory, 4));
     printf("free %u\n", p_cuMemFree(memory));

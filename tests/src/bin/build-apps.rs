@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use mneme_e2e::apps::{APPS, App, build};
+use mneme_e2e::apps::{App, all, build};
 use mneme_e2e::installation::Cudart;
 
 /// What the recorder is measured with, statically linked.
@@ -22,7 +22,7 @@ fn main() {
         std::process::exit(mneme_core::exit::BAD_USAGE);
     };
     for cudart in [Cudart::Shared, Cudart::Static] {
-        for app in APPS {
+        for app in all() {
             build(app, cudart, &folder.join(cudart.name()).join(app.name));
         }
     }

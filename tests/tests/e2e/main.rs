@@ -2,6 +2,7 @@
 
 mod building;
 mod compiling;
+mod coverage;
 mod housekeeping;
 mod programs;
 mod recorder;

@@ -235,7 +235,7 @@ impl Cuda {
 }
 
 /// The launch attributes that have to be said.
-fn attributes(launch: &Launch) -> Vec<CUlaunchAttribute> {
+pub fn attributes(launch: &Launch) -> Vec<CUlaunchAttribute> {
     let empty = |id| {
         // SAFETY: the structure is plain data, for which zeros are valid.
         let mut attribute: CUlaunchAttribute = unsafe { std::mem::zeroed() };

@@ -1,0 +1,149 @@
+//! What a definition does that a recording of memory cannot hold, from its text: texture and surface accesses, and calls through
+//! pointers.
+//!
+//! A texture or surface object is a name that the driver gives out anew in each process. An address of code belongs to one load of
+//! one module: a call through a pointer that comes from memory (a function pointer, a virtual table) would jump to where the
+//! recorded module had its code, and a kernel that stores such an address stores another one in a replay. A pointer that the
+//! optimiser has resolved is a direct call in the text, and an object that it has dissolved stores nothing.
+
+use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE};
+
+/// Mnemonics of PTX for textures and surfaces, which CUDA's headers use in inline assembly.
+const ACCESSES: [&str; 7] = ["tex.", "tld4.", "txq.", "suld.", "sust.", "sured.", "suq."];
+
+/// The names of [`mneme_core::image::ir_section`] that stand for what this definition (textual IR) does. `is_code` says of a name
+/// whether it is a function, or a variable that holds addresses of functions.
+pub fn of(definition: &str, is_code: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let calls: Vec<Callee<'_>> = definition.lines().filter_map(callee).collect();
+    let mut found = Vec::new();
+    if calls.iter().any(Callee::accesses_texture) {
+        found.push(TEXTURE);
+    }
+    if calls.iter().any(|callee| matches!(callee, Callee::Pointer)) {
+        found.push(INDIRECT_CALL);
+    }
+    if definition.starts_with("define ") && definition.lines().skip(1).any(|line| values(line).any(&is_code)) {
+        found.push(CODE_ADDRESS);
+    }
+    found
+}
+
+/// The global names in an instruction that are not what it calls.
+fn values(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices('@').filter_map(|(at, _)| {
+        let name = &line[at..];
+        let end = name_end(name);
+        (!name[end..].starts_with('(')).then(|| name[1..end].trim_matches('"'))
+    })
+}
+
+/// Length of the name at the start of a text, its sign and quotes included.
+fn name_end(name: &str) -> usize {
+    match name[1..].strip_prefix('"') {
+        Some(quoted) => quoted.find('"').map_or(name.len(), |end| end + 3),
+        None => {
+            let outside = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '$' | '-'));
+            name[1..].find(outside).map_or(name.len(), |end| end + 1)
+        }
+    }
+}
+
+enum Callee<'t> {
+    Function(&'t str),
+    Assembly(&'t str),
+    Pointer,
+}
+
+impl Callee<'_> {
+    fn accesses_texture(&self) -> bool {
+        match self {
+            Self::Function(name) => {
+                name.strip_prefix("llvm.nvvm.").is_some_and(|name| ACCESSES.iter().any(|access| name.starts_with(access)))
+            }
+            // A statement begins the text, or follows a separator or a predicate.
+            Self::Assembly(text) => {
+                text.split([';', '{', '\\', ' ', '\t']).any(|word| ACCESSES.iter().any(|access| word.starts_with(access)))
+            }
+            Self::Pointer => false,
+        }
+    }
+}
+
+/// What an instruction calls. Types and attributes stand in front of the callee, which is the first name with its arguments
+/// right behind it.
+fn callee(line: &str) -> Option<Callee<'_>> {
+    let instruction = line.trim_start();
+    let instruction = match instruction.split_once(" = ") {
+        Some((result, rest)) if result.starts_with('%') => rest,
+        _ => instruction,
+    };
+    let words = instruction.trim_start_matches("tail ").trim_start_matches("musttail ").trim_start_matches("notail ");
+    let rest = words.strip_prefix("call ").or_else(|| words.strip_prefix("invoke "))?;
+    if let Some((_, assembly)) = rest.split_once(" asm ").or_else(|| rest.strip_prefix("asm ").map(|rest| ("", rest))) {
+        let text = assembly.split('"').nth(1).unwrap_or_default();
+        return Some(Callee::Assembly(text));
+    }
+    let mut at = 0;
+    while let Some(found) = rest[at..].find(['@', '%']) {
+        let name = &rest[at + found..];
+        let end = name_end(name);
+        if name[end..].starts_with('(') {
+            return Some(if name.starts_with('@') { Callee::Function(name[1..end].trim_matches('"')) } else { Callee::Pointer });
+        }
+        at += found + end;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_through_pointers_are_found() {
+        for line in [
+            "  call void %5(ptr %4)",
+            "  %9 = tail call noundef i64 %8(ptr noundef nonnull align 8 dereferenceable(16) %7) #3",
+            "  %a = call %struct.S %f()",
+        ] {
+            assert_eq!(of(line, |_| false), [INDIRECT_CALL], "{line}");
+        }
+        for line in [
+            "  call void @f(ptr %4)",
+            "  %9 = call %struct.S @\"odd name\"(ptr %1, i32 2)",
+            "  %3 = call range(i32 0, 1024) i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+            "  %4 = call i32 (ptr, ...) @variadic(ptr %1)",
+            "  call void asm sideeffect \"bar.sync 0;\", \"r\"(i32 %1)",
+            "  %5 = load ptr, ptr %4, align 8",
+        ] {
+            assert!(of(line, |_| false).is_empty(), "{line}");
+        }
+    }
+
+    #[test]
+    fn texture_and_surface_accesses_are_found() {
+        for line in [
+            "  %1 = call { float, float, float, float } @llvm.nvvm.tex.unified.1d.v4f32.s32(i64 %0, i32 %2)",
+            "  %2 = call { float, float, float, float } asm \"tex.1d.v4.f32.s32 {$0, $1, $2, $3}, [$4, {$5}];\", \"=f,=f,=f,=f,l,r\"(i64 %0, i32 %1)",
+            "  call void asm sideeffect \"sust.b.1d.b32.trap [$0, {$1}], {$2};\", \"l,r,r\"(i64 %0, i32 %1, i32 %2)",
+        ] {
+            assert_eq!(of(line, |_| false), [TEXTURE], "{line}");
+        }
+        assert!(of("  call void @texture.helper(i32 1)", |_| false).is_empty());
+    }
+
+    #[test]
+    fn addresses_of_code_as_values_are_found() {
+        let is_code = |name: &str| matches!(name, "f" | "_ZTV1A" | "odd name");
+        for line in [
+            "store ptr @f, ptr %0",
+            "store ptr getelementptr inbounds (i8, ptr @_ZTV1A, i64 16), ptr %p",
+            "%1 = select i1 %0, ptr @\"odd name\", ptr null",
+        ] {
+            assert_eq!(of(&format!("define void @k() {{\n  {line}\n}}"), is_code), [CODE_ADDRESS], "{line}");
+        }
+        for line in ["call void @f(ptr @data)", "%1 = load i32, ptr @f.data"] {
+            assert!(of(&format!("define void @f() {{\n  {line}\n}}"), is_code).is_empty(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Graphs under `MNEME_GRAPHS=expand`: launched node by node, so that their kernels can be recorded.
+//!
+//! An executable graph cannot be read back, so a clone of its graph is kept from its instantiation on, and changes of the
+//! executable are repeated on the clone or end its expansion. A graph with a node that no single call has the effect of
+//! (memory of its own, conditions, semaphores, …) is launched whole, and the summary says why.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys::{
+    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUgraphNodeType, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchConfig,
+};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+use crate::launches::{Arguments, Request};
+use crate::settings::settings;
+use crate::vendor::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, SUCCESS, Status};
+use crate::{captures, contexts, gate, recorder};
+
+/// `CUgraph`, `CUgraphNode`, `CUgraphExec`
+pub type Graph = *mut c_void;
+pub type Node = *mut c_void;
+pub type Executable = *mut c_void;
+
+/// Child graphs within child graphs: deeper than any program builds, and an end to damage.
+const DEEPEST: usize = 16;
+
+const KERNEL: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32;
+const MEMCPY: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY as u32;
+const MEMSET: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET as u32;
+const HOST: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST as u32;
+const CHILD: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH as u32;
+const EMPTY: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY as u32;
+const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32;
+const CLUSTER: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
+
+#[derive(Default)]
+struct Graphs {
+    /// The clone behind each executable graph (`CUgraphExec`), or why there is none.
+    clones: BTreeMap<usize, Result<usize, &'static str>>,
+    /// Launches as a whole, by reason.
+    whole: BTreeMap<&'static str, u64>,
+    /// Launches node by node.
+    expanded: u64,
+}
+
+static GRAPHS: Mutex<Graphs> = Mutex::new(Graphs { clones: BTreeMap::new(), whole: BTreeMap::new(), expanded: 0 });
+
+fn graphs() -> MutexGuard<'static, Graphs> {
+    GRAPHS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the summary says of graphs; empty where none was launched.
+pub fn summary() -> String {
+    use std::fmt::Write;
+    let graphs = graphs();
+    let mut text = String::new();
+    let plural = |count: u64| if count == 1 { "launch" } else { "launches" };
+    if graphs.expanded > 0 {
+        let _ = writeln!(text, "mneme: {} graph {} done node by node", graphs.expanded, plural(graphs.expanded));
+    }
+    for (reason, count) in &graphs.whole {
+        let _ = writeln!(text, "mneme: {count} graph {} not recorded: {reason}", plural(*count));
+    }
+    text
+}
+
+/// `CUDA_MEMCPY3D`, which is only passed on: its kinds of memory are enumerators that may be newer than we are.
+type Copy3d = [u64; 25];
+
+/// One node, as a call has its effect.
+enum Step {
+    Kernel { parameters: CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes },
+    Copy(Box<Copy3d>),
+    Set(CUDA_MEMSET_NODE_PARAMS),
+    Host(CUDA_HOST_NODE_PARAMS),
+}
+
+type Steps = Result<Vec<Step>, &'static str>;
+
+const UNREADABLE: &str = "the driver does not show its nodes";
+
+/// The nodes of a graph, each after those that it depends on.
+fn ordered(graph: Graph) -> Option<Vec<Node>> {
+    let (mut count, mut edges) = (0, 0);
+    // SAFETY: the clone is alive; without a place for nodes only their number is written.
+    unsafe {
+        if vendor::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) != SUCCESS
+            || vendor::cuGraphGetEdges(graph, std::ptr::null_mut(), std::ptr::null_mut(), &mut edges) != SUCCESS
+        {
+            return None;
+        }
+    }
+    let null = std::ptr::null_mut();
+    let (mut nodes, mut from, mut to): (Vec<Node>, Vec<Node>, Vec<Node>) = (vec![null; count], vec![null; edges], vec![null; edges]);
+    // SAFETY: the places have the lengths that are passed.
+    let read = unsafe {
+        vendor::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) == SUCCESS
+            && (edges == 0 || vendor::cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut edges) == SUCCESS)
+    };
+    read.then(|| topological(&nodes, &from, &to)).flatten()
+}
+
+/// Orders nodes so that every edge leads forward; `None` for a cycle.
+fn topological<T: Copy + PartialEq>(nodes: &[T], from: &[T], to: &[T]) -> Option<Vec<T>> {
+    let mut waiting: Vec<T> = nodes.to_vec();
+    let mut done: Vec<T> = Vec::with_capacity(nodes.len());
+    while !waiting.is_empty() {
+        let is_free = |node: &T| from.iter().zip(to).all(|(before, after)| after != node || done.contains(before));
+        let next = waiting.iter().position(is_free)?;
+        done.push(waiting.remove(next));
+    }
+    Some(done)
+}
+
+fn steps(graph: Graph, depth: usize, found: &mut Vec<Step>) -> Result<(), &'static str> {
+    if depth > DEEPEST {
+        return Err("its child graphs are nested too deep");
+    }
+    for node in ordered(graph).ok_or(UNREADABLE)? {
+        let mut kind = u32::MAX;
+        // SAFETY: a node of the clone, and a place for an enumerator.
+        if unsafe { vendor::cuGraphNodeGetType(node, &mut kind) } != SUCCESS {
+            return Err(UNREADABLE);
+        }
+        match kind {
+            KERNEL => found.push(kernel(node)?),
+            MEMCPY => found.push(Step::Copy(Box::new(read(node, vendor::cuGraphMemcpyNodeGetParams)?))),
+            MEMSET => found.push(Step::Set(read(node, vendor::cuGraphMemsetNodeGetParams)?)),
+            HOST => found.push(Step::Host(read(node, vendor::cuGraphHostNodeGetParams)?)),
+            CHILD => {
+                let mut child = std::ptr::null_mut();
+                // SAFETY: a child node, and a place for its graph, which the node owns.
+                if unsafe { vendor::cuGraphChildGraphNodeGetGraph(node, &mut child) } != SUCCESS {
+                    return Err(UNREADABLE);
+                }
+                steps(child, depth + 1, found)?;
+            }
+            EMPTY => {}
+            6 | 7 => return Err("it has nodes that wait for or record events"),
+            8 | 9 => return Err("it has nodes for semaphores of other programs"),
+            10 | 11 => return Err("it has nodes that allocate or free memory"),
+            12 => return Err("it has nodes for stream memory operations"),
+            13 => return Err("it has conditional nodes"),
+            _ => return Err("it has nodes of an unknown kind"),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a node's parameters.
+fn read<T>(node: Node, get: unsafe fn(Node, *mut T) -> Status) -> Result<T, &'static str> {
+    // SAFETY: each is a structure of numbers and pointers, for which all zero is a value.
+    let mut parameters: T = unsafe { std::mem::zeroed() };
+    // SAFETY: the node is of the kind that the function is for (the caller's match), and the place is of its type.
+    if unsafe { get(node, &mut parameters) } == SUCCESS { Ok(parameters) } else { Err(UNREADABLE) }
+}
+
+fn kernel(node: Node) -> Result<Step, &'static str> {
+    let parameters = read(node, vendor::cuGraphKernelNodeGetParams_v2)?;
+    let mut attributes = LaunchAttributes::default();
+    let mut value = [0u32; 16];
+    // SAFETY: a kernel node; a value is 64 bytes.
+    unsafe {
+        if vendor::cuGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) == SUCCESS {
+            attributes.cooperative = value[0] != 0;
+        }
+        value = [0; 16];
+        if vendor::cuGraphKernelNodeGetAttribute(node, CLUSTER, value.as_mut_ptr().cast()) == SUCCESS && value[0] > 0 {
+            let shape = Dim3::new(value[0], value[1].max(1), value[2].max(1));
+            attributes.cluster = Some(shape).filter(|shape| shape.count() > 1);
+        }
+    }
+    Ok(Step::Kernel { parameters, attributes })
+}
+
+/// The nodes behind an executable graph.
+fn expansion(executable: Executable) -> Steps {
+    let clone = graphs().clones.get(&(executable as usize)).copied().unwrap_or(Err("it was made in a way that is not hooked"))?;
+    if contexts::count() > 1 {
+        return Err("the program has several contexts");
+    }
+    let mut found = Vec::new();
+    steps(clone as Graph, 0, &mut found)?;
+    Ok(found)
+}
+
+unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream, default: usize) -> Status {
+    let stream_handle = if stream.is_null() { default } else { stream as usize };
+    let whole = |reason| {
+        *graphs().whole.entry(reason).or_default() += 1;
+        gate::passing(call)
+    };
+    if !settings().expand_graphs {
+        return whole("MNEME_GRAPHS=expand records the kernels of graphs");
+    }
+    if captures::captures(stream) {
+        return gate::passing(call);
+    }
+    match expansion(executable) {
+        Ok(steps) => {
+            graphs().expanded += 1;
+            steps.iter().map(|step| perform(step, stream_handle)).find(|status| *status != SUCCESS).unwrap_or(SUCCESS)
+        }
+        Err(reason) => whole(reason),
+    }
+}
+
+fn perform(step: &Step, handle: usize) -> Status {
+    let stream = handle as CUstream;
+    match step {
+        Step::Kernel { parameters, attributes } => launch_kernel(parameters, *attributes, handle),
+        // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
+        Step::Copy(copy) => gate::passing(&|| unsafe { vendor::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) }),
+        Step::Set(set) => gate::passing(&|| {
+            let (pitch, rows) = if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.elementSize as usize, 1) };
+            // SAFETY: as above.
+            unsafe {
+                match set.elementSize {
+                    1 => vendor::hooked::cuMemsetD2D8Async::call(set.dst, pitch, set.value as u8, set.width, rows, stream),
+                    2 => vendor::hooked::cuMemsetD2D16Async::call(set.dst, pitch, set.value as u16, set.width, rows, stream),
+                    _ => vendor::hooked::cuMemsetD2D32Async::call(set.dst, pitch, set.value, set.width, rows, stream),
+                }
+            }
+        }),
+        Step::Host(host) => {
+            let function = host.fn_.map_or(std::ptr::null_mut(), |function| function as *mut c_void);
+            // SAFETY: as above.
+            gate::passing(&|| unsafe { vendor::hooked::cuLaunchHostFunc::call(stream, function, host.userData) })
+        }
+    }
+}
+
+fn launch_kernel(node: &CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes, handle: usize) -> Status {
+    let function: CUfunction = if node.func.is_null() { node.kern.cast() } else { node.func };
+    let launch = Launch {
+        grid: Dim3::new(node.gridDimX, node.gridDimY, node.gridDimZ),
+        block: Dim3::new(node.blockDimX, node.blockDimY, node.blockDimZ),
+        shared_mem: node.sharedMemBytes,
+        attributes,
+    };
+    let mut list = mneme_core::device::cuda::attributes(&launch);
+    let list: &mut [CUlaunchAttribute] = &mut list;
+    let configuration = CUlaunchConfig {
+        gridDimX: node.gridDimX,
+        gridDimY: node.gridDimY,
+        gridDimZ: node.gridDimZ,
+        blockDimX: node.blockDimX,
+        blockDimY: node.blockDimY,
+        blockDimZ: node.blockDimZ,
+        sharedMemBytes: node.sharedMemBytes,
+        hStream: handle as CUstream,
+        attrs: list.as_mut_ptr(),
+        numAttrs: list.len() as u32,
+    };
+    // SAFETY: the parameters belong to the clone's node and live as long as it; the configuration lives until the call returns.
+    let call = || unsafe { vendor::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
+    let arguments = Arguments::new(node.kernelParams, node.extra);
+    recorder::launch(&call, Request { function, launch, stream: handle, arguments })
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphLaunch`.
+pub unsafe fn launch(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream) -> Status {
+    // SAFETY: passed on.
+    unsafe { launch_on(call, executable, stream, STREAM_LEGACY) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphLaunch_ptsz`.
+pub unsafe fn launch_per_thread(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream) -> Status {
+    // SAFETY: passed on.
+    unsafe { launch_on(call, executable, stream, STREAM_PER_THREAD) }
+}
+
+/// Replaces the clone behind an executable graph.
+fn keep(executable: Executable, clone: Option<Result<usize, &'static str>>) {
+    let mut graphs = graphs();
+    let old = match clone {
+        Some(clone) => graphs.clones.insert(executable as usize, clone),
+        None => graphs.clones.remove(&(executable as usize)),
+    };
+    drop(graphs);
+    if let Some(Ok(old)) = old {
+        // SAFETY: our own clone, which nothing else refers to.
+        unsafe { vendor::cuGraphDestroy(old as Graph) };
+    }
+}
+
+/// Clones a graph behind an executable that was made from it or updated with it.
+fn follow(executable: Executable, graph: Graph) {
+    if !settings().expand_graphs {
+        return;
+    }
+    let mut clone = std::ptr::null_mut();
+    // SAFETY: a valid place, and a graph that the driver has just read.
+    let status = unsafe { vendor::cuGraphClone(&mut clone, graph) };
+    keep(executable, Some(if status == SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }));
+}
+
+unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        follow(unsafe { *executable }, graph);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphInstantiate` up to 11.x.
+pub unsafe fn instantiate(
+    call: &dyn Fn() -> Status,
+    executable: *mut Executable,
+    graph: Graph,
+    _node: *mut Node,
+    _log: *mut c_char,
+    _size: usize,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { made(call, executable, graph) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphInstantiateWithFlags`.
+pub unsafe fn instantiate_with_flags(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph, _flags: c_ulonglong) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { made(call, executable, graph) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphInstantiateWithParams`.
+pub unsafe fn instantiate_with_parameters(
+    call: &dyn Fn() -> Status,
+    executable: *mut Executable,
+    graph: Graph,
+    _parameters: *mut c_void,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { made(call, executable, graph) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecUpdate_v2`.
+pub unsafe fn update(call: &dyn Fn() -> Status, executable: Executable, graph: Graph, _result: *mut c_void) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        follow(executable, graph);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecUpdate` up to 11.x.
+pub unsafe fn update_until_11(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    graph: Graph,
+    _node: *mut Node,
+    result: *mut c_uint,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { update(call, executable, graph, result.cast()) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecKernelNodeSetParams_v2`.
+pub unsafe fn set_kernel(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    node: Node,
+    parameters: *const CUDA_KERNEL_NODE_PARAMS,
+) -> Status {
+    let status = call();
+    let clone = graphs().clones.get(&(executable as usize)).copied();
+    if status == SUCCESS
+        && let Some(Ok(clone)) = clone
+    {
+        let mut twin = std::ptr::null_mut();
+        // SAFETY: the driver has just taken the same parameters for the same node of the original.
+        let set = unsafe {
+            vendor::cuGraphNodeFindInClone(&mut twin, node, clone as Graph) == SUCCESS
+                && vendor::cuGraphKernelNodeSetParams_v2(twin, parameters) == SUCCESS
+        };
+        if !set {
+            keep(executable, Some(Err(CHANGED)));
+        }
+    }
+    status
+}
+
+const CHANGED: &str = "its nodes were changed after it was made";
+
+fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
+    let status = call();
+    if status == SUCCESS && graphs().clones.contains_key(&(executable as usize)) {
+        keep(executable, Some(Err(CHANGED)));
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of a `cuGraphExec…NodeSetParams` that has three.
+pub unsafe fn change(call: &dyn Fn() -> Status, executable: Executable, _node: Node, _parameters: *const c_void) -> Status {
+    changed(call, executable)
+}
+
+/// # Safety
+/// The arguments are those of a `cuGraphExec…NodeSetParams` that takes a context too.
+pub unsafe fn change_in_context(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    _node: Node,
+    _parameters: *const c_void,
+    _context: CUcontext,
+) -> Status {
+    changed(call, executable)
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphNodeSetEnabled`.
+pub unsafe fn enable(call: &dyn Fn() -> Status, executable: Executable, _node: Node, _enabled: c_uint) -> Status {
+    changed(call, executable)
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecDestroy`.
+pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        keep(executable, None);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_edge_leads_forward(nodes in 1usize..20, edges in proptest::collection::vec((0usize..20, 0usize..20), 0..40)) {
+            // Edges from a smaller to a larger number make no cycle; the list is reversed so that the order has to be found.
+            let edges: Vec<_> = edges.into_iter().filter(|(from, to)| from < to && *to < nodes).collect();
+            let (from, to): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
+            let reversed: Vec<_> = (0..nodes).rev().collect();
+            let order = topological(&reversed, &from, &to).unwrap();
+            prop_assert_eq!(order.len(), nodes);
+            let place = |node| order.iter().position(|other| *other == node).unwrap();
+            prop_assert!(edges.iter().all(|(from, to)| place(*from) < place(*to)));
+        }
+    }
+
+    #[test]
+    fn a_cycle_has_no_order() {
+        assert_eq!(topological(&[1, 2], &[1, 2], &[2, 1]), None);
+    }
+}

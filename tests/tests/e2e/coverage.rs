@@ -1,0 +1,169 @@
+//! Each part of the driver's interface in a program of its own: recording changes nothing that it does, and what is recorded
+//! holds the memory that the kernels saw and replays verified. docs/hooks.md says which function is covered by which.
+
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::manifest::{AllocationKind, State};
+use mneme_e2e::apps::app;
+use mneme_e2e::command::Outcome;
+use mneme_e2e::installation::Device;
+use mneme_e2e::recording::{Instance, is_named, load_kernels, record_into, unrecorded};
+use tempfile::TempDir;
+
+/// A recorded run of a program under settings.
+struct Recorded {
+    folder: TempDir,
+    outcome: Outcome,
+    kernels: Vec<(std::path::PathBuf, KernelRecord)>,
+}
+
+/// Records, compares what the program prints, and replays every instance.
+#[track_caller]
+fn recorded(name: &str, settings: &[(&str, &str)]) -> Recorded {
+    let app = app(name);
+    let with = |run: mneme_e2e::command::Run| settings.iter().fold(run, |run, (variable, value)| run.env(variable, value));
+    let plain = with(unrecorded(app)).succeed();
+    assert!(plain.stdout.contains(&format!("{name}: ok")), "{plain}");
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = with(record_into(folder.path(), app, &[])).outcome();
+    assert_eq!(outcome.stdout, plain.stdout, "what the recorded {name} prints: {outcome}");
+    let kernels = load_kernels(folder.path());
+    for (database, kernel) in &kernels {
+        for id in kernel.instances.keys() {
+            Instance::new(database, id).verify("default<O3>", &[]);
+        }
+    }
+    // Nothing recorded is a failure of the recording, whatever the program says.
+    assert_eq!(outcome.status == 0, !kernels.is_empty(), "{outcome}");
+    Recorded { folder, outcome, kernels }
+}
+
+impl Recorded {
+    #[track_caller]
+    fn kernel(&self, name: &str) -> &KernelRecord {
+        let found = self.kernels.iter().find(|(_, kernel)| is_named(kernel, name));
+        &found.unwrap_or_else(|| panic!("kernel {name} was not recorded: {}", self.outcome)).1
+    }
+
+    /// Launches of each recorded instance, in ascending order.
+    #[track_caller]
+    fn occurrences(&self, name: &str) -> Vec<u64> {
+        let mut occurrences: Vec<_> = self.kernel(name).instances.values().map(|instance| instance.occurrences).collect();
+        occurrences.sort_unstable();
+        occurrences
+    }
+
+    /// Sizes of the recorded allocations of a kind, for each instance.
+    fn allocations(&self, name: &str, kind: AllocationKind) -> Vec<Vec<u64>> {
+        let sizes = |prologue: &String| {
+            let state = State::load(&self.folder.path().join(prologue)).unwrap_or_else(|error| panic!("{error}"));
+            let of_kind = state.header.allocations.iter().filter(|allocation| allocation.kind == kind);
+            of_kind.map(|allocation| allocation.size).collect()
+        };
+        self.kernel(name).instances.values().map(|instance| sizes(&instance.prologue)).collect()
+    }
+}
+
+#[test]
+fn pools() {
+    let recorded = recorded("pools", &[]);
+    assert_eq!(recorded.occurrences("blend"), [1]);
+    assert_eq!(recorded.allocations("blend", AllocationKind::Vendor), [[20_000; 3]]);
+}
+
+#[test]
+fn managed() {
+    let recorded = recorded("managed", &[]);
+    assert_eq!(recorded.occurrences("increment"), [2]);
+    assert_eq!(recorded.allocations("increment", AllocationKind::Vendor), [[500 * 16]]);
+}
+
+#[test]
+fn mapped() {
+    let recorded = recorded("mapped", &[]);
+    assert_eq!(recorded.occurrences("tally"), [1]);
+    // One of the three is known to the kernel only by a pointer in device memory.
+    assert_eq!(recorded.allocations("tally", AllocationKind::Host), [[12_000; 3]]);
+}
+
+#[test]
+fn vmm() {
+    let recorded = recorded("vmm", &[]);
+    assert_eq!(recorded.occurrences("extend"), [1, 1]);
+    let mut mapped: Vec<_> = recorded.allocations("extend", AllocationKind::Vendor).iter().map(Vec::len).collect();
+    mapped.sort_unstable();
+    assert_eq!(mapped, [2, 3], "pages mapped at each launch");
+}
+
+#[test]
+fn graphs() {
+    let recorded = recorded("graphs", &[]);
+    assert!(recorded.kernels.is_empty());
+    recorded.outcome.complains("inside a stream capture");
+    recorded.outcome.complains("2 graph launches not recorded: MNEME_GRAPHS=expand records the kernels of graphs");
+}
+
+#[test]
+fn graphs_are_expanded_on_request() {
+    let recorded = recorded("graphs", &[("MNEME_GRAPHS", "expand")]);
+    assert_eq!(recorded.occurrences("scale"), [2, 2]);
+    assert_eq!(recorded.occurrences("merge"), [2]);
+    recorded.outcome.complains("2 graph launches done node by node");
+}
+
+#[test]
+fn several_devices() {
+    let recorded = recorded("devices", &[("MNEME_CPU_DEVICES", "2")]);
+    assert_eq!(recorded.occurrences("fill"), [1, 1]);
+    assert_eq!(recorded.occurrences("combine"), [1]);
+    let arena = recorded.allocations("combine", AllocationKind::Arena);
+    assert_eq!(arena, [[24_000; 3]], "with the peer's");
+    if Device::under_test() == Device::Cpu {
+        let mut own: Vec<_> = recorded.allocations("fill", AllocationKind::Arena).iter().map(Vec::len).collect();
+        own.sort_unstable();
+        assert_eq!(own, [1, 2], "without what the device does not reach");
+    }
+}
+
+#[test]
+fn many_threads() {
+    let recorded = recorded("threads", &[]);
+    assert_eq!(recorded.occurrences("step<0>"), [4; 4]);
+    for name in ["step<1>", "step<2>"] {
+        assert_eq!(recorded.occurrences(name), [3; 4]);
+    }
+}
+
+#[test]
+fn contexts() {
+    let recorded = recorded("contexts", &[]);
+    assert_eq!(recorded.occurrences("shift"), [1, 1, 1]);
+}
+
+#[test]
+fn launch_forms() {
+    let recorded = recorded("launches", &[("MNEME_MAX_RECORDINGS", "10")]);
+    assert_eq!(recorded.occurrences("mark"), [1; 7]);
+    let cooperative = recorded.kernel("mark").instances.values().filter(|instance| instance.ours.attributes.cooperative).count();
+    assert_eq!(cooperative, 1);
+}
+
+#[test]
+fn pageable_host_memory_is_refused() {
+    let recorded = recorded("pageable", &[]);
+    if Device::under_test() == Device::Cpu {
+        assert!(recorded.kernels.is_empty());
+        recorded.outcome.complains("its argument 1 (in) points to pageable host memory");
+    } else if recorded.kernels.is_empty() {
+        recorded.outcome.complains("points to pageable host memory");
+    }
+}
+
+#[test]
+fn addresses_of_code_are_refused() {
+    for name in ["pointers", "virtual"] {
+        let recorded = recorded(name, &[]);
+        assert!(recorded.kernels.is_empty(), "{}", recorded.outcome);
+        recorded.outcome.complains("calls through pointers in memory");
+        recorded.outcome.complains("stores addresses of code");
+    }
+}
