@@ -326,6 +326,7 @@ impl KernelCode {
                     .collect(),
                 module_checksums: self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes)).collect(),
                 version: env!("CARGO_PKG_VERSION").into(),
+                checksum: String::new(),
             },
         }
     }

@@ -158,6 +158,7 @@ pub const APPS: &[App] = &[
             bitwise("run_global<ParallelFor<Polynomial<1200> > >", &[1]),
         ],
     },
+    App { name: "steps", sources: &["steps.cu"], kernels: &[bitwise("step", &[1, 1, 1])] },
     App { name: "statics", sources: &["statics.cu"], kernels: &[bitwise("statics", &[1, 1])] },
     App {
         name: "libraries",

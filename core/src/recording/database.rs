@@ -9,11 +9,16 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::RecordingError;
+use super::{RecordingError, size_limit};
+use crate::hash::checksum;
 use crate::launch::{Dim3, LaunchAttributes};
 
 /// Format version of our part of the file.
 pub const VERSION: u32 = 1;
+
+/// The checksum in the text: its key as it is written, the sum of a text that has none yet.
+const CHECKSUM: &str = "\"checksum\": \"";
+const NO_CHECKSUM: &str = "0000000000000000";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -61,6 +66,9 @@ pub struct KernelDetails {
     pub module_checksums: Vec<u64>,
     /// Recorder version.
     pub version: String,
+    /// XXH3-64 of the file's text with zeros in place of these 16 hexadecimal digits; "" in a file of upstream's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub checksum: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,9 +111,19 @@ pub struct InstanceDetails {
 impl KernelRecord {
     pub fn load(path: &Path) -> Result<Self, RecordingError> {
         let text = std::fs::read(path).map_err(RecordingError::io(path))?;
-        let record: Self = serde_json::from_slice(&text).map_err(|error| RecordingError::damaged(path, error.to_string()))?;
+        Self::parse(path, &text)
+    }
+
+    /// Reads the text of the file at `path`.
+    pub fn parse(path: &Path, text: &[u8]) -> Result<Self, RecordingError> {
+        let record: Self = serde_json::from_slice(text).map_err(|error| RecordingError::damaged(path, error.to_string()))?;
         if record.ours.format > VERSION {
             return Err(RecordingError::Version { path: path.into(), found: record.ours.format, supported: VERSION });
+        }
+        // Where the key itself is damaged, our part is there without a sum, or the sum without our part.
+        let sum = checksum_of(text);
+        if sum.as_ref().is_some_and(|sum| *sum != record.ours.checksum) || (sum.is_none() && record.ours.format > 0) {
+            return Err(RecordingError::damaged(path, "its checksum does not match"));
         }
         let files = record.modules.iter().chain(&record.binary_blobs);
         let files = files.chain(record.instances.values().flat_map(|instance| [&instance.prologue, &instance.epilogue]));
@@ -119,7 +137,13 @@ impl KernelRecord {
 
     /// Writes the file by a temporary name and a rename.
     pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
-        let text = serde_json::to_vec_pretty(self).expect("plain data serialises");
+        let mut record = self.clone();
+        record.ours.checksum = if self.ours.format > 0 { NO_CHECKSUM.into() } else { String::new() };
+        let mut text = serde_json::to_vec_pretty(&record).expect("plain data serialises");
+        if let Some(sum) = checksum_of(&text) {
+            let digits = checksum_digits(&text).expect("just found");
+            text[digits].copy_from_slice(sum.as_bytes());
+        }
         write_atomically(path, &text)
     }
 
@@ -147,6 +171,20 @@ impl KernelRecord {
     pub fn file_name(&self) -> String {
         format!("{}.json", self.static_hash)
     }
+}
+
+/// Where the digits of the checksum are: after the last such key, as "Mneme" is the last member.
+fn checksum_digits(text: &[u8]) -> Option<std::ops::Range<usize>> {
+    let start = text.windows(CHECKSUM.len()).rposition(|window| window == CHECKSUM.as_bytes())? + CHECKSUM.len();
+    (start + NO_CHECKSUM.len() < text.len()).then(|| start..start + NO_CHECKSUM.len())
+}
+
+/// The checksum that a text should have; `None` if it has no place for one.
+fn checksum_of(text: &[u8]) -> Option<String> {
+    let digits = checksum_digits(text)?;
+    let mut plain = text.to_vec();
+    plain[digits].copy_from_slice(NO_CHECKSUM.as_bytes());
+    Some(format!("{:016x}", checksum(&plain)))
 }
 
 /// Every `<number>.json` of a folder, sorted by name.
@@ -184,7 +222,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError>
         file.sync_all()?;
         std::fs::rename(&temporary, path)
     };
-    write().map_err(|error| {
+    size_limit::as_errors(write).map_err(|error| {
         let _ = std::fs::remove_file(&temporary);
         RecordingError::io(path)(error)
     })
@@ -350,6 +388,31 @@ mod tests {
             record.save(&path).unwrap();
             assert!(matches!(KernelRecord::load(&path), Err(RecordingError::Outside { .. })), "{name}");
         }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("42.json");
+        let mut record = kernel();
+        record.instances.insert("7".into(), instance());
+        record.save(&path).unwrap();
+        let text = std::fs::read(&path).unwrap();
+        assert_eq!(KernelRecord::parse(&path, &text).unwrap().instances, record.instances);
+        for bit in 0..8 * text.len() {
+            let mut flipped = text.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(KernelRecord::parse(&path, &flipped).is_err(), "bit {} of '{}'", bit % 8, text[bit / 8] as char);
+        }
+    }
+
+    #[test]
+    fn a_file_of_upstreams_has_no_checksum() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("42.json");
+        let record = KernelRecord { ours: KernelDetails::default(), ..kernel() };
+        record.save(&path).unwrap();
+        assert_eq!(KernelRecord::load(&path).unwrap(), record);
     }
 
     #[test]

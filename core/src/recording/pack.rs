@@ -21,9 +21,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::RecordingError;
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
+use super::{RecordingError, size_limit};
 use crate::hash::{ChunkId, checksum, chunk_id};
 
 pub const VERSION: u32 = 2;
@@ -166,7 +166,7 @@ impl PackWriter {
 /// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk, and gives
 /// the space back: other files may need it.
 fn write_at_end(file: &File, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
-    let written = write_all_parts_at(file, head, body, *position);
+    let written = size_limit::as_errors(|| write_all_parts_at(file, head, body, *position));
     match written {
         Ok(()) => *position += (head.len() + body.len()) as u64,
         Err(_) => drop(file.set_len(*position)),
@@ -280,6 +280,40 @@ impl PackReader {
             return Err(damaged("does not match its checksum"));
         }
         Ok(())
+    }
+
+    /// Reads everything that the pack holds and says what is wrong with it: chunks that nobody asks for and the copies that the
+    /// format keeps of its numbers are checked too. An unfinished pack may end anywhere.
+    pub fn check(&self) -> Result<(), RecordingError> {
+        let damaged = |what: String| Err(RecordingError::damaged(&self.path, what));
+        let length = self.file.metadata().map_err(RecordingError::io(&self.path))?.len();
+        let mut header = [0; FILE_HEADER as usize];
+        if length < FILE_HEADER {
+            return Ok(());
+        }
+        self.bytes_at(0, &mut header)?;
+        if !(1..=VERSION).contains(&u32_at(&header, 8)) || header[12..] != [0; 4] {
+            return damaged("its header is not what was written".into());
+        }
+        let walked = self.walk(length)?;
+        let mut bytes = vec![0; CHUNK as usize];
+        for (id, location) in &walked {
+            self.read(id, location, &mut bytes[..location.raw as usize])?;
+        }
+        let end = walked.last().map_or(FILE_HEADER, |(_, location)| location.offset + u64::from(location.stored));
+        let mut mark = [0; CHUNK_HEADER as usize];
+        if end + CHUNK_HEADER <= length {
+            self.bytes_at(end, &mut mark)?;
+        }
+        let is_mark = end + CHUNK_HEADER <= length && mark[..16] == ChunkId::ZERO.0;
+        let complete = end + CHUNK_HEADER + u64::from(u32_at(&mark, 16)) * ENTRY as u64 + TRAILER;
+        match self.index(length)? {
+            Some(entries) if entries != walked || !is_mark || mark[20..] != [0; 4] || complete != length => {
+                damaged("its index and its chunks do not agree".into())
+            }
+            None if is_mark && complete <= length => damaged("its index is damaged".into()),
+            _ => Ok(()),
+        }
     }
 
     fn bytes_at(&self, offset: u64, out: &mut [u8]) -> Result<(), RecordingError> {

@@ -107,6 +107,7 @@ fn kernel() -> KernelRecord {
             arguments: vec![argument(0, 8), argument(8, 4)],
             module_checksums: vec![checksum(&bitcode())],
             version: env!("CARGO_PKG_VERSION").into(),
+            ..KernelDetails::default()
         },
     }
 }

@@ -3,6 +3,7 @@
 mod building;
 mod compiling;
 mod coverage;
+mod faults;
 mod housekeeping;
 mod programs;
 mod recorder;

@@ -5,7 +5,7 @@ use std::process::exit;
 
 use clap::{Parser, Subcommand};
 use mneme_core::install;
-use mneme_tuner::umbrella::{Error, annotate, config, list, manage, profile, record, show, siblings};
+use mneme_tuner::umbrella::{Error, annotate, check, config, list, manage, profile, record, show, siblings};
 
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
@@ -43,6 +43,9 @@ enum Command {
     /// Say how the memory of recorded kernels is compared; without a target, list what was said
     #[command(after_help = ANNOTATE_EXAMPLES)]
     Annotate(annotate::Options),
+    /// Read all of a recording and name what is damaged; exits with 65 if anything is
+    #[command(after_help = "Example:\n  mneme check recording")]
+    Check(check::Options),
     /// Remove recordings, and the memory that no other recording of their folder uses
     #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
     Clean(manage::CleanOptions),
@@ -130,6 +133,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Ls(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
         Command::Annotate(options) => annotate::run(&options),
+        Command::Check(options) => check::run(&options),
         Command::Clean(options) => manage::clean(&options),
         Command::Move(options) => manage::move_to(options),
         Command::Copy(options) => manage::copy(options),

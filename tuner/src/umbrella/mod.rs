@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod application;
+pub mod check;
 pub mod config;
 pub mod device;
 pub mod list;

@@ -1,0 +1,108 @@
+//! Reads all of a recording and says which of its files are damaged.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::RecordingError;
+use super::database::{Instance, KernelRecord, kernels};
+use super::manifest::State;
+use super::pack::{self, PackReader};
+use super::store::{self, Store};
+use crate::hash::{ChunkId, checksum};
+
+/// What was read, and what is wrong with it.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub kernels: usize,
+    /// Instances that are whole: everything that a replay needs is there.
+    pub instances: usize,
+    /// Bytes of the files read.
+    pub bytes: u64,
+    /// One for each damaged file or broken instance.
+    pub problems: Vec<RecordingError>,
+}
+
+/// Reads every kernel, instance, code file and pack of a recording folder.
+pub fn check(folder: &Path) -> Result<Report, RecordingError> {
+    let mut report = Report::default();
+    for path in pack::files(&folder.join(store::FOLDER))? {
+        report.bytes += length(&path);
+        report.problems.extend(PackReader::open(&path).and_then(|(reader, _)| reader.check()).err());
+    }
+    let store = Store::open(folder);
+    // A pack that cannot be opened is a problem already; without it no chunk can be looked for.
+    let store = store.ok();
+    let mut known = HashSet::new();
+    for path in kernels(folder)? {
+        report.kernels += 1;
+        report.bytes += length(&path);
+        let record = match KernelRecord::load(&path) {
+            Ok(record) => record,
+            Err(error) => {
+                report.problems.push(error);
+                continue;
+            }
+        };
+        let code = check_code(folder, &record, &mut report);
+        for instance in record.instances.values() {
+            let state = check_instance(folder, instance, store.as_ref(), &mut known, &mut report);
+            report.instances += usize::from(code && state);
+        }
+    }
+    Ok(report)
+}
+
+/// Whether the kernel's code files are as they were written.
+fn check_code(folder: &Path, record: &KernelRecord, report: &mut Report) -> bool {
+    let before = report.problems.len();
+    let sums = record.ours.module_checksums.iter().map(Some).chain(std::iter::repeat(None));
+    for (name, sum) in record.modules.iter().chain(&record.binary_blobs).zip(sums) {
+        let path = folder.join(name);
+        report.bytes += length(&path);
+        match std::fs::read(&path) {
+            Ok(bytes) if sum.is_none_or(|sum| *sum == checksum(&bytes)) => {}
+            Ok(_) => report.problems.push(RecordingError::damaged(&path, "its checksum does not match")),
+            Err(error) => report.problems.push(RecordingError::io(&path)(error)),
+        }
+    }
+    report.problems.len() == before
+}
+
+/// Whether both manifests of an instance can be read, and every chunk that they name.
+fn check_instance(folder: &Path, instance: &Instance, store: Option<&Store>, known: &mut HashSet<ChunkId>, report: &mut Report) -> bool {
+    let before = report.problems.len();
+    for name in [&instance.prologue, &instance.epilogue] {
+        let path = folder.join(name);
+        report.bytes += length(&path);
+        let state = match State::load(&path) {
+            Ok(state) => state,
+            Err(error) => {
+                report.problems.push(error);
+                continue;
+            }
+        };
+        let Some(store) = store else { continue };
+        for region in state.regions() {
+            for (index, id) in region.chunks.iter().enumerate() {
+                if known.contains(id) {
+                    continue;
+                }
+                let mut bytes = vec![0; region.extent(index).1 as usize];
+                match store.read_chunk(id, &mut bytes) {
+                    Ok(()) => {
+                        known.insert(*id);
+                    }
+                    Err(error) => {
+                        report.problems.push(error);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    report.problems.len() == before && store.is_some()
+}
+
+fn length(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+}

@@ -1,0 +1,295 @@
+//! What happens to applications and recordings when things go wrong: the application is never the worse for being recorded, and
+//! what was finished before can be replayed.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mneme_core::exit;
+use mneme_core::recording::check::check;
+use mneme_e2e::apps::{app, executable};
+use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::installation::{Cudart, Device, library, program};
+use mneme_e2e::recording::{Instance, Recording, copy_of, load_kernels, record_into, unrecorded};
+
+/// Records so many instances of a kernel that tests of many launches are not cut short.
+const ALL: (&str, &str) = ("MNEME_MAX_RECORDINGS", "100000");
+
+/// Instances in a folder in which nothing may be wrong.
+#[track_caller]
+fn whole_instances(folder: &Path) -> usize {
+    let report = check(folder).unwrap_or_else(|error| panic!("{error}"));
+    assert!(report.problems.is_empty(), "{:#?}", report.problems);
+    let listed: usize = load_kernels(folder).iter().map(|(_, kernel)| kernel.instances.len()).sum();
+    assert_eq!(report.instances, listed, "{report:?}");
+    listed
+}
+
+/// Replays an instance of each kernel, the one in the middle.
+#[track_caller]
+fn replay_some(folder: &Path) {
+    for (database, kernel) in load_kernels(folder) {
+        let id = kernel.instances.keys().nth(kernel.instances.len() / 2);
+        Instance::new(&database, id.expect("a kernel without instances is not written")).verify("default<O2>", &[]);
+    }
+}
+
+/// The application with the recorder preloaded and no `mneme record` around it.
+fn preloaded(folder: &Path, arguments: &[&str]) -> Run {
+    run(executable(app("steps"), Cudart::under_test()))
+        .args(arguments)
+        .env("LD_PRELOAD", library("libmneme_rec.so"))
+        .env("MNEME_DATA_DIR", folder)
+        .env("MNEME_DEVICE", Device::under_test().name())
+        .env(ALL.0, ALL.1)
+}
+
+/// What the application did as it does without the recorder.
+#[track_caller]
+fn unharmed(recorded: &Outcome, arguments: &[&str]) {
+    let plain = unrecorded(app("steps")).args(arguments).outcome();
+    assert_eq!((recorded.status, &recorded.stdout), (plain.status, &plain.stdout), "{recorded}");
+}
+
+#[test]
+fn a_killed_recording_has_whole_instances_only() {
+    /// Enough that most of a run is recording.
+    const ROUNDS: &str = "40";
+    let spawn = |folder: &Path| {
+        let mut command = Command::new(executable(app("steps"), Cudart::under_test()));
+        command.arg(ROUNDS).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("LD_PRELOAD", library("libmneme_rec.so")).env("MNEME_DATA_DIR", folder).env(ALL.0, ALL.1);
+        command.env("MNEME_DEVICE", Device::under_test().name()).spawn().unwrap()
+    };
+    let undisturbed = || {
+        let folder = tempfile::tempdir().unwrap();
+        let start = Instant::now();
+        assert!(spawn(folder.path()).wait().unwrap().success());
+        assert_eq!(whole_instances(folder.path()), ROUNDS.parse::<usize>().unwrap());
+        start.elapsed()
+    };
+    let duration = undisturbed().min(undisturbed());
+
+    // Moments that differ from run to run; a failure names them.
+    let mut random = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
+    let (mut killed, mut partial, mut moments) = (0, 0, Vec::new());
+    let mut folder = tempfile::tempdir().unwrap();
+    for attempt in 0..50 {
+        // Every fifth attempt starts afresh, the others add to what was left behind.
+        if attempt % 5 == 0 {
+            folder = tempfile::tempdir().unwrap();
+        }
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let moment = Duration::from_nanos((duration.as_nanos() as u64 * u64::from(random >> 16)) >> 16);
+        moments.push(moment);
+        let mut child = spawn(folder.path());
+        std::thread::sleep(moment);
+        child.kill().unwrap();
+        killed += usize::from(child.wait().unwrap().signal() == Some(9));
+        let whole = whole_instances(folder.path());
+        partial += usize::from(whole > 0 && whole < ROUNDS.parse().unwrap());
+        if attempt % 10 == 4 {
+            replay_some(folder.path());
+        }
+    }
+    assert!(killed >= 10 && partial >= 3, "{killed} killed, {partial} in the middle of recording; at {moments:?} of {duration:?}");
+}
+
+#[test]
+fn a_recording_that_was_killed_can_be_completed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(executable(app("steps"), Cudart::under_test()));
+    command.args(["100000"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("LD_PRELOAD", library("libmneme_rec.so")).env("MNEME_DATA_DIR", folder.path()).env(ALL.0, ALL.1);
+    let mut child = command.env("MNEME_DEVICE", Device::under_test().name()).spawn().unwrap();
+    let patience = Instant::now();
+    while load_kernels_if_any(folder.path()) < 3 {
+        assert!(patience.elapsed() < Duration::from_secs(60), "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = whole_instances(folder.path());
+    preloaded(folder.path(), &["5", "threads"]).succeed();
+    assert_eq!(whole_instances(folder.path()), before + 50);
+    run(program("mneme")).args(["check".as_ref(), folder.path().as_os_str()]).succeed();
+}
+
+/// Instances recorded so far in a folder that may not be there yet.
+fn load_kernels_if_any(folder: &Path) -> usize {
+    if !folder.is_dir() {
+        return 0;
+    }
+    load_kernels(folder).iter().map(|(_, kernel)| kernel.instances.len()).sum()
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_application() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    let kept = folder.path().join("kept");
+    fs::create_dir(&disk).unwrap();
+    // A file system of our own, in a name space of our own.
+    let script = r#"mount -t tmpfs -o size=1m tmpfs "$DISK" || exit 77
+        (LD_PRELOAD="$RECORDER" MNEME_DATA_DIR="$DISK" "$@"); status=$?; cp -r "$DISK" "$KEPT"; exit $status"#;
+    let arguments = ["60"];
+    let recorded = run("unshare")
+        .args(["-rm", "sh", "-c", script, "sh"])
+        .arg(executable(app("steps"), Cudart::under_test()))
+        .args(arguments)
+        .env("RECORDER", library("libmneme_rec.so"))
+        .env("DISK", &disk)
+        .env("KEPT", &kept)
+        .env("MNEME_DEVICE", Device::under_test().name())
+        .env(ALL.0, ALL.1)
+        .outcome();
+    if recorded.status == 77 || recorded.stderr.contains("unshare failed") || recorded.stderr.contains("unshare: ") {
+        println!("skipped: a_full_disk_ends_the_recording_and_not_the_application cannot mount a file system here: {}", recorded.stderr);
+        return;
+    }
+    unharmed(&recorded, &arguments);
+    recorded.complains("No space left on device");
+    let whole = whole_instances(&kept);
+    assert!((1..60).contains(&whole), "{whole} instances: {recorded}");
+    replay_some(&kept);
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_like_a_full_disk() {
+    // The signal that comes with this limit kills who does not expect it.
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["40", "file-limit"];
+    let recorded = preloaded(folder.path(), &arguments).outcome();
+    unharmed(&recorded, &arguments);
+    recorded.complains("File too large");
+    let whole = whole_instances(folder.path());
+    assert!((1..40).contains(&whole), "{whole} instances: {recorded}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_leaves_the_application_alone() {
+    // Nobody makes files there, root neither.
+    for folder in ["/proc/sys", "/proc/sys/no/such/folder"] {
+        let recorded = preloaded(Path::new(folder), &["3"]).outcome();
+        unharmed(&recorded, &["3"]);
+        recorded.complains("/proc/sys");
+    }
+}
+
+#[test]
+fn little_address_space_is_enough() {
+    if Device::under_test() == Device::Cuda {
+        println!("skipped: little_address_space_is_enough, as CUDA itself takes more");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let limited = |preload: PathBuf| {
+        run("sh")
+            .args(["-c", "ulimit -v 3000000; LD_PRELOAD=\"$PRELOAD\" exec \"$@\"", "sh"])
+            .arg(executable(app("steps"), Cudart::under_test()))
+            .args(["4"])
+            .env("PRELOAD", preload)
+            .env("MNEME_DATA_DIR", folder.path())
+            .env("MNEME_DEVICE", "cpu")
+            .outcome()
+    };
+    let plain = limited(library("libmneme_cpu.so"));
+    let recorded = limited(library("libmneme_rec.so"));
+    assert_eq!((recorded.status, &recorded.stdout), (plain.status, &plain.stdout), "{recorded}");
+    assert_eq!(plain.status, 0, "{plain}");
+    assert_eq!(whole_instances(folder.path()), 4);
+    replay_some(folder.path());
+}
+
+#[test]
+fn a_kernel_that_aborts_costs_nothing_that_was_recorded_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["10", "abort"];
+    let recorded = preloaded(folder.path(), &arguments).outcome();
+    unharmed(&recorded, &arguments);
+    assert_eq!(recorded.status, 2, "{recorded}");
+    assert_eq!(whole_instances(folder.path()), 5, "{recorded}");
+    replay_some(folder.path());
+}
+
+#[test]
+fn processes_that_fork_first_record_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = preloaded(folder.path(), &["4", "fork-first"]).outcome();
+    unharmed(&recorded, &["4", "fork-first"]);
+    assert_eq!(whole_instances(folder.path()), 8, "{recorded}");
+    replay_some(folder.path());
+}
+
+#[test]
+fn a_child_that_only_exits_changes_nothing() {
+    for mode in ["fork-exit", "fork-_exit"] {
+        let folder = tempfile::tempdir().unwrap();
+        let recorded = preloaded(folder.path(), &["4", mode]).outcome();
+        unharmed(&recorded, &["4", mode]);
+        assert_eq!(whole_instances(folder.path()), 8, "{mode}: {recorded}");
+        assert_eq!(recorded.stderr.matches("recorded").count(), 1, "one summary: {recorded}");
+        replay_some(folder.path());
+    }
+}
+
+#[test]
+fn ten_threads_record_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = preloaded(folder.path(), &["6", "threads"]).outcome();
+    unharmed(&recorded, &["6", "threads"]);
+    assert_eq!(whole_instances(folder.path()), 60, "{recorded}");
+    let (database, kernel) = load_kernels(folder.path()).remove(0);
+    for id in kernel.instances.keys().step_by(11) {
+        Instance::new(&database, id).verify("default<O3>", &[]);
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_any_file_is_found_and_named() {
+    let recording = Recording::of(app("statics"), &[]);
+    record_into(recording.folder(), app("saxpy"), &["100000"]).succeed();
+    let copy = copy_of(recording.folder());
+    let mneme_check = || run(program("mneme")).args(["check".as_ref(), copy.path().as_os_str()]);
+    mneme_check().succeed();
+    let files = files(copy.path());
+    assert!(files.len() >= 10, "{files:?}");
+    for path in files {
+        let whole = fs::read(&path).unwrap();
+        for at in [0, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            fs::write(&path, &flipped).unwrap();
+            mneme_check().exit_with(exit::BAD_RECORDING).complains(path.to_str().unwrap());
+        }
+        // What a replay needs, it checks as well.
+        if !path.to_str().unwrap().contains("/packs/") {
+            for (database, kernel) in recording.kernels() {
+                let database = copy.path().join(database.file_name().unwrap());
+                let is_its_own = path.to_str().unwrap().contains(&kernel.static_hash.to_string());
+                for id in kernel.instances.keys().filter(|id| is_its_own && (path == database || path.to_str().unwrap().contains(*id))) {
+                    Instance::new(&database, id).replay("default<O1>").exit_with(exit::BAD_RECORDING).complains(path.to_str().unwrap());
+                }
+            }
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    mneme_check().succeed();
+}
+
+/// Files that hold something, in all folders; the lock does not.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if fs::metadata(&path).unwrap().len() > 0 {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,46 @@
+//! `mneme check`: reads all of a recording and names what is damaged.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use indicatif::BinaryBytes;
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::check::{Report, check};
+
+use super::{Error, print};
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Folders with recordings
+    #[arg(value_name = "FOLDER", required_unless_present = "record_database")]
+    folders: Vec<PathBuf>,
+    /// The same as FOLDER (also -rdb)
+    #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FOLDER", conflicts_with = "folders")]
+    record_database: Option<PathBuf>,
+}
+
+pub fn run(options: &Options) -> Result<(), Error> {
+    let mut last: Option<RecordingError> = None;
+    for folder in options.folders.iter().chain(&options.record_database) {
+        let Report { kernels, instances, bytes, problems } = check(folder)?;
+        let outcome = match problems.len() {
+            0 => "whole".to_owned(),
+            1 => "1 problem".to_owned(),
+            n => format!("{n} problems"),
+        };
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        print(&format!(
+            "{}: {}, {} that can be replayed, {} read: {outcome}\n",
+            folder.display(),
+            count(kernels, "kernel"),
+            count(instances, "instance"),
+            BinaryBytes(bytes)
+        ))?;
+        for problem in problems {
+            if let Some(earlier) = last.replace(problem) {
+                eprintln!("mneme: {earlier}");
+            }
+        }
+    }
+    last.map_or(Ok(()), |error| Err(error.into()))
+}
