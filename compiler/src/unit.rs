@@ -3,6 +3,7 @@
 
 mod definitions;
 mod features;
+pub mod names;
 
 use std::collections::{HashMap, HashSet};
 

@@ -15,5 +15,6 @@ pub mod protocol;
 pub mod recording;
 pub mod result;
 pub mod summary;
+pub mod symbol;
 pub mod tolerance;
 pub mod units;

@@ -182,9 +182,10 @@ pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<u32>) -> Opt
 }
 
 fn demangle(name: &str) -> String {
-    // clang appends the unit's id to private names of relocatable code.
-    let plain = ["__intern__", "__static__"].iter().find_map(|mark| Some(name.rsplit_once(mark)?.0)).unwrap_or(name);
-    cpp_demangle::Symbol::new(plain).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+    cpp_demangle::Symbol::new(mneme_core::symbol::without_unit(name))
+        .ok()
+        .and_then(|symbol| symbol.demangle().ok())
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// Where a device variable is: its address and size in bytes, if the loaded code has it.

@@ -160,7 +160,9 @@ runtime_exports! {
     cudaFuncSetAttribute(function: usize, attribute: u32, value: i32) => launch::set_attribute(function, attribute, value);
     cudaFuncSetCacheConfig(function: usize, _config: u32) => launch::accept(function);
     cudaFuncSetSharedMemConfig(function: usize, _config: u32) => launch::accept(function);
-    cudaGetKernel(kernel: Out<usize>, function: usize) => launch::kernel(kernel, function);
+    cudaGetKernel | __cudaGetKernel(kernel: Out<usize>, function: usize) => launch::kernel(kernel, function);
+    __cudaLaunchKernel | __cudaLaunchKernel_ptsz(kernel: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
+        launch::launch_kernel(kernel, grid, block, arguments, shared, stream);
     cudaGetFuncBySymbol(out: Out<usize>, function: usize) => launch::function(out, function);
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: usize, threads: i32, shared: usize) => launch::occupancy(blocks, function, threads, shared, 0);
     cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<i32>, function: usize, threads: i32, shared: usize, flags: u32) =>

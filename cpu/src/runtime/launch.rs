@@ -46,8 +46,13 @@ fn as_configuration(done: Done) -> Done {
 }
 
 pub fn launch(host: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
+    driver_with_context()?;
+    launch_kernel(registration::kernel(host)?, grid, block, arguments, shared, stream)
+}
+
+/// A launch by the handle that [`kernel`] gives.
+pub fn launch_kernel(kernel: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
     let driver = driver_with_context()?;
-    let kernel = registration::kernel(host)?;
     let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
     as_configuration(driver.cuLaunchKernel(
         kernel,

@@ -182,3 +182,75 @@ fn a_kernel_in_a_shared_library() {
         vec!["-L.".into(), "-llibrary".into()]
     });
 }
+
+/// What differs between nvcc and clang: names of what is private to a unit, and lambdas.
+const NVCC: &str = "
+#include <cstdio>
+static __device__ int state = 100;
+__constant__ int table[2] = {10, 20};
+static __global__ void first(int *x) { x[threadIdx.x] += atomicAdd(&state, 1) >= 100 ? table[0] : 0; }
+namespace {
+__global__ void second(int *x) { x[threadIdx.x] += table[1]; }
+}
+template <class BODY> __global__ void loop(BODY body) { body(threadIdx.x); }
+int main() {
+    int host[64], *x, last = 0;
+    cudaMalloc(&x, sizeof host);
+    cudaMemset(x, 0, sizeof host);
+    first<<<1, 64>>>(x);
+    second<<<1, 64>>>(x);
+    loop<<<1, 64>>>([=] __device__(int i) { x[i] += FACTOR * i; });
+    cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost);
+    cudaMemcpyFromSymbol(&last, state, sizeof last);
+    for (int i = 0; i < 64; ++i)
+        if (host[i] != 30 + FACTOR * i)
+            return 1;
+    std::printf(\"private: %d\\n\", last);
+}
+";
+
+/// `mneme-cc nvcc` with the toolkit of `scripts/setup`; `None` where it is not, as on machines without network.
+fn recordable_nvcc(test: &str) -> Option<Run> {
+    let nvcc = toolkit().with_file_name("nvcc").join("bin/nvcc");
+    if !have_compiler(test) || !nvcc.is_file() {
+        println!("skipped: {test} needs {}", nvcc.display());
+        return None;
+    }
+    let library_folder = toolkit().with_file_name("nvcc").join("lib");
+    let run = run(program("mneme-cc")).arg(nvcc).arg(format!("-arch={}", arch())).args(["-std=c++17", "-O3", "-cudart", "shared"]);
+    Some(run.arg("-Xlinker").arg(format!("-rpath={}", library_folder.display())))
+}
+
+#[test]
+fn programs_of_nvcc_replay_from_ir() {
+    let Some(nvcc) = recordable_nvcc("programs_of_nvcc_replay_from_ir") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("private.cu"), NVCC).unwrap();
+    let built = nvcc.args(["--extended-lambda", "-DFACTOR=3", "private.cu", "-o", "private"]).folder(folder.path()).succeed();
+    assert_eq!(built.stderr, "", "{built}");
+    record_and_verify(&folder.path().join("private"), "private: 164");
+}
+
+#[test]
+fn relocatable_programs_of_nvcc_replay_from_ir() {
+    let Some(nvcc) = recordable_nvcc("relocatable_programs_of_nvcc_replay_from_ir") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let units = ["main", "log", "forward", "backward"].map(|unit| sources().join(format!("units/{unit}.cu")));
+    let compile = nvcc.clone().args(["-dc"]).args(&units).folder(folder.path());
+    let built = compile.succeed();
+    assert_eq!(built.stderr, "", "{built}");
+    nvcc.args(["main.o", "log.o", "forward.o", "backward.o", "-o", "units"]).folder(folder.path()).succeed();
+    record_and_verify(&folder.path().join("units"), "units: ok");
+}
+
+#[test]
+fn what_clang_cannot_compile_stays_nvccs() {
+    let Some(nvcc) = recordable_nvcc("what_clang_cannot_compile_stays_nvccs") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#ifdef __clang__\n#error nvcc only\n#endif\n__global__ void k() {}\n";
+    fs::write(folder.path().join("odd.cu"), source).unwrap();
+    let built = nvcc.args(["-c", "odd.cu", "-o", "odd.o"]).folder(folder.path()).succeed();
+    assert!(folder.path().join("odd.o").is_file());
+    built.complains("nvcc only");
+    assert_eq!(built.stderr.lines().count(), 1, "one warning: {built}");
+}

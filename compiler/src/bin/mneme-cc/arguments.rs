@@ -384,7 +384,7 @@ fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
 }
 
 /// Splits a response file by GNU rules: white space separates, quotes group, a backslash escapes.
-fn tokens(content: &[u8]) -> Vec<OsString> {
+pub fn tokens(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut quote = None;

@@ -80,7 +80,7 @@ fn compile(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<(u8, Log)>
     Ok((code(status), Log::parse(&std::fs::read_to_string(log.path()).unwrap_or_default())))
 }
 
-fn code(status: ExitStatus) -> u8 {
+pub fn code(status: ExitStatus) -> u8 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 

@@ -34,9 +34,6 @@ impl Family {
     pub fn warning(self, compiler: &Path) -> String {
         let compiler = compiler.display();
         match self {
-            Self::Nvcc => format!(
-                "{compiler} is run unchanged: its kernels carry no LLVM IR, so they replay from their machine code only; build with clang to recompile them"
-            ),
             Self::Hip => format!("{compiler} is run unchanged: its kernels carry no LLVM IR"),
             _ => format!("{compiler} is run unchanged: it is not a compiler that mneme-cc knows (clang is)"),
         }

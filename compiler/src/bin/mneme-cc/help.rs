@@ -1,7 +1,7 @@
 //! The text of `mneme-cc --help`.
 
 pub const TEXT: &str = "\
-mneme-cc - makes CUDA programs recordable: adds the LLVM IR of their kernels to the objects that clang produces
+mneme-cc - makes CUDA programs recordable: adds the LLVM IR of their kernels to the objects that clang and nvcc produce
 
 Usage:
   mneme-cc COMPILER [ARGUMENTS…]   run COMPILER and add IR to the objects it writes
@@ -13,12 +13,14 @@ architecture the unit's LLVM bitcode, before any optimisation, and a table of it
 (--gc-sections too), static archives, strip and llvm-strip. Messages and exit status are the compiler's own. Command
 lines that compile no CUDA code (C++ sources, links, -E, -S, --version) are handed to the compiler unchanged.
 
-Compilers: clang (13 or later; IR of clang 19 or older can be recompiled). Others run unchanged, nvcc and hipcc with a
-warning.
+Compilers: clang (13 or later; IR of clang 19 or older can be recompiled) and nvcc, whose objects get IR that clang makes of
+the same source and options; what clang cannot compile stays as nvcc made it, with one warning, and replays from its machine
+code. Others run unchanged, hipcc with a warning.
 
 Examples:
   mneme-cc clang++ -x cuda --cuda-gpu-arch=sm_90 -O3 -c kernels.cu -o kernels.o
   mneme-cc clang++ --offload-arch=sm_80 --offload-arch=sm_90 app.cu -o app -lcudart
+  mneme-cc nvcc -arch=sm_90 -O3 app.cu -o app
   cmake -B build -DCMAKE_CUDA_COMPILER=clang++ -DCMAKE_CUDA_COMPILER_LAUNCHER=mneme-cc
   CC=$(mneme config cc) CXX=$(mneme config cxx) ./configure
 
@@ -27,6 +29,6 @@ Options (in place of a compiler):
   --version, -V    print the versions of mneme-cc and its LLVM
 
 Environment:
-  MNEME_CLANG      the clang that the wrappers run: a program, or a folder that holds it
+  MNEME_CLANG      the clang that the wrappers run and that makes nvcc's IR: a program, or a folder that holds it
                    (default: clang-19 or clang on PATH, then /usr/lib/llvm-19/bin)
 ";

@@ -9,6 +9,7 @@ mod cpu_object;
 mod elf;
 mod family;
 mod help;
+mod nvcc;
 mod wrapper;
 
 use std::ffi::OsString;
@@ -65,8 +66,9 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
     }
     match Family::of(compiler) {
         Family::Clang => clang::run(compiler, &arguments),
+        Family::Nvcc => nvcc::run(compiler, &arguments),
         Family::Host => family::pass_through(compiler, &arguments),
-        other @ (Family::Nvcc | Family::Hip | Family::Unknown) => {
+        other @ (Family::Hip | Family::Unknown) => {
             eprintln!("mneme-cc: {}", other.warning(compiler));
             family::pass_through(compiler, &arguments)
         }

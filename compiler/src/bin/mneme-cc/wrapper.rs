@@ -13,7 +13,7 @@ pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
 }
 
 /// `$MNEME_CLANG` (a clang, or a folder with one), else clang 19 or clang on the search path, else LLVM 19's folder.
-fn find(plus: &str) -> Option<PathBuf> {
+pub fn find(plus: &str) -> Option<PathBuf> {
     let names = [format!("clang{plus}-19"), format!("clang{plus}")];
     let within = |folder: &Path| names.iter().map(|name| folder.join(name)).find(|path| path.is_file());
     if let Some(chosen) = std::env::var_os("MNEME_CLANG").filter(|value| !value.is_empty()).map(PathBuf::from) {

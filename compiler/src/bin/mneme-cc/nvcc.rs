@@ -1,0 +1,192 @@
+//! nvcc: runs the user's command, then has clang compile the device code to IR under the same options.
+//!
+//! The object stays nvcc's but for the section. The architectures and the toolkit are those that nvcc itself names when it is
+//! asked what it would do (`--dryrun`).
+
+mod arguments;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use mneme_compiler::unit::{Origin, describe, names};
+use mneme_core::image::ir_section;
+
+use crate::{ACTIVE, clang, elf, family, wrapper};
+use arguments::{Action, CommandLine};
+
+/// The newest architecture that clang 19 knows; the IR of newer ones is this one's.
+const NEWEST: u32 = 90;
+
+pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
+    let line = CommandLine::parse(arguments);
+    let sources = line.cuda_sources();
+    match line.action() {
+        _ if sources.is_empty() => family::pass_through(compiler, arguments),
+        Action::Other => family::pass_through(compiler, arguments),
+        Action::Compile => {
+            let status = start(compiler, arguments)?;
+            if status == 0 {
+                let device = Device::of(compiler, arguments);
+                for source in sources {
+                    embed(&device, &line, source, &line.object_of(source));
+                }
+            }
+            Ok(status)
+        }
+        Action::CompileAndLink => {
+            let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
+            let device = Device::of(compiler, arguments);
+            let mut objects = Vec::new();
+            for (index, source) in sources.into_iter().enumerate() {
+                let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let object = folder.path().join(format!("{stem}-{index}.o"));
+                let status = start(compiler, &line.compile_arguments(source, &object))?;
+                if status != 0 {
+                    return Ok(status);
+                }
+                embed(&device, &line, source, &object);
+                objects.push(object);
+            }
+            start(compiler, &line.link_arguments(&objects))
+        }
+    }
+}
+
+fn start(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
+    let status = Command::new(compiler).args(arguments).env(ACTIVE, "1").status();
+    Ok(clang::code(status.with_context(|| format!("{} cannot be run", compiler.display()))?))
+}
+
+/// What nvcc compiles for, and with which headers.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Device {
+    /// "sm_90" and so on, those that clang knows.
+    archs: Vec<String>,
+    toolkit: PathBuf,
+}
+
+impl Device {
+    fn of(compiler: &Path, arguments: &[OsString]) -> Self {
+        let run = Command::new(compiler).arg("--dryrun").args(arguments).env(ACTIVE, "1").stdin(Stdio::null()).output();
+        run.map(|output| Self::parse(&String::from_utf8_lossy(&output.stderr))).unwrap_or_default()
+    }
+
+    /// From the commands that nvcc says it would run: `#$ TOP=…` and `cicc … -arch compute_90 …`.
+    fn parse(text: &str) -> Self {
+        let mut device = Self::default();
+        for line in text.lines().filter_map(|line| line.strip_prefix("#$ ")) {
+            if let Some(top) = line.strip_prefix("TOP=") {
+                device.toolkit = PathBuf::from(top.trim());
+            }
+            let mut words = line.split_whitespace();
+            if !words.next().is_some_and(|program| program.trim_matches('"').ends_with("cicc")) {
+                continue;
+            }
+            let arch = words.by_ref().skip_while(|word| *word != "-arch").nth(1).and_then(|arch| arch.strip_prefix("compute_"));
+            let Some(number) = arch.and_then(|arch| arch.trim_end_matches(char::is_alphabetic).parse::<u32>().ok()) else { continue };
+            let arch = if number > NEWEST { format!("sm_{NEWEST}") } else { format!("sm_{}", arch.unwrap_or_default()) };
+            if !device.archs.contains(&arch) {
+                device.archs.push(arch);
+            }
+        }
+        device
+    }
+}
+
+/// Adds the IR of `source` to `object`. A program without IR still runs and replays from its machine code: one warning.
+fn embed(device: &Device, line: &CommandLine, source: &Path, object: &Path) {
+    let whole = || -> anyhow::Result<()> {
+        if device.archs.is_empty() {
+            bail!("nvcc does not say what it compiles for");
+        }
+        let known = strings(&std::fs::read(object)?);
+        let mut records = Vec::new();
+        let mut missing = Vec::new();
+        for arch in &device.archs {
+            let ir = device_ir(device, line, source, arch)?;
+            let renamed = names::rename(&ir, known.iter().map(String::as_str))?;
+            missing = renamed.missing;
+            let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
+            let unit = format!("{:016x}", line.identity(source));
+            let origin = Origin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable() };
+            let table = describe(&renamed.bitcode, &origin)?;
+            if table.symbols.iter().any(|symbol| symbol.defined) {
+                records.extend(ir_section::encode(&table, &renamed.bitcode)?);
+            }
+        }
+        if !missing.is_empty() {
+            eprintln!(
+                "mneme-cc: warning: these kernels have other names in nvcc's {}, and no LLVM IR: {}",
+                object.display(),
+                missing.join(", ")
+            );
+        }
+        if records.is_empty() { Ok(()) } else { elf::append(object, &records) }
+    };
+    if let Err(error) = whole() {
+        eprintln!("mneme-cc: warning: {} gets no LLVM IR, its kernels replay from their machine code only: {error:#}", object.display());
+    }
+}
+
+/// The device code as clang's front end makes it (clang.rs says why so).
+fn device_ir(device: &Device, line: &CommandLine, source: &Path, arch: &str) -> anyhow::Result<Vec<u8>> {
+    let clang = wrapper::find("++").context("there is no clang; install clang 19, or set MNEME_CLANG to one")?;
+    let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir()?;
+    let output = folder.path().join("device.bc");
+    let mut command = Command::new(&clang);
+    command.args(line.device_arguments());
+    command.arg(format!("--cuda-path={}", device.toolkit.display()));
+    // A header that clang 19 includes and that CUDA 13 has no more; it declares texture functions of CUDA 11.
+    const GONE: &str = "texture_fetch_functions.h";
+    if !device.toolkit.join("include").join(GONE).exists() {
+        std::fs::write(folder.path().join(GONE), "")?;
+        command.args([OsStr::new("-isystem"), folder.path().as_os_str()]);
+    }
+    let cccl = device.toolkit.join("include/cccl");
+    if cccl.is_dir() {
+        command.args([OsStr::new("-isystem"), cccl.as_os_str()]);
+    }
+    command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={arch}"));
+    command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names", "-w", "-Qunused-arguments"]);
+    if line.relocatable() {
+        command.args(["-fgpu-rdc".into(), "-Xclang".into(), format!("-cuid={:016x}", line.identity(source))]);
+    }
+    command.args(["-x", "cuda"]).arg(source).arg("-o").arg(&output);
+    let run = command.env(ACTIVE, "1").stdin(Stdio::null()).output().with_context(|| format!("{} cannot be run", clang.display()))?;
+    if !run.status.success() {
+        let words = String::from_utf8_lossy(&run.stderr).into_owned();
+        bail!("{}", words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason").trim());
+    }
+    std::fs::read(output).context("clang's IR cannot be read")
+}
+
+/// The strings of an object's read-only data: among them the names under which it registers kernels and variables.
+fn strings(object: &[u8]) -> Vec<String> {
+    let Ok(file) = goblin::elf::Elf::parse(object) else { return Vec::new() };
+    let is_data = |name: &str| name == ".rodata" || name.starts_with(".rodata.");
+    let sections = file.section_headers.iter().filter(|row| file.shdr_strtab.get_at(row.sh_name).is_some_and(is_data));
+    let contents = sections.filter_map(|row| object.get(row.file_range()?));
+    let words = contents.flat_map(|content| content.split(|byte| *byte == 0));
+    words.filter(|word| !word.is_empty()).filter_map(|word| std::str::from_utf8(word).ok()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nvcc_tells_architectures_and_toolkit() {
+        let text = "#$ _NVVM_BRANCH_=nvvm\n#$ TOP=/usr/local/cuda/bin/..\n\
+                    #$ gcc -E -x c++ a.cu\n\
+                    #$ \"$CICC_PATH/cicc\" --c++17 -arch compute_80 -m64 x\n\
+                    #$ \"$CICC_PATH/cicc\" --c++17 -arch compute_90a -m64 x\n\
+                    #$ cicc --c++17 -arch compute_120 -m64 x\n\
+                    #$ cicc --c++17 -arch compute_80 -m64 y\n#$ ptxas -arch=sm_80\n";
+        let device = Device::parse(text);
+        assert_eq!(device.archs, ["sm_80", "sm_90a", "sm_90"]);
+        assert_eq!(device.toolkit, Path::new("/usr/local/cuda/bin/.."));
+        assert_eq!(Device::parse("nvcc fatal: nonsense"), Device::default());
+    }
+}

@@ -1,0 +1,24 @@
+//! The parsers under test, each with seeds that are well-formed and the repair of the checksums that would shield it.
+
+mod image;
+mod recording;
+
+/// A parser of untrusted bytes.
+pub struct Target {
+    pub name: &'static str,
+    /// Well-formed inputs, from which others are made.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Puts checksums right, so that what lies behind them is reached.
+    pub seal: fn(&mut Vec<u8>),
+    /// Must return, whatever the input.
+    pub run: fn(&[u8]),
+}
+
+pub const TARGETS: &[Target] = &[image::ELF, image::IR_SECTION, recording::DATABASE, recording::MANIFEST, recording::PACK];
+
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// For formats without checksums.
+fn nothing(_: &mut Vec<u8>) {}

@@ -1,0 +1,89 @@
+//! Images of code.
+
+use mneme_core::hash::checksum;
+use mneme_core::image::elf;
+use mneme_core::image::ir_section::{self, Argument, Symbol, SymbolKind, Table, VariableInfo};
+
+use super::{Target, nothing};
+
+pub const ELF: Target = Target { name: "elf", seeds: elf_seeds, seal: nothing, run: run_elf };
+pub const IR_SECTION: Target = Target { name: "ir_section", seeds: ir_seeds, seal: seal_ir, run: run_ir };
+
+/// A file with a section table of three rows, one of them `.mneme.ir`; and one that begins like a program.
+fn elf_seeds() -> Vec<Vec<u8>> {
+    let names = b"\0.shstrtab\0.mneme.ir\0";
+    let mut whole = vec![0u8; 64];
+    whole[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x00");
+    whole.extend_from_slice(names);
+    whole.resize(96, 0);
+    let (data, table) = (whole.len() as u64, whole.len() as u64 + 32);
+    whole.extend_from_slice(&[7; 32]);
+    let mut row = |name: u32, kind: u32, offset: u64, size: u64| {
+        let mut row = [0u8; 64];
+        row[..4].copy_from_slice(&name.to_le_bytes());
+        row[4..8].copy_from_slice(&kind.to_le_bytes());
+        row[0x18..0x20].copy_from_slice(&offset.to_le_bytes());
+        row[0x20..0x28].copy_from_slice(&size.to_le_bytes());
+        whole.extend_from_slice(&row);
+    };
+    row(0, 0, 0, 0);
+    row(1, 3, 64, names.len() as u64);
+    row(11, 1, data, 32);
+    for (at, value) in [(16, 1u16), (18, 62), (20, 1), (52, 64), (54, 56), (58, 64), (60, 3), (62, 1)] {
+        whole[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    whole[0x28..0x30].copy_from_slice(&table.to_le_bytes());
+    assert_eq!(elf::section(&whole, ".mneme.ir"), Some(&[7u8; 32][..]), "the seed is well-formed");
+    let own = std::fs::read("/proc/self/exe").map(|bytes| bytes[..bytes.len().min(4096)].to_vec()).unwrap_or_default();
+    vec![whole, own]
+}
+
+fn run_elf(input: &[u8]) {
+    if let Some(content) = elf::section(input, ".mneme.ir") {
+        ir_section::decode(content);
+    }
+    elf::needs(input);
+}
+
+fn ir_seeds() -> Vec<Vec<u8>> {
+    let symbol = |name: &str, kind, defined, refs: &[u32]| Symbol {
+        name: name.into(),
+        kind,
+        defined,
+        external: defined,
+        hash: 5,
+        refs: refs.to_vec(),
+        arguments: vec![Argument { name: "x".into(), kind: "ptr".into(), offset: 0, size: 8 }],
+        variable: (kind == SymbolKind::Variable).then_some(VariableInfo { space: 1, size: 64, align: 8 }),
+    };
+    let table = |symbols| Table { arch: "sm_90".into(), rdc: true, symbols, ..Table::default() };
+    let kernel = table(vec![
+        symbol("k", SymbolKind::Kernel, true, &[1, 2]),
+        symbol("helper", SymbolKind::Function, false, &[]),
+        symbol("state", SymbolKind::Variable, true, &[0]),
+    ]);
+    let helper = table(vec![symbol("helper", SymbolKind::Function, true, &[0]), symbol("state", SymbolKind::Variable, true, &[])]);
+    let records: Vec<_> = [kernel, helper].iter().map(|table| ir_section::encode(table, &[3; 500]).expect("it can be encoded")).collect();
+    vec![records.concat(), records[0].clone()]
+}
+
+/// The sums of the records that follow each other from the start.
+fn seal_ir(input: &mut Vec<u8>) {
+    let mut start = 0;
+    while let Some(record) = input.get_mut(start..).filter(|record| record.len() >= 40) {
+        let number = |index: usize| u64::from_le_bytes(record[8 * index..8 * index + 8].try_into().expect("8 bytes"));
+        let (length, payload) = (number(1), number(2).saturating_add(number(3)).saturating_add(40));
+        let Some(content) = usize::try_from(payload).ok().and_then(|end| record.get(40..end)) else { return };
+        let sum = checksum(content);
+        record[32..40].copy_from_slice(&sum.to_le_bytes());
+        start = start.saturating_add(usize::try_from(length).unwrap_or(usize::MAX).max(8));
+    }
+}
+
+fn run_ir(input: &[u8]) {
+    let units = ir_section::decode(input);
+    for unit in &units {
+        let _ = unit.bitcode();
+    }
+    ir_section::closure(&units, "k", "sm_90");
+}
