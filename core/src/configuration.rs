@@ -407,7 +407,8 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_named() {
-        let changes: [(fn(&mut Configuration), &str); 8] = [
+        type Change = fn(&mut Configuration);
+        let changes: [(Change, &str); 8] = [
             (|it| it.ptx_opt = 4, "ptx_opt is 4"),
             (|it| it.codegen_opt = 9, "codegen_opt is 9"),
             (|it| it.maxnreg = 256, "maxnreg is 256"),

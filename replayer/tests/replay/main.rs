@@ -115,7 +115,7 @@ fn what_a_build_makes_can_be_kept_edited_and_replayed() {
     let ir = ["--device", device, "--ir", kept.to_str().unwrap(), ""];
     outcome(&replay(&recording, &ir).output().unwrap(), exit::VERIFIED);
     let text = std::fs::read_to_string(&kept).unwrap();
-    let (name, wrong) = (folder.path().join("wrong.ll"), text.replace(" add ", " sub "));
+    let (name, wrong) = (folder.path().join("wrong.ll"), text.replace("atomicrmw add ", "atomicrmw sub "));
     std::fs::write(&name, wrong).unwrap();
     outcome(&replay(&recording, &["--device", device, "--ir", name.to_str().unwrap()]).output().unwrap(), exit::NOT_VERIFIED);
     let other = folder.path().join("other.ll");
