@@ -242,6 +242,14 @@ fn start(request: &Request<'_>, stage: Stage) -> Instant {
     Instant::now()
 }
 
+/// Links modules of IR into one; its bitcode.
+pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
+    let context = Context::create();
+    let diagnostics = Diagnostics::collect(&context);
+    let module = prepare::load(&context, &diagnostics, modules)?;
+    Ok(module.write_bitcode_to_memory().as_slice().to_vec())
+}
+
 /// Builds all kernels of the linked `modules` into one object for the CPU device, as an application's own code: no
 /// recorded values, nothing dropped. `arch` is the GPU architecture that the pipeline runs for.
 pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_opt: u8) -> Result<Vec<u8>, BuildError> {

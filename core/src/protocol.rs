@@ -64,6 +64,9 @@ pub struct Submission {
     /// Greater ones first; equal ones in the order of submission.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
+    /// Run it even where the result of a configuration with the same code and the same launch is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
     /// Code in place of the recorded kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,

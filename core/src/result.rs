@@ -165,6 +165,20 @@ pub enum Status {
 }
 
 impl Status {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::FailedVerification => "failed_verification",
+            Self::CompileError => "compile_error",
+            Self::InvalidConfig => "invalid_config",
+            Self::InvalidLaunch => "invalid_launch",
+            Self::RuntimeError => "runtime_error",
+            Self::Timeout => "timeout",
+            Self::InternalError => "internal_error",
+        }
+    }
+
     /// The exit status of a one-shot replay that ended so.
     pub fn exit_status(self) -> i32 {
         use crate::exit;

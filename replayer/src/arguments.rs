@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Args, Parser};
 use mneme_core::configuration::Configuration;
 
 mod code;
@@ -13,18 +13,13 @@ mod verification;
 
 pub use code::CodeOptions;
 pub use compilation::Compilation;
-pub use engine::Common;
+pub use engine::{Common, Isolation};
 
 /// Long options that users write with one dash.
 const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
 
-const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay -rdb recording/1234.json --facts --specialize=2,3 --llvm-option=-unroll-threshold=400 --output-dir out
-      states what the recording proves, folds two arguments, sets an option of LLVM's, and keeps IR, PTX, SASS and the log
-  mneme-replay -rdb recording/1234.json --source kernel.cu --source-flag -Iinclude
-      compiles an edited kernel, replays and verifies it in the recorded one's place (also --ir, --ptx, --cubin)
-  mneme-replay -rdb recording/1234.json --load-pass-plugin ./libMine.so \"function(mine),default<O3>\"
-      runs a pass of your own, in opt-19
-  mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
+const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay sweep -rdb FILE [-rid ID] [OPTIONS] CONFIGURATIONS\n       \
+                     mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,8 +35,16 @@ Examples:
       what the second argument points into may be 2 units in the last place away; buffers that differ are written to diff/
   mneme-replay -rdb recording/1234.json --repeat 20 --write-tolerances
       finds what differs from run to run (atomics add up in any order), and lets it differ that much from now on
+  mneme-replay -rdb recording/1234.json --facts --specialize=2,3 --llvm-option=-unroll-threshold=400 --output-dir out
+      states what the recording proves, folds two arguments, sets an option of LLVM's, and keeps IR, PTX, SASS and the log
+  mneme-replay -rdb recording/1234.json --source kernel.cu --source-flag -Iinclude
+      compiles an edited kernel, replays and verifies it in the recorded one's place (also --ir, --ptx, --cubin)
+  mneme-replay -rdb recording/1234.json --load-pass-plugin ./libMine.so \"function(mine),default<O3>\"
+      runs a pass of your own, in opt-19
+  mneme-replay sweep -rdb recording/1234.json configurations.jsonl
+      replays one configuration a line, and prints one result a line (see mneme-replay sweep --help)
   mneme-replay serve -rdb recording/1234.json -rid 5678
-      replays the configurations that come as JSON lines on standard input (this is what mneme-tune drives)
+      the same for programs, as a protocol of JSON lines (docs/protocol.md; this is what mneme-tune drives)
 
 Exit status:
   0 verified            4 timed out
@@ -49,10 +52,11 @@ Exit status:
   2 build failed        65 bad recording
   3 launch failed       69 no such device";
 
-/// A command line: one of two modes.
+/// A command line: one of three modes.
 #[derive(Debug)]
 pub enum Arguments {
     OneShot(Box<OneShot>),
+    Sweep(Sweep),
     Serve(Serve),
 }
 
@@ -62,6 +66,51 @@ pub enum Arguments {
 pub struct Serve {
     #[command(flatten)]
     pub common: Common,
+    #[command(flatten)]
+    pub runs: Runs,
+}
+
+/// How often a configuration runs that does not say so itself.
+#[derive(Args, Debug)]
+pub struct Runs {
+    /// Measured runs, also -it
+    #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub iterations: u32,
+    /// Runs before them, also -wu
+    #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub warmup: u32,
+}
+
+const SWEEP_EXAMPLES: &str = "\
+A line of the input is a JSON object with the fields of a configuration; those left out are as recorded, so that {} is the recorded
+launch. A line of the output is {\"id\": …, \"Replay-config\": …, \"Result\": …}, where id is the number of the input's line, from 1.
+
+Examples:
+  mneme-replay sweep -rdb recording/1234.json -rid 5678 configurations.jsonl > results.jsonl
+  jq -nc '(1, 2, 3) | {passes: \"default<O\\(.)>\"}' | mneme-replay sweep -rdb recording/1234.json -
+      three pipelines; scripts/sweep-blocks.sh, sweep-pipelines.sh and sweep-random.sh are longer examples
+
+Exit status:
+  0  every line has a result, and one at least verified
+  1  every line has a result, and none verified
+  64 bad usage    65 bad recording    69 no such device";
+
+/// Replays one configuration a line, and prints one result a line, as they come.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-replay sweep", version, after_help = SWEEP_EXAMPLES)]
+pub struct Sweep {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub runs: Runs,
+
+    /// Configurations, one JSON object a line; - for standard input
+    #[arg(value_name = "CONFIGURATIONS", default_value = "-")]
+    pub configurations: PathBuf,
+
+    /// Run every configuration, even where one with the same code and the same launch has run
+    #[arg(long)]
+    pub fresh: bool,
 }
 
 /// Replays one recorded GPU kernel under any compilation and launch shape, and verifies every byte that it writes.
@@ -170,12 +219,17 @@ impl Arguments {
             words.remove(1);
             return Serve::try_parse_from(words).map(Self::Serve);
         }
+        if words.get(1).is_some_and(|word| word == "sweep") {
+            words.remove(1);
+            return Sweep::try_parse_from(words).map(Self::Sweep);
+        }
         OneShot::try_parse_from(words).map(|one_shot| Self::OneShot(Box::new(one_shot)))
     }
 
     pub fn common(&self) -> &Common {
         match self {
             Self::Serve(serve) => &serve.common,
+            Self::Sweep(sweep) => &sweep.common,
             Self::OneShot(one_shot) => &one_shot.common,
         }
     }
@@ -227,7 +281,7 @@ mod tests {
     fn one_shot(line: &str) -> OneShot {
         match read(line).unwrap() {
             Arguments::OneShot(one_shot) => *one_shot,
-            Arguments::Serve(_) => panic!("'{line}' is a one-shot replay"),
+            other => panic!("'{line}' is a one-shot replay, not {other:?}"),
         }
     }
 
@@ -239,6 +293,7 @@ mod tests {
     fn the_declaration_is_consistent() {
         OneShot::command().debug_assert();
         Serve::command().debug_assert();
+        Sweep::command().debug_assert();
     }
 
     #[test]
@@ -311,6 +366,10 @@ mod tests {
             "-rdb a.json --timeout inf",
             "-rdb a.json --timeout 1e19",
             "-rdb a.json --device gpu",
+            "-rdb a.json --device 0,gpu",
+            "-rdb a.json --isolation chroot",
+            "-rdb a.json --memory-limit 0",
+            "sweep -rdb a.json one.jsonl two.jsonl",
             "-rdb a.json -co 4",
             "-rdb a.json --ptx-opt 4",
             "-rdb a.json --maxnreg 0",

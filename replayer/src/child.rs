@@ -85,22 +85,36 @@ impl Child {
         self.ended = Some(End::Signalled(Signal::SIGKILL));
     }
 
-    /// Waits for the child to end; `None` where it takes longer.
-    pub fn wait(&mut self, limit: Duration) -> Option<End> {
-        let start = Instant::now();
-        let mut pause = Duration::from_micros(50);
-        while self.ended.is_none() {
+    /// Sends SIGKILL and does not wait.
+    pub fn terminate(&mut self) {
+        if self.ended.is_none() {
+            let _ = kill(self.pid, Signal::SIGKILL);
+        }
+    }
+
+    /// How the child ended, if it has.
+    pub fn end(&mut self) -> Option<End> {
+        if self.ended.is_none() {
             self.ended = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(_, status)) => Some(End::Exited(status)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => Some(End::Signalled(signal)),
                 Err(nix::errno::Errno::ECHILD) => Some(End::Exited(mneme_core::exit::INTERNAL)),
-                _ if start.elapsed() > limit => return None,
-                _ => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(5));
-                    None
-                }
+                _ => None,
             };
+        }
+        self.ended
+    }
+
+    /// Waits for the child to end; `None` where it takes longer.
+    pub fn wait(&mut self, limit: Duration) -> Option<End> {
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(50);
+        while self.end().is_none() {
+            if start.elapsed() > limit {
+                return None;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
         }
         self.ended
     }
@@ -145,6 +159,16 @@ fn settle(parent: Pid, complaints: Option<&File>) -> bool {
 pub fn volunteer_for_oom() {
     // Best effort: where /proc is not there, the system's own choice stands.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+/// Bounds the memory of this process's own (heap, private mappings), bytes beyond what it has now. Memory that is shared, as the
+/// snapshot is, does not count.
+pub fn limit_memory(bytes: u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let has = status.lines().find_map(|line| line.strip_prefix("VmData:")?.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0u64);
+    let limit = bytes.saturating_add(has * 1024);
+    // Best effort: a system without this limit has none.
+    let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_DATA, limit, limit);
 }
 
 /// A pipe whose ends are closed in programs that are executed.

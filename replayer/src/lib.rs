@@ -8,14 +8,17 @@
 //!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
 //! ```
 
+pub mod alone;
 pub mod arguments;
 pub mod builder;
 pub mod child;
 pub mod comparison;
 pub mod decoder;
 pub mod elements;
+pub mod engine;
 pub mod executor;
 pub mod frame;
+pub mod lines;
 pub mod one_shot;
 pub mod output;
 pub mod outputs;
@@ -25,6 +28,7 @@ pub mod serve;
 pub mod snapshot;
 pub mod subject;
 pub mod supervisor;
+pub mod sweep;
 pub mod target;
 pub mod tolerances;
 pub mod variations;

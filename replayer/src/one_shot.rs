@@ -10,9 +10,11 @@ use mneme_core::tolerance::Rules;
 
 use crate::arguments::OneShot;
 use crate::builder::Outcome;
+use crate::engine::Engine;
 use crate::output::Printed;
 use crate::outputs;
-use crate::supervisor::{Client, Event, Fatal, Job, Scene, Supervisor};
+use crate::scene::Scene;
+use crate::supervisor::{Client, Event, Fatal, Job};
 
 /// Replays the configuration of a command line; returns the exit status.
 pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
@@ -20,7 +22,7 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     let (result, outcome) = replay(options, scene, &configuration)?;
     if let Some(folder) = &options.output_dir {
-        outputs::write_all(folder, outcome.as_deref(), scene.choice.is_cpu())?;
+        outputs::write_all(folder, outcome.as_deref(), scene.is_cpu())?;
     }
     if let Some(Ok((built, _))) = outcome.as_deref() {
         outputs::write_text(options.output_ll.as_deref(), built.ir.as_deref(), "IR")?;
@@ -47,14 +49,13 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
 }
 
 fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Result<(ReplayResult, Option<Rc<Outcome>>), Fatal> {
-    let mut supervisor = Supervisor::start(scene)?;
+    let mut engine = Engine::start(scene)?;
     // Every run of a survey counts.
     let (iterations, warmup) = options.repeat.map_or((options.iterations, options.warmup), |runs| (runs, 0));
-    let job = Job { id: 0, configuration: configuration.clone(), iterations, warmup };
-    supervisor.submit(job);
+    engine.submit(Job::new(0, configuration.clone(), iterations, warmup));
     loop {
-        if let Event::Finished { result, outcome, .. } = supervisor.next(Client::default())? {
-            supervisor.leave();
+        if let Event::Finished { result, outcome, .. } = engine.next(Client::default())? {
+            engine.leave();
             return Ok((*result, outcome));
         }
     }

@@ -91,7 +91,7 @@ mod tests {
 
     fn of(status: Status) -> ReplayResult {
         let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
-        let job = Job { id: 0, configuration, iterations: 3, warmup: 2 };
+        let job = Job::new(0, configuration, 3, 2);
         let done = Done { status, times: vec![5, 4, 3, 2, 1], ..Done::default() };
         result(&jiff::Timestamp::now(), &job, None, &done, None)
     }

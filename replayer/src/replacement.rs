@@ -40,6 +40,31 @@ impl Replacement {
         options.cubin.as_deref().map(|path| file(path).map(Self::Cubin)).transpose()
     }
 
+    /// # Errors
+    /// PTX that is not text.
+    pub fn of(kind: CodeKind, bytes: Vec<u8>) -> Result<Self, String> {
+        match kind {
+            CodeKind::Bitcode => Ok(Self::Ir(bytes)),
+            CodeKind::Ptx => String::from_utf8(bytes).map(Self::Ptx).map_err(|_| "the PTX is not text".into()),
+            CodeKind::Cubin => Ok(Self::Cubin(bytes)),
+        }
+    }
+
+    pub fn kind(&self) -> CodeKind {
+        match self {
+            Self::Ir(_) => CodeKind::Bitcode,
+            Self::Ptx(_) => CodeKind::Ptx,
+            Self::Cubin(_) => CodeKind::Cubin,
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Ir(bytes) | Self::Cubin(bytes) => bytes,
+            Self::Ptx(text) => text.as_bytes(),
+        }
+    }
+
     /// The recorded code, where that is not IR.
     pub fn recorded(subject: &Subject) -> Result<Option<Self>, RecordingError> {
         let Some(name) = subject.kernel.modules.first() else { return Ok(None) };

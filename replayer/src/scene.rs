@@ -1,20 +1,55 @@
 //! From the command line to everything that stays the same for all configurations.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mneme_compiler::Keep;
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{KernelRecord, kernels};
 
-use crate::arguments::{Arguments, Common, OneShot};
+use crate::arguments::{Arguments, Common, Isolation, OneShot};
 use crate::builder::Extras;
 use crate::replacement::Replacement;
 use crate::snapshot::{Layout, Snapshot};
 use crate::subject::Subject;
-use crate::supervisor::{Fatal, Scene};
+use crate::supervisor::Fatal;
 use crate::target::Choice;
 use crate::tolerances::Bounds;
+
+/// What stays the same for all configurations.
+pub struct Scene {
+    pub subject: Subject,
+    pub modules: Vec<Vec<u8>>,
+    pub snapshot: Snapshot,
+    /// What replayed memory may differ by.
+    pub bounds: Bounds,
+    /// Runs are a survey of how they differ from each other.
+    pub survey: bool,
+    /// Folder for memory that differs.
+    pub dump: Option<PathBuf>,
+    pub parameters: Vec<u8>,
+    /// At least one, all of one kind.
+    pub devices: Vec<Choice>,
+    pub library: PathBuf,
+    pub isolation: Isolation,
+    /// Configurations that run at a time, over all devices.
+    pub workers: usize,
+    /// More configurations may come: executors have others ready to take over.
+    pub standby: bool,
+    /// For a build, and for all runs of a configuration.
+    pub limit: Duration,
+    /// Builders at a time, and the memory that each may take, bytes.
+    pub builders: usize,
+    pub builder_memory: Option<u64>,
+    pub extras: Extras,
+}
+
+impl Scene {
+    pub fn is_cpu(&self) -> bool {
+        self.devices[0].is_cpu()
+    }
+}
 
 /// Opens the recording and chooses the device. No process is started and no chunk is read.
 pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
@@ -23,8 +58,11 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
     let subject = Subject::open(&database, common.id.as_deref()).map_err(bad_recording)?;
     let extras = extras(arguments, &subject)?;
     let modules = if extras.replacement.is_some() { Vec::new() } else { subject.modules().map_err(bad_recording)? };
-    let choice = common.device.unwrap_or_else(|| Choice::recorded(&subject));
-    let library = choice.library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
+    let devices = if common.device.is_empty() { vec![Choice::recorded(&subject)] } else { common.device.clone() };
+    if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
+        return Err(Fatal::new(exit::BAD_USAGE, "--device names the CPU device and a GPU; replay on them one by one"));
+    }
+    let library = devices[0].library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
     let layout = Layout::of(&subject).map_err(bad_recording)?;
     let bounds = Bounds::of(&subject, &layout.regions, &common.verification.options()).map_err(bad_recording)?;
     let snapshot = Snapshot::reserve(layout)
@@ -34,13 +72,17 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
         limit: common.timeout,
         builders: builders(common),
         extras,
+        builder_memory: common.memory_limit.or_else(half_of_memory),
+        workers: common.workers.map_or(devices.len(), |count| count as usize),
+        isolation: common.isolation,
+        standby: !matches!(arguments, Arguments::OneShot(_)),
         subject,
         modules,
         snapshot,
         bounds,
         survey: one_shot(arguments).is_some_and(|options| options.repeat.is_some()),
         dump: one_shot(arguments).and_then(|options| options.dump_diff.clone()),
-        choice,
+        devices,
         library,
     })
 }
@@ -49,7 +91,8 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
 pub fn run(arguments: &Arguments) -> Result<i32, Fatal> {
     let scene = open(arguments)?;
     match arguments {
-        Arguments::Serve(_) => crate::serve::run(&scene),
+        Arguments::Serve(options) => crate::serve::run(options, &scene),
+        Arguments::Sweep(options) => crate::sweep::run(options, &scene),
         Arguments::OneShot(options) => crate::one_shot::run(options, &scene),
     }
 }
@@ -57,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<i32, Fatal> {
 fn one_shot(arguments: &Arguments) -> Option<&OneShot> {
     match arguments {
         Arguments::OneShot(options) => Some(options),
-        Arguments::Serve(_) => None,
+        Arguments::Serve(_) | Arguments::Sweep(_) => None,
     }
 }
 
@@ -112,6 +155,13 @@ fn extras(arguments: &Arguments, subject: &Subject) -> Result<Extras, Fatal> {
         external: options.code.external(),
         keep: Keep { before: all, after: all || options.output_ll.is_some() },
     })
+}
+
+/// Half of the machine's memory, bytes.
+fn half_of_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes * 512)
 }
 
 fn builders(common: &Common) -> usize {

@@ -1,30 +1,38 @@
-//! `mneme-replay serve`: configurations come and results go as JSON lines (`mneme_core::protocol`).
+//! `mneme-replay serve`: requests come and replies go as JSON lines (`mneme_core::protocol`).
 
-use std::io::{Stdin, Write};
+mod data;
+mod submission;
+
+use std::collections::HashMap;
+use std::io::Write;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
+use mneme_core::configuration::Configuration;
 use mneme_core::exit;
-use mneme_core::protocol::{self, Hello, Reply, Request};
+use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Submission};
 
-use crate::supervisor::{Client, Event, Fatal, Job, Scene, Supervisor};
-
-/// Bytes that a request may have: more than any pipeline needs, and little enough for a line without an end to do no harm.
-const LONGEST_LINE: usize = 4 << 20;
+use self::data::Data;
+use crate::arguments::Serve;
+use crate::engine::Engine;
+use crate::lines::{self, Line, Lines};
+use crate::scene::Scene;
+use crate::supervisor::{Client, Event, Fatal};
 
 /// Serves until the end of input; returns the exit status.
-pub fn run(scene: &Scene) -> Result<i32, Fatal> {
-    let mut supervisor = Supervisor::start(scene)?;
+pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
+    let mut engine = Engine::start(scene)?;
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
     let output = Some(stdout.as_fd());
     let device = loop {
-        match supervisor.next(Client { input: None, output })? {
+        match engine.next(Client { output, ..Client::default() })? {
             Event::Ready(device) => break device,
             Event::Unheard => return Err(unheard()),
-            Event::Finished { .. } | Event::Input => {}
+            _ => {}
         }
     };
     let recorded = scene.subject.recorded_configuration();
-    say(&Reply::Hello(Box::new(Hello {
+    let hello = Hello {
         protocol: protocol::VERSION,
         version: env!("CARGO_PKG_VERSION").into(),
         kernel: scene.subject.kernel.kernel_name.clone(),
@@ -34,40 +42,32 @@ pub fn run(scene: &Scene) -> Result<i32, Fatal> {
         recorded: recorded.clone(),
         device: device.name,
         driver: device.driver,
-        devices: vec![device.ordinal],
-    })))?;
-    let mut input = Some(Input::default());
-    while input.is_some() || supervisor.outstanding() > 0 {
-        match supervisor.next(Client { input: input.is_some().then(|| stdin.as_fd()), output })? {
-            Event::Ready(_) => {}
+        devices: scene.devices.iter().map(|device| device.ordinal()).collect(),
+    };
+    let mut server = Server { options, scene, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), progress: None };
+    server.greet()?;
+    let mut lines = Lines::default();
+    let mut open = true;
+    while open || server.engine.outstanding() > 0 {
+        let alarm = server.progress.filter(|_| server.engine.outstanding() > 0).map(|progress| progress.next);
+        match server.engine.next(Client { input: open.then(|| stdin.as_fd()), output, alarm })? {
             // Without this, a client that was killed would be worked for until the next result.
             Event::Unheard => return Err(unheard()),
-            Event::Finished { id, result, .. } => say(&Reply::Result { id, result })?,
             Event::Input => {
-                let Some(lines) = &mut input else { continue };
-                let open = lines.fill(&stdin)?;
-                while let Some(request) = lines.next()? {
-                    let Request::Submit(submission) = request else {
-                        return Err(Fatal::new(exit::BAD_USAGE, "only submissions are understood"));
-                    };
-                    let configuration = submission.config.apply(&recorded).map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
-                    let (iterations, warmup) = (submission.iterations.unwrap_or(3), submission.warmup.unwrap_or(2));
-                    supervisor.submit(Job { id: submission.id, configuration, iterations, warmup });
-                }
-                if !open {
-                    lines.end()?;
-                    input = None;
+                let failed = |error| Fatal::new(exit::INTERNAL, format!("standard input cannot be read: {error}"));
+                open = lines.fill(&stdin).map_err(failed)?;
+                for line in lines.by_ref().filter(|line| !line.is_blank()) {
+                    open &= server.take(&line)?;
                 }
             }
+            event => server.tell(event)?,
         }
     }
-    // Configurations that could not be started have their events queued still.
-    while let Some(event) = supervisor.pending_event() {
-        if let Event::Finished { id, result, .. } = event {
-            say(&Reply::Result { id, result })?;
-        }
+    // What was settled without being started has its events queued still.
+    while let Some(event) = server.engine.pending_event() {
+        server.tell(event)?;
     }
-    supervisor.leave();
+    server.engine.leave();
     Ok(exit::VERIFIED)
 }
 
@@ -88,87 +88,115 @@ fn unheard() -> Fatal {
     Fatal::new(exit::INTERNAL, "the client has closed its end")
 }
 
-/// Standard input, cut into requests.
-#[derive(Default)]
-struct Input {
-    bytes: Vec<u8>,
+/// What [`Request::Progress`] asked for.
+#[derive(Clone, Copy)]
+struct Progress {
+    interval: Duration,
+    next: Instant,
 }
 
-impl Input {
-    /// Reads what is there; false at the end of input.
-    fn fill(&mut self, stdin: &Stdin) -> Result<bool, Fatal> {
-        let mut buffer = [0; 64 * 1024];
-        // The descriptor itself is read: what a buffered reader holds back, poll would not announce.
-        match nix::unistd::read(stdin, &mut buffer) {
-            Ok(count) => {
-                self.bytes.extend_from_slice(&buffer[..count]);
-                Ok(count > 0)
+struct Server<'a> {
+    options: &'a Serve,
+    scene: &'a Scene,
+    engine: Engine<'a>,
+    hello: Hello,
+    recorded: Configuration,
+    /// Files that are wanted of configurations without a result.
+    outputs: HashMap<u64, Outputs>,
+    data: Data,
+    progress: Option<Progress>,
+}
+
+impl Server<'_> {
+    fn greet(&self) -> Result<(), Fatal> {
+        say(&Reply::Hello(Box::new(self.hello.clone())))
+    }
+
+    /// Deals with a request; false where it was the last one.
+    fn take(&mut self, line: &Line) -> Result<bool, Fatal> {
+        let request = match &line.text {
+            None => Err(lines::too_long()),
+            Some(text) => serde_json::from_slice(text).map_err(|error| format!("line {} is no request: {error}", line.number)),
+        };
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => {
+                let named = line.text.as_ref().and_then(|text| serde_json::from_slice::<serde_json::Value>(text).ok());
+                let id = named.and_then(|value| value.get("id")?.as_u64());
+                return say(&Reply::Error { id, error }).map(|()| true);
             }
-            Err(nix::errno::Errno::EINTR | nix::errno::Errno::EAGAIN) => Ok(true),
-            Err(error) => Err(Fatal::new(exit::INTERNAL, format!("standard input cannot be read: {error}"))),
-        }
-    }
-
-    fn next(&mut self) -> Result<Option<Request>, Fatal> {
-        while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
-            let rest = self.bytes.split_off(end + 1);
-            let line = std::mem::replace(&mut self.bytes, rest);
-            if !line.trim_ascii().is_empty() {
-                return parse(&line).map(Some);
+        };
+        match request {
+            Request::Hello { protocol } if protocol > protocol::VERSION => {
+                let error = format!("this server speaks protocol {}, not {protocol}; install both from one release", protocol::VERSION);
+                say(&Reply::Error { id: None, error })?;
             }
-        }
-        if self.bytes.len() > LONGEST_LINE {
-            return Err(Fatal::new(exit::BAD_USAGE, format!("a request has more than {LONGEST_LINE} bytes")));
-        }
-        Ok(None)
-    }
-
-    /// Whether the input ended with a line's end.
-    fn end(&self) -> Result<(), Fatal> {
-        if self.bytes.trim_ascii().is_empty() { Ok(()) } else { Err(Fatal::new(exit::BAD_USAGE, "the last request is cut short")) }
-    }
-}
-
-fn parse(line: &[u8]) -> Result<Request, Fatal> {
-    serde_json::from_slice(line).map_err(|error| Fatal::new(exit::BAD_USAGE, format!("a request cannot be understood: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use mneme_core::protocol::Submission;
-
-    fn submit(id: u64) -> Request {
-        Request::Submit(Box::new(Submission { id, iterations: Some(3), priority: -1, ..Submission::default() }))
-    }
-
-    #[test]
-    fn requests_survive_the_wire_however_they_are_cut() {
-        let mut wire = Vec::new();
-        for id in 0..3 {
-            wire.extend(serde_json::to_vec(&submit(id)).unwrap());
-            wire.extend(b"\n\n");
-        }
-        for cut in [1, 7, wire.len()] {
-            let mut input = Input::default();
-            let mut found = Vec::new();
-            for part in wire.chunks(cut) {
-                input.bytes.extend_from_slice(part);
-                while let Some(request) = input.next().unwrap() {
-                    found.push(request);
+            Request::Hello { .. } => self.greet()?,
+            Request::Submit(submission) => self.submit(*submission)?,
+            Request::Cancel { id } => {
+                if !self.engine.cancel(id) {
+                    let error = format!("there is no configuration {id} without a result to cancel");
+                    say(&Reply::Error { id: Some(id), error })?;
                 }
             }
-            assert_eq!(found, (0..3).map(submit).collect::<Vec<_>>(), "cut at {cut}");
-            assert!(input.end().is_ok());
+            Request::Statistics => say(&Reply::Statistics(self.engine.statistics()))?,
+            Request::Progress { interval_s } => {
+                let interval = Duration::try_from_secs_f64(interval_s).ok().filter(|interval| !interval.is_zero());
+                // More often than this nobody wants to know.
+                let interval = interval.map(|interval| interval.clamp(Duration::from_millis(10), Duration::from_secs(86400)));
+                self.progress = interval.map(|interval| Progress { interval, next: Instant::now() + interval });
+            }
+            Request::Ir => say(&self.data.ir(self.scene))?,
+            Request::Memory { moment, region } => say(&data::memory(self.scene, moment, region.as_deref()))?,
+            Request::Shutdown => {
+                self.engine.cancel_all();
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn submit(&mut self, submission: Submission) -> Result<(), Fatal> {
+        let id = submission.id;
+        if self.engine.is_outstanding(id) {
+            let error = format!("the configuration {id} has no result yet; another one needs another id");
+            return say(&Reply::Error { id: Some(id), error });
+        }
+        let (outputs, runs) = (submission.outputs.clone(), &self.options.runs);
+        match submission::job(submission, &self.recorded, (runs.iterations, runs.warmup)) {
+            Ok(job) => {
+                if !outputs.is_empty() {
+                    self.outputs.insert(id, outputs);
+                }
+                self.engine.submit(job);
+                Ok(())
+            }
+            Err(error) => say(&Reply::Result { id, result: Box::new(submission::refused(error)) }),
         }
     }
 
-    #[test]
-    fn what_is_no_request_is_an_error() {
-        let mut input = Input { bytes: b"{\"type\":\"dance\"}\n".to_vec() };
-        assert_eq!(input.next().unwrap_err().status, exit::BAD_USAGE);
-        assert!(Input { bytes: b"{\"type\"".to_vec() }.end().is_err());
-        assert!(Input { bytes: vec![b'x'; LONGEST_LINE] }.next().unwrap().is_none());
-        assert_eq!(Input { bytes: vec![b'x'; LONGEST_LINE + 1] }.next().unwrap_err().status, exit::BAD_USAGE);
+    fn tell(&mut self, event: Event) -> Result<(), Fatal> {
+        match event {
+            Event::Finished { id, result, outcome } => {
+                if let Some(outputs) = self.outputs.remove(&id)
+                    && let Err(error) = submission::write(&outputs, outcome.as_deref())
+                {
+                    say(&Reply::Error { id: Some(id), error })?;
+                }
+                say(&Reply::Result { id, result })
+            }
+            Event::Cancelled(id) => {
+                self.outputs.remove(&id);
+                say(&Reply::Cancelled { id })
+            }
+            Event::Tick => {
+                if let Some(progress) = &mut self.progress {
+                    progress.next = Instant::now() + progress.interval;
+                    say(&Reply::Progress(self.engine.statistics()))?;
+                }
+                Ok(())
+            }
+            Event::Ready(_) | Event::Input | Event::Unheard => Ok(()),
+        }
     }
 }

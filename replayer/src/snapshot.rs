@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use mneme_core::hash::ChunkId;
@@ -13,7 +14,8 @@ use mneme_core::recording::RecordingError;
 use mneme_core::recording::manifest::{CHUNK, State};
 use mneme_core::recording::store::Store;
 use mneme_core::tolerance::Tolerance;
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mprotect, munmap};
 use rayon::prelude::*;
 
 use crate::subject::Subject;
@@ -49,6 +51,13 @@ pub struct Changed {
     pub id: ChunkId,
     /// Offset of the epilogue's bytes in the shared memory, bytes.
     offset: usize,
+}
+
+impl Changed {
+    /// Offset of the epilogue's bytes in the shared memory.
+    pub fn offset(&self) -> u64 {
+        self.offset as u64
+    }
 }
 
 /// The layout of the shared memory.
@@ -146,6 +155,11 @@ impl Region {
         self.offset as u64
     }
 
+    /// Offset in the shared memory of a byte before the launch.
+    pub fn offset_before(&self, at: u64) -> u64 {
+        self.offset as u64 + at
+    }
+
     /// Offset and length in the region, bytes, of chunk `index`.
     pub fn extent(&self, index: usize) -> (u64, u64) {
         let offset = index as u64 * CHUNK;
@@ -185,16 +199,23 @@ pub fn coalesce(stretches: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u6
 pub struct Snapshot {
     pub layout: Layout,
     memory: NonNull<u8>,
+    /// The same memory as a file, which other programs may map.
+    file: OwnedFd,
 }
 
 impl Snapshot {
     /// Makes room for a snapshot, which children forked later share. Nothing is decoded yet.
     pub fn reserve(layout: Layout) -> nix::Result<Self> {
         let length = NonZeroUsize::new(layout.bytes.max(1)).expect("at least one");
+        let file = memfd_create(c"snapshot", MFdFlags::MFD_CLOEXEC)?;
+        nix::unistd::ftruncate(&file, length.get() as i64)?;
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the system's choice replaces nothing.
-        let memory = unsafe { mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
-        Ok(Self { layout, memory: memory.cast() })
+        let memory = unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags, &file, 0) }?;
+        // Where the system allows it (/sys/kernel/mm/transparent_hugepage/shmem_enabled), which is a matter of speed only.
+        // SAFETY: the mapping was just made and has this length; the advice changes nothing that it holds.
+        let _ = unsafe { madvise(memory, length.get(), MmapAdvise::MADV_HUGEPAGE) };
+        Ok(Self { layout, memory: memory.cast(), file })
     }
 
     /// Decodes everything, on all cores. Only the decoder child calls this, once, before anybody else reads.
@@ -217,6 +238,11 @@ impl Snapshot {
     pub fn seal(&self) -> nix::Result<()> {
         // SAFETY: the mapping is this object's own and has this length; a process that seals it only reads it.
         unsafe { mprotect(self.memory.cast(), self.layout.bytes.max(1), ProtFlags::PROT_READ) }
+    }
+
+    /// The memory as a file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     fn bytes(&self, offset: usize, length: usize) -> &[u8] {

@@ -30,6 +30,9 @@ pub struct Description {
     pub driver: String,
     /// Number of the device among those the driver shows.
     pub ordinal: i32,
+    /// All of its memory, bytes; 0 where the driver does not say.
+    #[serde(default)]
+    pub memory: u64,
 }
 
 /// A loaded code object.

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 /// The forms that code is recorded in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CodeKind {
     /// LLVM IR: `RecordedIR_<static>.bc` (`.ll` where a sidecar was text).
     Bitcode,

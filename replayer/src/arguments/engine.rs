@@ -7,6 +7,18 @@ use clap::Args;
 
 use crate::target::Choice;
 
+/// What a configuration that goes wrong can take with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Isolation {
+    /// Configurations share a process until one breaks it; the next takes over
+    #[default]
+    Fault,
+    /// Each configuration runs in a process of its own
+    Process,
+    /// One process for everything, as profilers and debuggers like it: what breaks it ends the replay, and there are no time limits
+    None,
+}
+
 /// What all modes are told.
 #[derive(Args, Debug)]
 pub struct Common {
@@ -23,9 +35,17 @@ pub struct Common {
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
 
-    /// Where to replay: cpu, cuda, or the number of a GPU [default: as recorded]
-    #[arg(long, value_name = "DEVICE", value_parser = Choice::parse)]
-    pub device: Option<Choice>,
+    /// Where to replay: cpu, cuda, or the numbers of GPUs, as in 0,1 [default: as recorded]
+    #[arg(long, value_name = "DEVICE", value_parser = Choice::parse, value_delimiter = ',')]
+    pub device: Vec<Choice>,
+
+    /// Configurations that run at a time; more than one on a device disturb each other's times [default: one on each device]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: Option<u32>,
+
+    /// What a configuration that goes wrong can take with it
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub isolation: Isolation,
 
     #[command(flatten)]
     pub verification: super::verification::Verification,
@@ -38,9 +58,18 @@ pub struct Common {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub builders: Option<u32>,
 
+    /// Memory that a build may take, GiB [default: half of the machine's]
+    #[arg(long, value_name = "GIB", value_parser = gibibytes)]
+    pub memory_limit: Option<u64>,
+
     /// Messages on standard error: error, warn, info, debug or trace
     #[arg(short = 'v', long = "verbose", visible_alias = "log-level", value_name = "LEVEL", default_value = "warn")]
     pub level: tracing::Level,
+}
+
+fn gibibytes(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= 1e6);
+    number.map(|number| (number * f64::from(1 << 30)) as u64).ok_or_else(|| "it must be a number of GiB above 0".into())
 }
 
 /// The longest limit, seconds: thirty years, which is still a point in time that can be waited for.

@@ -8,16 +8,20 @@ use std::time::{Duration, Instant};
 use mneme_compiler::Target;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
+use mneme_core::hash::chunk_id;
+use mneme_core::recording::CodeKind;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
-use super::process::{self, Builder};
-use super::{Built, Extras, NotBuilt, Outcome};
+use super::process::{Builder, Progress};
+use super::{Built, Extras, NotBuilt, Outcome, assemblies::Assemblies};
 use crate::child::{Child, Complaints};
 use crate::frame::{self, Inbox};
+use crate::replacement::Replacement;
 use crate::subject::Subject;
+use crate::supervisor::Job;
 
-/// A build that the supervisor asks for.
+/// A build that the supervisor asks for; other code than the recorded is the blob.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Order {
     number: u64,
@@ -25,13 +29,25 @@ struct Order {
     /// Architecture, and whether it is the CPU device's code.
     arch: String,
     cpu: bool,
+    replacement: Option<CodeKind>,
+    keep_ir: bool,
+    limit: Duration,
 }
 
 /// The answer; the code object is the blob.
 #[derive(Debug, Serialize, Deserialize)]
-struct Answer {
+struct Reply {
     number: u64,
     outcome: Result<Built, NotBuilt>,
+    assembled: bool,
+}
+
+/// The answer to an order.
+pub struct Answer {
+    pub number: u64,
+    pub outcome: Outcome,
+    /// An assembler ran for it; else its code is that of an earlier build.
+    pub assembled: bool,
 }
 
 /// What all builds have in common.
@@ -39,8 +55,8 @@ pub struct Plan<'a> {
     pub subject: &'a Subject,
     pub modules: &'a [Vec<u8>],
     pub extras: &'a Extras,
-    /// For one build.
-    pub limit: Duration,
+    /// Bounds the memory of a builder, bytes.
+    pub memory: Option<u64>,
 }
 
 /// The nursery as the supervisor sees it.
@@ -64,28 +80,31 @@ impl Nursery {
     }
 
     /// Orders a build; its outcome comes under the number returned.
-    pub fn build(&mut self, configuration: &Configuration, target: &Target) -> std::io::Result<u64> {
+    pub fn build(&mut self, job: &Job, target: &Target, limit: Duration) -> std::io::Result<u64> {
         self.last += 1;
         let (arch, cpu) = match target {
             Target::Nvptx { arch } => (arch.clone(), false),
             Target::Cpu { arch } => (arch.clone(), true),
         };
-        let order = Order { number: self.last, configuration: configuration.clone(), arch, cpu };
-        frame::write(&mut self.stream, &order, &[])?;
+        let (replacement, code) = job.replacement.as_ref().map_or((None, &[][..]), |code| (Some(code.kind()), code.bytes()));
+        let configuration = job.configuration.clone();
+        let order = Order { number: self.last, configuration, arch, cpu, replacement, keep_ir: job.keep_ir, limit };
+        frame::write(&mut self.stream, &order, code)?;
         Ok(self.last)
     }
 
-    /// Reads what has arrived: outcomes by number. An error means that the nursery is gone.
-    pub fn progress(&mut self) -> std::io::Result<Vec<(u64, Outcome)>> {
+    /// Reads what has arrived. An error means that the nursery is gone.
+    pub fn progress(&mut self) -> std::io::Result<Vec<Answer>> {
         if !receive(&mut self.stream, &mut self.inbox)? {
             let end = self.child.wait(Duration::from_secs(5)).map_or_else(String::new, |end| format!(", which {end}"));
             return Err(std::io::Error::other(format!("the parent of the builders is gone{end}")));
         }
-        let mut outcomes = Vec::new();
-        while let Some((answer, image)) = self.inbox.pop::<Answer>()? {
-            outcomes.push((answer.number, answer.outcome.map(|built| (built, image))));
+        let mut answers = Vec::new();
+        while let Some((reply, image)) = self.inbox.pop::<Reply>()? {
+            let outcome = reply.outcome.map(|built| (built, image));
+            answers.push(Answer { number: reply.number, outcome, assembled: reply.assembled });
         }
-        Ok(outcomes)
+        Ok(answers)
     }
 
     /// Ends it without waiting, see [`Child::abandon`].
@@ -108,69 +127,100 @@ fn receive(stream: &mut UnixStream, inbox: &mut Inbox) -> std::io::Result<bool> 
 }
 
 /// The life of the nursery; returns the exit status.
-fn raise(plan: &Plan<'_>, mut supervisor: UnixStream) -> i32 {
+fn raise(plan: &Plan<'_>, supervisor: UnixStream) -> i32 {
     mneme_compiler::warm_up();
-    match watch(plan, &mut supervisor) {
+    let mut house =
+        House { plan, supervisor, inbox: Inbox::default(), builders: Vec::new(), leaving: Vec::new(), assemblies: Assemblies::default() };
+    match house.keep() {
         Ok(()) => exit::VERIFIED,
         Err(_) => exit::INTERNAL,
     }
 }
 
-fn watch(plan: &Plan<'_>, supervisor: &mut UnixStream) -> std::io::Result<()> {
-    let mut inbox = Inbox::default();
-    let mut builders: Vec<(u64, Builder)> = Vec::new();
-    loop {
-        let ready = wait(supervisor, &builders)?;
-        let now = Instant::now();
-        // From behind, so that those before keep their places.
-        for at in (0..builders.len()).rev() {
-            let outcome = if ready[at + 1] { builders[at].1.progress() } else { None };
-            let outcome = match outcome {
-                None if builders[at].1.deadline() <= now => Some(builders[at].1.time_out()),
-                outcome => outcome,
-            };
-            if let Some(outcome) = outcome {
-                let (number, _) = builders.swap_remove(at);
-                answer(supervisor, number, outcome)?;
+struct House<'a> {
+    plan: &'a Plan<'a>,
+    supervisor: UnixStream,
+    inbox: Inbox,
+    /// Builders at work, by the number of their order.
+    builders: Vec<(u64, Builder)>,
+    /// Builders that are done, and take their time to go: tearing down a process with LLVM in it takes milliseconds.
+    leaving: Vec<Child>,
+    assemblies: Assemblies,
+}
+
+impl House<'_> {
+    fn keep(&mut self) -> std::io::Result<()> {
+        loop {
+            let ready = self.wait()?;
+            let now = Instant::now();
+            // From behind, so that those before keep their places.
+            for at in (0..self.builders.len()).rev() {
+                let progress = if ready[at + 1] { self.builders[at].1.progress() } else { Progress::AtWork };
+                let number = self.builders[at].0;
+                match progress {
+                    Progress::AtWork if self.builders[at].1.deadline() <= now => {
+                        let outcome = self.builders[at].1.time_out();
+                        self.done(at, outcome)?;
+                    }
+                    Progress::AtWork => {}
+                    Progress::Asks(ptx) => {
+                        let assemble = self.assemblies.ask(number, ptx);
+                        self.builders[at].1.answer(assemble);
+                    }
+                    Progress::Done(outcome) => self.done(at, *outcome)?,
+                }
+            }
+            self.leaving.retain_mut(|child| child.end().is_none());
+            if ready[0] && !receive(&mut self.supervisor, &mut self.inbox)? {
+                return Ok(());
+            }
+            while let Some((order, code)) = self.inbox.pop::<Order>()? {
+                self.start(order, code)?;
             }
         }
-        if ready[0] && !receive(supervisor, &mut inbox)? {
-            return Ok(());
-        }
-        while let Some((order, _)) = inbox.pop::<Order>()? {
-            let target = if order.cpu { Target::Cpu { arch: order.arch } } else { Target::Nvptx { arch: order.arch } };
-            let build = process::Order {
-                subject: plan.subject,
-                modules: plan.modules,
-                target: &target,
-                configuration: &order.configuration,
-                extras: plan.extras,
+    }
+
+    fn start(&mut self, order: Order, code: Vec<u8>) -> std::io::Result<()> {
+        let target = if order.cpu { Target::Cpu { arch: order.arch } } else { Target::Nvptx { arch: order.arch } };
+        let configuration = &order.configuration;
+        let assembler = (configuration.maxnreg, configuration.ptx_opt, configuration.fast_math);
+        let assembler = chunk_id(&serde_json::to_vec(&assembler).expect("plain data serialises")).0;
+        let options = u64::from_le_bytes(assembler[..8].try_into().expect("eight bytes"));
+        let own = order.replacement.map(|kind| Replacement::of(kind, code)).transpose().map_err(std::io::Error::other)?;
+        let Plan { subject, modules, extras, memory } = *self.plan;
+        let build = super::Order::new(subject, modules, extras, &target, configuration, own.as_ref(), order.keep_ir);
+        self.builders.push((order.number, Builder::start(&build, options, order.limit, memory)?));
+        Ok(())
+    }
+
+    /// A builder is done: answers its order, and those that waited for its code.
+    fn done(&mut self, at: usize, outcome: Outcome) -> std::io::Result<()> {
+        let (number, builder) = self.builders.swap_remove(at);
+        self.leaving.push(builder.dismiss());
+        for (number, outcome, assembled) in self.assemblies.settle(number, outcome) {
+            let (outcome, image) = match outcome {
+                Ok((built, image)) => (Ok(built), image),
+                Err(not_built) => (Err(not_built), Vec::new()),
             };
-            builders.push((order.number, Builder::start(&build, plan.limit)?));
+            frame::write(&mut self.supervisor, &Reply { number, outcome, assembled }, &image)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the supervisor, a builder or a deadline; which of them can be read, the supervisor first.
+    fn wait(&self) -> std::io::Result<Vec<bool>> {
+        let fds = std::iter::once(self.supervisor.as_fd()).chain(self.builders.iter().map(|(_, builder)| builder.fd()));
+        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let reaping = (!self.leaving.is_empty()).then(|| Instant::now() + Duration::from_millis(10));
+        let next = self.builders.iter().map(|(_, builder)| builder.deadline()).chain(reaping).min();
+        let patience = next.map_or(PollTimeout::NONE, |next| {
+            let left = next.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut fds, patience) {
+            Ok(_) => Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()),
+            Err(nix::errno::Errno::EINTR) => Ok(vec![false; fds.len()]),
+            Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Waits for the supervisor, a builder or a deadline; which of them can be read, the supervisor first.
-fn wait(supervisor: &UnixStream, builders: &[(u64, Builder)]) -> std::io::Result<Vec<bool>> {
-    let fds = std::iter::once(supervisor.as_fd()).chain(builders.iter().map(|(_, builder)| builder.fd()));
-    let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-    let next = builders.iter().map(|(_, builder)| builder.deadline()).min();
-    let patience = next.map_or(PollTimeout::NONE, |next| {
-        let left = next.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
-    });
-    match poll(&mut fds, patience) {
-        Ok(_) => Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()),
-        Err(nix::errno::Errno::EINTR) => Ok(vec![false; fds.len()]),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn answer(supervisor: &mut UnixStream, number: u64, outcome: Outcome) -> std::io::Result<()> {
-    let (outcome, image) = match outcome {
-        Ok((built, image)) => (Ok(built), image),
-        Err(not_built) => (Err(not_built), Vec::new()),
-    };
-    frame::write(supervisor, &Answer { number, outcome }, &image)
 }

@@ -1,94 +1,122 @@
 //! A builder: the forked process that compiles one configuration.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use mneme_compiler::progress::Progress;
-use mneme_compiler::{Code, Recorded, Request, Target};
-use mneme_core::configuration::Configuration;
+use mneme_compiler::progress::Progress as Place;
+use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::result::Status;
+use serde::{Deserialize, Serialize};
 
-use super::{Built, Extras, NotBuilt, Outcome};
-use crate::child::{Child, Complaints, End, pipe, volunteer_for_oom};
+use super::compile::{Order, compile};
+use super::{Built, NotBuilt, Outcome};
+use crate::child::{Child, Complaints, End, limit_memory, volunteer_for_oom};
 use crate::frame::{self, Inbox};
-use crate::replacement::Replacement;
-use crate::subject::Subject;
+
+/// What a builder says: about its PTX before it is assembled, and at the end.
+#[derive(Debug, Serialize, Deserialize)]
+enum Word {
+    /// PTX of this hash is there; it waits to be told whether to assemble it.
+    Ptx([u8; 16]),
+    Done(Box<Result<Built, NotBuilt>>),
+}
+
+/// What a builder is told of its PTX.
+const ASSEMBLE: u8 = 1;
+const KNOWN: u8 = 0;
 
 /// A builder at work.
 pub struct Builder {
     child: Child,
-    progress: Progress,
-    pipe: File,
+    /// What it is at.
+    place: Place,
+    stream: UnixStream,
     inbox: Inbox,
     limit: Duration,
     deadline: Instant,
 }
 
-/// What to compile.
-pub struct Order<'a> {
-    pub subject: &'a Subject,
-    pub modules: &'a [Vec<u8>],
-    pub target: &'a Target,
-    pub configuration: &'a Configuration,
-    pub extras: &'a Extras,
+/// What became of it.
+pub enum Progress {
+    AtWork,
+    /// It asks whether PTX of this hash is to be assembled, see [`Builder::answer`].
+    Asks(ChunkId),
+    /// It is done; without an image where it was told that its PTX is known.
+    Done(Box<Outcome>),
 }
 
 impl Builder {
-    /// Forks a builder, to be killed after `limit`.
-    pub fn start(order: &Order<'_>, limit: Duration) -> std::io::Result<Self> {
-        let (reader, writer) = pipe()?;
-        let progress = Progress::new()?;
-        let child = Child::start(Complaints::Kept, || compile(order, &progress, writer))?;
-        Ok(Self { child, progress, pipe: File::from(reader), inbox: Inbox::default(), limit, deadline: Instant::now() + limit })
+    /// Forks a builder, to be killed after `limit`. `memory` bounds its memory, bytes.
+    pub fn start(order: &Order<'_>, options: u64, limit: Duration, memory: Option<u64>) -> std::io::Result<Self> {
+        let (stream, theirs) = UnixStream::pair()?;
+        let place = Place::new()?;
+        let child = Child::start(Complaints::Kept, || live(order, &place, options, memory, theirs))?;
+        Ok(Self { child, place, stream, inbox: Inbox::default(), limit, deadline: Instant::now() + limit })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_fd()
+        self.stream.as_fd()
     }
 
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Ends a builder that has run out of time.
-    pub fn time_out(&mut self) -> Outcome {
-        self.child.kill();
+    /// Answers [`Progress::Asks`].
+    pub fn answer(&mut self, assemble: bool) {
+        // One that is gone is heard of next.
+        let _ = self.stream.write_all(&[if assemble { ASSEMBLE } else { KNOWN }]);
+    }
+
+    /// The result of a builder that has run out of time.
+    pub fn time_out(&self) -> Outcome {
         Err(NotBuilt {
             status: Status::Timeout,
             error: format!(
                 "the build took longer than {} s and was stopped{}; --timeout raises the limit",
                 self.limit.as_secs_f64(),
-                self.progress.place()
+                self.place.place()
             ),
         })
     }
 
-    /// Reads what the pipe holds; the outcome when the builder is done.
-    pub fn progress(&mut self) -> Option<Outcome> {
+    /// Kills it and gives it away, to be waited for.
+    pub fn dismiss(mut self) -> Child {
+        self.child.terminate();
+        self.child
+    }
+
+    /// Reads what it has said.
+    pub fn progress(&mut self) -> Progress {
         let mut buffer = [0; 64 * 1024];
-        match self.pipe.read(&mut buffer) {
+        let done = |outcome| Progress::Done(Box::new(outcome));
+        match self.stream.read(&mut buffer) {
             Ok(0) => {
                 let end = self.child.wait(Duration::from_secs(5));
-                return Some(self.ended(end));
+                return done(self.ended(end));
             }
             Ok(count) => self.inbox.push(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Some(Err(internal(&format!("a builder cannot be heard: {error}")))),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                let end = self.child.wait(Duration::from_secs(5));
+                return done(self.ended(end));
+            }
+            Err(error) => return done(Err(internal(&format!("a builder cannot be heard: {error}")))),
         }
-        match self.inbox.pop::<Result<Built, NotBuilt>>() {
-            Ok(None) => None,
-            Ok(Some((Ok(built), image))) => Some(Ok((built, image))),
-            Ok(Some((Err(not_built), _))) => Some(Err(not_built)),
-            Err(error) => Some(Err(internal(&format!("a builder cannot be understood: {error}")))),
+        match self.inbox.pop::<Word>() {
+            Ok(None) => Progress::AtWork,
+            Ok(Some((Word::Ptx(hash), _))) => Progress::Asks(ChunkId(hash)),
+            Ok(Some((Word::Done(result), image))) => done(result.map(|built| (built, image))),
+            Err(error) => done(Err(internal(&format!("a builder cannot be understood: {error}")))),
         }
     }
 
     fn ended(&mut self, end: Option<End>) -> Outcome {
         let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
         let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
-        Err(NotBuilt { status: Status::CompileError, error: format!("the compiler {how}{}{said}", self.progress.place()) })
+        Err(NotBuilt { status: Status::CompileError, error: format!("the compiler {how}{}{said}", self.place.place()) })
     }
 }
 
@@ -96,53 +124,24 @@ fn internal(error: &str) -> NotBuilt {
     NotBuilt { status: Status::InternalError, error: error.into() }
 }
 
-/// The life of the child.
-fn compile(order: &Order<'_>, progress: &Progress, writer: OwnedFd) -> i32 {
+/// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.
+fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, mut nursery: UnixStream) -> i32 {
     volunteer_for_oom();
-    let modules: Vec<&[u8]> = match &order.extras.replacement {
-        Some(Replacement::Ir(bytes)) => vec![bytes],
-        _ => order.modules.iter().map(Vec::as_slice).collect(),
+    if let Some(memory) = memory {
+        limit_memory(memory);
+    }
+    let mut ask = |ptx: &str| {
+        let mut text = ptx.as_bytes().to_vec();
+        text.extend(options.to_le_bytes());
+        let mut answer = [ASSEMBLE];
+        let asked = frame::write(&mut nursery, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| nursery.read_exact(&mut answer));
+        asked.is_ok() && answer == [KNOWN]
     };
-    let code = match &order.extras.replacement {
-        Some(Replacement::Ptx(ptx)) => Code::Ptx(ptx),
-        Some(Replacement::Cubin(cubin)) => Code::Cubin(cubin),
-        _ => Code::Ir(&modules),
+    let (result, image) = match compile(&Order { progress: Some(place), ..*order }, &mut ask) {
+        Ok((built, image)) => (Ok(built), image),
+        Err(not_built) => (Err(not_built), Vec::new()),
     };
-    let header = &order.subject.prologue.header;
-    let launches: Vec<&[u64]> = order.subject.kernel.instances.values().map(|instance| instance.args.as_slice()).collect();
-    let mut request = Request::new(code, &order.subject.kernel.kernel_name, order.target, order.configuration);
-    request.recorded = Recorded {
-        arguments: &header.arguments,
-        variables: &header.variables,
-        allocations: &header.allocations,
-        launches: &launches,
-        signature: if order.extras.replacement.is_some() { &order.subject.kernel.ours.arguments } else { &[] },
-    };
-    request.keep = order.extras.keep;
-    request.external = order.extras.external.as_ref();
-    request.progress = Some(progress);
-    let (message, image) = match mneme_compiler::build(&request) {
-        Ok(artifact) => {
-            let built = Built {
-                entry: artifact.entry,
-                preprocess: artifact.times.read + artifact.times.specialise,
-                optimise: artifact.times.optimise,
-                codegen: artifact.times.codegen + artifact.times.assemble,
-                shared_is_static: artifact.shared_is_static,
-                assembler: artifact.assembler,
-                ptx: artifact.ptx,
-                ir_before: artifact.ir_before,
-                ir: artifact.ir,
-                log: artifact.log,
-            };
-            (Ok(built), artifact.image)
-        }
-        Err(error) => {
-            let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
-            (Err(NotBuilt { status, error: error.to_string() }), Vec::new())
-        }
-    };
-    match frame::write(&mut File::from(writer), &message, &image) {
+    match frame::write(&mut nursery, &Word::Done(Box::new(result)), &image) {
         Ok(()) => mneme_core::exit::VERIFIED,
         Err(_) => mneme_core::exit::INTERNAL,
     }

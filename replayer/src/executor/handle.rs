@@ -9,7 +9,7 @@ use mneme_core::device::Description;
 
 use super::message::{Order, Report, Run};
 use super::{Plan, serve};
-use crate::child::{Child, Complaints, End};
+use crate::child::{Child, Complaints};
 use crate::frame::{self, Inbox};
 
 /// How long a device may take to start, and the snapshot to be made resident.
@@ -30,8 +30,8 @@ pub struct Executor {
 pub enum News {
     /// Reports in their order, perhaps none.
     Reports(Vec<Report>),
-    /// The process is gone.
-    Gone(Option<End>),
+    /// The process has closed its end: it is on its way out.
+    Gone,
 }
 
 impl Executor {
@@ -71,14 +71,22 @@ impl Executor {
         self.child.abandon();
     }
 
+    /// Gives the process away, to be waited for; it is killed first where `kill` says so.
+    pub fn dismiss(mut self, kill: bool) -> Child {
+        if kill {
+            self.child.terminate();
+        }
+        self.child
+    }
+
     /// Reads what has arrived.
     pub fn progress(&mut self) -> News {
         let mut buffer = [0; 64 * 1024];
         match self.stream.read(&mut buffer) {
-            Ok(0) => return News::Gone(self.child.wait(Duration::from_secs(5))),
+            Ok(0) => return News::Gone,
             Ok(count) => self.inbox.push(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return News::Gone(self.child.wait(Duration::from_secs(5))),
+            Err(_) => return News::Gone,
         }
         let mut reports = Vec::new();
         loop {
@@ -88,7 +96,7 @@ impl Executor {
                     self.note(&report);
                     reports.push(report);
                 }
-                Err(_) => return News::Gone(None),
+                Err(_) => return News::Gone,
             }
         }
     }

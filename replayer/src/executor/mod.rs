@@ -19,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use mneme_core::device::cuda::Cuda;
-use mneme_core::device::{Device, DeviceError};
+use mneme_core::device::{Description, Device, DeviceError};
 
 use self::memory::Memory;
 use self::message::{Order, Report, Unfit};
@@ -90,6 +90,39 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
         }
     }
     Ok(())
+}
+
+/// An executor in this very process: for profilers and debuggers, which follow one process best.
+pub struct Resident<'a> {
+    device: &'a Cuda,
+    memory: Memory<'a>,
+    runner: Runner<'a>,
+}
+
+impl<'a> Resident<'a> {
+    /// Opens the device and makes the snapshot, which is decoded, resident on it.
+    pub fn open(plan: Plan<'a>) -> Result<Self, Unfit> {
+        // Both last as long as the process.
+        let plan: &'a Plan<'a> = Box::leak(Box::new(plan));
+        let reason = |device: Option<&Cuda>, error| match unfit(plan, device, &error) {
+            Stop::Unfit(reason) => reason,
+            Stop::Stream => Unfit::Device(error.to_string()),
+        };
+        let device = Cuda::open(&plan.library, plan.ordinal).map_err(|error| reason(None, error))?;
+        let device: &'a Cuda = Box::leak(Box::new(device));
+        let failed = |error| reason(Some(device), error);
+        let mut memory = Memory::map(device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+        memory.upload().map_err(failed)?;
+        Ok(Self { device, memory, runner: Runner::new(device, plan) })
+    }
+
+    pub fn description(&self) -> &Description {
+        self.device.description()
+    }
+
+    pub fn run(&mut self, order: &message::Run, image: &[u8]) -> message::Done {
+        self.runner.run(&mut self.memory, order, image)
+    }
 }
 
 fn unfit(plan: &Plan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {

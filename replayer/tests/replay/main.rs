@@ -1,6 +1,7 @@
 //! mneme-replay as its users run it, on a recording made by hand: on the CPU device where that is built, or on a GPU with
 //! `MNEME_TEST_DEVICE=cuda`.
 
+mod engine;
 mod recording;
 
 use std::io::{BufRead, BufReader, Write};

@@ -136,7 +136,8 @@ impl Cuda {
         let minor = self.attribute(DeviceAttribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         // The driver's version is 1000 * major + 10 * minor.
         let driver = format!("{}.{}", version / 1000, version % 1000 / 10);
-        Ok(Description { name, arch: format!("sm_{major}{minor}"), driver, ordinal })
+        let memory = self.memory().map_or(0, |(_, total)| total);
+        Ok(Description { name, arch: format!("sm_{major}{minor}"), driver, ordinal, memory })
     }
 
     fn attribute(&self, attribute: DeviceAttribute) -> Result<c_int, DeviceError> {

@@ -1,0 +1,167 @@
+//! Replaying in one process, without a fork: the way to run under a profiler or a debugger.
+//!
+//! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context that cannot
+//! be used, and there are no time limits.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use mneme_compiler::Target;
+use mneme_core::exit;
+use mneme_core::protocol::Statistics;
+use mneme_core::recording::store::Store;
+use mneme_core::result::Status;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::builder::{self, NotBuilt};
+use crate::executor::message::{Done, Unfit};
+use crate::executor::{Plan, Resident};
+use crate::scene::Scene;
+use crate::supervisor::queue::{Pending, Queue};
+use crate::supervisor::{Client, Event, Fatal, Job};
+
+pub struct Alone<'a> {
+    scene: &'a Scene,
+    birth: Instant,
+    resident: Resident<'a>,
+    target: Target,
+    queue: Queue,
+    events: VecDeque<Event>,
+    statistics: Statistics,
+    /// The context is lost.
+    broken: bool,
+}
+
+impl<'a> Alone<'a> {
+    pub fn start(scene: &'a Scene) -> Result<Self, Fatal> {
+        let birth = Instant::now();
+        let decoded = Store::open(&scene.subject.folder).and_then(|store| scene.snapshot.decode(&store));
+        decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error.to_string()))?;
+        let choice = scene.devices[0];
+        let plan = Plan {
+            library: scene.library.clone(),
+            ordinal: choice.ordinal(),
+            absolute_constants: choice.is_cpu(),
+            snapshot: &scene.snapshot,
+            bounds: &scene.bounds,
+            parameters: &scene.parameters,
+        };
+        let resident = Resident::open(plan).map_err(|unfit| match unfit {
+            Unfit::Clash(error) => Fatal { clash: true, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) },
+            Unfit::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &scene.subject)),
+        })?;
+        let target = choice.target(resident.description(), &scene.subject.kernel.ours);
+        let events = VecDeque::from([Event::Ready(resident.description().clone())]);
+        Ok(Self { scene, birth, resident, target, queue: Queue::default(), events, statistics: Statistics::default(), broken: false })
+    }
+
+    pub fn submit(&mut self, job: Job) {
+        self.statistics.submitted += 1;
+        let key = builder::key(&job);
+        self.queue.push(job, key, jiff::Timestamp::now());
+    }
+
+    pub fn is_outstanding(&self, id: u64) -> bool {
+        self.queue.contains(id)
+    }
+
+    pub fn outstanding(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn cancel(&mut self, id: u64) -> bool {
+        let known = self.queue.take(id).is_some();
+        if known {
+            self.cancelled(id);
+        }
+        known
+    }
+
+    pub fn cancel_all(&mut self) {
+        let ids: Vec<u64> = self.queue.drain().map(|pending| pending.job.id).collect();
+        ids.into_iter().for_each(|id| self.cancelled(id));
+    }
+
+    fn cancelled(&mut self, id: u64) {
+        self.statistics.cancelled += 1;
+        self.events.push_back(Event::Cancelled(id));
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let seconds = self.birth.elapsed().as_secs_f64();
+        let finished: u64 = self.statistics.finished.values().sum();
+        let outstanding = self.queue.len() as u64;
+        Statistics { outstanding, uptime_s: seconds, rate: finished as f64 / seconds, ..self.statistics.clone() }
+    }
+
+    pub fn pending_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Replays the next configuration; where there is none, waits for the client.
+    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let idle = self.queue.is_empty();
+            if let Some(event) = watch(client, idle)? {
+                return Ok(event);
+            }
+            let next = self.queue.iter().next().map(|pending| pending.job.id);
+            if let Some(pending) = next.and_then(|id| self.queue.take(id)) {
+                self.replay(pending)?;
+            }
+        }
+    }
+
+    fn replay(&mut self, pending: Pending) -> Result<(), Fatal> {
+        if self.broken {
+            let error = "the device's context was lost with the configuration before; only other kinds of --isolation go on after that";
+            return Err(Fatal::new(exit::LAUNCH_FAILED, error));
+        }
+        let job = &pending.job;
+        let Scene { subject, modules, extras, .. } = self.scene;
+        let own = job.replacement.as_deref();
+        let order = builder::Order::new(subject, modules, extras, &self.target, &job.configuration, own, job.keep_ir);
+        let outcome = match job.configuration.check() {
+            Ok(()) => builder::compile(&order, &mut |_| false),
+            Err(error) => Err(NotBuilt { status: Status::InvalidConfig, error }),
+        };
+        self.statistics.built += 1;
+        let done = match &outcome {
+            Ok((built, image)) => self.resident.run(&job.run(built, self.scene), image),
+            Err(NotBuilt { status, error }) => Done { status: *status, error: error.clone(), ..Done::default() },
+        };
+        self.broken = done.broken;
+        let result = crate::output::result(&pending.start, job, Some(&outcome), &done, Some(self.resident.description()));
+        *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
+        self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome: Some(Rc::new(outcome)) });
+        Ok(())
+    }
+}
+
+/// Looks what the client does, or waits for it.
+fn watch(client: Client<'_>, wait: bool) -> Result<Option<Event>, Fatal> {
+    let sources = [(client.input, PollFlags::POLLIN), (client.output, PollFlags::empty())];
+    let mut fds: Vec<PollFd<'_>> = sources.iter().filter_map(|(fd, flags)| fd.map(|fd| PollFd::new(fd, *flags))).collect();
+    let patience = match client.alarm {
+        _ if !wait => PollTimeout::ZERO,
+        None => PollTimeout::NONE,
+        Some(alarm) => PollTimeout::try_from(alarm.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::MAX),
+    };
+    match poll(&mut fds, patience) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+        Err(error) => return Err(std::io::Error::from(error).into()),
+    }
+    let mut polled = fds.iter();
+    let [input, output] = sources.map(|(fd, _)| fd.and_then(|_| polled.next()).is_some_and(|fd| fd.any().unwrap_or(false)));
+    let alarm = client.alarm.is_some_and(|alarm| alarm <= Instant::now());
+    Ok(match () {
+        () if output => Some(Event::Unheard),
+        () if input => Some(Event::Input),
+        () if alarm => Some(Event::Tick),
+        () => None,
+    })
+}

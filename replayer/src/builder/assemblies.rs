@@ -1,0 +1,154 @@
+//! Code objects by their PTX: each PTX is assembled once, whatever pipelines and dimensions it comes from.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use mneme_core::hash::ChunkId;
+
+use super::{Built, NotBuilt, Outcome};
+
+/// Bytes of code objects that are remembered.
+const REMEMBERED: usize = 64 << 20;
+
+/// A finished assembly: the assembler's name and the code object.
+type Assembled = Rc<(String, Vec<u8>)>;
+
+#[derive(Default)]
+pub struct Assemblies {
+    finished: HashMap<ChunkId, Assembled>,
+    /// Keys of `finished`, oldest first.
+    ages: VecDeque<ChunkId>,
+    bytes: usize,
+    /// What is being assembled, and by which order.
+    at_work: HashMap<u64, ChunkId>,
+    /// Orders that were told that their PTX is known, and what it is.
+    told: HashMap<u64, ChunkId>,
+    /// Of these, those that have told everything else and wait for the code.
+    waiting: Vec<(u64, Built)>,
+}
+
+impl Assemblies {
+    /// Whether the order is to assemble this PTX itself.
+    pub fn ask(&mut self, order: u64, ptx: ChunkId) -> bool {
+        let known = self.finished.contains_key(&ptx) || self.at_work.values().any(|other| *other == ptx);
+        if known {
+            self.told.insert(order, ptx);
+        } else {
+            self.at_work.insert(order, ptx);
+        }
+        !known
+    }
+
+    /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each.
+    pub fn settle(&mut self, order: u64, outcome: Outcome) -> Vec<(u64, Outcome, bool)> {
+        if let Some(ptx) = self.told.remove(&order) {
+            return match outcome {
+                Ok((built, _)) => match self.finished.get(&ptx) {
+                    Some(assembled) => vec![(order, with(built, assembled), false)],
+                    None if self.at_work.values().any(|other| *other == ptx) => {
+                        self.told.insert(order, ptx);
+                        self.waiting.push((order, built));
+                        Vec::new()
+                    }
+                    // Its assembly failed after this order was told of it.
+                    None => vec![(order, Err(lost()), false)],
+                },
+                failed => vec![(order, failed, false)],
+            };
+        }
+        let Some(ptx) = self.at_work.remove(&order) else {
+            let assembled = outcome.is_ok();
+            return vec![(order, outcome, assembled)];
+        };
+        let code = outcome.as_ref().map(|(built, image)| Rc::new((built.assembler.clone(), image.clone()))).map_err(Clone::clone);
+        let mut complete = vec![(order, outcome, true)];
+        let (waited, others) = std::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| self.told.get(other) == Some(&ptx));
+        self.waiting = others;
+        for (other, built) in waited {
+            self.told.remove(&other);
+            complete.push((other, code.as_ref().map_or_else(|error| Err(error.clone()), |code| with(built, code)), false));
+        }
+        if let Ok(code) = code {
+            self.remember(ptx, code);
+        }
+        complete
+    }
+
+    fn remember(&mut self, ptx: ChunkId, code: Assembled) {
+        self.bytes += code.1.len();
+        self.ages.push_back(ptx);
+        self.finished.insert(ptx, code);
+        while self.bytes > REMEMBERED && self.ages.len() > 1 {
+            // Those that were told of it and are still at work would miss it.
+            let Some(place) = self.ages.iter().position(|old| !self.told.values().any(|told| told == old)) else { break };
+            let Some(oldest) = self.ages.remove(place) else { break };
+            self.bytes -= self.finished.remove(&oldest).map_or(0, |code| code.1.len());
+        }
+    }
+}
+
+fn with(built: Built, assembled: &Assembled) -> Outcome {
+    Ok((Built { assembler: assembled.0.clone(), ..built }, assembled.1.clone()))
+}
+
+fn lost() -> NotBuilt {
+    let error = "the assembler failed on the same PTX for another configuration".into();
+    NotBuilt { status: mneme_core::result::Status::CompileError, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::result::Status;
+
+    const PTX: ChunkId = ChunkId([7; 16]);
+
+    fn built(entry: &str, image: &[u8]) -> Outcome {
+        Ok((
+            Built { entry: entry.into(), assembler: if image.is_empty() { String::new() } else { "a".into() }, ..Built::default() },
+            image.to_vec(),
+        ))
+    }
+
+    fn image(outcome: &Outcome) -> (&str, &[u8]) {
+        outcome.as_ref().map(|(built, image)| (built.entry.as_str(), image.as_slice())).unwrap()
+    }
+
+    #[test]
+    fn the_second_of_a_kind_takes_the_code_of_the_first() {
+        let mut assemblies = Assemblies::default();
+        assert!(assemblies.ask(1, PTX));
+        let first = assemblies.settle(1, built("one", b"code"));
+        assert!(first.len() == 1 && first[0].2 && image(&first[0].1) == ("one", b"code"));
+        assert!(!assemblies.ask(2, PTX));
+        let second = assemblies.settle(2, built("two", b""));
+        assert!(second.len() == 1 && !second[0].2 && image(&second[0].1) == ("two", b"code"));
+        assert!(assemblies.told.is_empty() && assemblies.at_work.is_empty());
+    }
+
+    #[test]
+    fn who_asks_meanwhile_waits() {
+        let mut assemblies = Assemblies::default();
+        assert!(assemblies.ask(1, PTX));
+        assert!(!assemblies.ask(2, PTX) && !assemblies.ask(3, PTX));
+        assert!(assemblies.settle(2, built("two", b"")).is_empty());
+        let complete = assemblies.settle(1, built("one", b"code"));
+        assert_eq!(
+            complete.iter().map(|(order, outcome, _)| (*order, image(outcome).1)).collect::<Vec<_>>(),
+            [(1, &b"code"[..]), (2, b"code")]
+        );
+        assert_eq!(image(&assemblies.settle(3, built("three", b""))[0].1), ("three", &b"code"[..]));
+    }
+
+    #[test]
+    fn a_failure_is_shared_by_those_who_wait_and_forgotten() {
+        let mut assemblies = Assemblies::default();
+        assert!(assemblies.ask(1, PTX) && !assemblies.ask(2, PTX) && !assemblies.ask(3, PTX));
+        assert!(assemblies.settle(2, built("two", b"")).is_empty());
+        let failed = NotBuilt { status: Status::Timeout, error: "late".into() };
+        let complete = assemblies.settle(1, Err(failed.clone()));
+        assert!(complete.iter().all(|(_, outcome, _)| outcome.as_ref().unwrap_err() == &failed) && complete.len() == 2);
+        assert!(assemblies.settle(3, built("three", b""))[0].1.is_err());
+        assert!(assemblies.ask(4, PTX), "another may have more luck");
+    }
+}

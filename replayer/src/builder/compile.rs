@@ -1,0 +1,98 @@
+//! One build, in whatever process: LLVM and the assembler on recorded or other code.
+
+use mneme_compiler::pipeline::External;
+use mneme_compiler::progress::Progress;
+use mneme_compiler::{BuildError, Code, Hooks, Keep, Recorded, Request, Target};
+use mneme_core::configuration::Configuration;
+use mneme_core::result::Status;
+
+use super::{Built, Extras, NotBuilt, Outcome};
+use crate::replacement::Replacement;
+use crate::subject::Subject;
+
+/// What to compile.
+pub struct Order<'a> {
+    pub subject: &'a Subject,
+    pub modules: &'a [Vec<u8>],
+    pub target: &'a Target,
+    pub configuration: &'a Configuration,
+    /// Code in the recorded modules' place.
+    pub replacement: Option<&'a Replacement>,
+    /// The program that runs the pipeline.
+    pub external: Option<&'a External>,
+    pub keep: Keep,
+    /// Where to note what the build is at.
+    pub progress: Option<&'a Progress>,
+}
+
+impl<'a> Order<'a> {
+    /// A build with what the command line asks of all. Code that comes with the configuration is nearer than the command line's.
+    pub fn new(
+        subject: &'a Subject,
+        modules: &'a [Vec<u8>],
+        extras: &'a Extras,
+        target: &'a Target,
+        configuration: &'a Configuration,
+        own: Option<&'a Replacement>,
+        keep_ir: bool,
+    ) -> Self {
+        Self {
+            subject,
+            modules,
+            target,
+            configuration,
+            replacement: own.or(extras.replacement.as_ref()),
+            external: extras.external.as_ref(),
+            keep: Keep { after: extras.keep.after || keep_ir, ..extras.keep },
+            progress: None,
+        }
+    }
+}
+
+/// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image.
+pub fn compile(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Outcome {
+    build(order, is_known).map_err(|error| NotBuilt {
+        status: if error.is_usage() { Status::InvalidConfig } else { Status::CompileError },
+        error: error.to_string(),
+    })
+}
+
+fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(Built, Vec<u8>), BuildError> {
+    let modules: Vec<&[u8]> = match order.replacement {
+        Some(Replacement::Ir(bytes)) => vec![bytes],
+        _ => order.modules.iter().map(Vec::as_slice).collect(),
+    };
+    let code = match order.replacement {
+        Some(Replacement::Ptx(ptx)) => Code::Ptx(ptx),
+        Some(Replacement::Cubin(cubin)) => Code::Cubin(cubin),
+        _ => Code::Ir(&modules),
+    };
+    let header = &order.subject.prologue.header;
+    let kernel = &order.subject.kernel;
+    let launches: Vec<&[u64]> = kernel.instances.values().map(|instance| instance.args.as_slice()).collect();
+    let mut request = Request::new(code, &kernel.kernel_name, order.target, order.configuration);
+    request.recorded = Recorded {
+        arguments: &header.arguments,
+        variables: &header.variables,
+        allocations: &header.allocations,
+        launches: &launches,
+        signature: if order.replacement.is_some() { &kernel.ours.arguments } else { &[] },
+    };
+    request.keep = order.keep;
+    request.external = order.external;
+    request.progress = order.progress;
+    let artifact = mneme_compiler::build_with(&request, Hooks { is_known: Some(is_known), ..Hooks::default() })?;
+    let built = Built {
+        entry: artifact.entry,
+        preprocess: artifact.times.read + artifact.times.specialise,
+        optimise: artifact.times.optimise,
+        codegen: artifact.times.codegen + artifact.times.assemble,
+        shared_is_static: artifact.shared_is_static,
+        assembler: artifact.assembler,
+        ptx: artifact.ptx,
+        ir_before: artifact.ir_before,
+        ir: artifact.ir,
+        log: artifact.log,
+    };
+    Ok((built, artifact.image))
+}

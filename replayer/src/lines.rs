@@ -1,0 +1,128 @@
+//! Lines that arrive on a descriptor, which is watched together with other descriptors.
+
+use std::os::fd::AsFd;
+
+/// Bytes that a line may have: more than any pipeline or kernel needs, and little enough for one without an end to do no harm.
+const LONGEST: usize = 64 << 20;
+
+/// Cuts what can be read into lines.
+#[derive(Default)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    /// Bytes of `bytes` that were searched for the end of a line.
+    searched: usize,
+    /// The rest of a line that was too long is left out.
+    skipping: bool,
+    ended: bool,
+    count: u64,
+}
+
+/// A line and its number, from 1.
+#[derive(Debug, PartialEq)]
+pub struct Line {
+    pub number: u64,
+    /// `None` where it was too long to keep.
+    pub text: Option<Vec<u8>>,
+}
+
+impl Line {
+    /// Whether there is nothing in it.
+    pub fn is_blank(&self) -> bool {
+        self.text.as_ref().is_some_and(|text| text.trim_ascii().is_empty())
+    }
+}
+
+/// The error for a line that was too long.
+pub fn too_long() -> String {
+    format!("the line has more than {LONGEST} bytes")
+}
+
+impl Lines {
+    /// Reads what is there; false at the end. The descriptor itself is read: what a buffered reader holds back, poll would not
+    /// announce.
+    pub fn fill(&mut self, from: impl AsFd) -> std::io::Result<bool> {
+        let mut buffer = [0; 64 * 1024];
+        match nix::unistd::read(from, &mut buffer) {
+            Ok(count) => {
+                self.push(&buffer[..count]);
+                self.ended = count == 0;
+                Ok(count > 0)
+            }
+            Err(nix::errno::Errno::EINTR | nix::errno::Errno::EAGAIN) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Line;
+
+    /// The next line that has arrived whole; after the end of input, the last one even without its end.
+    fn next(&mut self) -> Option<Line> {
+        let end = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n').map(|at| self.searched + at);
+        let text = match end {
+            Some(end) => {
+                let rest = self.bytes.split_off(end + 1);
+                std::mem::replace(&mut self.bytes, rest)
+            }
+            None if self.ended && !self.bytes.is_empty() => std::mem::take(&mut self.bytes),
+            None if self.bytes.len() > LONGEST => {
+                (self.skipping, self.searched) = (true, 0);
+                self.bytes.clear();
+                return None;
+            }
+            None => {
+                self.searched = self.bytes.len();
+                return None;
+            }
+        };
+        self.searched = 0;
+        self.count += 1;
+        let kept = !std::mem::take(&mut self.skipping) && text.len() <= LONGEST + 1;
+        Some(Line { number: self.count, text: kept.then_some(text) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_the_same_however_they_are_cut() {
+        let text = b"one\n\nthree\nlast";
+        for cut in 1..=text.len() {
+            let mut lines = Lines::default();
+            let mut found = Vec::new();
+            for part in text.chunks(cut) {
+                lines.push(part);
+                found.extend(lines.by_ref());
+            }
+            assert_eq!(found.len(), 3, "the last line may go on");
+            lines.ended = true;
+            found.extend(lines.by_ref());
+            let words: Vec<String> = found.iter().map(|line| String::from_utf8(line.text.clone().unwrap()).unwrap()).collect();
+            assert_eq!(words, ["one\n", "\n", "three\n", "last"], "cut at {cut}");
+            assert_eq!(found.iter().map(|line| line.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+            assert!(found[1].is_blank() && !found[0].is_blank());
+            assert!(lines.next().is_none());
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_left_out_and_the_next_is_not() {
+        let mut lines = Lines::default();
+        let part = vec![b'x'; LONGEST / 4];
+        for _ in 0..6 {
+            lines.push(&part);
+            assert!(lines.next().is_none());
+            assert!(lines.bytes.len() <= LONGEST + part.len());
+        }
+        lines.push(b"\n{}\n");
+        assert_eq!(lines.next(), Some(Line { number: 1, text: None }));
+        assert_eq!(lines.next(), Some(Line { number: 2, text: Some(b"{}\n".to_vec()) }));
+    }
+}

@@ -1,0 +1,140 @@
+//! What a client may want of the recording itself: its IR and its memory.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mneme_core::protocol::{Moment, Part, Region, Reply};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::child::{Child, Complaints};
+use crate::scene::Scene;
+use crate::snapshot;
+
+/// How long linking may take.
+const LINK_LIMIT: Duration = Duration::from_secs(60);
+
+/// Files that last as long as the server.
+#[derive(Default)]
+pub struct Data {
+    ir: Option<File>,
+}
+
+/// The name under which other processes can open a file of this process.
+fn path(file: BorrowedFd<'_>) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
+}
+
+impl Data {
+    /// The kernel's IR in one module.
+    pub fn ir(&mut self, scene: &Scene) -> Reply {
+        let linked = match self.ir.take() {
+            Some(file) => Ok(file),
+            None if scene.modules.is_empty() => Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into()),
+            None => link(&scene.modules),
+        };
+        match linked {
+            Ok(file) => Reply::Ir { path: path(self.ir.insert(file).as_fd()) },
+            Err(error) => Reply::Error { id: None, error },
+        }
+    }
+}
+
+/// Links in a process of its own, as LLVM may not like what it reads.
+fn link(modules: &[Vec<u8>]) -> Result<File, String> {
+    let failed = |error: std::io::Error| format!("the IR cannot be linked: {error}");
+    let mut file = File::from(memfd_create(c"IR", MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?);
+    if let [module] = modules {
+        file.write_all(module).map_err(failed)?;
+        return Ok(file);
+    }
+    let mut child = Child::start(Complaints::Kept, || {
+        let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
+        let written = mneme_compiler::link(&modules).map_err(|error| error.to_string()).and_then(|bitcode| {
+            let mut file = &file;
+            file.write_all(&bitcode).map_err(|error| error.to_string())
+        });
+        match written {
+            Ok(()) => mneme_core::exit::VERIFIED,
+            Err(error) => {
+                eprintln!("{error}");
+                mneme_core::exit::BUILD_FAILED
+            }
+        }
+    })
+    .map_err(failed)?;
+    match child.wait(LINK_LIMIT) {
+        Some(crate::child::End::Exited(mneme_core::exit::VERIFIED)) => Ok(file),
+        Some(end) => Err(child.complaint().unwrap_or_else(|| format!("the IR cannot be linked: LLVM {end}"))),
+        None => Err("the IR cannot be linked in a minute".into()),
+    }
+}
+
+/// Where the recorded memory is in the snapshot's file.
+pub fn memory(scene: &Scene, moment: Moment, wanted: Option<&str>) -> Reply {
+    let file = path(scene.snapshot.file());
+    let regions: Vec<Region> = scene
+        .snapshot
+        .layout
+        .regions
+        .iter()
+        .filter(|region| wanted.is_none_or(|wanted| is(region, wanted)))
+        .map(|region| Region {
+            variable: region.variable.clone(),
+            tag: region.tag.clone(),
+            address: format!("0x{:x}", region.address),
+            size: region.size,
+            path: file.clone(),
+            parts: match moment {
+                Moment::Prologue => vec![region.part_before()],
+                Moment::Epilogue => region.parts_after(),
+            },
+        })
+        .collect();
+    match wanted {
+        Some(wanted) if regions.is_empty() => {
+            let error = format!("the recording has no variable, tag or address '{wanted}'; a memory request without a region names all");
+            Reply::Error { id: None, error }
+        }
+        _ => Reply::Memory { moment, regions },
+    }
+}
+
+/// Whether a region goes by this name, tag or address.
+fn is(region: &snapshot::Region, wanted: &str) -> bool {
+    let address = wanted.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    region.variable.as_deref() == Some(wanted)
+        || (!region.tag.is_empty() && region.tag == wanted)
+        || address.is_some_and(|address| (region.address..region.address + region.size).contains(&address))
+}
+
+impl snapshot::Region {
+    /// Where the bytes before the launch are.
+    fn part_before(&self) -> Part {
+        Part { at: 0, offset: self.offset_before(0), size: self.size }
+    }
+
+    /// Where the bytes after the launch are, without gaps.
+    fn parts_after(&self) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut add = |part: Part| match parts.last_mut() {
+            Some(last) if last.at + last.size == part.at && last.offset + last.size == part.offset => last.size += part.size,
+            _ => parts.push(part),
+        };
+        let mut end = 0;
+        for changed in &self.changed {
+            let (at, size) = self.extent(changed.index);
+            if at > end {
+                add(Part { at: end, offset: self.offset_before(end), size: at - end });
+            }
+            add(Part { at, offset: changed.offset(), size });
+            end = at + size;
+        }
+        if end < self.size {
+            add(Part { at: end, offset: self.offset_before(end), size: self.size - end });
+        }
+        parts
+    }
+}

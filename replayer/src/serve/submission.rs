@@ -1,0 +1,97 @@
+//! From a submission to a job, and from its outcome to the files that were asked for.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use mneme_core::configuration::Configuration;
+use mneme_core::protocol::{Code, Outputs, Submission};
+use mneme_core::recording::CodeKind;
+use mneme_core::result::{ReplayResult, Status};
+
+use crate::builder::Outcome;
+use crate::replacement::Replacement;
+use crate::supervisor::Job;
+
+/// The job of a submission; `runs` are iterations and warm-ups where it does not say.
+pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32)) -> Result<Job, String> {
+    let configuration = submission.config.apply(recorded)?;
+    let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
+    let replacement = submission.code.map(replacement).transpose()?.map(Rc::new);
+    Ok(Job {
+        priority: submission.priority,
+        fresh: submission.fresh,
+        replacement,
+        keep_ir: submission.outputs.ir.is_some(),
+        memory: submission.outputs.memory,
+        ..Job::new(submission.id, configuration, runs.0, runs.1)
+    })
+}
+
+fn replacement(code: Code) -> Result<Replacement, String> {
+    let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()));
+    let (kind, bytes) = match code {
+        Code::IrFile(path) => (CodeKind::Bitcode, read(&path)?),
+        Code::IrText(text) => (CodeKind::Bitcode, text.into_bytes()),
+        Code::Bitcode(text) => {
+            (CodeKind::Bitcode, BASE64_STANDARD.decode(text).map_err(|error| format!("the bitcode is not base64: {error}"))?)
+        }
+        Code::PtxFile(path) => (CodeKind::Ptx, read(&path)?),
+        Code::PtxText(text) => (CodeKind::Ptx, text.into_bytes()),
+        Code::CubinFile(path) => (CodeKind::Cubin, read(&path)?),
+    };
+    Replacement::of(kind, bytes)
+}
+
+/// The result of a submission that makes no sense.
+pub fn refused(error: String) -> ReplayResult {
+    ReplayResult { failed: true, error, status: Status::InvalidConfig, ..ReplayResult::default() }
+}
+
+/// Writes what was asked for; memory was written by the executor already.
+pub fn write(outputs: &Outputs, outcome: Option<&Outcome>) -> Result<(), String> {
+    let Some(Ok((built, image))) = outcome else { return Ok(()) };
+    let texts = [(&outputs.ir, built.ir.as_deref(), "IR"), (&outputs.ptx, built.ptx.as_deref(), "PTX")];
+    for (path, text, what) in texts {
+        match (path, text) {
+            (None, _) => {}
+            (Some(_), None) => return Err(format!("this build has no {what} to write")),
+            (Some(path), Some(text)) => write_file(path, text.as_bytes())?,
+        }
+    }
+    outputs.image.as_deref().map_or(Ok(()), |path| write_file(path, image))
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    std::fs::write(path, bytes).map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+
+    fn submitted(line: &str) -> Result<Job, String> {
+        let recorded = Configuration::recorded(Dim3::new(7, 1, 1), Dim3::new(32, 1, 1), 0);
+        job(serde_json::from_str(line).unwrap(), &recorded, (3, 2))
+    }
+
+    #[test]
+    fn the_nearest_number_of_runs_counts() {
+        let runs = |line: &str| submitted(line).map(|job| (job.iterations, job.warmup)).unwrap();
+        assert_eq!(runs(r#"{"id":1}"#), (3, 2));
+        assert_eq!(runs(r#"{"id":1,"iterations":9}"#), (9, 2));
+        assert_eq!(runs(r#"{"id":1,"iterations":9,"config":{"iterations":5,"warmup":0}}"#), (5, 0));
+    }
+
+    #[test]
+    fn code_comes_in_several_ways() {
+        let bytes = |line: &str| submitted(line).map(|job| job.replacement.map(|code| code.bytes().to_vec()));
+        assert_eq!(bytes(r#"{"id":1,"code":{"bitcode":"QkM="}}"#).unwrap().unwrap(), b"BC");
+        assert_eq!(bytes(r#"{"id":1,"code":{"ir-text":"; x"}}"#).unwrap().unwrap(), b"; x");
+        assert!(bytes(r#"{"id":1,"code":{"bitcode":"?"}}"#).unwrap_err().contains("base64"));
+        assert!(bytes(r#"{"id":1,"code":{"ptx-file":"/nonexistent.ptx"}}"#).unwrap_err().contains("/nonexistent.ptx"));
+        assert_eq!(bytes(r#"{"id":1}"#).unwrap(), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! What the supervisor is asked for, and why it gives up.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::exit;
+
+use crate::builder::Built;
+use crate::executor::message::Run;
+use crate::replacement::Replacement;
+use crate::scene::Scene;
+
+/// A configuration to replay.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub id: u64,
+    pub configuration: Configuration,
+    pub iterations: u32,
+    pub warmup: u32,
+    /// Greater ones first.
+    pub priority: i32,
+    /// Run it even where an equal one has run.
+    pub fresh: bool,
+    /// Code in the recorded kernel's place.
+    pub replacement: Option<Rc<Replacement>>,
+    /// Ask for the IR after the pipeline.
+    pub keep_ir: bool,
+    /// File for all recorded memory as the last run leaves it.
+    pub memory: Option<PathBuf>,
+}
+
+impl Job {
+    /// A configuration without anything special; runs that it asks for itself take precedence.
+    pub fn new(id: u64, configuration: Configuration, iterations: u32, warmup: u32) -> Self {
+        let (iterations, warmup) = (configuration.iterations.unwrap_or(iterations), configuration.warmup.unwrap_or(warmup));
+        Self { id, configuration, iterations, warmup, priority: 0, fresh: false, replacement: None, keep_ir: false, memory: None }
+    }
+
+    /// For the build, and for all runs.
+    pub fn limit(&self, scene: &Scene) -> Duration {
+        let own = self.configuration.timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        own.unwrap_or(scene.limit)
+    }
+
+    /// The order for an executor.
+    pub fn run(&self, built: &Built, scene: &Scene) -> Run {
+        Run {
+            entry: built.entry.clone(),
+            grid: self.configuration.grid,
+            block: self.configuration.block,
+            shared_mem: if built.shared_is_static { 0 } else { self.configuration.shared_mem },
+            attributes: scene.subject.attributes(),
+            iterations: self.iterations,
+            warmup: self.warmup,
+            cache: self.configuration.cache,
+            tolerance: self.configuration.tolerance,
+            survey: scene.survey,
+            dump: scene.dump.clone(),
+            memory: self.memory.clone(),
+        }
+    }
+}
+
+/// Why the supervisor cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Fatal {
+    pub status: i32,
+    pub error: String,
+    /// Another process, with another address space, may succeed.
+    pub clash: bool,
+}
+
+impl Fatal {
+    pub fn new(status: i32, error: impl Into<String>) -> Self {
+        Self { status, error: error.into(), clash: false }
+    }
+}
+
+impl From<std::io::Error> for Fatal {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}"))
+    }
+}

@@ -1,0 +1,387 @@
+//! The supervisor: starts decoder, builders and executors, and turns whatever becomes of them into results.
+//!
+//! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does can damage it.
+//! The parts run at once: while the device starts, the snapshot is decoded and the first configurations are compiled.
+
+mod builds;
+mod fleet;
+mod job;
+pub mod queue;
+mod shared;
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::Instant;
+
+use mneme_compiler::Target;
+use mneme_core::device::Description;
+use mneme_core::exit;
+use mneme_core::protocol::Statistics;
+use mneme_core::result::{ReplayResult, Status};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+pub use self::job::{Fatal, Job};
+
+use self::builds::Builds;
+use self::fleet::{Fleet, Running, Told};
+use self::queue::{Pending, Queue};
+use self::shared::{Follower, Identity, Settled, Shared};
+use crate::builder::nursery::{self, Nursery};
+use crate::builder::{self, NotBuilt, Outcome};
+use crate::decoder::Decoder;
+use crate::executor::message::Done;
+use crate::scene::Scene;
+
+/// What the supervisor has to tell.
+pub enum Event {
+    /// A device works and the recording is resident.
+    Ready(Description),
+    Finished {
+        id: u64,
+        result: Box<ReplayResult>,
+        outcome: Option<Rc<Outcome>>,
+    },
+    Cancelled(u64),
+    /// The client's requests can be read.
+    Input,
+    /// Nobody reads the results any more.
+    Unheard,
+    /// The time that the client gave has come.
+    Tick,
+}
+
+/// What is watched for a client besides.
+#[derive(Clone, Copy, Default)]
+pub struct Client<'a> {
+    /// Where its requests come from.
+    pub input: Option<BorrowedFd<'a>>,
+    /// Where its results go; what becomes of it shows here even while there is nothing to write.
+    pub output: Option<BorrowedFd<'a>>,
+    /// When to return with [`Event::Tick`].
+    pub alarm: Option<Instant>,
+}
+
+pub struct Supervisor<'a> {
+    scene: &'a Scene,
+    birth: Instant,
+    first_submission: Option<Instant>,
+    /// `None` until a device has told its architecture, where the recording does not.
+    target: Option<Target>,
+    decoder: Option<Decoder>,
+    fleet: Fleet<'a>,
+    builds: Builds,
+    queue: Queue,
+    shared: Shared,
+    greeted: bool,
+    events: VecDeque<Event>,
+    statistics: Statistics,
+}
+
+impl<'a> Supervisor<'a> {
+    pub fn start(scene: &'a Scene) -> Result<Self, Fatal> {
+        let fleet = Fleet::start(scene)?;
+        let plan = nursery::Plan { subject: &scene.subject, modules: &scene.modules, extras: &scene.extras, memory: scene.builder_memory };
+        let builds = Builds::new(Nursery::start(&plan)?, scene.builders);
+        let decoder = Some(Decoder::start(&scene.subject, &scene.snapshot)?);
+        Ok(Self {
+            scene,
+            birth: Instant::now(),
+            first_submission: None,
+            target: scene.devices[0].expected_target(&scene.subject.kernel.ours),
+            decoder,
+            fleet,
+            builds,
+            queue: Queue::default(),
+            shared: Shared::default(),
+            greeted: false,
+            events: VecDeque::new(),
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// Takes a configuration; its result comes as an event.
+    pub fn submit(&mut self, job: Job) {
+        let start = jiff::Timestamp::now();
+        self.first_submission.get_or_insert_with(Instant::now);
+        self.statistics.submitted += 1;
+        let key = builder::key(&job);
+        let checked = job.configuration.check();
+        let id = job.id;
+        self.queue.push(job, key, start);
+        if let Err(error) = checked
+            && let Some(pending) = self.queue.take(id)
+        {
+            self.finish(pending, None, &Done { status: Status::InvalidConfig, error, ..Done::default() }, None, None);
+        }
+    }
+
+    /// Whether a configuration of this id has no result yet.
+    pub fn is_outstanding(&self, id: u64) -> bool {
+        self.queue.contains(id) || self.fleet.runs_id(id) || self.shared.follows(id)
+    }
+
+    /// Forgets a configuration that waits. One that runs keeps running; false where there is none of this id.
+    pub fn cancel(&mut self, id: u64) -> bool {
+        if self.queue.take(id).is_some() {
+            self.cancelled(id);
+            return true;
+        }
+        self.is_outstanding(id)
+    }
+
+    /// Forgets all configurations, those that run included.
+    pub fn cancel_all(&mut self) {
+        let waiting = self.queue.drain().chain(self.shared.drain().map(|follower| follower.pending));
+        let running = self.fleet.drain().into_iter().map(|running| running.pending);
+        let ids: Vec<u64> = waiting.chain(running).map(|pending| pending.job.id).collect();
+        ids.into_iter().for_each(|id| self.cancelled(id));
+    }
+
+    fn cancelled(&mut self, id: u64) {
+        self.statistics.cancelled += 1;
+        self.events.push_back(Event::Cancelled(id));
+    }
+
+    /// Configurations without a result yet.
+    pub fn outstanding(&self) -> usize {
+        self.queue.len() + self.fleet.running() + self.shared.waiting()
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let finished: u64 = self.statistics.finished.values().sum();
+        let seconds = self.first_submission.map_or(0.0, |start| start.elapsed().as_secs_f64());
+        Statistics {
+            outstanding: self.outstanding() as u64,
+            running: self.fleet.running() as u64,
+            building: self.builds.at_work() as u64,
+            built: self.builds.built,
+            assembled: self.builds.assembled,
+            executors_replaced: self.fleet.replaced,
+            uptime_s: self.birth.elapsed().as_secs_f64(),
+            rate: if seconds > 0.0 { finished as f64 / seconds } else { 0.0 },
+            ..self.statistics.clone()
+        }
+    }
+
+    /// Waits for something to happen and returns one event.
+    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
+        loop {
+            self.start_work()?;
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            if let Some(event) = self.wait(client)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Ends all work without waiting for the device to let go, for a process that is about to end.
+    pub fn leave(mut self) {
+        self.fleet.abandon();
+        self.builds.abandon();
+    }
+
+    /// An event that is known already.
+    pub fn pending_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Starts whatever can be started.
+    fn start_work(&mut self) -> Result<(), Fatal> {
+        self.fleet.staff()?;
+        self.start_builders()?;
+        self.start_runs();
+        // A run may have made room, and on the CPU device ends the time for builds.
+        self.start_builders()
+    }
+
+    /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code is
+    /// forgotten before it runs.
+    fn horizon(&self) -> usize {
+        4 * self.scene.builders.max(8)
+    }
+
+    fn start_builders(&mut self) -> Result<(), Fatal> {
+        let Some(target) = &self.target else { return Ok(()) };
+        // On the CPU device kernels and compilers would share the cores, and times would tell of both.
+        if self.scene.is_cpu() && self.fleet.running() > 0 {
+            return Ok(());
+        }
+        for pending in self.queue.iter().take(self.horizon()) {
+            if !self.builds.has_room() {
+                break;
+            }
+            if !self.builds.knows(&pending.key) {
+                self.builds.start(&pending.job, &pending.key, target, pending.job.limit(self.scene))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the executors configurations that are built; those that could not be built are results already, and those that
+    /// equal another share its result.
+    fn start_runs(&mut self) {
+        loop {
+            let built = |pending: &Pending| Some((pending.job.id, self.builds.outcome(&pending.key)?));
+            let Some((id, outcome)) = self.queue.iter().take(self.horizon()).find_map(built) else { return };
+            let Some(pending) = self.queue.take(id) else { return };
+            let (built, image) = match &*outcome {
+                Err(NotBuilt { status, error }) => {
+                    let done = Done { status: *status, error: error.clone(), ..Done::default() };
+                    self.finish(pending, Some(outcome), &done, None, None);
+                    continue;
+                }
+                Ok(built) => built,
+            };
+            let run = pending.job.run(built, self.scene);
+            let limit = pending.job.limit(self.scene);
+            let identity = Identity::of(&run, image, limit);
+            if !pending.job.fresh {
+                if let Some(settled) = self.shared.settled(&identity) {
+                    self.share(Follower { pending, outcome }, &settled);
+                    continue;
+                }
+                if self.fleet.runs(&identity) {
+                    self.shared.follow(identity, Follower { pending, outcome });
+                    continue;
+                }
+            }
+            let quiet = !self.scene.is_cpu() || self.builds.at_work() == 0;
+            let Some(place) = self.fleet.free_place().filter(|_| quiet) else {
+                self.queue.put_back(pending);
+                return;
+            };
+            if let Some(running) = self.fleet.run(place, run, limit, Running { pending, outcome, identity }) {
+                self.queue.put_back(running.pending);
+            }
+        }
+    }
+
+    /// Waits for descriptors and deadlines, and deals with one round of them; what the client does is an event.
+    fn wait(&mut self, client: Client<'_>) -> Result<Option<Event>, Fatal> {
+        let (input, output, decoder, nursery, executors) = {
+            let sources = [
+                (client.input, PollFlags::POLLIN),
+                // Errors are reported unasked, and a pipe without a reader is one.
+                (client.output, PollFlags::empty()),
+                (self.decoder.as_ref().map(Decoder::fd), PollFlags::POLLIN),
+                (Some(self.builds.nursery().fd()), PollFlags::POLLIN),
+            ];
+            let own = sources.iter().filter_map(|(fd, events)| fd.map(|fd| PollFd::new(fd, *events)));
+            let mut fds: Vec<PollFd<'_>> = own.chain(self.fleet.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN))).collect();
+            match poll(&mut fds, self.patience(client.alarm)) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(std::io::Error::from(error).into()),
+            }
+            let mut polled = fds.iter().map(|fd| fd.any().unwrap_or(false));
+            let [input, output, decoder, nursery] =
+                sources.map(|(source, _)| source.and_then(|_| polled.next()).is_some_and(|ready| ready));
+            (input, output, decoder, nursery, polled.collect::<Vec<bool>>())
+        };
+        if decoder {
+            self.hear_decoder()?;
+        }
+        for told in self.fleet.hear(&executors)? {
+            self.take(told)?;
+        }
+        if nursery && self.builds.hear()? > 0 {
+            self.note("a build is done");
+        }
+        Ok(match client.alarm {
+            _ if output => Some(Event::Unheard),
+            _ if input => Some(Event::Input),
+            Some(alarm) if alarm <= Instant::now() => Some(Event::Tick),
+            _ => None,
+        })
+    }
+
+    /// Time until the next deadline.
+    fn patience(&self, alarm: Option<Instant>) -> PollTimeout {
+        let Some(next) = self.fleet.deadline().into_iter().chain(alarm).min() else { return PollTimeout::NONE };
+        let left = next.saturating_duration_since(Instant::now());
+        // Rounded up, or a deadline less than a millisecond ahead would be polled for without end.
+        PollTimeout::try_from(left + std::time::Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+    }
+
+    fn hear_decoder(&mut self) -> Result<(), Fatal> {
+        let Some(decoder) = &mut self.decoder else { return Ok(()) };
+        match decoder.progress() {
+            None => Ok(()),
+            Some(Ok(())) => {
+                self.note("the snapshot is decoded");
+                self.decoder = None;
+                self.fleet.load();
+                Ok(())
+            }
+            Some(Err(error)) => Err(Fatal::new(exit::BAD_RECORDING, error)),
+        }
+    }
+
+    fn take(&mut self, told: Told) -> Result<(), Fatal> {
+        match told {
+            Told::Opened(description) => {
+                self.note("a device is open");
+                self.meet(&description)?;
+            }
+            Told::Ready(description) => {
+                self.note("the snapshot is resident");
+                if !self.greeted {
+                    self.greeted = true;
+                    self.events.push_back(Event::Ready(description));
+                }
+            }
+            Told::Done(told) => {
+                let (Running { pending, outcome, identity }, done, device) = *told;
+                self.note("a run is done");
+                let settled = Rc::new(Settled { id: pending.job.id, done, device });
+                let followers = self.shared.settle(identity, &settled);
+                self.finish(pending, Some(outcome), &settled.done, settled.device.as_ref(), None);
+                for follower in followers {
+                    self.share(follower, &settled);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A device says who it is: builds for another architecture start again.
+    fn meet(&mut self, description: &Description) -> Result<(), Fatal> {
+        let target = self.scene.devices[0].target(description, &self.scene.subject.kernel.ours);
+        if self.target.as_ref() == Some(&target) {
+            return Ok(());
+        }
+        if self.greeted {
+            let error = format!("{} is of another architecture than the other devices; replay on them one by one", description.name);
+            return Err(Fatal::new(exit::BAD_USAGE, error));
+        }
+        self.target = Some(target);
+        self.builds.forget();
+        Ok(())
+    }
+
+    fn note(&self, what: &str) {
+        tracing::debug!("{what} after {:.1} ms", self.birth.elapsed().as_secs_f64() * 1e3);
+    }
+
+    fn share(&mut self, follower: Follower, settled: &Settled) {
+        self.statistics.shared += 1;
+        self.finish(follower.pending, Some(follower.outcome), &settled.done, settled.device.as_ref(), Some(settled.id));
+    }
+
+    fn finish(
+        &mut self,
+        pending: Pending,
+        outcome: Option<Rc<Outcome>>,
+        done: &Done,
+        device: Option<&Description>,
+        shared_with: Option<u64>,
+    ) {
+        let job = &pending.job;
+        let mut result = crate::output::result(&pending.start, job, outcome.as_deref(), done, device);
+        result.shared_with = shared_with;
+        *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
+        self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome });
+    }
+}

@@ -1,0 +1,150 @@
+//! `mneme-replay sweep`: one configuration a line in, one result a line out, for shell scripts and pipes.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::exit;
+use mneme_core::protocol::{Changes, Statistics};
+use mneme_core::result::{ReplayResult, Status};
+use serde::Serialize;
+
+use crate::arguments::Sweep;
+use crate::engine::Engine;
+use crate::lines::{self, Line, Lines};
+use crate::scene::Scene;
+use crate::supervisor::{Client, Event, Fatal, Job};
+
+/// Configurations that are taken ahead of their results.
+const AHEAD: usize = 4096;
+
+/// A line of the output.
+#[derive(Serialize)]
+struct Printed<'a> {
+    /// Number of the input's line.
+    id: u64,
+    /// `None` where the line could not be understood.
+    #[serde(rename = "Replay-config", skip_serializing_if = "Option::is_none")]
+    configuration: Option<&'a Configuration>,
+    #[serde(rename = "Result")]
+    result: &'a ReplayResult,
+}
+
+/// Replays all configurations; returns the exit status.
+pub fn run(options: &Sweep, scene: &Scene) -> Result<i32, Fatal> {
+    let recorded = scene.subject.recorded_configuration();
+    let source = open(&options.configurations)?;
+    let stdout = std::io::stdout();
+    let mut engine = Engine::start(scene)?;
+    let mut lines = Lines::default();
+    let mut open = true;
+    let mut configurations: HashMap<u64, Configuration> = HashMap::new();
+    let mut statuses: Statistics = Statistics::default();
+    while open || engine.outstanding() > 0 {
+        let wanted = open && engine.outstanding() < AHEAD;
+        let client = Client { input: wanted.then(|| source.as_fd()), output: Some(stdout.as_fd()), alarm: None };
+        match engine.next(client)? {
+            Event::Ready(_) | Event::Cancelled(_) | Event::Tick => {}
+            Event::Unheard => return Err(unheard()),
+            Event::Finished { id, result, .. } => {
+                let configuration = configurations.remove(&id);
+                say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
+            }
+            Event::Input => {
+                let failed = |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", options.configurations.display()));
+                open = lines.fill(&source).map_err(failed)?;
+                for line in lines.by_ref().filter(|line| !line.is_blank()) {
+                    match parse(&line, &recorded) {
+                        Ok(configuration) => {
+                            configurations.insert(line.number, configuration.clone());
+                            let job = Job::new(line.number, configuration, options.runs.iterations, options.runs.warmup);
+                            engine.submit(Job { fresh: options.fresh, ..job });
+                        }
+                        Err(error) => {
+                            let result = ReplayResult { failed: true, error, status: Status::InvalidConfig, ..ReplayResult::default() };
+                            say(&Printed { id: line.number, configuration: None, result: &result }, &mut statuses)?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    // Configurations that could not be started have their events queued still.
+    while let Some(event) = engine.pending_event() {
+        if let Event::Finished { id, result, .. } = event {
+            let configuration = configurations.remove(&id);
+            say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
+        }
+    }
+    let statistics = Statistics { finished: statuses.finished, ..engine.statistics() };
+    eprintln!("mneme-replay: {}", summary(&statistics));
+    engine.leave();
+    Ok(if statistics.finished.contains_key(Status::Verified.name()) { exit::VERIFIED } else { exit::NOT_VERIFIED })
+}
+
+fn open(path: &Path) -> Result<File, Fatal> {
+    let opened = if path == Path::new("-") { std::io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
+    opened.map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be opened: {error}", path.display())))
+}
+
+fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, String> {
+    let text = line.text.as_ref().ok_or_else(lines::too_long)?;
+    let changes: Changes = serde_json::from_slice(text).map_err(|error| format!("line {} is no JSON object: {error}", line.number))?;
+    changes.apply(recorded)
+}
+
+fn say(printed: &Printed<'_>, statuses: &mut Statistics) -> Result<(), Fatal> {
+    *statuses.finished.entry(printed.result.status.name().into()).or_default() += 1;
+    let mut line = serde_json::to_vec(printed).expect("plain data serialises");
+    line.push(b'\n');
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|_| unheard())
+}
+
+fn unheard() -> Fatal {
+    Fatal::new(exit::INTERNAL, "nobody reads the results any more")
+}
+
+/// What people want to know at the end.
+fn summary(statistics: &Statistics) -> String {
+    let total: u64 = statistics.finished.values().sum();
+    let counts: Vec<String> = statistics.finished.iter().map(|(status, count)| format!("{count} {status}")).collect();
+    format!(
+        "{total} configurations in {:.2} s: {}; {} builds, {} assembled, {} results shared, {} executors replaced",
+        statistics.uptime_s,
+        counts.join(", "),
+        statistics.built,
+        statistics.assembled,
+        statistics.shared,
+        statistics.executors_replaced
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+
+    fn parsed(text: &str) -> Result<Configuration, String> {
+        let recorded = Configuration::recorded(Dim3::new(7, 1, 1), Dim3::new(32, 1, 1), 0);
+        parse(&Line { number: 3, text: Some(text.into()) }, &recorded)
+    }
+
+    #[test]
+    fn a_line_says_what_differs() {
+        let found = parsed(r#"{"block":{"x":64},"specialize":true}"#).unwrap();
+        assert_eq!((found.grid.x, found.block.x, found.specialize.any()), (7, 64, true));
+    }
+
+    #[test]
+    fn a_line_that_is_wrong_is_named() {
+        assert!(parsed("{\"block\":").unwrap_err().contains("line 3"));
+        assert!(parsed("[1]").is_err());
+        assert!(parsed(r#"{"threads":64}"#).unwrap_err().contains("threads"));
+        let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
+        assert!(parse(&Line { number: 1, text: None }, &recorded).is_err());
+    }
+}

@@ -1,0 +1,34 @@
+# Shared by the sweep-*.sh examples: source it. The command line is RECORDING.json [INSTANCE] [OPTIONS OF mneme-replay sweep…].
+# shellcheck shell=bash
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+if [ -n "${MNEME_HOME:-}" ]; then PATH=$MNEME_HOME/bin:$PATH; else PATH=$root/target/release:$PATH; fi
+[ $# -ge 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 64; }
+for program in jq mneme-replay; do
+    command -v "$program" >/dev/null || { echo "$0: $program is missing; scripts/setup and cargo build --release get it" >&2; exit 69; }
+done
+
+database=$1
+shift
+instance=()
+case ${1:-} in '' | -*) ;; *) instance=(-rid "$1"); shift ;; esac
+options=("$@")
+
+# Replays configurations, one JSON object a line.
+sweep() { mneme-replay sweep -rdb "$database" "${instance[@]}" "${options[@]}" "$@"; }
+
+# The configuration that repeats the recorded launch.
+recorded() { echo '{"iterations": 1, "warmup": 0}' | sweep - 2>/dev/null | jq -ce '."Replay-config" | del(.iterations, .warmup)'; }
+
+# Of results, the configuration with the least median time.
+best() {
+    jq -sce 'map(select(.Result.verified)) | min_by(.Result.exec_time[.Result.warmup:] | sort | .[length / 2 | floor])."Replay-config"'
+}
+
+# Results as a table: what the filter $1 makes of a configuration, median ns, speed-up over line 1, the recorded configuration.
+table() {
+    jq -sr "def median: sort | .[length / 2 | floor];
+        def time: .Result.exec_time[.Result.warmup:] | median;
+        (map(select(.id == 1 and .Result.verified)) | first | time) as \$base
+        | map(select(.Result.verified)) | unique_by(.\"Replay-config\") | sort_by(time)[]
+        | [(.\"Replay-config\" | $1), time, (\$base / time * 1000 | round / 1000)] | @tsv"
+}
