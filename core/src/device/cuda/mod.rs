@@ -329,6 +329,8 @@ impl Device for Cuda {
     }
 
     fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError> {
+        // A copy from pageable memory returns while its last bytes are still on their way, and they must find the door open.
+        self.wait()?;
         self.set_access(address, size, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ)
     }
 
