@@ -213,9 +213,10 @@ fn assemble(request: &Request<'_>, ptx: String, device: &str, options: Options, 
         return Ok(artifact(request, Vec::new(), ImageKind::Cubin, Some(ptx), String::new()));
     }
     let clock = start(request, Stage::Assembly);
-    let assembled = Assembler::find().assemble(&ptx, device, options)?;
+    let assembled = Assembler::find().assemble(&ptx, request.kernel, device, options)?;
     let mut artifact = artifact(request, assembled.image, assembled.kind, Some(ptx), assembled.assembler);
     artifact.times.assemble = clock.elapsed().as_secs_f64();
+    artifact.spills = assembled.spills;
     Ok(artifact)
 }
 
@@ -229,6 +230,7 @@ fn artifact(request: &Request<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<
         ir_before: None,
         ir: None,
         times: Times::default(),
+        spills: None,
         assembler,
         log: Vec::new(),
     }

@@ -5,6 +5,7 @@ use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::{Allocation, Argument, Variable};
 use thiserror::Error;
 
+use crate::assembler::Spills;
 use crate::pipeline::External;
 use crate::progress::Progress;
 use crate::warm::Preloaded;
@@ -121,6 +122,8 @@ pub struct Artifact {
     pub ir_before: Option<String>,
     pub ir: Option<String>,
     pub times: Times,
+    /// Registers spilled to local memory, where the assembler has told.
+    pub spills: Option<Spills>,
     /// Name and version of what made the image, e.g. "nvJitLink 12.9".
     pub assembler: String,
     /// What the build has to say, a line each: what was specialised, what facts were stated, remarks of the assembler.

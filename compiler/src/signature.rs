@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(pairs(of_ptx(PTX, "kernel").unwrap()), layouts());
         assert_eq!(pairs(of_ptx(PTX, "other").unwrap()), []);
         assert_eq!(of_ptx(PTX, "stranger").unwrap_err(), ["other", "kernel"]);
-        let assembled = Assembler::find().assemble(PTX, "sm_90", Options::default()).unwrap();
+        let assembled = Assembler::find().assemble(PTX, "kernel", "sm_90", Options::default()).unwrap();
         if assembled.kind == ImageKind::Cubin {
             assert_eq!(pairs(of_cubin(&assembled.image, "kernel").unwrap().unwrap()), layouts());
             assert!(of_cubin(&assembled.image, "stranger").unwrap_err().contains(&"kernel".to_owned()));

@@ -3,8 +3,11 @@
 mod nvjitlink;
 pub(crate) mod places;
 
-pub use places::toolkits;
 mod ptxas;
+mod spills;
+
+pub use places::toolkits;
+pub use spills::Spills;
 
 use std::sync::OnceLock;
 
@@ -34,10 +37,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// In ptxas's spelling.
+    /// In ptxas's spelling, and that it shall tell of spills.
     fn words(self) -> Vec<String> {
-        let level = format!("-O{}", self.level);
-        std::iter::once(level).chain((self.registers > 0).then(|| format!("-maxrregcount={}", self.registers))).collect()
+        let always = [format!("-O{}", self.level), "-v".into()];
+        always.into_iter().chain((self.registers > 0).then(|| format!("-maxrregcount={}", self.registers))).collect()
     }
 }
 
@@ -45,6 +48,8 @@ impl Options {
 pub struct Assembled {
     pub image: Vec<u8>,
     pub kind: ImageKind,
+    /// Where the assembler has told.
+    pub spills: Option<Spills>,
     /// Name and version.
     pub assembler: String,
 }
@@ -79,8 +84,8 @@ impl Assembler {
         }
     }
 
-    /// Assembles `ptx` for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
-    pub fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<Assembled, BuildError> {
+    /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
+    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: Options) -> Result<Assembled, BuildError> {
         let assembled = match self {
             Self::NvJitLink(library) => library.assemble(ptx, device, options),
             Self::Ptxas(program) => program.assemble(ptx, device, options),
@@ -92,7 +97,7 @@ impl Assembler {
             other => other,
         });
         match assembled {
-            Ok(image) => Ok(Assembled { image, kind: ImageKind::Cubin, assembler: self.name() }),
+            Ok((image, log)) => Ok(Assembled { image, kind: ImageKind::Cubin, spills: Spills::of(&log, kernel), assembler: self.name() }),
             // The driver's compiler is run by whoever loads the PTX, without options.
             Err(Rejection::Architecture) if options != Options::default() => Err(BuildError::Configuration {
                 message: format!(
@@ -100,9 +105,12 @@ impl Assembler {
                     self.name()
                 ),
             }),
-            Err(Rejection::Architecture) => {
-                Ok(Assembled { image: [ptx.as_bytes(), b"\0"].concat(), kind: ImageKind::Ptx, assembler: Self::Driver.name() })
-            }
+            Err(Rejection::Architecture) => Ok(Assembled {
+                image: [ptx.as_bytes(), b"\0"].concat(),
+                kind: ImageKind::Ptx,
+                spills: None,
+                assembler: Self::Driver.name(),
+            }),
             Err(Rejection::Ptx(message)) => Err(BuildError::Assemble { assembler: self.name(), message }),
         }
     }
@@ -117,27 +125,32 @@ mod tests {
         let load = |register: usize| format!("ld.global.f32 %f{register}, [%rd1+{}];", register * 4);
         let add = |register: usize| format!("fma.rn.f32 %f0, %f0, %f{register}, %f{register};");
         let body: String = (0..100).map(load).chain((1..100).map(add)).collect::<Vec<_>>().join("\n");
+        // All of them are needed to the end.
+        let stores: String = (1..100).map(|register| format!("st.global.f32 [%rd1+{}], %f{};\n", register * 4, 100 - register)).collect();
         let ptx = format!(
             ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{ .reg .f32 %f<100>; .reg .b64 %rd<2>;\n\
-             ld.param.u64 %rd1, [p];\n{body}\nst.global.f32 [%rd1], %f0; ret; }}\n"
+             ld.param.u64 %rd1, [p];\n{body}\n{stores}\nst.global.f32 [%rd1], %f0; ret; }}\n"
         );
-        let assemble = |options| Assembler::find().assemble(&ptx, "sm_90", options).unwrap();
+        let assemble = |options| Assembler::find().assemble(&ptx, "k", "sm_90", options).unwrap();
         let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(Options { level, registers: 0 }).image).collect();
         if assemble(Options::default()).kind == ImageKind::Cubin {
             assert_eq!(images[3], assemble(Options::default()).image);
             assert_ne!(images[0], images[3]);
             assert_ne!(images[1], images[3]);
-            assert_ne!(assemble(Options { level: 3, registers: 24 }).image, images[3]);
+            let narrow = assemble(Options { level: 3, registers: 24 });
+            assert_ne!(narrow.image, images[3]);
+            assert_eq!(assemble(Options::default()).spills, Some(Spills::default()));
+            assert!(narrow.spills.is_some_and(|spills| spills.stores > 0 && spills.loads > 0), "{:?}", narrow.spills);
         }
     }
 
     #[test]
     fn a_device_newer_than_the_assembler_gets_ptx() {
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        let assembled = Assembler::find().assemble(ptx, "sm_999", Options::default()).unwrap();
+        let assembled = Assembler::find().assemble(ptx, "k", "sm_999", Options::default()).unwrap();
         assert_eq!(assembled.kind, ImageKind::Ptx);
         assert_eq!(assembled.image, [ptx.as_bytes(), b"\0"].concat());
-        let error = Assembler::find().assemble(ptx, "sm_999", Options { level: 1, registers: 0 }).err().unwrap();
+        let error = Assembler::find().assemble(ptx, "k", "sm_999", Options { level: 1, registers: 0 }).err().unwrap();
         assert!(error.is_usage() && error.to_string().contains("sm_999"), "{error}");
     }
 }

@@ -32,8 +32,10 @@ pub struct NvJitLink {
     complete: Complete,
     cubin_size: Size,
     cubin: Read,
-    log_size: Size,
-    log: Read,
+    error_log_size: Size,
+    error_log: Read,
+    info_log_size: Size,
+    info_log: Read,
     version: (u32, u32),
     _library: Library,
 }
@@ -81,8 +83,10 @@ impl NvJitLink {
             complete: function!("Complete"),
             cubin_size: function!("GetLinkedCubinSize"),
             cubin: function!("GetLinkedCubin"),
-            log_size: function!("GetErrorLogSize"),
-            log: function!("GetErrorLog"),
+            error_log_size: function!("GetErrorLogSize"),
+            error_log: function!("GetErrorLog"),
+            info_log_size: function!("GetInfoLogSize"),
+            info_log: function!("GetInfoLog"),
             version,
             _library: library,
         })
@@ -92,8 +96,8 @@ impl NvJitLink {
         format!("nvJitLink {}.{}", self.version.0, self.version.1)
     }
 
-    /// Assembles PTX text for `device`; the error is the library's own log.
-    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<Vec<u8>, Rejection> {
+    /// Assembles PTX text for `device`; the library's log comes with the code, and is the error.
+    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<(Vec<u8>, String), Rejection> {
         // Its own `-O` knows 0 and 3 only; ptxas, which it has inside, knows all.
         let words = std::iter::once(format!("-arch={device}")).chain(options.words().into_iter().map(|word| format!("-Xptxas={word}")));
         let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
@@ -114,15 +118,21 @@ impl NvJitLink {
                 code = (self.complete)(handle);
             }
             let result = if code == SUCCESS { read(handle, self.cubin_size, self.cubin) } else { None };
-            let result = result.ok_or_else(|| {
-                let log = read(handle, self.log_size, self.log).unwrap_or_default();
-                let log = String::from_utf8_lossy(&log).trim_matches(['\0', '\n', ' ']).replace('\n', "; ");
-                Rejection::Ptx(if log.is_empty() { format!("error code {code}") } else { log })
-            });
+            let result = match result {
+                Some(image) => Ok((image, text_of(read(handle, self.info_log_size, self.info_log)))),
+                None => {
+                    let log = text_of(read(handle, self.error_log_size, self.error_log)).replace('\n', "; ");
+                    Err(Rejection::Ptx(if log.is_empty() { format!("error code {code}") } else { log }))
+                }
+            };
             (self.destroy)(&mut handle);
             result
         }
     }
+}
+
+fn text_of(log: Option<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&log.unwrap_or_default()).trim_matches(['\0', '\n', ' ']).to_owned()
 }
 
 /// # Safety

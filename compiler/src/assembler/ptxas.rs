@@ -29,8 +29,8 @@ impl Ptxas {
         format!("ptxas {}", self.version).trim_end().to_owned()
     }
 
-    /// Assembles PTX text for `device`; the error is ptxas's own words.
-    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<Vec<u8>, Rejection> {
+    /// Assembles PTX text for `device`; its log comes with the code, and the error is its own words.
+    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<(Vec<u8>, String), Rejection> {
         let failed = |what: String| Rejection::Ptx(what);
         let folder = tempfile::tempdir().map_err(|error| failed(format!("no temporary folder: {error}")))?;
         let (source, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
@@ -43,12 +43,14 @@ impl Ptxas {
             .arg(&source)
             .output()
             .map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
+        let words = [output.stderr, output.stdout].concat();
+        let words = String::from_utf8_lossy(&words);
         if !output.status.success() {
-            let words = [output.stderr, output.stdout].concat();
-            let words = String::from_utf8_lossy(&words).trim().replace('\n', "; ");
+            let words = words.lines().filter(|line| !line.starts_with("ptxas info")).collect::<Vec<_>>().join("; ");
             return Err(if words.contains("option 'gpu-name'") { Rejection::Architecture } else { failed(words) });
         }
-        std::fs::read(&cubin).map_err(|error| failed(format!("{} cannot be read: {error}", cubin.display())))
+        let image = std::fs::read(&cubin).map_err(|error| failed(format!("{} cannot be read: {error}", cubin.display())))?;
+        Ok((image, words.into_owned()))
     }
 }
 
@@ -63,7 +65,7 @@ mod tests {
             return;
         };
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        assert!(ptxas.assemble(ptx, "sm_90", Options::default()).unwrap().starts_with(b"\x7fELF"));
+        assert!(ptxas.assemble(ptx, "sm_90", Options::default()).unwrap().0.starts_with(b"\x7fELF"));
         assert!(
             matches!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90", Options::default()), Err(Rejection::Ptx(words)) if words.contains("rot"))
         );
