@@ -112,7 +112,7 @@ pub struct Metrics {
     pub static_shared: i64,
     /// Dynamic shared memory of a block, bytes.
     pub dynamic_shared: i64,
-    /// Registers spilled to and reloaded from local memory, bytes of a thread.
+    /// Registers spilled to and reloaded from local memory, bytes of a thread, each place in the code counted once.
     pub spill_stores: i64,
     pub spill_loads: i64,
     /// Blocks of the launch that one multiprocessor holds at a time.

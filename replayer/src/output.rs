@@ -56,6 +56,10 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
         result.codegen_time = built.codegen;
         result.obj_size = image.len() as u64;
         result.metrics.code_size = elf::section(image, &format!(".text.{}", built.entry)).map_or(-1, |code| code.len() as i64);
+        if let Some(spills) = built.spills {
+            let bytes = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            (result.metrics.spill_stores, result.metrics.spill_loads) = (bytes(spills.stores), bytes(spills.loads));
+        }
         let stages = [("preprocess", built.preprocess), ("optimise", built.optimise), ("codegen", built.codegen)];
         result.metrics.build_times = stages.map(|(stage, seconds)| (stage.to_owned(), seconds)).into();
         environment.versions.insert("assembler".into(), built.assembler.clone());

@@ -8,8 +8,10 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 /// Registers of a thread that are spilled to local memory and reloaded from it, bytes, each place in the code counted once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spills {
     pub stores: u64,
     pub loads: u64,

@@ -86,7 +86,8 @@ pub trait Device {
     /// undefined.
     fn map_anywhere(&self, size: u64) -> Result<u64, DeviceError>;
 
-    /// Forbids kernels to write to memory that was mapped; both multiples of the page size. A write is then an illegal address.
+    /// Forbids all writes to memory that was mapped, once those before have ended; both multiples of the page size. A write is then
+    /// an illegal address.
     fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
     /// New memory at an address of the driver's choice.
@@ -130,9 +131,6 @@ pub trait Device {
 
     /// Lets launches of `function` ask for clusters of more blocks than all devices can take.
     fn allow_large_clusters(&self, function: Function) -> Result<(), DeviceError>;
-
-    /// Waits for everything before.
-    fn wait(&self) -> Result<(), DeviceError>;
 
     /// Where the device sits, e.g. "00000000:18:00.0", where it says.
     fn bus_id(&self) -> Option<String>;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
+use mneme_compiler::assembler::Spills;
 use mneme_core::hash::ChunkId;
 
 use super::{Built, NotBuilt, Outcome};
@@ -10,12 +11,16 @@ use super::{Built, NotBuilt, Outcome};
 /// Bytes of code objects that are remembered.
 const REMEMBERED: usize = 64 << 20;
 
-/// A finished assembly: the assembler's name and the code object.
-type Assembled = Rc<(String, Vec<u8>)>;
+/// A finished assembly.
+struct Assembled {
+    assembler: String,
+    spills: Option<Spills>,
+    image: Vec<u8>,
+}
 
 #[derive(Default)]
 pub struct Assemblies {
-    finished: HashMap<ChunkId, Assembled>,
+    finished: HashMap<ChunkId, Rc<Assembled>>,
     /// Keys of `finished`, oldest first.
     ages: VecDeque<ChunkId>,
     bytes: usize,
@@ -60,7 +65,10 @@ impl Assemblies {
             let assembled = outcome.is_ok();
             return vec![(order, outcome, assembled)];
         };
-        let code = outcome.as_ref().map(|(built, image)| Rc::new((built.assembler.clone(), image.clone()))).map_err(Clone::clone);
+        let code = outcome
+            .as_ref()
+            .map(|(built, image)| Rc::new(Assembled { assembler: built.assembler.clone(), spills: built.spills, image: image.clone() }))
+            .map_err(Clone::clone);
         let mut complete = vec![(order, outcome, true)];
         let (waited, others) = std::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| self.told.get(other) == Some(&ptx));
         self.waiting = others;
@@ -74,21 +82,21 @@ impl Assemblies {
         complete
     }
 
-    fn remember(&mut self, ptx: ChunkId, code: Assembled) {
-        self.bytes += code.1.len();
+    fn remember(&mut self, ptx: ChunkId, code: Rc<Assembled>) {
+        self.bytes += code.image.len();
         self.ages.push_back(ptx);
         self.finished.insert(ptx, code);
         while self.bytes > REMEMBERED && self.ages.len() > 1 {
             // Those that were told of it and are still at work would miss it.
             let Some(place) = self.ages.iter().position(|old| !self.told.values().any(|told| told == old)) else { break };
             let Some(oldest) = self.ages.remove(place) else { break };
-            self.bytes -= self.finished.remove(&oldest).map_or(0, |code| code.1.len());
+            self.bytes -= self.finished.remove(&oldest).map_or(0, |code| code.image.len());
         }
     }
 }
 
 fn with(built: Built, assembled: &Assembled) -> Outcome {
-    Ok((Built { assembler: assembled.0.clone(), ..built }, assembled.1.clone()))
+    Ok((Built { assembler: assembled.assembler.clone(), spills: assembled.spills, ..built }, assembled.image.clone()))
 }
 
 fn lost() -> NotBuilt {
@@ -104,10 +112,9 @@ mod tests {
     const PTX: ChunkId = ChunkId([7; 16]);
 
     fn built(entry: &str, image: &[u8]) -> Outcome {
-        Ok((
-            Built { entry: entry.into(), assembler: if image.is_empty() { String::new() } else { "a".into() }, ..Built::default() },
-            image.to_vec(),
-        ))
+        let told = (!image.is_empty()).then_some(Spills { stores: 4, loads: 8 });
+        let assembler = if image.is_empty() { String::new() } else { "a".into() };
+        Ok((Built { entry: entry.into(), assembler, spills: told, ..Built::default() }, image.to_vec()))
     }
 
     fn image(outcome: &Outcome) -> (&str, &[u8]) {
@@ -123,6 +130,8 @@ mod tests {
         assert!(!assemblies.ask(2, PTX));
         let second = assemblies.settle(2, built("two", b""));
         assert!(second.len() == 1 && !second[0].2 && image(&second[0].1) == ("two", b"code"));
+        let built = &second[0].1.as_ref().unwrap().0;
+        assert_eq!((built.assembler.as_str(), built.spills), ("a", Some(Spills { stores: 4, loads: 8 })));
         assert!(assemblies.told.is_empty() && assemblies.at_work.is_empty());
     }
 

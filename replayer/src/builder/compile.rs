@@ -89,6 +89,7 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         codegen: artifact.times.codegen + artifact.times.assemble,
         shared_is_static: artifact.shared_is_static,
         assembler: artifact.assembler,
+        spills: artifact.spills,
         ptx: artifact.ptx,
         ir_before: artifact.ir_before,
         ir: artifact.ir,

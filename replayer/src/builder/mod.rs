@@ -10,6 +10,7 @@ pub mod nursery;
 mod process;
 
 use mneme_compiler::Keep;
+use mneme_compiler::assembler::Spills;
 use mneme_compiler::pipeline::External;
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,8 @@ pub struct Built {
     /// The launch must ask for no dynamic shared memory: the code has it.
     pub shared_is_static: bool,
     pub assembler: String,
+    /// Registers spilled to local memory, where the assembler has told.
+    pub spills: Option<Spills>,
     pub ptx: Option<String>,
     /// Before the pipeline, and after it.
     pub ir_before: Option<String>,

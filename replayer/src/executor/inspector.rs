@@ -267,7 +267,6 @@ fn copy_changed(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> R
             copies[number] = base + place + (pieces[number].address - start);
         }
     }
-    device.wait()?;
     device.protect(base, bytes)?;
     Ok(copies)
 }

@@ -329,8 +329,10 @@ impl Device for Cuda {
     }
 
     fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        // A copy from pageable memory returns while its last bytes are still on their way, and they must find the door open.
-        self.wait()?;
+        // A copy from pageable memory returns while the device still writes (in the default stream, not in ours); it would hit memory that
+        // may not be written any more.
+        // SAFETY: no pointers; the context is current.
+        self.check("cuCtxSynchronize", unsafe { (self.table.cuCtxSynchronize)() })?;
         self.set_access(address, size, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ)
     }
 
@@ -443,11 +445,6 @@ impl Device for Cuda {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         // SAFETY: the handle is the driver's; no pointers besides.
         self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute, 1) })
-    }
-
-    fn wait(&self) -> Result<(), DeviceError> {
-        // SAFETY: the stream is this object's own.
-        self.check("cuStreamSynchronize", unsafe { (self.table.cuStreamSynchronize)(self.stream) })
     }
 
     fn bus_id(&self) -> Option<String> {

@@ -58,6 +58,7 @@ table! {
     cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice);
     cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
     cuCtxSetCurrent(CUcontext);
+    cuCtxSynchronize();
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemGetAllocationGranularity(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
     cuMemAddressReserve(*mut CUdeviceptr, usize, usize, CUdeviceptr, c_ulonglong);
