@@ -1,5 +1,6 @@
 //! The parsers under test, each with seeds that are well-formed and the repair of the checksums that would shield it.
 
+mod container;
 mod image;
 mod recording;
 
@@ -9,16 +10,26 @@ pub struct Target {
     /// Well-formed inputs, from which others are made.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Puts checksums right, so that what lies behind them is reached.
-    pub seal: fn(&mut Vec<u8>),
+    pub seal: fn(&mut [u8]),
     /// Must return, whatever the input.
     pub run: fn(&[u8]),
 }
 
-pub const TARGETS: &[Target] = &[image::ELF, image::IR_SECTION, recording::DATABASE, recording::MANIFEST, recording::PACK];
+pub const TARGETS: &[Target] = &[
+    image::ELF,
+    image::IR_SECTION,
+    container::FATBIN,
+    container::CUBIN,
+    container::BUNDLE,
+    container::PTX,
+    recording::DATABASE,
+    recording::MANIFEST,
+    recording::PACK,
+];
 
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
 /// For formats without checksums.
-fn nothing(_: &mut Vec<u8>) {}
+fn nothing(_: &mut [u8]) {}

@@ -163,7 +163,7 @@ fn origin_of(image: *const c_void) -> Origin {
         change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object { path, units: OnceLock::new() })).clone())
     });
     // SAFETY: as above.
-    let image = unsafe { Image::at(image, |address| holding(address).is_some()) };
+    let image = unsafe { Image::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min()) };
     Origin { object, image: image.map(Arc::new) }
 }
 

@@ -15,7 +15,7 @@ const MAX_COPY: u64 = 1 << 30;
 
 pub struct Image {
     bytes: Bytes,
-    /// Equal for equal images (or one in one place), to tell kernels of the same name apart.
+    /// Equal for equal images (or one in one place of its object), to tell kernels of the same name apart.
     pub identity: u64,
 }
 
@@ -29,14 +29,16 @@ impl Image {
     /// The image that a load function was given; `None` for what is neither fat binary, machine code nor PTX.
     ///
     /// # Safety
-    /// The driver has just loaded it from there. `is_mapped` says whether an address is in an ELF object.
-    pub unsafe fn at(image: *const c_void, is_mapped: impl Fn(usize) -> bool) -> Option<Self> {
+    /// The driver has just loaded it from there. `start_of` gives the start of the ELF object that an address is in.
+    pub unsafe fn at(image: *const c_void, start_of: impl Fn(usize) -> Option<usize>) -> Option<Self> {
         // SAFETY: the image is one, or a wrapper, of 24 bytes.
         let image = unsafe { data(image) };
         // SAFETY: as above.
         let size = unsafe { size(image) }?;
-        if is_mapped(image as usize) {
-            return Some(Self { bytes: Bytes::Mapped(image as usize, usize::try_from(size).ok()?), identity: image as u64 });
+        if let Some(start) = start_of(image as usize) {
+            // The place in its object: a library that is loaded again is the same, wherever it comes to lie.
+            let identity = (image as usize).wrapping_sub(start) as u64;
+            return Some(Self { bytes: Bytes::Mapped(image as usize, usize::try_from(size).ok()?), identity });
         }
         if size > MAX_COPY {
             return None;
@@ -119,12 +121,12 @@ mod tests {
     fn an_image_outlives_its_buffer_and_an_unmapped_one_is_missed() {
         let mut text = b"// made by a test\n.version 8.0\n.target sm_90\n\0".to_vec();
         // SAFETY: a terminated string.
-        let image = unsafe { Image::at(text.as_ptr().cast(), |_| false) }.unwrap();
+        let image = unsafe { Image::at(text.as_ptr().cast(), |_| None) }.unwrap();
         let copy = text.clone();
         text.fill(0);
         assert_eq!(*image.bytes().unwrap(), copy[..copy.len() - 1]);
         // SAFETY: as above.
-        assert!(unsafe { Image::at(c"not an image".as_ptr().cast(), |_| true) }.is_none());
+        assert!(unsafe { Image::at(c"not an image".as_ptr().cast(), |_| Some(0)) }.is_none());
         let here = Image { bytes: Bytes::Mapped(copy.as_ptr() as usize, 4), identity: 0 };
         assert_eq!(*here.bytes().unwrap(), copy[..4]);
         let nowhere = Image { bytes: Bytes::Mapped(64, 4), identity: 0 };

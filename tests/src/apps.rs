@@ -282,7 +282,7 @@ pub fn build(app: &App, cudart: Cudart, path: &Path) {
             .args(link_flags(cudart))
             .succeed();
         if library.linked {
-            linked.push(format!("-l{}-{}", app.name, library.name));
+            linked.extend([format!("-l{}-{}", app.name, library.name), "-Wl,-rpath,$ORIGIN".to_owned()]);
         }
     }
     // The name appears when the program is complete: an interrupted build leaves nothing that looks current.

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 pub const COMPRESSED_MAGIC: &[u8] = b"CCOB";
 /// An upper bound on what a bundle may decompress to, bytes.
-const MAX_RAW: u64 = 1 << 30;
+const MAX_RAW: u64 = 1 << 28;
 const MAX_ENTRIES: u64 = 4096;
 
 /// A code object of a bundle.

@@ -37,7 +37,7 @@ mod flag {
 /// Containers in containers are followed so far.
 const DEPTH: usize = 4;
 /// An upper bound on what an entry may decompress to, bytes: LZ4 gains 255-fold at most, and larger claims are damage.
-const MAX_RAW: u64 = 1 << 30;
+const MAX_RAW: u64 = 1 << 28;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

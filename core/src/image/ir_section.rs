@@ -26,7 +26,7 @@ pub const SECTION: &str = ".mneme.ir";
 const MAGIC: &[u8; 8] = b"MNEMEIR1";
 const HEADER: usize = 40;
 /// An upper bound on what one unit's bitcode may decompress to, bytes; larger claims are damage.
-const MAX_BITCODE: usize = 1 << 30;
+const MAX_BITCODE: usize = 1 << 28;
 /// LLVM's address space of constant memory.
 const CONSTANT_SPACE: u32 = 4;
 

@@ -68,7 +68,7 @@ fn ir_seeds() -> Vec<Vec<u8>> {
 }
 
 /// The sums of the records that follow each other from the start.
-fn seal_ir(input: &mut Vec<u8>) {
+fn seal_ir(input: &mut [u8]) {
     let mut start = 0;
     while let Some(record) = input.get_mut(start..).filter(|record| record.len() >= 40) {
         let number = |index: usize| u64::from_le_bytes(record[8 * index..8 * index + 8].try_into().expect("8 bytes"));

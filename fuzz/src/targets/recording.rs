@@ -59,7 +59,7 @@ fn database_seeds() -> Vec<Vec<u8>> {
     vec![text(&record(ours)), text(&record(KernelDetails::default()))]
 }
 
-fn seal_database(input: &mut Vec<u8>) {
+fn seal_database(input: &mut [u8]) {
     let Some(start) = input.windows(CHECKSUM.len()).rposition(|window| window == CHECKSUM).map(|at| at + CHECKSUM.len()) else { return };
     if input.len() > start + 16 {
         input[start..start + 16].fill(b'0');
@@ -95,7 +95,7 @@ fn manifest_seeds() -> Vec<Vec<u8>> {
     vec![std::fs::read(path).expect("just written")]
 }
 
-fn seal_manifest(input: &mut Vec<u8>) {
+fn seal_manifest(input: &mut [u8]) {
     if let Some(length) = input.len().checked_sub(8) {
         let sum = checksum(&input[..length]);
         input[length..].copy_from_slice(&sum.to_le_bytes());
