@@ -6,6 +6,7 @@
 
 pub mod assembler;
 pub mod cpu;
+pub mod interface;
 pub mod ir;
 pub mod pipeline;
 pub mod prepare;

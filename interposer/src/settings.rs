@@ -48,6 +48,9 @@ pub struct Settings {
     pub expand_graphs: bool,
     /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
     pub arena_bytes: Option<u64>,
+    /// `MNEME_EPILOGUE_TYPE`: with a format of the existing Mneme, into which `mneme record` converts the recording later, every
+    /// allocation has pages of its own, as that one maps them.
+    pub whole_pages: bool,
 }
 
 /// Variables that tell a process of a distributed run its rank; the first that is set counts.
@@ -122,6 +125,8 @@ impl Settings {
             arena_bytes: variable("MNEME_PAGE_SIZE")
                 .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
                 .filter(|bytes| *bytes > 0),
+            whole_pages: variable("MNEME_EPILOGUE_TYPE")
+                .is_some_and(|text| matches!(text.trim().to_ascii_lowercase().as_str(), "bytes" | "diff" | "best")),
         }
     }
 

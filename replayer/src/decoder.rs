@@ -5,8 +5,6 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use mneme_core::recording::store::Store;
-
 use crate::child::{Child, Complaints, End, pipe};
 use crate::snapshot::Snapshot;
 use crate::subject::Subject;
@@ -22,7 +20,7 @@ impl Decoder {
     pub fn start(subject: &Subject, snapshot: &Snapshot) -> std::io::Result<Self> {
         let (reader, writer) = pipe()?;
         let child = Child::start(Complaints::Kept, || {
-            let decoded = Store::open(&subject.folder).and_then(|store| snapshot.decode(&store));
+            let decoded = subject.store().and_then(|store| snapshot.decode(&store));
             let Err(error) = decoded else { return mneme_core::exit::VERIFIED };
             let _ = File::from(writer).write_all(error.to_string().as_bytes());
             mneme_core::exit::BAD_RECORDING

@@ -13,7 +13,7 @@ use crate::subject::Subject;
 /// The elements of each region, where the signature tells.
 pub fn of_regions(subject: &Subject, regions: &[Region]) -> Vec<Option<DataType>> {
     let types = pointees(&subject.kernel.demangled_name);
-    let pointers = pointers(&subject.kernel.ours.arguments, &subject.prologue.parameter_buffer(), types.len());
+    let pointers = pointers(&subject.kernel.ours.arguments, &subject.moments.prologue.parameter_buffer(), types.len());
     let typed: Vec<_> = pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
     let within = |region: &Region, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
     regions.iter().map(|region| typed.iter().find(|(pointer, _)| within(region, *pointer)).map(|(_, elements)| *elements)).collect()
@@ -22,7 +22,7 @@ pub fn of_regions(subject: &Subject, regions: &[Region]) -> Vec<Option<DataType>
 /// The value of each argument of the recorded launch, where it has a pointer's size.
 pub fn argument_pointers(subject: &Subject) -> Vec<Option<u64>> {
     let layout = &subject.kernel.ours.arguments;
-    pointers(layout, &subject.prologue.parameter_buffer(), layout.len())
+    pointers(layout, &subject.moments.prologue.parameter_buffer(), layout.len())
 }
 
 /// The pointer that each parameter holds, if it has a pointer's size; as many as there are `parameters`, or none where the recorded

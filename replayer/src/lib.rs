@@ -18,6 +18,7 @@ pub mod elements;
 pub mod engine;
 pub mod executor;
 pub mod frame;
+pub mod interface;
 pub mod lines;
 pub mod one_shot;
 pub mod output;

@@ -51,7 +51,7 @@ impl Scene {
     }
 }
 
-/// Opens the recording and chooses the device. No process is started and no chunk is read.
+/// Opens the recording and chooses the device. No process is left running; memory is read where the recording is the existing Mneme's.
 pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
     let common = arguments.common();
     let database = choose(&common.database, common.id.as_deref(), common.kernel.as_deref())?;
@@ -68,7 +68,7 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
     let snapshot = Snapshot::reserve(layout)
         .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
     Ok(Scene {
-        parameters: subject.prologue.parameter_buffer(),
+        parameters: subject.moments.prologue.parameter_buffer(),
         limit: common.timeout,
         builders: builders(common),
         extras,

@@ -71,7 +71,7 @@ impl Layout {
     /// Lays out both moments of a recording.
     pub fn of(subject: &Subject) -> Result<Self, RecordingError> {
         let damaged = |what: String| RecordingError::Damaged { path: subject.folder.join(&subject.instance.epilogue), what };
-        Self::between(&subject.prologue, &subject.epilogue).map_err(damaged)
+        Self::between(&subject.moments.prologue, &subject.moments.epilogue).map_err(damaged)
     }
 
     fn between(prologue: &State, epilogue: &State) -> Result<Self, String> {

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use mneme_core::configuration::Configuration;
 use mneme_core::hash::checksum;
 use mneme_core::launch::LaunchAttributes;
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{Instance, KernelRecord};
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::database::{ArgumentLayout, Instance, KernelRecord};
+use mneme_core::recording::store::Store;
+use mneme_core::recording::{CodeKind, Moments, RecordingError};
+
+use crate::interface;
 
 /// A recorded launch, read but for the contents of memory.
 pub struct Subject {
@@ -17,12 +19,12 @@ pub struct Subject {
     pub database: PathBuf,
     pub kernel: KernelRecord,
     pub instance: Instance,
-    pub prologue: State,
-    pub epilogue: State,
+    pub moments: Moments,
 }
 
 impl Subject {
-    /// Reads the database and the manifests of instance `id`, or of the only one.
+    /// Reads the database and the manifests of instance `id`, or of the only one; of a recording of the existing Mneme also all
+    /// memory, and the IR in a forked process. The caller must have one thread only.
     pub fn open(database: &Path, id: Option<&str>) -> Result<Self, RecordingError> {
         let kernel = KernelRecord::load(database)?;
         let instance = kernel.instance(database, id)?.1.clone();
@@ -30,9 +32,47 @@ impl Subject {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
             _ => PathBuf::from("."),
         };
-        let prologue = State::load(&folder.join(&instance.prologue))?;
-        let epilogue = State::load(&folder.join(&instance.epilogue))?;
-        Ok(Self { folder, database: database.to_path_buf(), kernel, instance, prologue, epilogue })
+        let moments = Moments::open(&folder, &kernel, &instance)?;
+        let mut subject = Self { folder, database: database.to_path_buf(), kernel, instance, moments };
+        if subject.moments.are_upstreams() {
+            subject.ask_the_ir()?;
+        }
+        Ok(subject)
+    }
+
+    /// Completes what the existing Mneme records.
+    fn ask_the_ir(&mut self) -> Result<(), RecordingError> {
+        let header = &self.moments.prologue.header;
+        let is_complete = !self.kernel.ours.arguments.is_empty() || header.arguments.is_empty();
+        let is_ir = self.kernel.modules.first().is_some_and(|name| CodeKind::of(name) == CodeKind::Bitcode);
+        if !is_ir || (is_complete && header.variables.is_empty()) {
+            return Ok(());
+        }
+        let damaged = |path: PathBuf| move |what| RecordingError::Damaged { path, what };
+        let module = self.folder.join(&self.kernel.modules[0]);
+        let found = interface::read(&self.modules()?, &self.kernel.kernel_name).map_err(damaged(module))?;
+        let header = &mut self.moments.prologue.header;
+        for variable in &mut header.variables {
+            variable.constant = found.constants.contains(&variable.name);
+        }
+        let ours = &mut self.kernel.ours;
+        if ours.arguments.is_empty() {
+            let layout =
+                |it: &mneme_core::image::ir_section::Argument| ArgumentLayout { offset: it.offset, size: it.size, kind: it.kind.clone() };
+            ours.arguments = found.arguments.iter().map(layout).collect();
+            let prologue = self.folder.join(&self.instance.prologue);
+            self.moments.place_arguments(&ours.arguments).map_err(damaged(prologue))?;
+        }
+        if ours.ir_arch.is_empty() {
+            ours.ir_arch = found.arch;
+            ours.triple = found.triple;
+        }
+        Ok(())
+    }
+
+    /// The chunks that the recording names.
+    pub fn store(&self) -> Result<Store, RecordingError> {
+        self.moments.store(&self.folder)
     }
 
     /// The bitcode of the kernel's closure, its own unit first.

@@ -49,3 +49,19 @@ pub fn set_string(function: Value<'_>, name: &std::ffi::CStr, value: &std::ffi::
     // SAFETY: the function is alive, the texts are copied.
     unsafe { LLVMAddTargetDependentFunctionAttr(function.raw(), name.as_ptr(), value.as_ptr()) }
 }
+
+/// The value of a string attribute of a function.
+pub fn string(function: Value<'_>, name: &str) -> Option<String> {
+    // SAFETY: the function is alive; the name and the value have the lengths given, the value as long as the function.
+    unsafe {
+        let attribute =
+            LLVMGetStringAttributeAtIndex(function.raw(), llvm_sys::LLVMAttributeFunctionIndex, name.as_ptr().cast(), name.len() as u32);
+        if attribute.is_null() {
+            return None;
+        }
+        let mut length = 0;
+        let value = LLVMGetStringAttributeValue(attribute, &mut length);
+        let bytes = std::slice::from_raw_parts(value.cast::<u8>(), length as usize);
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+}

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::RecordingError;
 use super::database::{Instance, KernelRecord, kernels};
 use super::manifest::State;
+use super::moments::{Moments, is_manifest};
 use super::pack::{self, PackReader};
 use super::store::{self, Store};
 use crate::hash::{ChunkId, checksum};
@@ -45,7 +46,7 @@ pub fn check(folder: &Path) -> Result<Report, RecordingError> {
         };
         let code = check_code(folder, &record, &mut report);
         for instance in record.instances.values() {
-            let state = check_instance(folder, instance, store.as_ref(), &mut known, &mut report);
+            let state = check_instance(folder, &record, instance, store.as_ref(), &mut known, &mut report);
             report.instances += usize::from(code && state);
         }
     }
@@ -69,8 +70,21 @@ fn check_code(folder: &Path, record: &KernelRecord, report: &mut Report) -> bool
 }
 
 /// Whether both manifests of an instance can be read, and every chunk that they name.
-fn check_instance(folder: &Path, instance: &Instance, store: Option<&Store>, known: &mut HashSet<ChunkId>, report: &mut Report) -> bool {
+fn check_instance(
+    folder: &Path,
+    record: &KernelRecord,
+    instance: &Instance,
+    store: Option<&Store>,
+    known: &mut HashSet<ChunkId>,
+    report: &mut Report,
+) -> bool {
     let before = report.problems.len();
+    if is_manifest(&folder.join(&instance.prologue)).is_ok_and(|ours| !ours) {
+        // A snapshot of the existing Mneme has no checksums: that it can be read is all that can be said.
+        report.bytes += length(&folder.join(&instance.prologue)) + length(&folder.join(&instance.epilogue));
+        report.problems.extend(Moments::open(folder, record, instance).err());
+        return report.problems.len() == before;
+    }
     for name in [&instance.prologue, &instance.epilogue] {
         let path = folder.join(name);
         report.bytes += length(&path);

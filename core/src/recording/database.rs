@@ -91,6 +91,7 @@ pub struct Instance {
     /// Dynamic shared memory, bytes.
     pub shared_mem: u32,
     /// The little-endian value of each argument of at most 8 bytes; 0 for larger ones (their bytes are in the prologue).
+    #[serde(deserialize_with = "any_numbers")]
     pub args: Vec<u64>,
     /// Launches with this dynamic hash that the recorder saw.
     pub occurrences: u64,
@@ -106,6 +107,15 @@ pub struct InstanceDetails {
     pub memory_bytes: u64,
     /// Seconds since 1970, UTC.
     pub recorded_at: u64,
+}
+
+/// The existing Mneme has been seen to write signed numbers and fractions, too.
+fn any_numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    let numbers = Vec::<serde_json::Number>::deserialize(deserializer)?;
+    let bits = |number: &serde_json::Number| {
+        number.as_u64().or_else(|| number.as_i64().map(i64::cast_unsigned)).or_else(|| number.as_f64().map(f64::to_bits)).unwrap_or(0)
+    };
+    Ok(numbers.iter().map(bits).collect())
 }
 
 impl KernelRecord {
@@ -209,6 +219,11 @@ fn is_plain_name(name: &str) -> bool {
 
 /// Writes (0600), syncs and renames, so that a reader sees the old file or the new one.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError> {
+    replace(path, |file| file.write_all(bytes).map_err(RecordingError::io(path)))
+}
+
+/// [`write_atomically`] for what does not fit into memory: `write` is given the new file.
+pub fn replace<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T, RecordingError>) -> Result<T, RecordingError> {
     use std::os::unix::fs::OpenOptionsExt;
     // Threads write the same file at once, and in containers processes of equal number do.
     static COUNTER: AtomicU32 = AtomicU32::new(0);
@@ -216,15 +231,15 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError>
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let unique = format!("{now:x}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
     let temporary = path.with_file_name(format!(".{name}.{unique}.tmp"));
-    let write = || -> std::io::Result<()> {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
+    let write = || {
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).map_err(RecordingError::io(path))?;
+        let written = write(&mut file)?;
+        file.sync_all().map_err(RecordingError::io(path))?;
+        std::fs::rename(&temporary, path).map_err(RecordingError::io(path))?;
+        Ok(written)
     };
-    size_limit::as_errors(write).map_err(|error| {
+    size_limit::as_errors(write).inspect_err(|_| {
         let _ = std::fs::remove_file(&temporary);
-        RecordingError::io(path)(error)
     })
 }
 

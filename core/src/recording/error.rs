@@ -18,6 +18,8 @@ pub enum RecordingError {
     Outside { path: PathBuf, name: String },
     #[error("{path} cannot be used: {what}; correct it, or remove it to compare without its rules", path = path.display())]
     Rules { path: PathBuf, what: String },
+    #[error("{path} cannot be written as the existing Mneme writes it: {what}", path = path.display())]
+    NotUpstreams { path: PathBuf, what: String },
     #[error("chunk {chunk} is in no pack file of {path}; the recording is incomplete, record the kernel again, into another folder", path = path.display())]
     MissingChunk { path: PathBuf, chunk: String },
 }

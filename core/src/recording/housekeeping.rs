@@ -6,6 +6,7 @@ use std::path::Path;
 use super::RecordingError;
 use super::database::{self, FolderLock, Instance, KernelRecord, LOCK, add_instance};
 use super::manifest::State;
+use super::moments::{Moments, is_manifest};
 use super::pack::{self, PackReader, PackWriter};
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use crate::hash::ChunkId;
@@ -69,19 +70,32 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
         None => record.instances.clone().into_iter().collect(),
     };
     create_private_folder(to)?;
-    let source = Store::open(from)?;
-    let target = StoreWriter::open(to, LEVEL)?;
+    let mut bytes = 0;
     let mut states = Vec::new();
+    let mut own = None;
     for (_, instance) in &chosen {
-        for name in [&instance.prologue, &instance.epilogue] {
-            let state = State::load(&from.join(name))?;
-            copy_chunks(&source, &target, &state)?;
+        let names = [&instance.prologue, &instance.epilogue];
+        let moments = Moments::open(from, &record, instance)?;
+        if moments.are_upstreams() {
+            for name in names {
+                bytes += copy_file(&from.join(name), &to.join(name))?;
+            }
+            continue;
+        }
+        let (source, target) = match &mut own {
+            Some(stores) => stores,
+            none => none.insert((Store::open(from)?, StoreWriter::open(to, LEVEL)?)),
+        };
+        for (name, state) in names.into_iter().zip([moments.prologue, moments.epilogue]) {
+            copy_chunks(source, target, &state)?;
             states.push((name.clone(), state));
         }
     }
-    target.sync()?;
-    target.finish()?;
-    let mut bytes = target.written();
+    if let Some((_, target)) = own {
+        target.sync()?;
+        target.finish()?;
+        bytes += target.written();
+    }
     for (name, state) in &states {
         let path = to.join(name);
         state.save(&path)?;
@@ -115,6 +129,12 @@ pub fn move_to(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>)
     Ok(outcome)
 }
 
+/// Copies a file of any size.
+fn copy_file(from: &Path, to: &Path) -> Result<u64, RecordingError> {
+    let mut source = std::fs::File::open(from).map_err(RecordingError::io(from))?;
+    database::replace(to, |target| std::io::copy(&mut source, target).map_err(RecordingError::io(to)))
+}
+
 fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<(), RecordingError> {
     let mut buffer = Vec::new();
     let mut done = HashSet::new();
@@ -142,7 +162,10 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     let Some(_alone) = InUse::alone(&packs)? else { return Ok(0) };
     let mut live: HashSet<ChunkId> = HashSet::new();
     for path in manifests(folder)? {
-        live.extend(State::load(&path)?.chunks.into_iter().flatten());
+        // Snapshots of the existing Mneme need no chunks.
+        if is_manifest(&path)? {
+            live.extend(State::load(&path)?.chunks.into_iter().flatten());
+        }
     }
     let mut freed = 0;
     for path in pack::files(&packs)? {

@@ -24,7 +24,7 @@ pub const CHUNK: u64 = 64 * 1024;
 pub const VERSION: u32 = 1;
 /// A parameter buffer is no larger (bytes): the driver's limit is below 32 KiB.
 const MAX_PARAMETERS: u64 = 64 * 1024;
-const MAGIC: &[u8; 8] = b"MNEMEST1";
+pub(crate) const MAGIC: &[u8; 8] = b"MNEMEST1";
 
 /// The state of device memory at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,6 +2,8 @@
 //!
 //! A recording is a folder: one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and for each
 //! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).
+//! Recordings of the existing Mneme ([`upstream`]) have the same database and files of their own in place of manifests and packs;
+//! [`moments`] opens either.
 
 pub mod check;
 pub mod code;
@@ -10,10 +12,13 @@ mod encoding;
 pub mod error;
 pub mod housekeeping;
 pub mod manifest;
+pub mod moments;
 pub mod pack;
 mod planes;
 mod size_limit;
 pub mod store;
+pub mod upstream;
 
 pub use code::CodeKind;
 pub use error::RecordingError;
+pub use moments::Moments;

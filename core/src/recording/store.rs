@@ -9,13 +9,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
 use super::RecordingError;
 use super::manifest::{CHUNK, Region};
 use super::pack::{self, Location, PackReader, PackWriter};
+use super::upstream;
 use crate::hash::{ChunkId, recorded_id};
 
 /// Name of the folder of packs inside a recording.
@@ -26,6 +27,8 @@ pub struct Store {
     folder: PathBuf,
     packs: Vec<PackReader>,
     index: HashMap<ChunkId, (usize, Location)>,
+    /// In place of packs, for a recording of the existing Mneme.
+    upstream: Option<Arc<upstream::Chunks>>,
 }
 
 impl Store {
@@ -39,17 +42,27 @@ impl Store {
             index.extend(entries.into_iter().map(|(id, location)| (id, (packs.len(), location))));
             packs.push(reader);
         }
-        Ok(Self { folder, packs, index })
+        Ok(Self { folder, packs, index, upstream: None })
+    }
+
+    /// The chunks of snapshot files of the existing Mneme.
+    pub fn of_upstream(recording: &Path, chunks: Arc<upstream::Chunks>) -> Self {
+        Self { folder: recording.to_path_buf(), packs: Vec::new(), index: HashMap::new(), upstream: Some(chunks) }
     }
 
     pub fn contains(&self, id: &ChunkId) -> bool {
-        id.is_zero() || self.index.contains_key(id)
+        id.is_zero() || self.index.contains_key(id) || self.upstream.as_ref().is_some_and(|chunks| chunks.contains(id))
     }
 
     /// Decodes one chunk into `out`, whose length must be the chunk's, and checks it against its identity.
     pub fn read_chunk(&self, id: &ChunkId, out: &mut [u8]) -> Result<(), RecordingError> {
         if id.is_zero() {
             out.fill(0);
+            return Ok(());
+        }
+        if let Some(chunks) = &self.upstream
+            && chunks.read(id, out)?
+        {
             return Ok(());
         }
         let (pack, location) =

@@ -36,6 +36,8 @@ pub struct Arena {
     size: u64,
     /// Page size of the mapping, bytes, a power of two.
     granularity: u64,
+    /// Alignment of every allocation, bytes, a power of two that divides `granularity`.
+    alignment: u64,
     state: Mutex<State>,
 }
 
@@ -56,7 +58,13 @@ impl Arena {
     pub fn new(base: u64, size: u64, granularity: u64) -> Self {
         let mut state = State::default();
         state.holes.insert(base, size / granularity * granularity);
-        Self { base, size, granularity, state: Mutex::new(state) }
+        Self { base, size, granularity, alignment: ALIGNMENT, state: Mutex::new(state) }
+    }
+
+    /// Gives every allocation pages of its own.
+    pub fn with_whole_pages(mut self) -> Self {
+        self.alignment = self.granularity;
+        self
     }
 
     pub fn base(&self) -> u64 {
@@ -87,7 +95,7 @@ impl Arena {
 
     /// Allocates; `None` when the device is out of memory (after unused slabs were given back) or the range is full.
     pub fn allocate(&self, mapper: &dyn Mapper, bytes: u64) -> Option<u64> {
-        let size = bytes.max(1).checked_next_multiple_of(ALIGNMENT).filter(|size| *size <= self.size)?;
+        let size = bytes.max(1).checked_next_multiple_of(self.alignment).filter(|size| *size <= self.size)?;
         let exact = size.next_multiple_of(self.granularity);
         let preferred = exact.max(SLAB.next_multiple_of(self.granularity));
         self.try_allocate(mapper, size, preferred).or_else(|| {
@@ -126,7 +134,7 @@ impl Arena {
     pub fn free(&self, mapper: &dyn Mapper, address: u64, bytes: u64) {
         let idle = {
             let mut state = self.lock();
-            let (start, length) = state.free.insert(address, bytes.max(1).next_multiple_of(ALIGNMENT));
+            let (start, length) = state.free.insert(address, bytes.max(1).next_multiple_of(self.alignment));
             let first = state.slabs.range(..=start).next_back().map_or(start, |(address, _)| *address);
             let candidates: Vec<(u64, u64)> = state
                 .slabs
@@ -267,6 +275,20 @@ mod tests {
             arena.trim(&device);
             prop_assert_eq!(device.used(), 0);
         }
+    }
+
+    #[test]
+    fn whole_pages_are_shared_by_nobody() {
+        let device = Device::new(4 * SLAB);
+        let arena = Arena::new(BASE, 4 << 30, PAGE).with_whole_pages();
+        let blocks: Vec<u64> = [1, 1000, PAGE, PAGE + 1].iter().map(|size| arena.allocate(&device, *size).unwrap()).collect();
+        assert!(blocks.iter().all(|address| address.is_multiple_of(PAGE)), "{blocks:x?}");
+        assert_eq!(blocks.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>(), [PAGE; 3]);
+        for (address, size) in blocks.into_iter().zip([1, 1000, PAGE, PAGE + 1]) {
+            arena.free(&device, address, size);
+        }
+        arena.trim(&device);
+        assert_eq!(device.used(), 0);
     }
 
     #[test]

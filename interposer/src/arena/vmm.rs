@@ -51,7 +51,10 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
         return None;
     }
     let mapper = Vmm::new(device);
-    let granularity = mapper.granularity()?;
+    let mut granularity = mapper.granularity()?;
+    if settings().whole_pages {
+        granularity = granularity.max(UPSTREAM_PAGE);
+    }
     let limit = settings().arena_bytes.unwrap_or(STRIDE).clamp(SMALLEST, STRIDE);
     let hint = BASE + u64::try_from(device).ok()? * STRIDE;
     let mut size = limit.next_multiple_of(granularity);
@@ -63,13 +66,18 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
             if address != hint {
                 crate::log::info!("the arena of device {device} is at {address:#x}, not at {hint:#x}");
             }
-            return Some(DeviceArena { arena: Arena::new(address, size, granularity), mapper });
+            let arena = Arena::new(address, size, granularity);
+            let arena = if settings().whole_pages { arena.with_whole_pages() } else { arena };
+            return Some(DeviceArena { arena, mapper });
         }
         size = (size / 2).next_multiple_of(granularity);
     }
     crate::log::info!("no address range could be reserved on device {device}; its allocations are recorded at the vendor's addresses");
     None
 }
+
+/// Granularity at which the existing Mneme maps memory for a replay, bytes.
+const UPSTREAM_PAGE: u64 = 2 << 20;
 
 /// Physical memory of one device.
 pub struct Vmm {

@@ -67,7 +67,7 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         Some(Replacement::Cubin(cubin)) => Code::Cubin(cubin),
         _ => Code::Ir(&modules),
     };
-    let header = &order.subject.prologue.header;
+    let header = &order.subject.moments.prologue.header;
     let kernel = &order.subject.kernel;
     let launches: Vec<&[u64]> = kernel.instances.values().map(|instance| instance.args.as_slice()).collect();
     let mut request = Request::new(code, &kernel.kernel_name, order.target, order.configuration);

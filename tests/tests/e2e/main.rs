@@ -9,6 +9,7 @@ mod programs;
 mod recorder;
 mod statuses;
 mod tuning;
+mod upstream;
 mod verification;
 mod watching;
 mod without_ir;

@@ -57,8 +57,11 @@ enum Command {
     )]
     Move(manage::TransferOptions),
     /// Copy recordings to another folder, with everything they need
-    #[command(override_usage = "mneme copy [OPTIONS] <FROM> <TO>", after_help = "Example:\n  mneme copy recording/7312.json elsewhere")]
-    Copy(manage::TransferOptions),
+    #[command(
+        override_usage = "mneme copy [OPTIONS] <FROM> <TO>",
+        after_help = "Examples:\n  mneme copy recording/7312.json elsewhere\n  mneme copy --epilogue-format diff recording for-the-existing-mneme"
+    )]
+    Copy(manage::CopyOptions),
     /// Print what a build system needs to know
     #[command(
         after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
@@ -87,6 +90,7 @@ const RECORD_EXAMPLES: &str = "Examples:
   mneme record --dry-run -- ./app
   mneme record -rdb recording --kernels 'stencil.*' --max 2 --skip 10 --sample 100 -- ./app
   mneme record -rdb recording --device cpu -- ./app
+  mneme record -rdb recording --epilogue-format diff -- ./app
 
 Exit status: the program's; 73 where the program succeeded and something that was to be recorded was not.";
 

@@ -1,6 +1,7 @@
 //! `mneme ls`: what a folder holds, a line for each instance.
 
 use clap::Args;
+use mneme_core::recording::moments::memory_bytes;
 use serde_json::json;
 
 use super::selection::{Kernel, Selection};
@@ -52,7 +53,7 @@ fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
                 instance.grid_dims.to_string(),
                 instance.block_dims.to_string(),
                 instance.shared_mem.to_string(),
-                units::bytes(instance.ours.memory_bytes),
+                units::bytes(memory_bytes(kernel.folder(), instance)?),
                 instance.occurrences.to_string(),
             ]);
         }
@@ -67,7 +68,7 @@ fn describe(kernel: &Kernel, id: Option<&str>) -> Result<serde_json::Value, Erro
             "grid": instance.grid_dims,
             "block": instance.block_dims,
             "shared_mem": instance.shared_mem,
-            "memory_bytes": instance.ours.memory_bytes,
+            "memory_bytes": memory_bytes(kernel.folder(), instance).ok(),
             "occurrences": instance.occurrences,
         })
     });

@@ -6,6 +6,7 @@ use clap::Args;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::housekeeping::{self, Outcome};
+use mneme_core::recording::upstream::{self, Format};
 
 use super::selection::{Kernel, Selected, Selection};
 use super::{Error, print};
@@ -31,6 +32,15 @@ pub struct TransferOptions {
     /// One instance (dynamic hash) only (also -rid)
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     record_id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct CopyOptions {
+    #[command(flatten)]
+    transfer: TransferOptions,
+    /// Write files that the existing Mneme reads, with epilogues of this kind [default: the files as they are]
+    #[arg(long, value_name = "FORMAT", value_parser = ["bytes", "diff", "best"])]
+    epilogue_format: Option<String>,
 }
 
 /// Removes instances, and the chunks that nothing else in their folder uses.
@@ -63,8 +73,11 @@ fn discard_if_unreadable(path: &Path) -> Result<bool, Error> {
 }
 
 /// Copies instances with exactly what they refer to.
-pub fn copy(options: TransferOptions) -> Result<(), Error> {
-    transfer(options, "copied", housekeeping::copy)
+pub fn copy(options: CopyOptions) -> Result<(), Error> {
+    match options.epilogue_format.as_deref().and_then(Format::parse) {
+        None => transfer(options.transfer, "copied", housekeeping::copy),
+        Some(format) => transfer(options.transfer, "copied", |from, to, hash, id| upstream::export(from, to, hash, id, format)),
+    }
 }
 
 /// Moves instances with exactly what they refer to.
@@ -72,9 +85,11 @@ pub fn move_to(options: TransferOptions) -> Result<(), Error> {
     transfer(options, "moved", housekeeping::move_to)
 }
 
-type Transfer = fn(&Path, &Path, u64, Option<&str>) -> Result<Outcome, RecordingError>;
-
-fn transfer(options: TransferOptions, verb: &str, operation: Transfer) -> Result<(), Error> {
+fn transfer(
+    options: TransferOptions,
+    verb: &str,
+    operation: impl Fn(&Path, &Path, u64, Option<&str>) -> Result<Outcome, RecordingError>,
+) -> Result<(), Error> {
     let (from, to) = endpoints([Some(options.first), options.second], options.record_database)?;
     let selection = Selection::new(from, options.record_id);
     let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;

@@ -13,6 +13,7 @@ pub mod report;
 pub mod selection;
 pub mod show;
 pub mod siblings;
+mod staging;
 mod table;
 mod variables;
 

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use mneme_core::exit;
 use mneme_core::recording::store::create_private_folder;
+use mneme_core::recording::upstream::Format;
 use mneme_core::summary::{Mode, merged};
 
 use super::application::{Application, end_like};
 use super::report::{self, Mailbox};
+use super::staging::Staging;
 use super::{Error, variables};
 
 #[derive(Debug, Args)]
@@ -35,6 +37,9 @@ pub struct Options {
     /// zstd's level for recorded memory
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=22))]
     compression_level: Option<u64>,
+    /// Write files that the existing Mneme reads, with epilogues of this kind [default: chunks, Mneme's own files]
+    #[arg(long, value_name = "FORMAT", value_parser = variables::EPILOGUE_FORMATS)]
+    epilogue_format: Option<String>,
     /// Find out what would be recorded, and record nothing
     #[arg(long)]
     dry_run: bool,
@@ -48,12 +53,20 @@ pub struct Options {
 /// Runs the application; returns only if that fails.
 pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
     let mailbox = Mailbox::open()?;
+    let format = epilogue_format(options)?;
+    let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     if let Some(folder) = &options.record_database {
+        let mut folder = std::path::absolute(folder).map_err(|source| Error::Io { path: folder.clone(), source })?;
         if !options.dry_run {
-            create_private_folder(folder)?;
+            create_private_folder(&folder)?;
+            if let Some(format) = format {
+                let staged = Staging::create(&folder, format)?;
+                folder = staged.path().to_path_buf();
+                settings.push(("MNEME_EPILOGUE_TYPE", format.name().into()));
+                staging = Some(staged);
+            }
         }
-        let folder = std::path::absolute(folder).map_err(|source| Error::Io { path: folder.clone(), source })?;
         settings.push(("MNEME_DATA_DIR", folder.into()));
     }
     let numbers = [
@@ -68,7 +81,10 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
     let mode = if options.dry_run { Mode::DryRun } else { Mode::Record };
     let status = options.application.run(mode, &settings, &mailbox)?;
 
-    let summaries = mailbox.read();
+    let mut summaries = mailbox.read();
+    if let Some(staging) = staging {
+        staging.export(&mut summaries);
+    }
     let name = options.application.name();
     eprint!("{}", report::text(mode, &name, &summaries));
     report::write_json(options.json.as_deref(), &name, status, &summaries)?;
@@ -76,4 +92,12 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
         std::process::exit(exit::NOT_RECORDED);
     }
     end_like(status)
+}
+
+/// What the option, else the variable, asks for; `None` for our own format.
+fn epilogue_format(options: &Options) -> Result<Option<Format>, Error> {
+    variables::check()?;
+    let variable = std::env::var("MNEME_EPILOGUE_TYPE").ok();
+    let text = options.epilogue_format.clone().or(variable).unwrap_or_default();
+    Ok(Format::parse(text.trim().to_ascii_lowercase().as_str()))
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use clap::Args;
 use mneme_core::hash::ChunkId;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{ArgumentLayout, Instance};
 use mneme_core::recording::manifest::{Region, State};
 use mneme_core::recording::store::Store;
+use mneme_core::recording::{Moments, RecordingError};
 use serde::Serialize;
 
 use super::selection::{Kernel, Selection};
@@ -111,8 +111,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 fn describe(kernel: &Kernel, id: Option<&str>) -> Result<KernelDetails, RecordingError> {
     let (folder, record) = (kernel.folder(), &kernel.record);
-    let store = Store::open(folder)?;
-    let instances = kernel.instances(id)?.into_iter().map(|(id, instance)| describe_instance(kernel, &store, id, instance));
+    let instances = kernel.instances(id)?.into_iter().map(|(id, instance)| describe_instance(kernel, id, instance));
     Ok(KernelDetails {
         file: kernel.path.display().to_string(),
         kernel: record.demangled_name.clone(),
@@ -127,11 +126,11 @@ fn describe(kernel: &Kernel, id: Option<&str>) -> Result<KernelDetails, Recordin
     })
 }
 
-fn describe_instance(kernel: &Kernel, store: &Store, id: &str, instance: &Instance) -> Result<InstanceDetails, RecordingError> {
+fn describe_instance(kernel: &Kernel, id: &str, instance: &Instance) -> Result<InstanceDetails, RecordingError> {
     let folder = kernel.folder();
-    let prologue = State::load(&folder.join(&instance.prologue))?;
-    let epilogue = State::load(&folder.join(&instance.epilogue))?;
-    let regions = compare(store, &prologue, &epilogue)?;
+    let moments = Moments::open(folder, &kernel.record, instance)?;
+    let Moments { prologue, epilogue, .. } = &moments;
+    let regions = compare(&moments.store(folder)?, prologue, epilogue)?;
     Ok(InstanceDetails {
         id: id.into(),
         grid: instance.grid_dims,
@@ -139,7 +138,7 @@ fn describe_instance(kernel: &Kernel, store: &Store, id: &str, instance: &Instan
         shared_mem: instance.shared_mem,
         occurrences: instance.occurrences,
         recorded_at: instance.ours.recorded_at,
-        arguments: arguments(kernel, &prologue),
+        arguments: arguments(kernel, prologue),
         memory_bytes: prologue.memory_bytes(),
         changed_bytes: regions.iter().filter_map(|region| region.changed_bytes).sum(),
         regions,

@@ -20,9 +20,12 @@ const CHECKS: [(&str, Check); 12] = [
     }),
     ("MNEME_ARENA", |text| one_of(text, &["on", "off", "0", "1", "no", "yes", "false", "true"])),
     ("MNEME_DEVICE", |text| one_of(text, &["auto", "cpu", "cuda"])),
-    ("MNEME_EPILOGUE_TYPE", |text| one_of(text, &["chunks", "bytes", "diff", "best"])),
+    ("MNEME_EPILOGUE_TYPE", |text| one_of(text, &EPILOGUE_FORMATS)),
     ("MNEME_RECORD_RANKS", ranks),
 ];
+
+/// What an epilogue can be written as: `chunks` is Mneme's own format.
+pub const EPILOGUE_FORMATS: [&str; 4] = ["chunks", "bytes", "diff", "best"];
 
 /// Address space that a GPU can have, GiB: 47 bits are what a process has on x86-64.
 pub const LARGEST_ARENA: u64 = 1 << 17;

@@ -1,0 +1,38 @@
+//! What recorded IR says of its kernel, for recordings that hold the IR only: those of the existing Mneme.
+
+use inkwell::context::Context;
+use mneme_core::image::ir_section::Argument;
+use serde::{Deserialize, Serialize};
+
+use crate::ir::diagnostics::Diagnostics;
+use crate::ir::{self, attributes, parameters};
+use crate::prepare;
+use crate::request::BuildError;
+
+/// LLVM's address space of constant memory.
+const CONSTANT: u32 = 4;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    pub arguments: Vec<Argument>,
+    /// Variables in constant memory, as the IR and as the loaded code names them.
+    pub constants: Vec<String>,
+    pub triple: String,
+    /// "sm_90", or "" where the IR does not say.
+    pub arch: String,
+}
+
+/// Reads `modules`, the kernel's own first. LLVM may crash on what is damaged: call this in a process of its own.
+pub fn of(modules: &[&[u8]], kernel: &str) -> Result<Interface, BuildError> {
+    let context = Context::create();
+    let diagnostics = Diagnostics::collect(&context);
+    let module = prepare::load(&context, &diagnostics, modules)?;
+    let function = prepare::kernel(&module, kernel)?;
+    let constants = ir::variables(&module).into_iter().filter(|variable| variable.space() == CONSTANT);
+    Ok(Interface {
+        arguments: parameters::of(&module, function),
+        constants: constants.flat_map(|variable| [variable.name(), crate::device_symbol(&variable.name())]).collect(),
+        triple: module.get_triple().as_str().to_string_lossy().into_owned(),
+        arch: attributes::string(function, "target-cpu").unwrap_or_default(),
+    })
+}

@@ -1,0 +1,84 @@
+//! Memory before and after a recorded launch, in whichever format it was recorded.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::database::{ArgumentLayout, Instance, KernelRecord};
+use super::manifest::{self, State};
+use super::store::Store;
+use super::{RecordingError, upstream};
+
+/// Both moments of an instance.
+pub struct Moments {
+    pub prologue: State,
+    pub epilogue: State,
+    /// What the states name, where it is in no pack of ours.
+    chunks: Option<Arc<upstream::Chunks>>,
+}
+
+impl Moments {
+    /// Reads what the manifests say; of a recording of the existing Mneme all memory, which has no identities otherwise.
+    pub fn open(folder: &Path, kernel: &KernelRecord, instance: &Instance) -> Result<Self, RecordingError> {
+        let (prologue, epilogue) = (folder.join(&instance.prologue), folder.join(&instance.epilogue));
+        match (is_manifest(&prologue)?, is_manifest(&epilogue)?) {
+            (true, true) => Ok(Self { prologue: State::load(&prologue)?, epilogue: State::load(&epilogue)?, chunks: None }),
+            (false, false) => {
+                let (before, after, chunks) = upstream::memory::open(&prologue, &epilogue)?;
+                let mut moments = Self { prologue: before, epilogue: after, chunks: Some(Arc::new(chunks)) };
+                if !kernel.ours.arguments.is_empty() {
+                    moments.place_arguments(&kernel.ours.arguments).map_err(|what| RecordingError::damaged(&prologue, what))?;
+                }
+                Ok(moments)
+            }
+            _ => Err(RecordingError::damaged(&epilogue, "it is in another format than its prologue")),
+        }
+    }
+
+    /// Whether the existing Mneme can read the files.
+    pub fn are_upstreams(&self) -> bool {
+        self.chunks.is_some()
+    }
+
+    /// Puts the arguments where the kernel has its parameters; a sentence where they do not fit.
+    pub fn place_arguments(&mut self, layout: &[ArgumentLayout]) -> Result<(), String> {
+        let arguments = &mut self.prologue.header.arguments;
+        if arguments.len() != layout.len() {
+            return Err(format!("it has {} arguments, and the kernel {} parameters", arguments.len(), layout.len()));
+        }
+        for (index, (argument, layout)) in arguments.iter_mut().zip(layout).enumerate() {
+            if argument.bytes.len() != layout.size as usize {
+                return Err(format!("argument {index} has {} bytes, and the kernel's parameter {}", argument.bytes.len(), layout.size));
+            }
+            argument.offset = layout.offset;
+        }
+        Ok(())
+    }
+
+    /// The chunks that both moments name.
+    pub fn store(&self, folder: &Path) -> Result<Store, RecordingError> {
+        match &self.chunks {
+            Some(chunks) => Ok(Store::of_upstream(folder, chunks.clone())),
+            None => Store::open(folder),
+        }
+    }
+}
+
+/// Whether a file is a manifest of ours. Snapshots of the existing Mneme may begin with anything.
+pub fn is_manifest(path: &Path) -> Result<bool, RecordingError> {
+    let mut start = Vec::new();
+    let mut file = File::open(path).map_err(RecordingError::io(path))?;
+    Read::by_ref(&mut file).take(manifest::MAGIC.len() as u64).read_to_end(&mut start).map_err(RecordingError::io(path))?;
+    Ok(start == manifest::MAGIC)
+}
+
+/// Bytes of device memory that an instance describes.
+pub fn memory_bytes(folder: &Path, instance: &Instance) -> Result<u64, RecordingError> {
+    let path = folder.join(&instance.prologue);
+    match instance.ours.memory_bytes {
+        0 if is_manifest(&path)? => Ok(State::load(&path)?.memory_bytes()),
+        0 => upstream::memory::memory_bytes(&path),
+        known => Ok(known),
+    }
+}

@@ -1,0 +1,333 @@
+//! A recording as the existing Mneme writes it, into another folder.
+//!
+//! It maps whole pages for each buffer, so that buffers which share a page become one that covers them, with zeros between them.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use super::Format;
+use super::write::{Moment, Piece, Writer};
+use crate::recording::code::CodeKind;
+use crate::recording::database::{Instance, KernelRecord, add_instance, replace, write_atomically};
+use crate::recording::manifest::{Allocation, AllocationKind, Region};
+use crate::recording::moments::Moments;
+use crate::recording::store::{Store, create_private_folder};
+use crate::recording::{RecordingError, housekeeping::Outcome};
+use crate::tolerance::{Annotation, Rules, Threshold};
+
+/// Granularity at which the existing Mneme maps memory, bytes.
+const PAGE: u64 = 2 << 20;
+
+/// Writes an instance, or the kernel with all of them, into the folder `to`. An instance that is there already stays as it is.
+///
+/// # Errors
+/// Also if the recording holds what those files have no place for: code that is no bitcode, memory outside the recorder's arena.
+pub fn export(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>, format: Format) -> Result<Outcome, RecordingError> {
+    let path = from.join(format!("{static_hash}.json"));
+    let record = KernelRecord::load(&path)?;
+    let chosen: Vec<(String, Instance)> = match instance {
+        Some(id) => {
+            let (id, found) = record.instance(&path, Some(id))?;
+            vec![(id.to_owned(), found.clone())]
+        }
+        None => record.instances.clone().into_iter().collect(),
+    };
+    if record.modules.iter().any(|name| CodeKind::of(name) != CodeKind::Bitcode || !name.ends_with(".bc")) || record.modules.is_empty() {
+        let what = "its code is no LLVM bitcode; build the program with mneme-cc".to_owned();
+        return Err(RecordingError::NotUpstreams { path, what });
+    }
+    create_private_folder(to)?;
+    let there = to.join(record.file_name());
+    let known = if there.exists() { KernelRecord::load(&there)?.instances } else { Default::default() };
+    let mut outcome = Outcome::default();
+    for (id, instance) in chosen {
+        outcome.instances += 1;
+        if known.contains_key(&id) {
+            continue;
+        }
+        outcome.bytes += write_instance(from, to, &path, &record, &instance, format)?;
+        for name in &record.modules {
+            let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
+            write_atomically(&to.join(name), &contents)?;
+        }
+        let rules = Rules::load(&path)?;
+        if !rules.rules.is_empty() {
+            rules.save(&there)?;
+        }
+        add_instance(to, &record, &id, instance)?;
+    }
+    Ok(outcome)
+}
+
+/// Gives the bytes written.
+fn write_instance(
+    from: &Path,
+    to: &Path,
+    path: &Path,
+    record: &KernelRecord,
+    instance: &Instance,
+    format: Format,
+) -> Result<u64, RecordingError> {
+    let moments = Moments::open(from, record, instance)?;
+    let store = moments.store(from)?;
+    let (globals, blobs) = pieces(&moments).map_err(|what| RecordingError::NotUpstreams { path: path.into(), what })?;
+    let pieces = [&globals[..], &blobs[..]];
+    let arguments = &moments.prologue.header.arguments;
+    let whole = |name: &str, moment| write_file(&to.join(name), &store, |writer| writer.whole(pieces, moment, arguments));
+    let before = whole(&instance.prologue, Moment::Before)?;
+    if format == Format::Bytes {
+        return Ok(before + whole(&instance.epilogue, Moment::After)?);
+    }
+    let diff = write_file(&to.join(&instance.epilogue), &store, |writer| writer.diff(pieces))?;
+    // Both moments have the same length as bytes.
+    if format == Format::Best && before < diff {
+        return Ok(before + whole(&instance.epilogue, Moment::After)?);
+    }
+    Ok(before + diff)
+}
+
+fn write_file(
+    path: &Path,
+    store: &Store,
+    write: impl FnOnce(&mut Writer<'_, BufWriter<&mut File>>) -> Result<(), RecordingError>,
+) -> Result<u64, RecordingError> {
+    let failed = |source| RecordingError::Io { path: path.into(), source };
+    replace(path, |file| {
+        let mut writer = Writer { store, out: BufWriter::with_capacity(1 << 20, file), written: 0, failed: &failed };
+        write(&mut writer)?;
+        writer.out.flush().map_err(failed)?;
+        Ok(writer.written)
+    })
+}
+
+/// Variables and allocations as those files have them, or why they cannot.
+fn pieces(moments: &Moments) -> Result<(Vec<Piece<'_>>, Vec<Piece<'_>>), String> {
+    let (before, after) = (&moments.prologue, &moments.epilogue);
+    let mut later: Vec<Region<'_>> = after.regions().collect();
+    let mut globals = Vec::new();
+    let mut allocations = Vec::new();
+    for (index, region) in before.regions().enumerate() {
+        let same = |other: &Region<'_>| {
+            (other.address, other.size, other.variable.map(|it| &it.name))
+                == (region.address, region.size, region.variable.map(|it| &it.name))
+        };
+        let found = later.iter().position(same).ok_or_else(|| format!("the memory at {:#x} is gone after the launch", region.address))?;
+        let after = later.swap_remove(found);
+        match region.variable {
+            Some(variable) => globals.push(Piece {
+                variable: Some(variable),
+                address: region.address,
+                size: region.size,
+                reserved: 0,
+                annotation: Annotation::default(),
+                parts: vec![(0, region, after)],
+            }),
+            None => allocations.push((&before.header.allocations[index - before.header.variables.len()], region, after)),
+        }
+    }
+    allocations.sort_by_key(|(allocation, ..)| allocation.address);
+    let mut blobs: Vec<Piece<'_>> = Vec::new();
+    for (allocation, before, after) in allocations {
+        let Allocation { address, size, .. } = *allocation;
+        if allocation.kind != AllocationKind::Arena {
+            return Err(format!("the {size} bytes at {address:#x} are no memory of the recorder's arena"));
+        }
+        if size == 0 {
+            continue;
+        }
+        let end = address.checked_add(size).ok_or("memory at the end of all addresses")?;
+        match blobs.last_mut().filter(|blob| address / PAGE * PAGE < blob.address + blob.reserved) {
+            Some(blob) => {
+                blob.size = end - blob.address;
+                blob.parts.push((address - blob.address, before, after));
+                blob.annotation = Annotation::default();
+            }
+            None => {
+                let start = address / PAGE * PAGE;
+                let annotation = if start == address { annotation(allocation) } else { Annotation::default() };
+                blobs.push(Piece {
+                    variable: None,
+                    address: start,
+                    size: end - start,
+                    reserved: 0,
+                    annotation,
+                    parts: vec![(address - start, before, after)],
+                });
+            }
+        }
+        let blob = blobs.last_mut().expect("just there");
+        blob.reserved = blob.size.next_multiple_of(PAGE);
+    }
+    Ok((globals, blobs))
+}
+
+/// What those files can say; distances in ULP they do not know.
+fn annotation(allocation: &Allocation) -> Annotation {
+    let tolerance = allocation.tolerance.filter(|tolerance| tolerance.kind != Threshold::Ulp).unwrap_or_default();
+    Annotation { tag: allocation.tag.clone(), tolerance }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::launch::Dim3;
+    use crate::recording::database::{InstanceDetails, KernelDetails};
+    use crate::recording::manifest::{Argument, CHUNK, Header, Moment, State, Variable};
+    use crate::recording::store::StoreWriter;
+    use crate::recording::upstream::layout::{Kind, Layout};
+    use crate::tolerance::{DataType, Tolerance};
+
+    const BASE: u64 = 0x1000_0000_0000;
+
+    fn kernel() -> KernelRecord {
+        KernelRecord {
+            static_hash: 42,
+            arena_address: format!("{BASE:#018x}"),
+            arena_size: 1 << 31,
+            kernel_name: "_Z1kv".into(),
+            demangled_name: "k()".into(),
+            modules: vec!["RecordedIR_42.bc".into()],
+            binary_blobs: vec![],
+            arg_names: vec![],
+            specializations: vec![],
+            instances: BTreeMap::new(),
+            ours: KernelDetails::default(),
+        }
+    }
+
+    /// A recording of ours: a variable of four bytes, allocations (address, before, after), one argument.
+    fn record(folder: &Path, kind: AllocationKind, memory: &[(u64, Vec<u8>, Vec<u8>)]) {
+        let store = StoreWriter::open(folder, 1).unwrap();
+        let annotated = Tolerance { dtype: DataType::F64, threshold: 1e-9, ..Tolerance::default() };
+        for moment in [Moment::Prologue, Moment::Epilogue] {
+            let bytes =
+                |(_, before, after): &(u64, Vec<u8>, Vec<u8>)| if moment == Moment::Prologue { before.clone() } else { after.clone() };
+            let allocations = memory.iter().map(|it| Allocation {
+                address: it.0,
+                size: it.1.len() as u64,
+                kind,
+                tag: "out".into(),
+                tolerance: Some(annotated),
+            });
+            let header = Header {
+                moment,
+                variables: vec![Variable { name: "v".into(), address: 0x7f00_0000_0000, size: 4, constant: false }],
+                allocations: allocations.collect(),
+                arguments: if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![1, 2] }] } else { vec![] },
+            };
+            let mut chunks = vec![store.put_region(&[1, 2, 3, 4]).unwrap()];
+            chunks.extend(memory.iter().map(|it| store.put_region(&bytes(it)).unwrap()));
+            let name = if moment == Moment::Prologue { "p.mneme" } else { "e.mneme" };
+            store.sync().unwrap();
+            State { header, chunks }.save(&folder.join(name)).unwrap();
+        }
+        store.finish().unwrap();
+        std::fs::write(folder.join("RecordedIR_42.bc"), "IR").unwrap();
+        let instance = Instance {
+            prologue: "p.mneme".into(),
+            epilogue: "e.mneme".into(),
+            block_dims: Dim3::default(),
+            grid_dims: Dim3::default(),
+            shared_mem: 0,
+            args: vec![],
+            occurrences: 1,
+            ours: InstanceDetails::default(),
+        };
+        add_instance(folder, &kernel(), "7", instance).unwrap();
+    }
+
+    fn contents(folder: &Path) -> (Moments, Vec<[Vec<u8>; 2]>) {
+        let record = KernelRecord::load(&folder.join("42.json")).unwrap();
+        let moments = Moments::open(folder, &record, &record.instances["7"]).unwrap();
+        let store = moments.store(folder).unwrap();
+        let read = |region: &Region<'_>| {
+            let mut bytes = vec![0xee; region.size as usize];
+            store.read_region(region, &mut bytes).unwrap();
+            bytes
+        };
+        let pairs = moments.prologue.regions().zip(moments.epilogue.regions()).map(|(before, after)| [read(&before), read(&after)]);
+        let pairs = pairs.collect();
+        (moments, pairs)
+    }
+
+    /// Memory that changes here and there, over chunk borders too.
+    fn memory(size: usize, changes: &[(usize, usize)]) -> (Vec<u8>, Vec<u8>) {
+        let before: Vec<u8> = (0..size).map(|at| if at % (3 * CHUNK as usize) < CHUNK as usize { 0 } else { (at % 251) as u8 }).collect();
+        let mut after = before.clone();
+        for (at, length) in changes {
+            let start = at % size;
+            let end = (start + length).min(size);
+            after[start..end].iter_mut().for_each(|byte| *byte ^= 0x55);
+        }
+        (before, after)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn what_is_written_is_read_again(
+            size in 1usize..300_000,
+            changes in proptest::collection::vec((any::<usize>(), 1usize..70_000), 0..6),
+            format in prop::sample::select(vec![Format::Bytes, Format::Diff, Format::Best]),
+        ) {
+            let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (before, after) = memory(size, &changes);
+            record(from.path(), AllocationKind::Arena, &[(BASE, before.clone(), after.clone()), (BASE + PAGE, vec![9; 5], vec![8; 5])]);
+            let outcome = export(from.path(), to.path(), 42, None, format).unwrap();
+            let lengths = ["p.mneme", "e.mneme"].map(|name| to.path().join(name).metadata().unwrap().len());
+            prop_assert_eq!(outcome, Outcome { instances: 1, bytes: lengths.iter().sum() });
+            prop_assert!(format != Format::Best || lengths[1] <= lengths[0]);
+            let (moments, pairs) = contents(to.path());
+            prop_assert!(moments.are_upstreams());
+            prop_assert_eq!(&moments.prologue.header, &contents(from.path()).0.prologue.header);
+            prop_assert!(pairs == [[vec![1, 2, 3, 4], vec![1, 2, 3, 4]], [before, after], [vec![9; 5], vec![8; 5]]]);
+            // Again, from what was written.
+            let again = tempfile::tempdir().unwrap();
+            export(to.path(), again.path(), 42, None, format).unwrap();
+            for name in ["p.mneme", "e.mneme"] {
+                prop_assert!(std::fs::read(again.path().join(name)).unwrap() == std::fs::read(to.path().join(name)).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_of_one_page_become_one() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let memory = [
+            (BASE + 1024, vec![3; 10], vec![4; 10]),
+            (BASE + 512, vec![1; 4], vec![1; 4]),
+            (BASE + PAGE - 512, vec![5; 1024], vec![6; 1024]),
+        ];
+        record(from.path(), AllocationKind::Arena, &memory);
+        export(from.path(), to.path(), 42, None, Format::Diff).unwrap();
+        let file = std::fs::read(to.path().join("e.mneme")).unwrap();
+        let layout = Layout::parse(&file).unwrap();
+        assert_eq!((layout.kind, layout.blobs.len()), (Kind::Diff, 1));
+        let blob = &layout.blobs[0];
+        assert_eq!((blob.address, blob.size, blob.reserved), (BASE, PAGE + 512, 2 * PAGE));
+        assert_eq!(blob.annotation, Annotation::default(), "it would be all of theirs");
+        assert_eq!(blob.stretches.iter().map(|it| (it.offset, it.bytes.len())).collect::<Vec<_>>(), [(1024, 10), (PAGE - 512, 1024)]);
+        let (_, pairs) = contents(to.path());
+        let [before, after] = &pairs[1];
+        assert_eq!((&before[512..516], &before[1024..1034], &before[1034..1040]), (&[1; 4][..], &[3; 10][..], &[0; 6][..]));
+        assert!(before[PAGE as usize - 512..] == [5; 1024] && after[PAGE as usize - 512..] == [6; 1024]);
+    }
+
+    #[test]
+    fn what_has_no_place_there_is_refused() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        record(from.path(), AllocationKind::Vendor, &[(BASE, vec![1], vec![1])]);
+        let error = export(from.path(), to.path(), 42, None, Format::Bytes).unwrap_err();
+        assert!(matches!(&error, RecordingError::NotUpstreams { what, .. } if what.contains("arena")), "{error}");
+        let mut record = kernel();
+        record.modules = vec!["RecordedPTX_42.ptx".into()];
+        record.save(&from.path().join("42.json")).unwrap();
+        let error = export(from.path(), to.path(), 42, None, Format::Bytes).unwrap_err();
+        assert!(error.to_string().contains("bitcode"), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+//! Recordings in the files of the existing Mneme: written, listed, shown, replayed and tuned; damaged ones are named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mneme_core::exit;
+use mneme_core::recording::database::{InstanceDetails, KernelDetails, KernelRecord};
+use mneme_core::recording::upstream::layout::{Kind, Layout};
+use mneme_e2e::apps::app;
+use mneme_e2e::command::{Run, run};
+use mneme_e2e::damage::state_paths;
+use mneme_e2e::installation::program;
+use mneme_e2e::recording::{Instance, Recording, copy_of, load_kernels, record_into};
+
+const FLOATS: [&str; 4] = ["--rtol", "1e-5", "--atol", "1e-6"];
+
+fn mneme(command: &str) -> Run {
+    run(program("mneme")).arg(command)
+}
+
+/// Records into the files of the existing Mneme.
+#[track_caller]
+fn record_as(format: &str, name: &str, arguments: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    record_into(folder.path(), app(name), arguments).env("MNEME_EPILOGUE_TYPE", format).succeed();
+    folder
+}
+
+#[track_caller]
+fn single(folder: &Path) -> Instance {
+    let kernels = load_kernels(folder);
+    assert_eq!(kernels.len(), 1);
+    assert_eq!(kernels[0].1.instances.len(), 1);
+    Instance::new(&kernels[0].0, kernels[0].1.instances.keys().next().unwrap())
+}
+
+/// Leaves only what the existing Mneme writes.
+fn forget_what_is_ours(database: &Path) {
+    let mut record = KernelRecord::load(database).unwrap();
+    record.ours = KernelDetails::default();
+    record.instances.values_mut().for_each(|instance| instance.ours = InstanceDetails::default());
+    record.save(database).unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(database).unwrap()).unwrap();
+    json.as_object_mut().unwrap().remove("Mneme");
+    json["instances"].as_object_mut().unwrap().values_mut().for_each(|instance| {
+        instance.as_object_mut().unwrap().remove("Mneme");
+    });
+    fs::write(database, json.to_string()).unwrap();
+}
+
+fn layout(path: &Path) -> Layout {
+    Layout::parse(&fs::read(path).unwrap()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| name != ".lock");
+    names.sort();
+    names
+}
+
+#[test]
+fn both_kinds_of_epilogue_are_written_listed_and_replayed() {
+    for (format, kind) in [("bytes", Kind::Bytes), ("diff", Kind::Diff)] {
+        let folder = record_as(format, "vecadd", &[]);
+        let instance = single(folder.path());
+        let (prologue, epilogue) = state_paths(&instance);
+        assert_eq!((layout(&prologue).kind, layout(&epilogue).kind), (Kind::Bytes, kind));
+        assert_eq!(names(folder.path()).len(), 4, "one database, its IR, two snapshots: {:?}", names(folder.path()));
+        for blob in layout(&prologue).blobs {
+            assert!(blob.address.is_multiple_of(2 << 20) && blob.reserved.is_multiple_of(2 << 20), "it maps whole pages: {blob:?}");
+        }
+        instance.verify("default<O3>", &[]);
+        let good = fs::read(&epilogue).unwrap();
+        let written = layout(&epilogue).blobs[0].stretches[0].bytes.start;
+        let mut wrong = good.clone();
+        wrong[written] ^= 1;
+        fs::write(&epilogue, wrong).unwrap();
+        instance.refute("default<O3>", &[]);
+        fs::write(&epilogue, good).unwrap();
+        for stripped in [false, true] {
+            if stripped {
+                forget_what_is_ours(&instance.database);
+                instance.verify("default<O2>", &[]);
+            }
+            let listed = mneme("ls").arg(folder.path()).arg("--json").succeed().json();
+            assert_eq!(listed[0]["instances"][0]["memory_bytes"], 640_000, "{listed}");
+            let shown = mneme("show").arg(folder.path()).arg("--json").succeed().json();
+            assert!(shown[0]["instances"][0]["changed_bytes"].as_u64() > Some(0), "{shown}");
+            assert_eq!(shown[0]["instances"][0]["arguments"].as_array().map(Vec::len), Some(3), "{shown}");
+            mneme("check").arg(folder.path()).succeed();
+        }
+    }
+}
+
+/// Parameters of several sizes, structures by value, variables, constants, pointers in memory.
+#[test]
+fn what_only_the_ir_tells_is_taken_from_there() {
+    for (name, arguments) in [("saxpy", &["1000"][..]), ("bigstruct", &[]), ("globals", &[]), ("list", &[])] {
+        let folder = record_as("best", name, arguments);
+        for (database, kernel) in load_kernels(folder.path()) {
+            forget_what_is_ours(&database);
+            for id in kernel.instances.keys() {
+                Instance::new(&database, id).verify("default<O3>", &FLOATS);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_existing_recording_is_converted_copied_and_removed() {
+    let recording = Recording::of(app("vecadd"), &[]);
+    let target = tempfile::tempdir().unwrap();
+    mneme("copy").args(["--epilogue-format", "diff"]).args([recording.folder(), target.path()]).succeed();
+    single(target.path()).verify("default<O3>", &[]);
+    let copy = tempfile::tempdir().unwrap();
+    mneme("copy").args([target.path(), copy.path()]).succeed();
+    assert_eq!(names(copy.path()), names(target.path()));
+    single(copy.path()).verify("default<O3>", &[]);
+    mneme("clean").arg(copy.path()).succeed();
+    assert!(names(copy.path()).is_empty(), "{:?}", names(copy.path()));
+}
+
+#[test]
+fn cut_and_wrong_files_are_one_sentence() {
+    let folder = record_as("diff", "vecadd", &[]);
+    let (prologue, epilogue) = state_paths(&single(folder.path()));
+    let file = |path: &PathBuf| path.file_name().unwrap().to_owned();
+    type Damage = fn(&mut Vec<u8>);
+    let cut: Damage = |bytes| bytes.truncate(bytes.len() / 2);
+    let longer: Damage = |bytes| bytes.push(0);
+    let newer: Damage = |bytes| bytes.splice(..0, *b"MNEMESNP\x01\0\0\0\x07\0\0\0").for_each(drop);
+    let garbage: Damage = |bytes| bytes.fill(0xa5);
+    let empty: Damage = Vec::clear;
+    for name in [file(&prologue), file(&epilogue)] {
+        for damage in [cut, longer, newer, garbage, empty] {
+            let copy = copy_of(folder.path());
+            let path = copy.path().join(&name);
+            let mut bytes = fs::read(&path).unwrap();
+            damage(&mut bytes);
+            fs::write(&path, bytes).unwrap();
+            let outcome = single(copy.path()).replay("default<O3>").exit_with(exit::BAD_RECORDING);
+            assert_eq!(outcome.stderr.trim_end().lines().count(), 1, "{outcome}");
+            outcome.complains(name.to_str().unwrap());
+            mneme("show").arg(copy.path()).exit_with(exit::BAD_RECORDING);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Recording for the existing Mneme: in our own format first, in a folder inside the one that is asked for, and from there converted
+//! when the application has ended.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use mneme_core::recording::database::kernels;
+use mneme_core::recording::housekeeping::Outcome;
+use mneme_core::recording::store::create_private_folder;
+use mneme_core::recording::upstream::{Format, export};
+use mneme_core::summary::{Failure, Summary};
+
+use super::Error;
+
+pub struct Staging {
+    target: PathBuf,
+    path: PathBuf,
+    format: Format,
+}
+
+impl Staging {
+    /// Makes a folder in `target`, whose disk the recording is meant for.
+    pub fn create(target: &Path, format: Format) -> Result<Self, Error> {
+        let path = target.join(format!(".recording-{}", std::process::id()));
+        create_private_folder(&path)?;
+        Ok(Self { target: target.to_path_buf(), path, format })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Converts what was recorded; kernels that cannot be converted count as not recorded.
+    pub fn export(self, summaries: &mut [Summary]) {
+        let mut outcomes: BTreeMap<String, Result<Outcome, String>> = BTreeMap::new();
+        for database in kernels(&self.path).unwrap_or_default() {
+            let hash = database.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+            if let Some(hash) = hash {
+                let outcome = export(&self.path, &self.target, hash, None, self.format).map_err(|error| error.to_string());
+                outcomes.insert(database.display().to_string(), outcome);
+            }
+        }
+        for summary in summaries {
+            summary.folder = self.target.display().to_string();
+            for kernel in &mut summary.kernels {
+                let Some(file) = kernel.file.take() else { continue };
+                match outcomes.get_mut(&file) {
+                    Some(Ok(outcome)) => {
+                        let name = Path::new(&file).file_name().unwrap_or_default();
+                        kernel.file = Some(self.target.join(name).display().to_string());
+                        // Of a kernel that several processes recorded once.
+                        kernel.disk_bytes = std::mem::take(&mut outcome.bytes);
+                    }
+                    Some(Err(reason)) => {
+                        let launches = std::mem::take(&mut kernel.instances) + std::mem::take(&mut kernel.repeats);
+                        kernel.failures.push(Failure { reason: reason.clone(), launches, broken: true });
+                        kernel.disk_bytes = 0;
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What is left of it is hidden and does no harm.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
