@@ -42,6 +42,7 @@ impl<'a> Alone<'a> {
         let plan = Plan {
             library: scene.library.clone(),
             ordinal: choice.ordinal(),
+            timer: scene.timer,
             absolute_constants: choice.is_cpu(),
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,

@@ -13,7 +13,7 @@ mod verification;
 
 pub use code::CodeOptions;
 pub use compilation::Compilation;
-pub use engine::{Common, Isolation};
+pub use engine::{Common, Isolation, Timers};
 
 /// Long options that users write with one dash.
 const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];

@@ -47,7 +47,7 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
     result.outliers = outliers(&result);
     let environment = &mut result.environment;
     environment.clocks = done.clocks.clone();
-    environment.timer = if done.times.is_empty() { String::new() } else { "events".into() };
+    environment.timer = if done.times.is_empty() { String::new() } else { done.timer.name().into() };
     environment.versions =
         BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), mneme_compiler::llvm_version())]);
     if let Some(Ok((built, image))) = outcome {

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mneme_compiler::Keep;
+use mneme_core::device::Timer;
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{KernelRecord, kernels};
 
-use crate::arguments::{Arguments, Common, Isolation, OneShot};
+use crate::arguments::{Arguments, Common, Isolation, OneShot, Timers};
 use crate::builder::Extras;
 use crate::replacement::Replacement;
 use crate::snapshot::{Layout, Snapshot};
@@ -32,6 +33,7 @@ pub struct Scene {
     /// At least one, all of one kind.
     pub devices: Vec<Choice>,
     pub library: PathBuf,
+    pub timer: Timer,
     pub isolation: Isolation,
     /// Configurations that run at a time, over all devices.
     pub workers: usize,
@@ -62,6 +64,9 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
     if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
         return Err(Fatal::new(exit::BAD_USAGE, "--device names the CPU device and a GPU; replay on them one by one"));
     }
+    if devices[0].is_cpu() && common.timer == Timers::Cupti {
+        return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times GPUs; leave --timer out on the CPU device"));
+    }
     let library = devices[0].library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
     let layout = Layout::of(&subject).map_err(bad_recording)?;
     let bounds = Bounds::of(&subject, &layout.regions, &common.verification.options()).map_err(bad_recording)?;
@@ -74,6 +79,7 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
         extras,
         builder_memory: common.memory_limit.or_else(half_of_memory),
         workers: common.workers.map_or(devices.len(), |count| count as usize),
+        timer: common.timer.into(),
         isolation: common.isolation,
         standby: !matches!(arguments, Arguments::OneShot(_)),
         subject,

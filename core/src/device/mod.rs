@@ -5,6 +5,7 @@
 //! are driven by the same code.
 
 pub mod cuda;
+pub mod cupti;
 mod error;
 pub mod nvml;
 
@@ -33,6 +34,26 @@ pub struct Description {
     /// All of its memory, bytes; 0 where the driver does not say.
     #[serde(default)]
     pub memory: u64,
+}
+
+/// What times kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timer {
+    /// Events of the device before and after the launch.
+    #[default]
+    Events,
+    /// The device itself, as CUPTI tells.
+    Cupti,
+}
+
+impl Timer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Cupti => "cupti",
+        }
+    }
 }
 
 /// A loaded code object.
@@ -138,6 +159,6 @@ pub trait Device {
     /// Launches with a parameter buffer after everything before it, and does not wait.
     fn enqueue(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(), DeviceError>;
 
-    /// Launches with a parameter buffer, waits, and returns the kernel's time in ns.
-    fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<u64, DeviceError>;
+    /// Launches with a parameter buffer, waits, and returns the kernel's time in ns and what took it.
+    fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(u64, Timer), DeviceError>;
 }

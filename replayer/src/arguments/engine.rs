@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use mneme_core::device::Timer;
 
 use crate::target::Choice;
 
@@ -17,6 +18,26 @@ pub enum Isolation {
     Process,
     /// One process for everything, as profilers and debuggers like it: what breaks it ends the replay, and there are no time limits
     None,
+}
+
+/// What times kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Timers {
+    /// Events of the device around the launch
+    #[default]
+    Events,
+    /// The device itself, as NVIDIA's CUPTI tells, which has to be installed: without what a launch takes, which matters for kernels
+    /// of a few microseconds
+    Cupti,
+}
+
+impl From<Timers> for Timer {
+    fn from(timer: Timers) -> Self {
+        match timer {
+            Timers::Events => Self::Events,
+            Timers::Cupti => Self::Cupti,
+        }
+    }
 }
 
 /// What all modes are told.
@@ -46,6 +67,10 @@ pub struct Common {
     /// What a configuration that goes wrong can take with it
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub isolation: Isolation,
+
+    /// What times kernels
+    #[arg(long, value_name = "TIMER", value_enum, default_value_t)]
+    pub timer: Timers,
 
     #[command(flatten)]
     pub verification: super::verification::Verification,

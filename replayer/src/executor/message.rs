@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mneme_core::configuration::Cache;
-use mneme_core::device::Description;
+use mneme_core::device::{Description, Timer};
 use mneme_core::launch::{Dim3, LaunchAttributes};
 use mneme_core::result::{Clocks, Metrics, Mismatch, Status, Variation};
 use mneme_core::tolerance::Tolerance;
@@ -63,6 +63,8 @@ pub struct Done {
     pub error: String,
     /// ns, warm-up runs first.
     pub times: Vec<u64>,
+    /// What took them.
+    pub timer: Timer,
     /// Buffers that differ from the recording, the first of them, and their number.
     pub mismatches: Vec<Mismatch>,
     pub differing_buffers: u64,

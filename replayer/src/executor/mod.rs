@@ -19,7 +19,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use mneme_core::device::cuda::Cuda;
-use mneme_core::device::{Description, Device, DeviceError};
+use mneme_core::device::cupti::Cupti;
+use mneme_core::device::{Description, Device, DeviceError, Timer};
 
 use self::memory::Memory;
 use self::message::{Order, Report, Unfit};
@@ -33,12 +34,24 @@ pub struct Plan<'a> {
     /// The driver's library.
     pub library: PathBuf,
     pub ordinal: i32,
+    pub timer: Timer,
     /// Variables in constant memory are at their recorded addresses (the CPU device's code has them so).
     pub absolute_constants: bool,
     pub snapshot: &'a Snapshot,
     pub bounds: &'a Bounds,
     /// The parameter buffer of every launch.
     pub parameters: &'a [u8],
+}
+
+fn open(plan: &Plan<'_>) -> Result<Cuda, DeviceError> {
+    if plan.timer == Timer::Events {
+        return Cuda::open(&plan.library, plan.ordinal);
+    }
+    let failed = |message| DeviceError::Library { library: "CUPTI".into(), message };
+    let cupti = Cupti::start(&mneme_compiler::assembler::toolkits()).map_err(failed)?;
+    let mut device = Cuda::open(&plan.library, plan.ordinal)?;
+    device.time_with(cupti);
+    Ok(device)
 }
 
 /// The life of an executor; returns the exit status.
@@ -68,7 +81,7 @@ impl From<std::io::Error> for Stop {
 fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
     // A kernel that hits the snapshot then fails like any that hits memory which is not its own.
     plan.snapshot.seal().map_err(std::io::Error::from)?;
-    let device = Cuda::open(&plan.library, plan.ordinal).map_err(|error| unfit(plan, None, &error))?;
+    let device = open(plan).map_err(|error| unfit(plan, None, &error))?;
     frame::write(supervisor, &Report::Device(device.description().clone()), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);
     let mut memory = Memory::map(&device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
@@ -108,7 +121,7 @@ impl<'a> Resident<'a> {
             Stop::Unfit(reason) => reason,
             Stop::Stream => Unfit::Device(error.to_string()),
         };
-        let device = Cuda::open(&plan.library, plan.ordinal).map_err(|error| reason(None, error))?;
+        let device = open(plan).map_err(|error| reason(None, error))?;
         let device: &'a Cuda = Box::leak(Box::new(device));
         let failed = |error| reason(Some(device), error);
         let mut memory = Memory::map(device, plan.snapshot, plan.absolute_constants).map_err(failed)?;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_core::configuration::Cache;
 use mneme_core::device::nvml::Nvml;
-use mneme_core::device::{Device, DeviceError, Function, Limit, Module};
+use mneme_core::device::{Device, DeviceError, Function, Limit, Module, Timer};
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
@@ -82,7 +82,11 @@ impl<'a> Runner<'a> {
             }
             moved.bring(device)?;
             match device.run(function, &launch, self.plan.parameters) {
-                Ok(time) => done.times.push(time),
+                Ok((time, timer)) => {
+                    done.times.push(time);
+                    // One run that CUPTI has missed makes the times no better than those of events.
+                    done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
+                }
                 Err(error) => {
                     // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which shows in
                     // that memory cannot be put back.

@@ -159,6 +159,7 @@ impl<'a> Fleet<'a> {
         Executor::start(&Plan {
             library: scene.library.clone(),
             ordinal: choice.ordinal(),
+            timer: self.scene.timer,
             absolute_constants: choice.is_cpu(),
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,

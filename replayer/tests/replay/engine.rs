@@ -202,6 +202,7 @@ fn memory_and_ir_are_files() {
     let Some(device) = device() else { return };
     let mut server = Server::start(&Recording::make(), &["--device", device]);
     let mut bytes = BTreeMap::new();
+    let mut places = Vec::new();
     for moment in ["prologue", "epilogue"] {
         server.say(&json!({"type": "memory", "moment": moment, "region": "counter"}));
         let Reply::Memory { regions, .. } = server.reply() else { panic!("no memory") };
@@ -210,6 +211,7 @@ fn memory_and_ir_are_files() {
         let parts = regions[0].parts.iter().flat_map(|part| file[part.offset as usize..][..part.size as usize].to_vec());
         bytes.insert(moment, parts.collect::<Vec<u8>>());
         assert_eq!(bytes[moment].len() as u64, regions[0].size);
+        places.push(regions[0].parts[0].offset as usize);
     }
     assert_ne!(bytes["prologue"], bytes["epilogue"], "the kernel counts");
     server.say(&json!({"type": "memory", "moment": "prologue", "region": "nothing"}));
@@ -228,5 +230,10 @@ fn memory_and_ir_are_files() {
     assert!(server.result(2).verified);
     server.say(&json!({"type": "submit", "id": 3, "code": {"ir-text": "no IR"}}));
     assert_eq!(server.result(3).status.name(), "compile_error");
+    // What a run leaves is where the recorded memory before the launch is.
+    let memory = folder.path().join("memory.bin");
+    server.say(&json!({"type": "submit", "id": 4, "outputs": {"memory": memory}}));
+    assert!(server.result(4).verified);
+    assert_eq!(std::fs::read(memory).unwrap()[places[0]..][..4], bytes["epilogue"]);
     server.end();
 }

@@ -2,6 +2,7 @@
 //! `MNEME_TEST_DEVICE=cuda`.
 
 mod engine;
+mod places;
 mod recording;
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,6 +14,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_core::protocol::{Changes, Reply, Request, Submission};
 use mneme_core::result::{ReplayResult, Status};
+use mneme_core::tolerance::{DataType, Tolerance};
 use mneme_core::{exit, install};
 use recording::{ELEMENTS, Recording};
 
@@ -180,6 +182,32 @@ fn what_is_allowed_to_differ_passes() {
 }
 
 #[test]
+fn a_configurations_tolerance_is_its_own() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let rules = r#"{"version": 1, "rules": [{"variable": "counter", "ignore": true}]}"#;
+    std::fs::write(recording.folder().join("42.tolerances.json"), rules).unwrap();
+    let undone = Configuration { grid: Dim3::new(10, 1, 1), ..shaped(128, "default<O1>") };
+    let within = |threshold| Some(Tolerance { dtype: DataType::I32, threshold, ..Tolerance::default() });
+    let configurations = [None, within(7.0), within(6.0)].map(|tolerance| Configuration { tolerance, ..undone.clone() });
+    let results = serve(&recording, &["--device", device], &configurations);
+    let statuses: Vec<Status> = results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [Status::FailedVerification, Status::Verified, Status::FailedVerification]);
+    assert!(results.iter().all(|result| result.environment.code == results[0].environment.code && result.shared_with.is_none()));
+}
+
+#[test]
+fn events_time_the_cpu_device() {
+    let Some("cpu") = device() else { return };
+    let recording = Recording::make();
+    let json = outcome(&replay(&recording, &["--device", "cpu", "--timer", "events"]).output().unwrap(), exit::VERIFIED);
+    assert_eq!(json["Result"]["environment"]["timer"], "events");
+    let refused = replay(&recording, &["--device", "cpu", "--timer", "cupti"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(exit::BAD_USAGE));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("CUPTI times GPUs"));
+}
+
+#[test]
 fn buffers_that_differ_are_written_out() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
@@ -217,8 +245,18 @@ fn submit(id: u64, config: &Configuration, iterations: u32, warmup: u32) -> Requ
 
 /// Runs configurations through a server; the results by id.
 fn serve(recording: &Recording, options: &[&str], configurations: &[Configuration]) -> Vec<ReplayResult> {
+    serve_with(recording, options, configurations, &[])
+}
+
+/// The same with variables of the environment.
+fn serve_with(
+    recording: &Recording,
+    options: &[&str],
+    configurations: &[Configuration],
+    environment: &[(&str, &str)],
+) -> Vec<ReplayResult> {
     let mut command = Command::new(program());
-    command.args(["serve", "-rdb"]).arg(recording.database()).args(options);
+    command.args(["serve", "-rdb"]).arg(recording.database()).args(options).envs(environment.iter().copied());
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
     let mut lines =

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Not a whole number of chunks, nor of 8-byte words.
 pub const ELEMENTS: i32 = 100_001;
 const STEP: i32 = 7;
-const DATA: u64 = 0x1000_0000_0000;
+pub const DATA: u64 = 0x1000_0000_0000;
 const COUNTER: u64 = 0x1100_0000_0000;
 const CONSTANT: u64 = 0x1100_0040_0000;
 

@@ -14,7 +14,8 @@ use cudarc::driver::sys::{
 };
 
 use self::table::{Code, Table};
-use super::{Description, Device, DeviceError, Function, FunctionUse, Limit, Module};
+use super::cupti::Cupti;
+use super::{Description, Device, DeviceError, Function, FunctionUse, Limit, Module, Timer};
 use crate::launch::Launch;
 
 /// NVIDIA's driver library.
@@ -40,6 +41,8 @@ pub struct Cuda {
     cache_bytes: u64,
     /// Threads that one multiprocessor holds at most; 0 where the driver does not say.
     threads: u64,
+    /// Times kernels, where events do not.
+    cupti: Option<Cupti>,
 }
 
 impl Cuda {
@@ -89,9 +92,15 @@ impl Cuda {
             page_size: 0,
             cache_bytes: 0,
             threads: 0,
+            cupti: None,
         };
         cuda.prepare(context, ordinal)?;
         Ok(cuda)
+    }
+
+    /// Lets CUPTI time kernels, which it was started for before this device was opened.
+    pub fn time_with(&mut self, cupti: Cupti) {
+        self.cupti = Some(cupti);
     }
 
     fn prepare(&mut self, context: CUcontext, ordinal: i32) -> Result<(), DeviceError> {
@@ -460,9 +469,10 @@ impl Device for Cuda {
         self.launch(function, launch, parameters)
     }
 
-    fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<u64, DeviceError> {
+    fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(u64, Timer), DeviceError> {
         let [before, after] = self.events;
         let mut milliseconds = 0.0;
+        let since = self.cupti.as_ref().map_or(0, Cupti::now);
         // SAFETY: events and stream are this object's own; `milliseconds` is a valid place for the answer.
         unsafe {
             self.check("cuEventRecord", (self.table.cuEventRecord)(before, self.stream))?;
@@ -471,6 +481,9 @@ impl Device for Cuda {
             self.check("cuStreamSynchronize", (self.table.cuStreamSynchronize)(self.stream))?;
             self.check("cuEventElapsedTime", (self.table.cuEventElapsedTime)(&mut milliseconds, before, after))?;
         }
-        Ok((f64::from(milliseconds) * 1e6).round() as u64)
+        Ok(match self.cupti.as_ref().and_then(|cupti| cupti.latest(since)) {
+            Some(time) => (time, Timer::Cupti),
+            None => ((f64::from(milliseconds) * 1e6).round() as u64, Timer::Events),
+        })
     }
 }
