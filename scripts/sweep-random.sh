@@ -25,7 +25,7 @@ anywhere() {
 nearby() {
     numbers 2 | jq -sc --argjson recorded "$(recorded)" --argjson best "$1" '
         ($recorded.grid.x * $recorded.block.x) as $threads
-        | _nwise(4) | ([32, [1024, $best.block.x + 32 * (.[0] % 5 - 2)] | min] | max) as $width
+        | _nwise(4) | ([32, ([1024, $best.block.x + 32 * (.[0] % 5 - 2)] | min)] | max) as $width
         | $best + {block: ($best.block + {x: $width}), grid: ($best.grid + {x: (($threads / $width) | ceil)}),
                    min_blocks_per_sm: (.[1] % 4), set_launch_bounds: (.[2] % 2 == 0), codegen_opt: (2 + .[3] % 2)}'
 }

@@ -58,15 +58,15 @@ pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
                 open = lines.fill(&stdin).map_err(failed)?;
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
                     open &= server.take(&line)?;
+                    // Answers come in the order of the requests, however those were cut on their way.
+                    server.tell_pending()?;
                 }
             }
             event => server.tell(event)?,
         }
     }
     // What was settled without being started has its events queued still.
-    while let Some(event) = server.engine.pending_event() {
-        server.tell(event)?;
-    }
+    server.tell_pending()?;
     server.engine.leave();
     Ok(exit::VERIFIED)
 }
@@ -173,6 +173,13 @@ impl Server<'_> {
             }
             Err(error) => say(&Reply::Result { id, result: Box::new(submission::refused(error)) }),
         }
+    }
+
+    fn tell_pending(&mut self) -> Result<(), Fatal> {
+        while let Some(event) = self.engine.pending_event() {
+            self.tell(event)?;
+        }
+        Ok(())
     }
 
     fn tell(&mut self, event: Event) -> Result<(), Fatal> {

@@ -97,7 +97,8 @@ impl<'a> Runner<'a> {
             }
             done.executed = true;
             repaired(moved.take_back(device), done)?;
-            if let Some(path) = order.memory.as_ref().filter(|_| index + 1 == runs) {
+            // After each run: the first that differs is the last, which only shows when memory is restored.
+            if let Some(path) = &order.memory {
                 repaired(memory.save(path), done)?;
             }
             if let Some(survey) = &mut survey {

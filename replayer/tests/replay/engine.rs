@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use mneme_core::exit;
 use mneme_core::protocol::Reply;
@@ -61,12 +62,16 @@ fn a_sweep_of_which_many_go_wrong_has_a_result_for_each() {
         // The kernel faults under this shape, and hangs under the next.
         add(with(shape(33), "passes", pipeline).to_string(), "runtime_error");
         add(with(shape(65), "passes", pipeline).to_string(), "timeout");
+        // It writes behind its buffer, where other memory is mapped.
+        add(with(shape(34), "passes", pipeline).to_string(), "failed_verification");
+        add(json!({"set_launch_bounds": true, "max_threads": 64, "maxnreg": 20 + round}).to_string(), "invalid_launch");
         add(with(json!({"grid": {"x": 1 + round}}), "passes", pipeline).to_string(), "failed_verification");
         add(json!({"block": {"x": 2048}}).to_string(), "invalid_config");
         add(json!({"shared_mem": 100_000_000 + round}).to_string(), "invalid_launch");
         add("{\"block\":".into(), "invalid_config");
         add(json!({"threads": 3}).to_string(), "invalid_config");
     }
+    add(json!({"passes": endless()}).to_string(), "timeout");
     let (results, errors) = sweep(&recording, &["--device", device, "--timeout", "2"], &lines, exit::VERIFIED);
     assert_eq!(results.len(), lines.len());
     for (number, expected) in (1..).zip(&expected) {
@@ -75,6 +80,64 @@ fn a_sweep_of_which_many_go_wrong_has_a_result_for_each() {
         assert_eq!(result["error"] == "", *expected == "verified", "{result}");
     }
     assert!(errors.contains(&format!("{} configurations", lines.len())), "{errors}");
+}
+
+/// A pipeline that takes longer than any time limit here.
+fn endless() -> String {
+    format!("function({})", ["gvn"; 200_000].join(","))
+}
+
+/// The processes that descend from this one and are alive.
+fn descendants(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children: Vec<u32> = children.split_whitespace().map(|child| child.parse().unwrap()).collect();
+    children.iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
+}
+
+fn is_alive(pid: &u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
+}
+
+#[test]
+fn whoever_dies_in_the_middle_leaves_no_process() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    for (victim, runs) in [("supervisor", true), ("supervisor", false), ("client", true), ("client", false)] {
+        let mut server = Server::start(&recording, &["--device", device, "--builders", "4"]);
+        server.say(&json!({"type": "submit", "id": 0}));
+        assert!(server.result(0).verified);
+        // A run or builds that do not end; on the CPU device they are not at work at once.
+        if runs {
+            server.say(&json!({"type": "submit", "id": 1, "config": shape(65)}));
+        } else {
+            for id in 2..5 {
+                server.say(&json!({"type": "submit", "id": id, "config": {"passes": endless(), "maxnreg": 16 + id}}));
+            }
+        }
+        server.say(&json!({"type": "statistics"}));
+        assert!(matches!(server.reply(), Reply::Statistics(_)));
+        let start = Instant::now();
+        // The nursery, an executor, and a builder.
+        while descendants(server.child.id()).len() < if runs { 2 } else { 3 } {
+            assert!(start.elapsed() < Duration::from_secs(20), "nothing is at work");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut processes = descendants(server.child.id());
+        processes.push(server.child.id());
+        if victim == "supervisor" {
+            server.child.kill().unwrap();
+        }
+        // A client that is gone has closed both of its ends.
+        let Server { mut child, input, output } = server;
+        drop((input, output));
+        let start = Instant::now();
+        child.wait().unwrap();
+        while processes.iter().any(is_alive) {
+            assert!(start.elapsed() < Duration::from_secs(20), "the {victim} is gone, and of {processes:?} some are not");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 #[test]
@@ -184,8 +247,8 @@ fn priorities_come_first_and_cancelled_ones_never() {
     }
     server.say(&json!({"type": "cancel", "id": 1}));
     server.say(&json!({"type": "statistics"}));
-    assert!(matches!(server.reply(), Reply::Statistics(statistics) if statistics.submitted == 4 && statistics.outstanding == 3));
     assert!(matches!(server.reply(), Reply::Cancelled { id: 1 }));
+    assert!(matches!(server.reply(), Reply::Statistics(statistics) if statistics.submitted == 4 && statistics.outstanding == 3));
     assert_eq!(server.result(0).status.name(), "timeout");
     assert!(server.result(3).verified && server.result(2).verified);
     server.say(&json!({"type": "statistics"}));
@@ -236,4 +299,48 @@ fn memory_and_ir_are_files() {
     assert!(server.result(4).verified);
     assert_eq!(std::fs::read(memory).unwrap()[places[0]..][..4], bytes["epilogue"]);
     server.end();
+}
+
+#[test]
+fn memory_as_a_run_leaves_it_is_laid_out_like_the_prologue() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device]);
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, part) = (folder.path().join("whole"), folder.path().join("part"));
+    let mut memory = |moment: &str| {
+        server.say(&json!({"type": "memory", "moment": moment}));
+        let Reply::Memory { regions, .. } = server.reply() else { panic!("no memory") };
+        regions
+    };
+    let (before, after) = (memory("prologue"), memory("epilogue"));
+    server.say(&json!({"type": "submit", "id": 1, "outputs": {"memory": whole}}));
+    assert!(server.result(1).verified);
+    server.say(&json!({"type": "submit", "id": 2, "config": {"grid": {"x": 1}}, "outputs": {"memory": part}}));
+    assert_eq!(server.result(2).status.name(), "failed_verification");
+    let (whole, part, snapshot) = (std::fs::read(whole).unwrap(), std::fs::read(part).unwrap(), std::fs::read(&before[0].path).unwrap());
+    let mut differing = 0;
+    for (before, after) in before.iter().zip(&after) {
+        let [place] = before.parts[..] else { panic!("one part: {before:?}") };
+        let at = place.offset as usize..(place.offset + place.size) as usize;
+        let expected: Vec<u8> =
+            after.parts.iter().flat_map(|part| &snapshot[part.offset as usize..][..part.size as usize]).copied().collect();
+        assert_eq!(whole[at.clone()], expected, "{before:?}");
+        differing += usize::from(part[at] != expected[..]);
+    }
+    assert_eq!(differing, 2, "the data and the counter");
+    server.end();
+}
+
+#[test]
+fn the_example_scripts_print_tables() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
+    for (name, expected) in [("sweep-blocks.sh", "128"), ("sweep-pipelines.sh", "default<O1>"), ("sweep-random.sh", "threads")] {
+        let mut command = Command::new(scripts.join(name));
+        let output = command.arg(recording.database()).args(["7", "--device", device]).output().unwrap();
+        let (table, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{name}: {errors}");
+        assert!(table.lines().count() > 2 && table.contains(expected), "{name}: {table}{errors}");
+    }
 }
