@@ -156,10 +156,20 @@ fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<()
 pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     let _lock = FolderLock::take(folder)?;
     let packs = folder.join(store::FOLDER);
-    if !packs.is_dir() {
-        return Ok(0);
+    let mut freed = 0;
+    if packs.is_dir() {
+        let Some(_alone) = InUse::alone(&packs)? else { return Ok(0) };
+        freed = drop_dead_chunks(folder, &packs)?;
     }
-    let Some(_alone) = InUse::alone(&packs)? else { return Ok(0) };
+    // What recorders and we made for ourselves goes with the last recording.
+    if database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
+        let _ = std::fs::remove_dir(&packs);
+        let _ = std::fs::remove_file(folder.join(LOCK));
+    }
+    Ok(freed)
+}
+
+fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> {
     let mut live: HashSet<ChunkId> = HashSet::new();
     for path in manifests(folder)? {
         // Snapshots of the existing Mneme need no chunks.
@@ -168,7 +178,7 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
         }
     }
     let mut freed = 0;
-    for path in pack::files(&packs)? {
+    for path in pack::files(packs)? {
         let (reader, entries) = PackReader::open(&path)?;
         let size = std::fs::metadata(&path).map_err(RecordingError::io(&path))?.len();
         let (alive, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(id, _)| live.contains(id));
@@ -178,7 +188,7 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
         }
         freed += size;
         if !alive.is_empty() {
-            let mut writer = PackWriter::create(&packs, LEVEL)?;
+            let mut writer = PackWriter::create(packs, LEVEL)?;
             let mut buffer = Vec::new();
             freed = freed.saturating_sub(pack_overhead(alive.len()));
             for (id, location) in &alive {
@@ -189,11 +199,6 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
             writer.finish()?;
         }
         std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
-    }
-    // What recorders made for themselves goes with the last recording.
-    if live.is_empty() && database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
-        let _ = std::fs::remove_dir(&packs);
-        let _ = std::fs::remove_file(folder.join(LOCK));
     }
     Ok(freed)
 }
@@ -329,6 +334,7 @@ mod tests {
         assert!(!folder.path().join("42.json").exists() && !folder.path().join("RecordedIR_42.bc").exists());
         let outcome = remove(folder.path(), 43, None).unwrap();
         assert_eq!(outcome.instances, 1);
+        collect_garbage(folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left of the last recording");
     }
 
