@@ -53,6 +53,13 @@ pub fn meaning(name: &str, signature: &Signature) -> Meaning {
             body.line("unreachable");
             Meaning::Defined(body)
         }
+        // What a class's table has in a pure virtual function's place. No correct program calls it.
+        "__cxa_pure_virtual" => {
+            let mut body = Body::default();
+            body.line("call void @__mneme_cpu_trap()");
+            body.line("unreachable");
+            Meaning::Defined(body)
+        }
         // Left only where the module's pipeline did not resolve it: every question is answered "no".
         "__nvvm_reflect" => {
             let mut body = Body::default();
