@@ -24,6 +24,9 @@ type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
 type Read = unsafe extern "C" fn(Handle, *mut c_void) -> c_int;
 type Version = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
 
+/// The first version that ends the process with SIGSEGV on `-Xptxas=-v`: what is spilled stays unknown with it. 12.9 tells.
+const CRASHES_ON_VERBOSE: (u32, u32) = (13, 0);
+
 /// The loaded library. Invariant: the functions belong to `_library`, which is never unloaded before them.
 pub struct NvJitLink {
     create: Create,
@@ -99,7 +102,8 @@ impl NvJitLink {
     /// Assembles PTX text for `device`; the library's log comes with the code, and is the error.
     pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<(Vec<u8>, String), Rejection> {
         // Its own `-O` knows 0 and 3 only; ptxas, which it has inside, knows all.
-        let words = std::iter::once(format!("-arch={device}")).chain(options.words().into_iter().map(|word| format!("-Xptxas={word}")));
+        let understood = options.words().into_iter().filter(|word| word != "-v" || self.version < CRASHES_ON_VERBOSE);
+        let words = std::iter::once(format!("-arch={device}")).chain(understood.map(|word| format!("-Xptxas={word}")));
         let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
         let options: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
         // The library recognises PTX by its terminating NUL among other things.
