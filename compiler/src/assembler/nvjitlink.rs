@@ -24,9 +24,6 @@ type Size = unsafe extern "C" fn(Handle, *mut usize) -> c_int;
 type Read = unsafe extern "C" fn(Handle, *mut c_void) -> c_int;
 type Version = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
 
-/// The first version that ends the process with SIGSEGV on `-Xptxas=-v`: what is spilled stays unknown with it. 12.9 tells.
-const CRASHES_ON_VERBOSE: (u32, u32) = (13, 0);
-
 /// The loaded library. Invariant: the functions belong to `_library`, which is never unloaded before them.
 pub struct NvJitLink {
     create: Create,
@@ -102,8 +99,7 @@ impl NvJitLink {
     /// Assembles PTX text for `device`; the library's log comes with the code, and is the error.
     pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<(Vec<u8>, String), Rejection> {
         // Its own `-O` knows 0 and 3 only; ptxas, which it has inside, knows all.
-        let understood = options.words().into_iter().filter(|word| word != "-v" || self.version < CRASHES_ON_VERBOSE);
-        let words = std::iter::once(format!("-arch={device}")).chain(understood.map(|word| format!("-Xptxas={word}")));
+        let words = std::iter::once(format!("-arch={device}")).chain(options.words().into_iter().map(|word| format!("-Xptxas={word}")));
         let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
         let options: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
         // The library recognises PTX by its terminating NUL among other things.
@@ -143,12 +139,15 @@ fn text_of(log: Option<Vec<u8>>) -> String {
 /// `size` and `read` must be a pair of nvJitLink's functions for `handle`.
 unsafe fn read(handle: Handle, size: Size, read: Read) -> Option<Vec<u8>> {
     let mut length = 0;
-    // SAFETY: by the caller's contract; the buffer has the announced length.
+    // SAFETY: by the caller's contract; the buffer has the announced length, and room for the byte that 13.0 puts after a log
+    // without counting it, an empty one's too.
     unsafe {
         if size(handle, &mut length) != SUCCESS {
             return None;
         }
-        let mut bytes = vec![0u8; length];
-        (read(handle, bytes.as_mut_ptr().cast()) == SUCCESS).then_some(bytes)
+        let mut bytes = vec![0u8; length + 1];
+        let code = read(handle, bytes.as_mut_ptr().cast());
+        bytes.truncate(length);
+        (code == SUCCESS).then_some(bytes)
     }
 }
