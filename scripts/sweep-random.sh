@@ -33,4 +33,4 @@ anywhere | sweep - >"$results"
 nearby "$(best <"$results")" | sweep - >>"$results"
 table '"\(.block.x) threads, \(.passes)"
        + (if .specialize == true then ", arguments folded" else "" end) + (if .specialize_dims then ", dimensions folded" else "" end)
-       + (if .set_launch_bounds then ", \(.min_blocks_per_sm) blocks a multiprocessor" else "" end)' <"$results" | head -n 11
+       + (if .set_launch_bounds then ", \(.min_blocks_per_sm) blocks a multiprocessor" else "" end)' <"$results" | sed -n 1,11p

@@ -11,6 +11,7 @@ mod fast_math;
 mod link;
 mod provenance;
 mod prune;
+mod pure_virtual;
 mod reflect;
 mod shared;
 mod variables;
@@ -47,6 +48,9 @@ pub fn specialise(
     let kernel = kernel(module, request.kernel)?;
     check_signature(module, kernel, request.recorded.signature)?;
     prune::drop_used_lists(module);
+    if matches!(request.target, Target::Nvptx { .. }) {
+        pure_virtual::define(module)?;
+    }
     let configuration = request.configuration;
     let mut done = Specialised::default();
     let visible = variables::place(module, request.recorded.variables, matches!(request.target, Target::Cpu { .. }));

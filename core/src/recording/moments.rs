@@ -32,7 +32,7 @@ impl Moments {
                 }
                 Ok(moments)
             }
-            _ => Err(RecordingError::damaged(&epilogue, "it is in another format than its prologue")),
+            _ => Err(RecordingError::damaged(&epilogue, format!("it is in another format than {}", prologue.display()))),
         }
     }
 
