@@ -1,0 +1,230 @@
+"""Replays configurations, many at a time, and hands out futures."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import json
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, wait
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from mneme.engine import Engine, PathLike, code_message
+from mneme.futures import EvalFuture
+from mneme.memory import Memory, RegionDiff, diff
+from mneme.mneme_types import ExperimentConfiguration, ExperimentResult
+
+Configuration = Union[ExperimentConfiguration, Mapping[str, Any]]
+
+
+class AsyncReplayExecutor:
+    """Replays configurations of one recorded kernel instance.
+
+    Parameters
+    ----------
+    record_db, record_id
+        The ``<static-hash>.json`` of the kernel, and the dynamic hash of the instance (``None`` where there is one only).
+    iterations, warmup
+        Measured runs of a configuration, and runs before them; ``exec_time`` lists both.
+    results_db_dir
+        Folder to which every result is appended, as a line of ``<static-hash>.<dynamic-hash>.jsonl`` with ``hash``, ``config``
+        and ``result``; ``None`` keeps nothing.
+    num_workers
+        Configurations that may run at a time, one GPU each; ``None`` leaves it to the engine.
+    device
+        ``"cpu"``, ``"cuda"``, a GPU's number or a list of them; as recorded by default.
+    timeout
+        Seconds for a build, and for all runs of a configuration.
+    options
+        Further options of ``mneme-replay serve``.
+    """
+
+    def __init__(
+        self,
+        record_db: PathLike,
+        record_id: Optional[str] = None,
+        iterations: int = 3,
+        results_db_dir: Optional[PathLike] = None,
+        num_workers: Optional[int] = None,
+        *,
+        warmup: int = 2,
+        device: Optional[Union[str, int, Iterable[int]]] = None,
+        timeout: Optional[float] = None,
+        options: Iterable[str] = (),
+    ) -> None:
+        self.record_db, self.record_id = str(record_db), record_id
+        self.iterations, self.warmup = iterations, warmup
+        arguments = list(options)
+        if num_workers is not None:
+            arguments += ["--workers", str(num_workers)]
+        if device is not None:
+            named = [device] if isinstance(device, (str, int)) else list(device)
+            arguments += ["--device", ",".join(str(each) for each in named)]
+        if timeout is not None:
+            arguments += ["--timeout", str(timeout)]
+        self.engine = Engine(record_db, record_id, arguments)
+        self._folder = tempfile.TemporaryDirectory(prefix="mneme-")
+        self._outputs = 0
+        self._log_lock = threading.Lock()
+        self._log = None
+        if results_db_dir is not None:
+            folder = Path(results_db_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            instance = record_id if record_id is not None else "instance"
+            self._log = (folder / f"{Path(record_db).stem}.{instance}.jsonl").open("a", encoding="utf-8")
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        """What the engine said of itself, the kernel and the device (docs/protocol.md)."""
+        return self.engine.hello
+
+    def submit(
+        self,
+        config: Configuration,
+        *,
+        priority: int = 0,
+        ir: Any = None,
+        ptx: Any = None,
+        cubin: Optional[PathLike] = None,
+        memory: bool = False,
+    ) -> EvalFuture:
+        """Queues a configuration and returns at once.
+
+        ``ir`` replaces the recorded IR: an llvmlite module, textual IR, bitcode, or the path of a file; ``ptx`` and ``cubin``
+        likewise. With ``memory`` the result has what the kernel left in memory, see :meth:`memory`.
+        """
+        outputs = {}
+        if memory:
+            self._outputs += 1
+            outputs["memory"] = str(Path(self._folder.name) / f"memory-{self._outputs}")
+        future = self.engine.submit(
+            config,
+            iterations=self.iterations,
+            warmup=self.warmup,
+            priority=priority,
+            code=code_message(ir, ptx, cubin),
+            outputs=outputs,
+        )
+        future.memory_file = outputs.get("memory")
+        if self._log is not None:
+            future.add_done_callback(self._record)
+        return future
+
+    def evaluate(self, config: Configuration, **how: Any) -> ExperimentResult:
+        """Replays a configuration and waits for its result; takes what :meth:`submit` takes."""
+        result: ExperimentResult = self.submit(config, **how).result()
+        return result
+
+    def map(self, configs: Iterable[Configuration], *, ordered: bool = True, window: int = 1024, **how: Any) -> Results:
+        """Replays many configurations. Iterate over what this returns with ``for`` or with ``async for``.
+
+        Results come in the order of ``configs``, or of completion when not ``ordered``; each knows its ``config``. At most
+        ``window`` are under way, so ``configs`` may be endless.
+        """
+        return Results(self, iter(configs), ordered, max(1, window), how)
+
+    def statistics(self) -> dict[str, Any]:
+        """The engine's counts: results by status, builds, shared results, executors that were replaced."""
+        return self.engine.statistics()
+
+    def ir(self) -> bytes:
+        """The kernel's IR, all recorded modules linked into one, as bitcode."""
+        return Path(self.engine.ask({"type": "ir"}, "ir")["path"]).read_bytes()
+
+    def memory(self, of: Union[str, EvalFuture]) -> Memory:
+        """Device memory: ``"prologue"``, ``"epilogue"``, or what a replay submitted with ``memory=True`` left."""
+        if isinstance(of, str):
+            reply = self.engine.ask({"type": "memory", "moment": of}, "memory")
+            return Memory.from_reply(reply)
+        of.result()
+        if of.memory_file is None:
+            raise ValueError("submit with memory=True to keep what a replay leaves in memory")
+        return self.memory("prologue").laid_out_in(of.memory_file)
+
+    def diff(self, of: EvalFuture) -> list[RegionDiff]:
+        """Where a replay submitted with ``memory=True`` left other bytes than the recorded launch."""
+        return diff(self.memory("epilogue"), self.memory(of))
+
+    def _record(self, future: Any) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        line = json.dumps({"hash": future.config.hash(), "config": future.config.to_dict(), "result": future.result().to_dict()})
+        with self._log_lock:
+            if self._log is not None and not self._log.closed:
+                self._log.write(line + "\n")
+                self._log.flush()
+
+    def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
+        """Ends the engine, after what was submitted is done; at once with ``cancel_futures``, or without ``wait``."""
+        self.engine.close(cancel=cancel_futures or not wait)
+        with self._log_lock:
+            if self._log is not None:
+                self._log.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> AsyncReplayExecutor:
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
+
+class Results:
+    """Results of :meth:`AsyncReplayExecutor.map`, for ``for`` and ``async for``. Leaving the loop early cancels the rest."""
+
+    def __init__(
+        self,
+        executor: AsyncReplayExecutor,
+        configs: Iterator[Configuration],
+        ordered: bool,
+        window: int,
+        how: dict[str, Any],
+    ) -> None:
+        self._executor, self._configs, self._ordered, self._window, self._how = executor, configs, ordered, window, how
+        self._waiting: collections.deque[EvalFuture] = collections.deque()
+
+    def _fill(self) -> bool:
+        while len(self._waiting) < self._window:
+            try:
+                config = next(self._configs)
+            except StopIteration:
+                break
+            self._waiting.append(self._executor.submit(config, **self._how))
+        return bool(self._waiting)
+
+    def _take(self, done: Any) -> EvalFuture:
+        future: EvalFuture = next(each for each in self._waiting if each in done)
+        self._waiting.remove(future)
+        return future
+
+    def __iter__(self) -> Iterator[ExperimentResult]:
+        try:
+            while self._fill():
+                if self._ordered:
+                    yield self._waiting[0].result()
+                    self._waiting.popleft()
+                else:
+                    yield self._take(wait(self._waiting, return_when=FIRST_COMPLETED).done).result()
+        finally:
+            self._give_up()
+
+    async def __aiter__(self) -> AsyncIterator[ExperimentResult]:
+        try:
+            while self._fill():
+                if self._ordered:
+                    yield await asyncio.wrap_future(self._waiting[0])
+                    self._waiting.popleft()
+                else:
+                    wrapped = {asyncio.wrap_future(each): each for each in self._waiting}
+                    done, _ = await asyncio.wait(wrapped, return_when=asyncio.FIRST_COMPLETED)
+                    yield self._take({wrapped[each] for each in done}).result()
+        finally:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        for future in self._waiting:
+            future.cancel()
+        self._waiting.clear()

@@ -1,0 +1,295 @@
+"""A running ``mneme-replay serve``: finds the program, speaks its protocol (docs/protocol.md), knows when it has died."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from mneme.errors import Cancelled, EngineError, EngineNotFound, RequestError
+from mneme.futures import EvalFuture
+from mneme.mneme_types import ExperimentConfiguration, ExperimentResult
+
+PROTOCOL = 2
+"""Version of the protocol that this package speaks."""
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+def find_program(name: str = "mneme-replay") -> str:
+    """Path of one of the project's programs: in ``MNEME_HOME/bin``, inside the wheel, on ``PATH``; in this order."""
+    home = os.environ.get("MNEME_HOME")
+    folders = [Path(home) / "bin"] if home else []
+    folders.append(Path(__file__).parent / "native" / "bin")
+    for folder in folders:
+        program = folder / name
+        if os.access(program, os.X_OK):
+            return str(program)
+    if home:
+        raise EngineNotFound(f"MNEME_HOME is {home}, but there is no {name} in its bin folder")
+    found = shutil.which(name)
+    if found is None:
+        raise EngineNotFound(f"{name} is not on PATH; install it (scripts/install) and put it there, or set MNEME_HOME to its folder")
+    return found
+
+
+def code_message(ir: Any = None, ptx: Any = None, cubin: Optional[PathLike] = None) -> Optional[dict[str, str]]:
+    """The ``code`` of a submission. ``ir`` is a path, text, bitcode, or anything whose ``str`` is textual IR, such as an
+    llvmlite module."""
+    if sum(given is not None for given in (ir, ptx, cubin)) > 1:
+        raise ValueError("a configuration takes one of ir, ptx and cubin")
+    if isinstance(ir, (bytes, bytearray)):
+        return {"bitcode": base64.b64encode(ir).decode()}
+    if isinstance(ir, os.PathLike):
+        return {"ir-file": str(Path(ir).absolute())}
+    if ir is not None:
+        return {"ir-text": str(ir)}
+    if isinstance(ptx, os.PathLike):
+        return {"ptx-file": str(Path(ptx).absolute())}
+    if ptx is not None:
+        return {"ptx-text": str(ptx)}
+    if cubin is not None:
+        return {"cubin-file": str(Path(cubin).absolute())}
+    return None
+
+
+class Engine:
+    """One ``mneme-replay serve`` and the futures of what it was asked.
+
+    All methods may be called from any thread. Use it as a context manager, or call :meth:`close`; an engine that is forgotten
+    ends when its object does, and at the interpreter's exit.
+    """
+
+    def __init__(
+        self,
+        record_db: PathLike,
+        record_id: Optional[str] = None,
+        options: Sequence[str] = (),
+        program: Optional[PathLike] = None,
+    ) -> None:
+        command = [str(program or find_program()), "serve", "--record-db", str(record_db)]
+        if record_id is not None:
+            command += ["--record-id", str(record_id)]
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  read when the engine has failed
+        self._lock = threading.Lock()
+        self._pending: dict[int, EvalFuture] = {}
+        self._questions: list[tuple[str, EvalFuture]] = []
+        self._next = 0
+        self._failure: Optional[EngineError] = None
+        self._closing = False
+        self.process = subprocess.Popen(
+            [*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, close_fds=True
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self._input, self._output = self.process.stdin, self.process.stdout
+        self._stop = weakref.finalize(self, _stop, self.process)
+        hello = self._read()
+        if hello is None:
+            raise self._died()
+        if hello.get("type") == "fatal":
+            self.process.wait()
+            raise EngineError(hello["error"], hello["status"])
+        self.hello: dict[str, Any] = hello
+        if int(hello["protocol"]) > PROTOCOL:
+            self.close(cancel=True)
+            raise EngineError(
+                f"mneme-replay speaks version {hello['protocol']} of the protocol, this package version {PROTOCOL}; update the package"
+            )
+        # The thread must not keep a forgotten engine alive.
+        self._reader = threading.Thread(target=_read_replies, args=(weakref.ref(self), self._output), daemon=True, name="mneme-replay")
+        self._reader.start()
+
+    # Requests
+
+    def submit(
+        self,
+        config: Union[ExperimentConfiguration, Mapping[str, Any]],
+        *,
+        iterations: Optional[int] = None,
+        warmup: Optional[int] = None,
+        priority: int = 0,
+        code: Optional[Mapping[str, str]] = None,
+        outputs: Optional[Mapping[str, str]] = None,
+    ) -> EvalFuture:
+        """Queues one configuration."""
+        if isinstance(config, ExperimentConfiguration):
+            plain: Mapping[str, Any] = config.to_dict()
+        else:
+            plain = config
+            config = ExperimentConfiguration.from_dict({**self.hello["recorded"], **config})
+        message: dict[str, Any] = {"type": "submit", "config": plain}
+        if iterations is not None:
+            message["iterations"] = iterations
+        if warmup is not None:
+            message["warmup"] = warmup
+        if priority:
+            message["priority"] = priority
+        if code:
+            message["code"] = dict(code)
+        if outputs:
+            message["outputs"] = dict(outputs)
+        with self._lock:
+            self._check()
+            message["id"] = self._next
+            self._next += 1
+            future = EvalFuture(message["id"], config, self._cancel)
+            self._pending[future.job_id] = future
+            self._write(message)
+        return future
+
+    def ask(self, request: Mapping[str, Any], reply: str, timeout: Optional[float] = None) -> dict[str, Any]:
+        """Sends a request that is no submission and waits for the reply of type ``reply``."""
+        future = EvalFuture(-1, None)
+        with self._lock:
+            self._check()
+            self._questions.append((reply, future))
+            self._write(request)
+        answer: Any = future.result(timeout)
+        return dict(answer)
+
+    def statistics(self) -> dict[str, Any]:
+        """Counts since the start (docs/protocol.md)."""
+        return self.ask({"type": "statistics"}, "statistics")
+
+    def _cancel(self, job_id: int) -> None:
+        with self._lock:
+            if self._pending.pop(job_id, None) is not None and self._failure is None and not self._closing:
+                with contextlib.suppress(EngineError):
+                    self._write({"type": "cancel", "id": job_id})
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._closing:
+            raise EngineError("the executor was shut down")
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        try:
+            self._input.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+            self._input.flush()
+        except (OSError, ValueError):
+            raise self._died() from None
+
+    # Replies
+
+    def _read(self) -> Optional[dict[str, Any]]:
+        line = self._output.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if kind == "fatal":
+            self._fail(EngineError(message["error"], message["status"]))
+            return
+        with self._lock:
+            if kind in ("result", "cancelled") or (kind == "error" and message.get("id") is not None):
+                future = self._pending.pop(message["id"], None)
+            else:
+                at = next((n for n, (wanted, _) in enumerate(self._questions) if kind in (wanted, "error")), None)
+                future = None if at is None else self._questions.pop(at)[1]
+        if future is None or not future.set_running_or_notify_cancel():
+            return
+        if kind == "result":
+            result = ExperimentResult.from_dict(message["result"])
+            result.config = future.config
+            future.set_result(result)
+        elif kind == "cancelled":
+            future.set_exception(Cancelled("the configuration was cancelled before it ran"))
+        elif kind == "error":
+            future.set_exception(RequestError(message["error"]))
+        else:
+            future.set_result(message)
+
+    def _died(self) -> EngineError:
+        """What there is to say of a process whose output has ended."""
+        try:
+            status: Optional[int] = self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            status = None
+        self._stderr.seek(0)
+        said = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
+        if status is None:
+            how = "closed its output"
+        elif status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        else:
+            how = f"ended with status {status}"
+        return EngineError(f"mneme-replay {how}" + (f": {said[-1]}" if said else ""), status)
+
+    def _fail(self, failure: EngineError) -> None:
+        with self._lock:
+            self._failure = self._failure or failure
+            lost = [*self._pending.values(), *(future for _, future in self._questions)]
+            self._pending.clear()
+            self._questions.clear()
+        for future in lost:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(failure)
+
+    # The end
+
+    def close(self, cancel: bool = False) -> None:
+        """Waits for what was submitted, or cancels it, and ends the process. May be called twice."""
+        with self._lock:
+            self._closing = True
+            with contextlib.suppress(OSError, ValueError):
+                if cancel:
+                    self._input.write(b'{"type":"shutdown"}\n')
+                self._input.close()
+        try:
+            self.process.wait(timeout=20 if cancel else None)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        except BaseException:
+            self.kill()
+            raise
+        if hasattr(self, "_reader") and threading.current_thread() is not self._reader:
+            self._reader.join()
+        self._stop()
+        self._output.close()
+        self._stderr.close()
+
+    def kill(self) -> None:
+        """Ends the process at once; futures without a result fail."""
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.close(cancel=kind is not None)
+
+
+def _read_replies(engine: weakref.ref[Engine], output: Any) -> None:
+    for line in output:
+        owner = engine()
+        if owner is None:
+            return
+        if line.endswith(b"\n"):
+            owner._handle(json.loads(line))
+        del owner
+    owner = engine()
+    if owner is not None:
+        owner._fail(EngineError("the executor was shut down") if owner._closing and not owner._pending else owner._died())
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process whose engine was forgotten. What it forked ends with it."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.close()

@@ -1,0 +1,203 @@
+"""Configurations and results of replays: plain data, with the names, defaults and hash of the existing Mneme."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional, Union
+
+MAX_THREADS_PER_BLOCK = 1024
+"""Threads of a block, at most (CUDA C++ Programming Guide, table of technical specifications)."""
+
+_MAX_BLOCK = (1024, 1024, 64)
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+
+
+@dataclass
+class dim3:
+    """Extent along three axes, as CUDA's type of the same name."""
+
+    x: int = 1
+    y: int = 1
+    z: int = 1
+
+    def __post_init__(self) -> None:
+        self.x, self.y, self.z = int(self.x), int(self.y), int(self.z)
+
+    def __str__(self) -> str:
+        return f"dim3({self.x}, {self.y}, {self.z})"
+
+    def __iter__(self) -> Any:
+        return iter((self.x, self.y, self.z))
+
+    def __hash__(self) -> int:
+        return hash((self.x, self.y, self.z))
+
+    def count(self) -> int:
+        """The product of the three."""
+        return self.x * self.y * self.z
+
+    def to_dict(self) -> dict[str, int]:
+        return {"x": self.x, "y": self.y, "z": self.z}
+
+    @classmethod
+    def from_dict(cls, data: Union[Mapping[str, int], dim3]) -> dim3:
+        return cls(**(data.to_dict() if isinstance(data, dim3) else data))
+
+
+@dataclass
+class ExperimentConfiguration:
+    """How to compile a recorded kernel and how to launch it.
+
+    The first thirteen fields are those of the existing Mneme and always part of :meth:`to_dict`; the others are only where
+    they differ from their defaults. docs/compiling.md says what each does. Lengths are in bytes.
+    """
+
+    grid: dim3 = field(default_factory=dim3)
+    block: dim3 = field(default_factory=dim3)
+    shared_mem: int = 0
+    specialize: Union[bool, list[int]] = False
+    set_launch_bounds: bool = False
+    max_threads: Optional[int] = MAX_THREADS_PER_BLOCK
+    min_blocks_per_sm: int = 1
+    specialize_dims: bool = False
+    passes: str = "default<O3>"
+    codegen_opt: int = 3
+    codegen_method: str = "serial"
+    prune: bool = True
+    internalize: bool = True
+
+    facts: bool = False
+    maxnreg: int = 0
+    ptx_opt: int = 3
+    fast_math: bool = False
+    llvm_options: list[str] = field(default_factory=list)
+    iterations: Optional[int] = None
+    warmup: Optional[int] = None
+    cache: str = "hot"
+    timeout_s: Optional[float] = None
+    tolerance: Optional[dict[str, Any]] = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.grid, dim3):
+            self.grid = dim3.from_dict(self.grid)
+        if not isinstance(self.block, dim3):
+            self.block = dim3.from_dict(self.block)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ExperimentConfiguration:
+        """From what :meth:`to_dict` gives; fields left out have their defaults.
+
+        Raises ``ValueError`` for a field that does not exist.
+        """
+        unknown = sorted(set(data) - {each.name for each in fields(cls)})
+        if unknown:
+            raise ValueError(f"a configuration has no field {unknown[0]!r}")
+        return cls(**data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, fit for ``json.dumps``."""
+        plain: dict[str, Any] = {}
+        default = _DEFAULT
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in _ALWAYS or value != getattr(default, each.name):
+                plain[each.name] = value.to_dict() if isinstance(value, dim3) else value
+        return plain
+
+    def problem(self) -> Optional[str]:
+        """Why no GPU can run this, as a sentence; ``None`` where nothing speaks against it."""
+        for what, dims, limits in (("block", self.block, _MAX_BLOCK), ("grid", self.grid, _MAX_GRID)):
+            for axis, value, limit in zip("xyz", dims, limits):
+                if not 1 <= value <= limit:
+                    return f"{what}.{axis} is {value}; it goes from 1 to {limit}"
+        threads = self.block.count()
+        if threads > MAX_THREADS_PER_BLOCK:
+            return f"a block of {self.block} has {threads} threads; the limit is {MAX_THREADS_PER_BLOCK}"
+        if self.shared_mem < 0:
+            return f"shared_mem is {self.shared_mem}; it is a number of bytes"
+        if not 0 <= self.codegen_opt <= 3:
+            return f"codegen_opt is {self.codegen_opt}; it goes from 0 to 3"
+        if not 0 <= self.ptx_opt <= 3:
+            return f"ptx_opt is {self.ptx_opt}; it goes from 0 to 3"
+        if self.set_launch_bounds and self.max_threads is not None and not threads <= self.max_threads <= MAX_THREADS_PER_BLOCK:
+            return f"max_threads is {self.max_threads}; with blocks of {threads} threads it goes from {threads} to {MAX_THREADS_PER_BLOCK}"
+        if not self.passes.strip():
+            return "passes is empty"
+        return None
+
+    def is_valid(self) -> bool:
+        """Whether a GPU may run this at all. The engine knows more (registers, shared memory) and says so in its result."""
+        return self.problem() is None
+
+    def ground(self) -> ExperimentConfiguration:
+        """This, with parameters that do not apply set to 0: launch bounds that are not set have no values."""
+        grounded = ExperimentConfiguration(**{each.name: getattr(self, each.name) for each in fields(self)})
+        if not grounded.set_launch_bounds:
+            grounded.max_threads = 0
+            grounded.min_blocks_per_sm = 0
+        return grounded
+
+    def hash(self) -> str:
+        """SHA-256 of the normal form: compact JSON with sorted keys of the grounded configuration, without ``codegen_method``."""
+        plain = self.ground().to_dict()
+        del plain["codegen_method"]
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+_ALWAYS = frozenset(each.name for each in fields(ExperimentConfiguration)[:13])
+_DEFAULT = ExperimentConfiguration()
+_OURS = frozenset({"extra", "config"})
+
+
+@dataclass
+class ExperimentResult:
+    """What one replay found. Times of stages are seconds, ``exec_time`` nanoseconds: warm-ups first, then iterations.
+
+    ``extra`` holds what the engine says beyond the existing Mneme (docs/protocol.md): status, metrics, environment, mismatch.
+    """
+
+    preprocess_ir_time: float = 0.0
+    opt_time: float = 0.0
+    codegen_time: float = 0.0
+    obj_size: int = 0
+    exec_time: list[int] = field(default_factory=list)
+    verified: bool = False
+    executed: bool = False
+    failed: bool = False
+    start_time: str = ""
+    end_time: str = ""
+    gpu_id: int = 0
+    const_mem_usage: int = 0
+    local_mem_usage: int = 0
+    reg_usage: int = 0
+    error: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+    config: Optional[ExperimentConfiguration] = field(default=None, repr=False, compare=False)
+    """What was replayed, where it is known; no part of :meth:`to_dict`."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ExperimentResult:
+        known = {each.name for each in fields(cls)} - _OURS
+        extra = {name: value for name, value in data.items() if name not in known}
+        return cls(**{name: value for name, value in data.items() if name in known}, extra=extra)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, fit for ``json.dumps`` and :meth:`from_dict`."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _OURS}
+        plain["exec_time"] = list(self.exec_time)
+        return {**plain, **self.extra}
+
+    @property
+    def status(self) -> str:
+        """``verified``, ``failed_verification``, ``compile_error``, ``invalid_config``, ``invalid_launch``, ``runtime_error``,
+        ``timeout`` or ``internal_error``."""
+        return str(self.extra.get("status", "verified" if self.verified else "internal_error"))
+
+    @property
+    def measured(self) -> list[int]:
+        """``exec_time`` without the warm-ups, ns."""
+        return self.exec_time[int(self.extra.get("warmup", 0)) :]

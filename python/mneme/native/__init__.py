@@ -1,0 +1,13 @@
+"""The programs that a wheel carries, in ``bin`` and ``lib`` beside this file; a source installation has none here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Becomes the carried program that this was called as (the wheel's console scripts)."""
+    program = Path(__file__).parent / "bin" / Path(sys.argv[0]).name
+    os.execv(program, [str(program), *sys.argv[1:]])

@@ -1,0 +1,190 @@
+"""A recorded kernel: its launches, memory and IR."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from mneme.engine import Engine, PathLike
+from mneme.errors import RecordingError
+from mneme.memory import Memory
+from mneme.mneme_types import ExperimentConfiguration, dim3
+
+
+class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"]):
+    """A recorded kernel; a mapping of its instances by dynamic hash."""
+
+    @dataclass
+    class KernelInstance:
+        """One recorded launch. ``shared_mem`` is in bytes, ``occ`` counts launches with this dynamic hash."""
+
+        dhash: str
+        args: list[Any]
+        shared_mem: int
+        block_dim: dim3
+        grid_dim: dim3
+        occ: int
+        prologue: str
+        epilogue: str
+        record_db: Optional[str] = field(default=None, repr=False, compare=False)
+
+        def __hash__(self) -> int:
+            return hash(self.dhash)
+
+        def configuration(self) -> ExperimentConfiguration:
+            """The configuration that repeats the launch."""
+            return ExperimentConfiguration(grid=self.grid_dim, block=self.block_dim, shared_mem=self.shared_mem)
+
+        def engine(self, options: Any = ()) -> Engine:
+            """A replay engine for this instance."""
+            if self.record_db is None:
+                raise RecordingError("this instance was not loaded from a file; use RecordedExecution.from_json")
+            return Engine(self.record_db, self.dhash, options)
+
+        def memory(self, moment: str, options: Any = ()) -> Memory:
+            """Device memory of the ``"prologue"`` or the ``"epilogue"``, decoded by the engine.
+
+            An :class:`~mneme.async_executor.AsyncReplayExecutor` that exists already gives the same without starting another one.
+            """
+            with self.engine(options) as engine:
+                return Memory.from_reply(engine.ask({"type": "memory", "moment": moment}, "memory"))
+
+        def ir(self, options: Any = ()) -> Any:
+            """The linked recorded IR as an llvmlite module reference; see :mod:`mneme.ir`."""
+            from mneme.ir import parse
+
+            with self.engine(options) as engine:
+                return parse(Path(engine.ask({"type": "ir"}, "ir")["path"]).read_bytes())
+
+    def __init__(
+        self,
+        kernel_name: str,
+        demangled_name: str,
+        llvm_files: list[str],
+        arg_names: list[str],
+        available_specializations: list[bool],
+        va_addr: str,
+        va_size: int,
+        kernel_instances: dict[str, KernelInstance],
+        static_hash: str = "",
+        raw: Optional[dict[str, Any]] = None,
+    ) -> None:
+        self.kernel_name = kernel_name
+        self.demangled_name = demangled_name
+        self.llvm_files = llvm_files
+        self.arg_names = arg_names
+        self.available_specializations = available_specializations
+        self.va_addr = va_addr
+        self.va_size = va_size
+        self.kernel_instances = kernel_instances
+        self.static_hash = static_hash
+        self._raw = raw or {}
+
+    @classmethod
+    def from_json(cls, fn: PathLike) -> RecordedExecution:
+        """Reads a ``<static-hash>.json``. Raises :class:`~mneme.errors.RecordingError` where it is missing or damaged."""
+        path = Path(fn)
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            instances = {
+                dhash: KernelInstance(
+                    dhash=dhash,
+                    args=each["Args"],
+                    shared_mem=each["SharedMem"],
+                    block_dim=dim3.from_dict(each["BlockDims"]),
+                    grid_dim=dim3.from_dict(each["GridDims"]),
+                    occ=each["Occurrences"],
+                    prologue=str(path.parent / each["Prologue"]),
+                    epilogue=str(path.parent / each["Epilogue"]),
+                    record_db=str(path),
+                )
+                for dhash, each in raw["instances"].items()
+            }
+            return cls(
+                raw["KernelName"],
+                raw["DemangledName"],
+                [str(path.parent / module) for module in raw["Modules"]],
+                raw["ArgNames"],
+                raw["Specializations"],
+                raw["VAddr"],
+                raw["VASize"],
+                instances,
+                str(raw["StaticHash"]),
+                raw,
+            )
+        except FileNotFoundError:
+            raise RecordingError(f"there is no recording database {path}") from None
+        except (OSError, ValueError) as error:
+            raise RecordingError(f"the recording database {path} cannot be read: {error}") from None
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecordingError(f"{path} is not a recording database: {error} is missing or of the wrong kind") from None
+
+    def to_json(self, fn: Optional[PathLike] = None) -> str:
+        """The database as text, with the instances that the mapping has now; also written to ``fn``."""
+        raw = dict(self._raw)
+        known = raw.get("instances", {})
+        raw["instances"] = {dhash: known.get(dhash) or _instance_to_json(each) for dhash, each in self.items()}
+        raw.setdefault("StaticHash", int(self.static_hash or 0))
+        raw.update(
+            KernelName=self.kernel_name,
+            DemangledName=self.demangled_name,
+            Modules=[Path(module).name for module in self.llvm_files],
+            ArgNames=self.arg_names,
+            Specializations=self.available_specializations,
+            VAddr=self.va_addr,
+            VASize=self.va_size,
+        )
+        raw.setdefault("BinaryBlobs", [])
+        text = json.dumps(raw, indent=2) + "\n"
+        if fn is not None:
+            Path(fn).write_text(text, encoding="utf-8")
+        return text
+
+    def __getitem__(self, key: str) -> KernelInstance:
+        try:
+            return self.kernel_instances[str(key)]
+        except KeyError:
+            known = ", ".join(self.kernel_instances) or "none"
+            raise KeyError(f"{self.demangled_name} has no recorded instance {key}; it has {known}") from None
+
+    def __setitem__(self, key: str, value: KernelInstance) -> None:
+        self.kernel_instances[str(key)] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.kernel_instances[str(key)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kernel_instances)
+
+    def __len__(self) -> int:
+        return len(self.kernel_instances)
+
+    def items(self) -> ItemsView[str, KernelInstance]:
+        return self.kernel_instances.items()
+
+    def keys(self) -> KeysView[str]:
+        return self.kernel_instances.keys()
+
+    def values(self) -> ValuesView[KernelInstance]:
+        return self.kernel_instances.values()
+
+    def __repr__(self) -> str:
+        return f"RecordedExecution({self.demangled_name}, {len(self)} instances)"
+
+
+KernelInstance = RecordedExecution.KernelInstance
+
+
+def _instance_to_json(instance: KernelInstance) -> dict[str, Any]:
+    return {
+        "Prologue": Path(instance.prologue).name,
+        "Epilogue": Path(instance.epilogue).name,
+        "BlockDims": instance.block_dim.to_dict(),
+        "GridDims": instance.grid_dim.to_dict(),
+        "SharedMem": instance.shared_mem,
+        "Args": instance.args,
+        "Occurrences": instance.occ,
+    }

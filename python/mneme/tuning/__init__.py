@@ -1,0 +1,1 @@
+"""Search spaces and strategies to sample them."""

@@ -1,0 +1,106 @@
+"""A search space: what may be tuned, and how a point of it becomes a replay configuration."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
+
+from mneme.errors import SpaceError
+from mneme.mneme_types import ExperimentConfiguration
+from mneme.tuning.parameters import (
+    BaseParam,
+    BoolParam,
+    CategoricalParam,
+    FixedParam,
+    IntRangeParam,
+    PermutationParam,
+    PipelineParam,
+    RealRangeParam,
+)
+
+__all__ = [
+    "BaseParam",
+    "BoolParam",
+    "CategoricalParam",
+    "FixedParam",
+    "IntRangeParam",
+    "PermutationParam",
+    "PipelineParam",
+    "RealRangeParam",
+    "SearchSpace",
+]
+
+REJECTIONS = 10_000
+"""Draws in a row that `constraints` may reject before a search gives up."""
+
+
+class SearchSpace(ABC):
+    """Derive from this, and say what may be tuned.
+
+    ``dimensions`` gives the parameters, ``constraints`` rejects points, ``derived`` makes a configuration of a point and
+    ``baseline`` is what others are compared with.
+    """
+
+    @abstractmethod
+    def dimensions(self) -> Mapping[str, BaseParam]:
+        """The parameters by name. The last one varies fastest when the space is enumerated."""
+
+    @abstractmethod
+    def derived(self, params: dict[str, Any]) -> ExperimentConfiguration:
+        """The configuration of a point."""
+
+    def constraints(self, params: dict[str, Any]) -> bool:
+        """Whether a point belongs to the space."""
+        return True
+
+    @abstractmethod
+    def baseline(self) -> ExperimentConfiguration:
+        """The reference, usually the recorded launch."""
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """All points that satisfy the constraints."""
+        dimensions = self.dimensions()
+        for values in itertools.product(*(list(param.values()) for param in dimensions.values())):
+            point = dict(zip(dimensions, values))
+            if self.constraints(point):
+                yield point
+
+    def sample_exhaustive(self) -> Iterator[ExperimentConfiguration]:
+        """The configurations of all points."""
+        return (self.derived(point) for point in self.points())
+
+    def random_point(self, rng: Optional[random.Random] = None) -> dict[str, Any]:
+        """A point that satisfies the constraints."""
+        rng = rng or random.Random()
+        dimensions = self.dimensions()
+        for _ in range(REJECTIONS):
+            point = {name: param.sample_random(rng) for name, param in dimensions.items()}
+            if self.constraints(point):
+                return point
+        raise SpaceError(f"constraints() rejected {REJECTIONS} random points in a row; derive valid points instead of rejecting others")
+
+    def sample_random(self, rng: Optional[random.Random] = None) -> ExperimentConfiguration:
+        """The configuration of a random point."""
+        return self.derived(self.random_point(rng))
+
+    def sample_optuna(self, study: Any) -> tuple[ExperimentConfiguration, Any]:
+        """The configuration that an Optuna study asks for next, and its trial, which wants ``study.tell(trial, value)``.
+
+        Points that the constraints reject are told to the study as pruned, and another one is asked for.
+        """
+        import optuna
+
+        for _ in range(REJECTIONS):
+            trial = study.ask()
+            point = self.suggest(trial)
+            if self.constraints(point):
+                return self.derived(point), trial
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        raise SpaceError(f"constraints() rejected {REJECTIONS} suggested points in a row; derive valid points instead of rejecting others")
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """The point that an Optuna trial suggests; conditional spaces ask for further parameters here."""
+        return {name: param.suggest(trial) for name, param in self.dimensions().items()}

@@ -1,0 +1,71 @@
+"""Records a real program once, for all tests.
+
+MNEME_TEST_DEVICE   cpu (default) or cuda
+MNEME_TEST_APPS     folder of compiled test programs; without it vecadd is compiled with mneme-cc
+MNEME_HOME          installation to test; without it the programs of target/release
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mneme import AsyncReplayExecutor, RecordedExecution
+
+ROOT = Path(__file__).resolve().parents[2]
+DEVICE = os.environ.get("MNEME_TEST_DEVICE", "cpu")
+ELEMENTS = 20_000
+
+if "MNEME_HOME" not in os.environ:
+    os.environ["PATH"] = f"{ROOT / 'target' / 'release'}:{os.environ['PATH']}"
+else:
+    os.environ["PATH"] = f"{os.environ['MNEME_HOME']}/bin:{os.environ['PATH']}"
+
+
+def compiled(folder: Path, name: str) -> Path:
+    apps = os.environ.get("MNEME_TEST_APPS")
+    if apps:
+        return Path(apps) / "shared" / name
+    program = folder / name
+    script = (
+        'source scripts/env.sh; mapfile -t flags < <(cuda_flags; cudart_flags shared); exec mneme-cc clang++-19 "$1" -o "$2" "${flags[@]}"'
+    )
+    subprocess.run(["bash", "-c", script, "compile", f"tests/apps/{name}.cu", str(program)], cwd=ROOT, check=True)
+    return program
+
+
+def record(folder: Path, name: str, *arguments: str) -> Path:
+    program = compiled(folder, name)
+    database = folder / "recording"
+    subprocess.run(
+        ["mneme", "record", "-rdb", str(database), "--device", DEVICE, "--", str(program), *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return next(path for path in sorted(database.glob("*.json")) if path.stem.isdigit())
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The vecadd kernel: c[i] = a[i] + b[i]."""
+    return record(tmp_path_factory.mktemp("vecadd"), "vecadd", str(ELEMENTS))
+
+
+@pytest.fixture(scope="session")
+def recording(database: Path) -> RecordedExecution:
+    return RecordedExecution.from_json(database)
+
+
+@pytest.fixture(scope="session")
+def record_id(recording: RecordedExecution) -> str:
+    return next(iter(recording))
+
+
+@pytest.fixture
+def executor(database: Path, record_id: str) -> Iterator[AsyncReplayExecutor]:
+    with AsyncReplayExecutor(database, record_id, iterations=2, warmup=1, device=DEVICE) as executor:
+        yield executor

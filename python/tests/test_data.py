@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import pytest
+from conftest import DEVICE, ELEMENTS
+
+from mneme import AsyncReplayExecutor, RecordedExecution, RecordingError
+
+numpy = pytest.importorskip("numpy")
+
+
+def test_recorded_memory_is_what_the_program_computed(executor: AsyncReplayExecutor) -> None:
+    before, after = executor.memory("prologue"), executor.memory("epilogue")
+    assert [(each.address, each.size) for each in before] == [(each.address, each.size) for each in after]
+    changed = [each.name for each, other in zip(before, after) if (each.array() != other.array()).any()]
+    assert len(changed) == 1, "the kernel writes one buffer"
+    whole = after[changed[0]]
+    assert whole is after[whole.address] is after[hex(whole.address + whole.size - 1)]
+    assert whole.array("int64").shape[0] >= ELEMENTS
+    assert not whole.array().flags.writeable
+    with pytest.raises(KeyError, match="0x10"):
+        after["0x10"]
+    with pytest.raises(KeyError, match="'nothing'"):
+        after["nothing"]
+
+
+def test_a_prologue_is_mapped_not_copied(executor: AsyncReplayExecutor) -> None:
+    region = max(executor.memory("prologue"), key=lambda each: each.size)
+    assert numpy.shares_memory(region.array(), region.array("int64")), "two views of one mapping"
+
+
+def test_a_replay_leaves_what_was_recorded(executor: AsyncReplayExecutor) -> None:
+    future = executor.submit({}, memory=True)
+    assert future.result().verified
+    assert executor.diff(future) == []
+
+
+def test_the_memory_of_a_wrong_replay_shows_where_it_went_wrong(executor: AsyncReplayExecutor, recording: RecordedExecution) -> None:
+    instance = next(iter(recording.values()))
+    future = executor.submit({"grid": {"x": max(1, instance.grid_dim.x - 1)}}, memory=True)
+    assert future.result().status == "failed_verification"
+    (found,) = executor.diff(future)
+    indices, recorded, replayed = found.elements("int64")
+    assert 0 < len(indices) <= instance.block_dim.x
+    assert (recorded != replayed).all()
+    assert (numpy.diff(indices) == 1).all(), "the last block's elements"
+    with pytest.raises(ValueError, match="memory=True"):
+        executor.memory(executor.submit({}))
+
+
+def test_an_instance_gives_its_memory_without_an_executor(recording: RecordedExecution) -> None:
+    instance = next(iter(recording.values()))
+    memory = instance.memory("prologue", ["--device", DEVICE])
+    assert sum(region.size for region in memory) > 2 * 4 * ELEMENTS
+    assert memory[0].array().sum() >= 0, "the mapping outlives the engine"
+
+
+def test_databases_round_trip(database: Path, recording: RecordedExecution, tmp_path: Path) -> None:
+    import json
+
+    copy = tmp_path / database.name
+    assert json.loads(recording.to_json(copy)) == json.loads(database.read_text())
+    assert RecordedExecution.from_json(copy).kernel_name == recording.kernel_name
+    assert "vecAdd" in recording.kernel_name
+    assert list(recording.keys()) == list(recording)
+    with pytest.raises(KeyError, match="no recorded instance 5"):
+        recording["5"]
+
+
+def test_bad_databases_are_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match=r"there is no recording database .*none\.json"):
+        RecordedExecution.from_json(tmp_path / "none.json")
+    for text in ("{", "[]", '{"instances": {}}', '{"instances": 3}'):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(RecordingError, match=r"bad\.json"):
+            RecordedExecution.from_json(tmp_path / "bad.json")
+
+
+def test_ir_can_be_read_changed_and_replayed(executor: AsyncReplayExecutor, recording: RecordedExecution) -> None:
+    pytest.importorskip("llvmlite")
+    from mneme.ir import parse
+
+    module = parse(executor.ir())
+    kernel = module.get_function(recording.kernel_name)
+    assert sum(1 for block in kernel.blocks for _ in block.instructions) > 5
+    assert executor.evaluate({}, ir=module).verified
+    text = str(module)
+    assert " add nsw i" in text
+    wrong = executor.evaluate({}, ir=text.replace(" add nsw i", " sub nsw i"))
+    assert wrong.status in ("failed_verification", "runtime_error"), "the changed IR is what ran"
+    assert executor.evaluate({}, ir=executor.ir()).verified
+
+
+def test_frames(executor: AsyncReplayExecutor) -> None:
+    from mneme import frames
+
+    results = list(executor.map([{"passes": "default<O1>"}, {"passes": "default<O3>"}, {"passes": "nonsense"}]))
+    pandas = pytest.importorskip("pandas")
+    table = frames.to_pandas(results)
+    assert isinstance(table, pandas.DataFrame)
+    assert list(table["passes"]) == ["default<O1>", "default<O3>", "nonsense"]
+    assert table["time"].notna().tolist() == [True, True, False]
+    polars = pytest.importorskip("polars")
+    assert isinstance(frames.to_polars(results), polars.DataFrame)
+
+
+def test_plots(executor: AsyncReplayExecutor) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from mneme import plots
+
+    results = list(executor.map([{"passes": "default<O1>"}, {"passes": "default<O3>"}]))
+    assert plots.history(results).get_ylabel() == "time (µs)"
+    assert plots.heat_map(results).get_xlabel() == "block.x"

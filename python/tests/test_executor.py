@@ -1,0 +1,145 @@
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import DEVICE, ROOT
+
+from mneme import AsyncReplayExecutor, EngineError, EngineNotFound, ExperimentConfiguration, RecordedExecution, RequestError
+
+PIPELINES = ["default<O1>", "default<O2>", "default<O3>"]
+
+
+def test_the_baseline_verifies(executor: AsyncReplayExecutor, recording: RecordedExecution, record_id: str) -> None:
+    result = executor.evaluate(recording[record_id].configuration())
+    assert result.verified, result.error
+    assert result.status == "verified"
+    assert len(result.exec_time) == 3
+    assert len(result.measured) == 2
+    assert result.config is not None
+    assert result.config.passes == "default<O3>"
+
+
+def test_futures_complete_in_any_order_and_failures_are_results(executor: AsyncReplayExecutor) -> None:
+    good = [executor.submit({"passes": passes}) for passes in PIPELINES]
+    bad = executor.submit({"passes": "no-such-pass"})
+    assert all(future.result().verified for future in good)
+    assert all(future.done() for future in good)
+    assert not bad.result().verified
+    assert bad.result().status in ("compile_error", "invalid_config")
+    assert "no-such-pass" in bad.result().error
+
+
+def test_map_keeps_the_order_and_async_iteration_works(executor: AsyncReplayExecutor) -> None:
+    configs = [{"passes": passes} for passes in PIPELINES]
+    assert [result.config.passes for result in executor.map(configs) if result.config] == PIPELINES
+    assert {result.config.passes for result in executor.map(configs, ordered=False, window=2) if result.config} == set(PIPELINES)
+
+    async def collect() -> list[str]:
+        return [result.config.passes async for result in executor.map(configs) if result.config]
+
+    assert asyncio.run(collect()) == PIPELINES
+
+    async def one() -> bool:
+        return bool((await executor.submit(configs[0])).verified)
+
+    assert asyncio.run(one())
+
+
+def test_unknown_fields_are_errors_of_the_request(executor: AsyncReplayExecutor) -> None:
+    with pytest.raises((ValueError, RequestError), match="pases"):
+        executor.evaluate({"pases": "default<O1>"})
+    assert executor.evaluate({}).verified
+
+
+def test_a_cancelled_configuration_has_no_result(executor: AsyncReplayExecutor) -> None:
+    futures = [executor.submit({"passes": "default<O3>", "codegen_opt": level, "maxnreg": 32 + level}) for level in range(4)]
+    last = executor.submit({"passes": "default<O1>"}, priority=-1)
+    assert last.cancel()
+    assert last.cancelled()
+    assert all(future.result() is not None for future in futures)
+    statistics = executor.statistics()
+    assert statistics["submitted"] == 5
+
+
+def test_results_are_appended_to_the_results_folder(database: Path, record_id: str, tmp_path: Path) -> None:
+    with AsyncReplayExecutor(database, record_id, 1, tmp_path / "results", 1, device=DEVICE) as executor:
+        executor.evaluate({"passes": "default<O1>"})
+    (file,) = (tmp_path / "results").iterdir()
+    entry = json.loads(file.read_text())
+    assert entry["config"]["passes"] == "default<O1>"
+    assert entry["hash"] == ExperimentConfiguration.from_dict(entry["config"]).hash()
+    assert entry["result"]["verified"]
+
+
+def test_a_killed_engine_is_an_exception_for_all(database: Path, record_id: str) -> None:
+    executor = AsyncReplayExecutor(database, record_id, device=DEVICE)
+    waiting = [executor.submit({"maxnreg": 40 + n}) for n in range(8)]
+    executor.engine.process.kill()
+    for future in waiting:
+        with pytest.raises(EngineError, match="SIGKILL"):
+            if future.result().verified:  # Done before the signal came.
+                raise EngineError("SIGKILL")
+    with pytest.raises(EngineError):
+        executor.evaluate({})
+    executor.shutdown()
+
+
+def test_what_is_missing_is_named(database: Path, record_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(EngineError, match="999"):
+        AsyncReplayExecutor(database, "999", device=DEVICE)
+    with pytest.raises(EngineError, match="missing"):
+        AsyncReplayExecutor(tmp_path / "missing.json", record_id)
+    monkeypatch.setenv("MNEME_HOME", str(tmp_path))
+    with pytest.raises(EngineNotFound, match="MNEME_HOME"):
+        AsyncReplayExecutor(database, record_id)
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except OSError:
+            continue
+    return found + [deeper for child in found for deeper in children_of(child)]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interruption_leaves_no_process_behind(database: Path, record_id: str, number: signal.Signals) -> None:
+    script = (
+        "import sys, mneme\n"
+        "executor = mneme.AsyncReplayExecutor(sys.argv[1], sys.argv[2], iterations=3, device=sys.argv[3])\n"
+        "futures = [executor.submit({'maxnreg': 16 + n}) for n in range(200)]\n"
+        "futures[0].result(); print('ready', flush=True)\n"
+        "for future in futures: future.result()\n"
+    )
+    command = [sys.executable, "-c", script, str(database), record_id, DEVICE]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, start_new_session=True)
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"ready\n"
+    started = children_of(program.pid)
+    assert started
+    if number == signal.SIGINT:
+        os.killpg(program.pid, number)  # As a terminal does.
+    else:
+        program.send_signal(number)
+    program.wait(timeout=30)
+    deadline = time.monotonic() + 20
+    while any(alive(pid) for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in started if alive(pid)]
+    program.stdout.close()
