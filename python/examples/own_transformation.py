@@ -8,7 +8,7 @@ import statistics
 from common import arguments
 
 from mneme import AsyncReplayExecutor
-from mneme.ir import parse
+from mneme.ir import parse, to_text
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
             for instruction in block.instructions:
                 opcodes[instruction.opcode] = opcodes.get(instruction.opcode, 0) + 1
         print("instructions:", ", ".join(f"{opcode} {count}" for opcode, count in sorted(opcodes.items())))
-        text = str(module).replace(" noinline ", " ")
+        text = to_text(module).replace(" noinline ", " ")
         for name, ir in (("as recorded", None), ("transformed", text)):
             result = executor.evaluate({}, ir=ir)
             time = f"{statistics.median(result.measured) / 1000:.1f} µs" if result.verified else result.error

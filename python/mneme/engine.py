@@ -18,6 +18,7 @@ from typing import Any, Optional, Union
 
 from mneme.errors import Cancelled, EngineError, EngineNotFound, RequestError
 from mneme.futures import EvalFuture
+from mneme.ir import to_text
 from mneme.mneme_types import ExperimentConfiguration, ExperimentResult
 
 PROTOCOL = 2
@@ -44,16 +45,17 @@ def find_program(name: str = "mneme-replay") -> str:
 
 
 def code_message(ir: Any = None, ptx: Any = None, cubin: Optional[PathLike] = None) -> Optional[dict[str, str]]:
-    """The ``code`` of a submission. ``ir`` is a path, text, bitcode, or anything whose ``str`` is textual IR, such as an
-    llvmlite module."""
+    """The ``code`` of a submission. ``ir`` is a path, text, bitcode, or an llvmlite module."""
     if sum(given is not None for given in (ir, ptx, cubin)) > 1:
         raise ValueError("a configuration takes one of ir, ptx and cubin")
     if isinstance(ir, (bytes, bytearray)):
         return {"bitcode": base64.b64encode(ir).decode()}
     if isinstance(ir, os.PathLike):
         return {"ir-file": str(Path(ir).absolute())}
+    if isinstance(ir, str):
+        return {"ir-text": ir}
     if ir is not None:
-        return {"ir-text": str(ir)}
+        return {"ir-text": to_text(ir)}
     if isinstance(ptx, os.PathLike):
         return {"ptx-file": str(Path(ptx).absolute())}
     if ptx is not None:

@@ -19,6 +19,7 @@ from mneme import AsyncReplayExecutor, RecordedExecution
 ROOT = Path(__file__).resolve().parents[2]
 DEVICE = os.environ.get("MNEME_TEST_DEVICE", "cpu")
 ELEMENTS = 20_000
+"""vecadd takes them in units of 10,000."""
 
 if "MNEME_HOME" not in os.environ:
     os.environ["PATH"] = f"{ROOT / 'target' / 'release'}:{os.environ['PATH']}"
@@ -52,7 +53,7 @@ def record(folder: Path, name: str, *arguments: str) -> Path:
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The vecadd kernel: c[i] = a[i] + b[i]."""
-    return record(tmp_path_factory.mktemp("vecadd"), "vecadd", str(ELEMENTS))
+    return record(tmp_path_factory.mktemp("vecadd"), "vecadd", str(ELEMENTS // 10_000))
 
 
 @pytest.fixture(scope="session")
