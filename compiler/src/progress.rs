@@ -41,7 +41,7 @@ const HEAD: usize = 3;
 
 /// A page that this process and those forked from it share.
 ///
-/// Invariant: `page` points at [`SIZE`] bytes, mapped for as long as this lives.
+/// Invariant: `page` points at `SIZE` bytes, mapped for as long as this lives.
 pub struct Progress {
     page: *mut libc::c_void,
 }

@@ -8,7 +8,7 @@
 //! trailer: u64 offset of the index, u64 checksum (XXH3-64) of the entries, "MNEMEEND"
 //! ```
 //!
-//! The form is the stored length, bytes, and bit 31 where the chunk was split into [`super::planes`] first, which version 1 does
+//! The form is the stored length, bytes, and bit 31 where the chunk was split into `planes` first, which version 1 does
 //! not do. What is stored is zstd's, or raw where it is as long as the chunk.
 //!
 //! Little endian. Index and trailer are written when the writer finishes. Without them (the writer was killed) a

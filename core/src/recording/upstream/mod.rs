@@ -1,7 +1,7 @@
 //! Recordings of the existing Mneme: its snapshot files, read and written.
 //!
 //! Where ours keep chunks in packs, an upstream snapshot holds the bytes themselves. [`layout`] finds out what is where in a file,
-//! [`memory`] names the bytes as chunks, so that whoever reads a recording of ours reads one of these, too, and [`export`] writes
+//! [`memory`] names the bytes as chunks, so that whoever reads a recording of ours reads one of these, too, and [`mod@export`] writes
 //! such files.
 
 pub mod export;
