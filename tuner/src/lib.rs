@@ -6,6 +6,8 @@
 pub mod metric;
 pub mod output;
 pub mod results;
+pub mod sampler;
+pub mod search;
 pub mod server;
 pub mod session;
 pub mod space;

@@ -14,8 +14,9 @@ use serde_json::json;
 use crate::metric::Metric;
 use crate::output::Lines;
 use crate::results::{Results, Summary, Trial, proteus_tuned_kernels};
+use crate::sampler::walk;
 use crate::server::{Server, ServerCommand, ServerError};
-use crate::space::Space;
+use crate::space::{Point, PresetSpace, Space};
 use crate::text::shorten;
 
 /// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
@@ -37,7 +38,7 @@ const ERROR_WIDTH: usize = 80;
 
 /// What a session needs to know.
 pub struct Plan {
-    pub space: Space,
+    pub space: PresetSpace,
     /// Mangled.
     pub kernel: String,
     pub command: ServerCommand,
@@ -95,7 +96,7 @@ pub fn run(plan: Plan) -> Result<i32, SessionError> {
     results.write("search_space.json", &plan.space.describe()).map_err(SessionError::Results)?;
     let server = plan.command.start()?;
     results.log(&format!("tuning {} on {} (driver {})", plan.kernel, server.device(), server.driver()));
-    let summary = Summary { num_trials_requested: plan.space.len(), ..Summary::default() };
+    let summary = Summary { num_trials_requested: plan.space.size().map_or(0, |size| size as usize), ..Summary::default() };
     let mut session =
         Session { plan, server, results, summary, bar: ProgressBar::hidden(), lines: Lines::default(), baseline: 0.0, best: None };
     let outcome = session.baseline().and_then(|()| session.walk());
@@ -129,7 +130,8 @@ impl Session {
     /// time, so that exactly the one that kills it is counted as failed.
     fn walk(&mut self) -> Result<(), SessionError> {
         let start = Instant::now();
-        let mut waiting: VecDeque<(u64, Configuration)> = (0..).zip(self.plan.space.configurations()).collect();
+        let mut waiting: VecDeque<(u64, Configuration)> =
+            (0..).zip(walk(&self.plan.space).filter_map(|point| self.plan.space.ground(&point).ok())).collect();
         self.bar = progress_bar(waiting.len(), self.plan.quiet);
         let mut flying: BTreeMap<u64, Configuration> = BTreeMap::new();
         let mut printer = InOrder::default();
@@ -193,7 +195,7 @@ impl Session {
     fn judge(&mut self, id: u64, config: Configuration, result: ReplayResult) -> Result<String, SessionError> {
         let metric = self.plan.metric.of(result.measured()).filter(|_| result.verified);
         let speedup = metric.map(|metric| self.baseline / metric);
-        let label = self.plan.space.label(&config);
+        let label = self.plan.space.label(&Point::new(), &config);
         let line = match (metric, speedup) {
             (Some(metric), Some(speedup)) => {
                 let line = format!("[{id}] {label} {}={metric} speedup={speedup}", self.plan.metric.name());
@@ -252,7 +254,11 @@ impl Session {
             self.tally();
             return Ok(status::NOTHING_VERIFIED);
         };
-        self.lines.say(&format!("BEST: {} {}={metric} speedup={speedup}", self.plan.space.label(&best.config), self.plan.metric.name()));
+        self.lines.say(&format!(
+            "BEST: {} {}={metric} speedup={speedup}",
+            self.plan.space.label(&Point::new(), &best.config),
+            self.plan.metric.name()
+        ));
         if metric >= self.baseline {
             eprintln!("mneme-tune: no configuration is faster than the recorded one");
         }

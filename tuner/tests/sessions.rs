@@ -6,7 +6,7 @@ use mneme_core::launch::Dim3;
 use mneme_tuner::metric::Metric;
 use mneme_tuner::server::ServerCommand;
 use mneme_tuner::session::{self, Plan, SessionError, status};
-use mneme_tuner::space::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, Recorded, Space, SpaceOptions};
+use mneme_tuner::space::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, PresetSpace, Recorded, Space, SpaceOptions};
 use serde_json::Value;
 
 /// A plan over block widths 1 to 6 and 8, and these pipelines.
@@ -17,7 +17,7 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
     let recorded = Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0 };
     let results = folder.join("results");
     Plan {
-        space: Space::new(&options, recorded),
+        space: PresetSpace::new(&options, recorded),
         kernel: "_Z1kv".into(),
         command: ServerCommand {
             program: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/replay"),
@@ -51,7 +51,7 @@ fn the_fastest_verified_configuration_wins() {
     let folder = tempfile::tempdir().unwrap();
     // "wrong" is faster than everything and does not verify.
     let plan = plan(folder.path(), &["right", "wrong", "unknown"]);
-    let size = plan.space.len();
+    let size = plan.space.size().unwrap() as usize;
     assert_eq!(session::run(plan).unwrap(), 0);
     let best = json(folder.path(), "best.json");
     assert_eq!((&best["config"]["block"]["x"], &best["config"]["passes"]), (&Value::from(8), &Value::from("right")));
@@ -75,7 +75,7 @@ fn the_fastest_verified_configuration_wins() {
 fn a_server_that_dies_costs_only_the_configuration_that_killed_it() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path(), &["right", "die 1", "die 2", "die 3", "die 4", "good"]);
-    let size = plan.space.len();
+    let size = plan.space.size().unwrap() as usize;
     assert_eq!(session::run(plan).unwrap(), 0);
     let summary = json(folder.path(), "summary.json");
     assert_eq!(summary["num_trials_completed"], size);

@@ -12,7 +12,7 @@ use mneme_tuner::output;
 use mneme_tuner::results::default_folder;
 use mneme_tuner::server::ServerCommand;
 use mneme_tuner::session::{self, Plan, SessionError, status};
-use mneme_tuner::space::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, Recorded, Space, SpaceOptions};
+use mneme_tuner::space::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, PresetSpace, Recorded, Space, SpaceOptions};
 use serde_json::json;
 
 /// Options that may be written with one dash.
@@ -138,7 +138,7 @@ fn tune(options: Options) -> Result<i32, (i32, String)> {
     }
     let space_options = SpaceOptions::new(preset, options.launch_dim, options.launch_safety, options.passes.clone(), codegen);
     let recorded = Recorded { grid: instance.grid_dims, block: instance.block_dims, shared_mem: instance.shared_mem };
-    let space = Space::new(&space_options, recorded);
+    let space = PresetSpace::new(&space_options, recorded);
     if options.print_space {
         let written = output::write(&format!("{:#}\n", space.describe())).map_err(SessionError::Output);
         return written.map(|()| 0).map_err(|error| (error.exit_status(), error.to_string()));

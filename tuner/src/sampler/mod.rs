@@ -1,0 +1,94 @@
+//! Samplers: which point of a space to try next, given what has been tried.
+//!
+//! A session asks for a point, grounds it, replays the configuration and tells the outcome; [`crate::search`] does the parts of
+//! that which need no device. A sampler's choices follow from its seed and the history alone, so that a session with one worker is
+//! repeatable where its measurements are.
+
+mod exhaustive;
+mod random;
+
+pub use exhaustive::{Exhaustive, walk};
+pub use random::Random;
+
+use std::collections::HashSet;
+
+use mneme_core::result::Status;
+
+use crate::space::{Point, Space};
+
+/// What became of a point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It verified: its objectives, of which smaller is better in each.
+    Measured(Vec<f64>),
+    /// It was replayed and is no candidate.
+    Failed(Status),
+    /// It has no configuration, and nothing was replayed.
+    Rejected,
+}
+
+impl Outcome {
+    /// The objectives of a candidate that verified.
+    pub fn values(&self) -> Option<&[f64]> {
+        match self {
+            Self::Measured(values) => Some(values),
+            Self::Failed(_) | Self::Rejected => None,
+        }
+    }
+}
+
+/// A point that was proposed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    pub point: Point,
+    /// `None` while it is being replayed.
+    pub outcome: Option<Outcome>,
+}
+
+/// All points so far, in the order in which they were proposed.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    tried: Vec<Tried>,
+    known: HashSet<Point>,
+    in_flight: usize,
+}
+
+impl History {
+    pub fn tried(&self) -> &[Tried] {
+        &self.tried
+    }
+
+    /// Notes a point, and says where it is.
+    pub fn add(&mut self, point: Point, outcome: Option<Outcome>) -> usize {
+        self.known.insert(point.clone());
+        self.in_flight += usize::from(outcome.is_none());
+        self.tried.push(Tried { point, outcome });
+        self.tried.len() - 1
+    }
+
+    /// Notes what became of a point.
+    pub fn settle(&mut self, place: usize, outcome: Outcome) {
+        let before = self.tried[place].outcome.replace(outcome);
+        self.in_flight -= usize::from(before.is_none());
+    }
+
+    /// Whether a point was proposed already.
+    pub fn has(&self, point: &Point) -> bool {
+        self.known.contains(point)
+    }
+
+    /// Points that are being replayed.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+/// A way to choose points.
+pub trait Sampler {
+    /// The next point to try. `None` says that there is nothing to try before a point in flight has its outcome; without one in flight,
+    /// that the search is over.
+    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point>;
+
+    /// Says what became of a point; the history that comes with the next question has it too.
+    fn tell(&mut self, _point: &Point, _outcome: &Outcome) {}
+}

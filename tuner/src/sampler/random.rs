@@ -1,0 +1,91 @@
+//! Points drawn uniformly, none twice.
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+
+use crate::space::{Domain, Parameter, PassChoice, Point, Space};
+
+use super::{History, Sampler, exhaustive::walk};
+
+/// Draws that may be known before a small space is walked for what is left of it, or a large one given up.
+const DRAWS: usize = 200;
+/// Points of a space that is walked.
+const WALKED: u64 = 1 << 20;
+
+/// Independent draws from every domain.
+#[derive(Debug)]
+pub struct Random {
+    seed: u64,
+}
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+}
+
+impl Sampler for Random {
+    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+        let mut rng = generator(self.seed, history.tried().len());
+        fresh(space, history, &mut rng, |rng| draw(space, rng))
+    }
+}
+
+/// The random numbers of one question: they follow from the seed and the number of points before, not from how often or when was asked.
+pub(super) fn generator(seed: u64, question: usize) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(question as u64);
+    rng
+}
+
+/// A point that has not been proposed, by `choose`; when that keeps coming to known ones, at random among those that are left.
+pub(super) fn fresh<R: Rng>(space: &dyn Space, history: &History, rng: &mut R, mut choose: impl FnMut(&mut R) -> Point) -> Option<Point> {
+    for _ in 0..DRAWS {
+        let point = choose(rng);
+        if !history.has(&point) {
+            return Some(point);
+        }
+    }
+    space.size().filter(|size| *size <= WALKED)?;
+    let mut left: Vec<Point> = walk(space).filter(|point| !history.has(point)).collect();
+    if left.is_empty() { None } else { Some(left.swap_remove(rng.random_range(0..left.len()))) }
+}
+
+/// A point, uniform in every domain.
+pub(super) fn draw(space: &dyn Space, rng: &mut impl Rng) -> Point {
+    complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng))
+}
+
+/// Gives every active parameter that has no value one, and drops values of those that do not apply.
+pub(super) fn complete(space: &dyn Space, given: Point, mut value: impl FnMut(&Parameter) -> Value) -> Point {
+    let mut point = Point::new();
+    for parameter in space.parameters() {
+        if space.is_active(parameter, &point) {
+            let value = given.get(&parameter.name).cloned().unwrap_or_else(|| value(parameter));
+            point.insert(parameter.name.clone(), value);
+        }
+    }
+    point
+}
+
+pub(super) fn draw_value(domain: &Domain, rng: &mut impl Rng) -> Value {
+    match domain {
+        Domain::Permutation(values) => shuffled(values, rng).into(),
+        Domain::Pipeline(choice) => draw_sequence(choice, rng).into(),
+        _ => domain.at(rng.random()),
+    }
+}
+
+fn shuffled(values: &[Value], rng: &mut impl Rng) -> Vec<Value> {
+    let mut order = values.to_vec();
+    for end in (1..order.len()).rev() {
+        order.swap(end, rng.random_range(0..=end));
+    }
+    order
+}
+
+fn draw_sequence(choice: &PassChoice, rng: &mut impl Rng) -> Vec<Value> {
+    let length = rng.random_range(choice.shortest..=choice.longest);
+    (0..length).map(|_| choice.passes[rng.random_range(0..choice.passes.len())].as_str().into()).collect()
+}

@@ -1,0 +1,248 @@
+//! A search: a space, a sampler and what they have come to, without the device that tries the candidates.
+//!
+//! Points become configurations here. Points that stand for a configuration which was tried already (rounding, parameters without
+//! effect) share its outcome and are not candidates again; nor are points that the space rejects.
+
+use std::collections::HashMap;
+
+use mneme_core::configuration::Configuration;
+
+use crate::sampler::{History, Outcome, Sampler};
+use crate::space::{Point, Space};
+
+/// Points in a row that may bring nothing new before a search is given up.
+const FRUITLESS: usize = 20_000;
+
+/// A configuration to try.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Counts candidates, from 0; names it in [`Search::tell`].
+    pub trial: u64,
+    pub point: Point,
+    pub configuration: Configuration,
+    /// [`Configuration::hash`].
+    pub hash: String,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    Try(Box<Candidate>),
+    /// Nothing before a candidate in flight has its outcome.
+    Wait,
+    /// The search is over.
+    End(End),
+}
+
+/// Why a search is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    #[error("the sampler has nothing left to propose")]
+    Exhausted,
+    #[error("the last {FRUITLESS} points were rejected by the space's constraints or stand for configurations that were tried already")]
+    Fruitless,
+}
+
+/// A search in progress.
+pub struct Search {
+    space: Box<dyn Space>,
+    sampler: Box<dyn Sampler>,
+    history: History,
+    /// Trial of each configuration, by hash.
+    trials: HashMap<String, u64>,
+    /// Where each trial's points are in the history; the first one is the candidate's.
+    places: Vec<Vec<usize>>,
+    /// Points that were rejected, and points that stood for a known configuration.
+    rejected: u64,
+    repeated: u64,
+    /// The last rejection.
+    reason: Option<String>,
+}
+
+impl Search {
+    pub fn new(space: Box<dyn Space>, sampler: Box<dyn Sampler>) -> Self {
+        Self {
+            space,
+            sampler,
+            history: History::default(),
+            trials: HashMap::new(),
+            places: Vec::new(),
+            rejected: 0,
+            repeated: 0,
+            reason: None,
+        }
+    }
+
+    pub fn space(&self) -> &dyn Space {
+        &*self.space
+    }
+
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Points that the space rejected.
+    pub fn rejected(&self) -> u64 {
+        self.rejected
+    }
+
+    /// Points that stood for a configuration which was tried already.
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// Why the space rejected a point last.
+    pub fn last_rejection(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The next candidate. Trials are numbered in the order in which they are given out.
+    pub fn next(&mut self) -> Next {
+        for _ in 0..FRUITLESS {
+            let Some(point) = self.sampler.ask(&*self.space, &self.history) else {
+                return if self.history.in_flight() > 0 { Next::Wait } else { Next::End(End::Exhausted) };
+            };
+            let configuration = match self.space.ground(&point) {
+                Ok(configuration) => configuration,
+                Err(rejection) => {
+                    self.rejected += 1;
+                    self.reason = Some(rejection.to_string());
+                    self.sampler.tell(&point, &Outcome::Rejected);
+                    self.history.add(point, Some(Outcome::Rejected));
+                    continue;
+                }
+            };
+            let hash = configuration.hash();
+            if let Some(trial) = self.trials.get(&hash).copied() {
+                self.repeated += 1;
+                let known = self.history.tried()[self.places[trial as usize][0]].outcome.clone();
+                if let Some(outcome) = &known {
+                    self.sampler.tell(&point, outcome);
+                }
+                let place = self.history.add(point, known);
+                self.places[trial as usize].push(place);
+                continue;
+            }
+            let trial = self.begin(hash.clone(), point.clone());
+            return Next::Try(Box::new(Candidate { trial, point, configuration, hash }));
+        }
+        Next::End(End::Fruitless)
+    }
+
+    /// A trial of a session before, as its results have it: in the order of their numbers, before the first question.
+    pub fn resume(&mut self, point: Point, hash: String, outcome: Outcome) -> u64 {
+        let trial = self.begin(hash, point);
+        self.tell(trial, outcome);
+        trial
+    }
+
+    fn begin(&mut self, hash: String, point: Point) -> u64 {
+        let trial = self.places.len() as u64;
+        self.trials.insert(hash, trial);
+        self.places.push(vec![self.history.add(point, None)]);
+        trial
+    }
+
+    /// Says what became of a candidate.
+    pub fn tell(&mut self, trial: u64, outcome: Outcome) {
+        for place in self.places[trial as usize].clone() {
+            self.sampler.tell(&self.history.tried()[place].point, &outcome);
+            self.history.settle(place, outcome.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::{Exhaustive, Random};
+    use crate::space::{Domain, Parameter, Rejection};
+    use mneme_core::launch::Dim3;
+    use mneme_core::result::Status;
+    use std::collections::BTreeSet;
+
+    /// Blocks of `x` threads, where `half` halves them; odd ones are rejected.
+    struct Halves(Vec<Parameter>);
+
+    impl Halves {
+        fn new() -> Box<dyn Space> {
+            let x = Domain::Integer { low: 1, high: 16, step: 1, log: false };
+            Box::new(Self(vec![Parameter::new("x", x), Parameter::new("half", Domain::Boolean)]))
+        }
+    }
+
+    impl Space for Halves {
+        fn parameters(&self) -> &[Parameter] {
+            &self.0
+        }
+
+        fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
+            let x = point["x"].as_u64().unwrap() as u32;
+            if x % 2 == 1 {
+                return Err(Rejection(format!("x is {x}")));
+            }
+            let x = if point["half"] == true { x / 2 } else { x };
+            Ok(Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(x, 1, 1), 0))
+        }
+
+        fn baseline(&self) -> Configuration {
+            Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(16, 1, 1), 0)
+        }
+    }
+
+    /// Blocks in the order in which they were candidates, each told right away.
+    fn candidates(search: &mut Search) -> Vec<u32> {
+        let mut blocks = Vec::new();
+        while let Next::Try(candidate) = search.next() {
+            blocks.push(candidate.configuration.block.x);
+            search.tell(candidate.trial, Outcome::Failed(Status::Timeout));
+        }
+        blocks
+    }
+
+    #[test]
+    fn every_configuration_is_a_candidate_once() {
+        let samplers: [Box<dyn Sampler>; 2] = [Box::new(Exhaustive::default()), Box::new(Random::new(7))];
+        for sampler in samplers {
+            let mut search = Search::new(Halves::new(), sampler);
+            let mut blocks = candidates(&mut search);
+            assert_eq!(search.next(), Next::End(End::Exhausted));
+            blocks.sort_unstable();
+            // 2, 4, … 16 and their halves 1, 2, … 8.
+            assert_eq!(blocks, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]);
+            assert_eq!((search.rejected(), search.repeated()), (16, 4));
+        }
+    }
+
+    #[test]
+    fn points_of_a_configuration_in_flight_get_its_outcome() {
+        let mut search = Search::new(Halves::new(), Box::new(Exhaustive::default()));
+        let mut trials = Vec::new();
+        while let Next::Try(candidate) = search.next() {
+            trials.push(candidate.trial);
+        }
+        assert_eq!(search.next(), Next::Wait);
+        for trial in trials {
+            search.tell(trial, Outcome::Measured(vec![trial as f64]));
+        }
+        assert_eq!(search.next(), Next::End(End::Exhausted));
+        assert!(search.history().tried().iter().all(|tried| tried.outcome.is_some()));
+        let of = |x: u32, half: bool| {
+            search.history().tried().iter().find(|tried| tried.point["x"] == x && tried.point["half"] == half).unwrap().outcome.clone()
+        };
+        assert_eq!(of(8, false), of(16, true));
+        assert_ne!(of(8, false), of(16, false));
+    }
+
+    #[test]
+    fn what_was_tried_before_is_not_tried_again() {
+        let mut search = Search::new(Halves::new(), Box::new(Random::new(1)));
+        let Next::Try(first) = search.next() else { panic!("a candidate") };
+        let mut resumed = Search::new(Halves::new(), Box::new(Random::new(1)));
+        resumed.resume(first.point, first.hash, Outcome::Measured(vec![1.0]));
+        let blocks = candidates(&mut resumed);
+        assert_eq!(blocks.len(), 11);
+        assert_eq!(blocks.iter().collect::<BTreeSet<_>>().len(), 11);
+        assert!(!blocks.contains(&first.configuration.block.x));
+    }
+}
