@@ -101,6 +101,26 @@ pub const APPS: &[App] = &[
             "sums of products are fused or not as the pipeline orders them; velocities change by a sum of 300 terms of either sign",
         )],
     },
+    App {
+        name: "microphysics",
+        sources: &["microphysics.cu"],
+        kernels: &[tolerant(
+            "microphysics",
+            &[1],
+            &["--rtol", "1e-4", "--atol", "1e-6", "--dtype", "f32"],
+            "products are fused into sums or not as the pipeline orders them, and differences of nearly equal amounts of water keep few digits of it",
+        )],
+    },
+    App {
+        name: "chemistry",
+        sources: &["chemistry.cu"],
+        kernels: &[tolerant(
+            "chemistry",
+            &[1],
+            &["--rtol", "1e-9", "--atol", "0", "--dtype", "f64"],
+            "products are fused into sums or not as the pipeline orders them, in the equations of the solver too",
+        )],
+    },
     App { name: "globals", sources: &["globals.cu"], kernels: &[bitwise("globals", &[1])] },
     App { name: "bigstruct", sources: &["bigstruct.cu"], kernels: &[bitwise("bigstruct", &[1])] },
     App { name: "list", sources: &["list.cu"], kernels: &[bitwise("reverse", &[1])] },

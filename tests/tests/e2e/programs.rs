@@ -19,8 +19,8 @@ macro_rules! programs {
 }
 
 programs!(
-    vecadd, saxpy, stencil, reduce, floatsum, histogram, matmul, nbody, globals, bigstruct, list, streams, limits, inplace, math, atomics,
-    warp, spin, memory, print, assertion, rdc, units, lambda, functor, steps, statics, libraries, plugins,
+    vecadd, saxpy, stencil, reduce, floatsum, histogram, matmul, nbody, microphysics, chemistry, globals, bigstruct, list, streams, limits,
+    inplace, math, atomics, warp, spin, memory, print, assertion, rdc, units, lambda, functor, steps, statics, libraries, plugins,
 );
 
 fn record_and_replay(name: &str) {
