@@ -3,6 +3,7 @@
 //! Neither compiles nor runs anything itself: kernels are replayed by a `mneme-replay serve` child process
 //! ([`server`]), so that nothing a candidate does can damage the session that judges it.
 
+pub mod live;
 pub mod metric;
 pub mod output;
 pub mod results;

@@ -1,16 +1,15 @@
 //! A tuning session: the baseline, then every candidate, then the best.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::result::{ReplayResult, Status};
 use serde_json::json;
 
+use crate::live::Live;
 use crate::metric::Metric;
 use crate::output::Lines;
 use crate::results::{Results, Summary, Trial, proteus_tuned_kernels};
@@ -83,7 +82,7 @@ struct Session {
     server: Server,
     results: Results,
     summary: Summary,
-    bar: ProgressBar,
+    live: Live,
     lines: Lines,
     baseline: f64,
     best: Option<Trial>,
@@ -96,9 +95,10 @@ pub fn run(plan: Plan) -> Result<i32, SessionError> {
     results.write("search_space.json", &plan.space.describe()).map_err(SessionError::Results)?;
     let server = plan.command.start()?;
     results.log(&format!("tuning {} on {} (driver {})", plan.kernel, server.device(), server.driver()));
-    let summary = Summary { num_trials_requested: plan.space.size().map_or(0, |size| size as usize), ..Summary::default() };
-    let mut session =
-        Session { plan, server, results, summary, bar: ProgressBar::hidden(), lines: Lines::default(), baseline: 0.0, best: None };
+    let total = plan.space.size();
+    let summary = Summary { num_trials_requested: total.map_or(0, |size| size as usize), ..Summary::default() };
+    let live = Live::new(total, plan.quiet);
+    let mut session = Session { plan, server, results, summary, live, lines: Lines::default(), baseline: 0.0, best: None };
     let outcome = session.baseline().and_then(|()| session.walk());
     session.finish(outcome)
 }
@@ -120,9 +120,11 @@ impl Session {
         self.summary.baseline_metric = metric;
         let Some(metric) = metric else { return Err(SessionError::Baseline(what_went_wrong(&result))) };
         self.baseline = metric;
+        self.live.baseline(metric);
         let (warmup, measured) = result.exec_time.split_at(result.exec_time.len() - result.measured().len());
         let warmup = if warmup.is_empty() { String::new() } else { format!(", warm-up = {warmup:?}") };
-        self.lines.say(&format!("Baseline {} exec_time = {metric} (samples = {measured:?}{warmup})", self.plan.metric.name()));
+        let line = format!("Baseline {} exec_time = {metric} (samples = {measured:?}{warmup})", self.plan.metric.name());
+        self.live.above(|| self.lines.say(&line));
         Ok(())
     }
 
@@ -132,7 +134,7 @@ impl Session {
         let start = Instant::now();
         let mut waiting: VecDeque<(u64, Configuration)> =
             (0..).zip(walk(&self.plan.space).filter_map(|point| self.plan.space.ground(&point).ok())).collect();
-        self.bar = progress_bar(waiting.len(), self.plan.quiet);
+        self.live.set_total(waiting.len() as u64);
         let mut flying: BTreeMap<u64, Configuration> = BTreeMap::new();
         let mut printer = InOrder::default();
         let mut suspects = 0usize;
@@ -171,7 +173,7 @@ impl Session {
                 }
             }
         }
-        self.bar.finish_and_clear();
+        self.live.finish();
         self.lines.say(&format!("Total tuning time: {:.2}s", start.elapsed().as_secs_f64()));
         Ok(())
     }
@@ -209,24 +211,25 @@ impl Session {
             }
         };
         self.summary.count(&result);
+        self.live.trial(result.status);
         let trial = Trial { trial: id, config_hash: config.hash(), config, metric, speedup, result };
         self.results.add_trial(&trial).map_err(SessionError::Results)?;
         if trial.metric.is_some() && self.best.as_ref().is_none_or(|best| (trial.metric, trial.trial) < (best.metric, best.trial)) {
+            self.live.best(trial.metric.unwrap_or_default(), &label);
             self.best = Some(trial);
         }
-        self.bar.inc(1);
         Ok(line)
     }
 
     fn print(&self, line: &str) {
         if !self.plan.quiet {
-            self.bar.suspend(|| self.lines.say(line));
+            self.live.above(|| self.lines.say(line));
         }
     }
 
     /// Writes what the session found, whatever ended it.
     fn finish(&mut self, outcome: Result<(), SessionError>) -> Result<i32, SessionError> {
-        self.bar.finish_and_clear();
+        self.live.finish();
         self.summary.status = match (&outcome, &self.best) {
             (Ok(()), Some(_)) => "completed",
             (Ok(()), None) => "no_verified_configuration",
@@ -294,16 +297,6 @@ fn what_went_wrong(result: &ReplayResult) -> String {
         None if result.verified => "nothing was measured".into(),
         None => "memory differs from the recording".into(),
     }
-}
-
-fn progress_bar(length: usize, quiet: bool) -> ProgressBar {
-    if quiet || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(length as u64), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}, {per_sec}, {eta} left").expect("the template is constant");
-    bar.set_style(style);
-    bar
 }
 
 /// Holds lines back until those before them have come: results arrive in the order of completion.

@@ -1,0 +1,171 @@
+//! What a terminal shows while a session runs: how far it is, the best so far, and what failed. A pipe and `--quiet` get nothing.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mneme_core::result::Status;
+use mneme_core::units;
+
+use crate::text::shorten;
+
+/// Width of a candidate's label, characters.
+const LABEL_WIDTH: usize = 60;
+
+/// The table, redrawn a few times a second by whatever changes it.
+#[derive(Debug)]
+pub struct Live {
+    table: MultiProgress,
+    progress: ProgressBar,
+    best: ProgressBar,
+    failures: ProgressBar,
+    baseline: Option<f64>,
+    verified: u64,
+    failed: BTreeMap<&'static str, u64>,
+}
+
+impl Live {
+    /// A table for `total` trials, where that many are known of; hidden where nobody would see it.
+    pub fn new(total: Option<u64>, quiet: bool) -> Self {
+        let seen = !quiet && std::io::stderr().is_terminal();
+        Self::on(if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }, total)
+    }
+
+    fn on(target: ProgressDrawTarget, total: Option<u64>) -> Self {
+        let table = MultiProgress::with_draw_target(target);
+        let style = |template| ProgressStyle::with_template(template).expect("the template is constant");
+        let row = |bar: ProgressBar, template| table.add(bar.with_style(style(template)));
+        let progress = match total {
+            Some(total) => row(ProgressBar::new(total), "trials    {pos}/{len} {wide_bar} {per_sec}, {eta} left"),
+            None => row(ProgressBar::no_length(), "trials    {pos} {spinner} {per_sec}, for {elapsed}"),
+        };
+        let best = row(ProgressBar::no_length(), "best      {msg}");
+        let failures = row(ProgressBar::no_length(), "verified  {msg}");
+        Self { table, progress, best, failures, baseline: None, verified: 0, failed: BTreeMap::new() }
+    }
+
+    /// How many trials there will be, where that turns out while they run.
+    pub fn set_total(&self, total: u64) {
+        self.progress.set_length(total);
+    }
+
+    /// The baseline's metric, ns.
+    pub fn baseline(&mut self, metric: f64) {
+        self.baseline = Some(metric);
+        self.best.set_message(format!("none yet; the baseline takes {}", units::time(metric)));
+    }
+
+    /// Trials that are done already: of an earlier session, or known from a cache.
+    pub fn skip(&self, trials: u64) {
+        self.progress.inc(trials);
+        // They say nothing about the rate.
+        self.progress.reset_eta();
+    }
+
+    /// A trial has ended so.
+    pub fn trial(&mut self, status: Status) {
+        self.progress.inc(1);
+        match status {
+            Status::Verified => self.verified += 1,
+            other => *self.failed.entry(reading(other)).or_default() += 1,
+        }
+        let failed: u64 = self.failed.values().sum();
+        let mut text = self.verified.to_string();
+        if failed > 0 {
+            let by_class: Vec<_> = self.failed.iter().map(|(class, count)| format!("{count} {class}")).collect();
+            text.push_str(&format!(", failed {failed}: {}", by_class.join(", ")));
+        }
+        self.failures.set_message(text);
+    }
+
+    /// A new best: its metric, ns, and what it is called.
+    pub fn best(&self, metric: f64, label: &str) {
+        let speedup = self.baseline.map_or(String::new(), |baseline| format!(", {:.3} x the baseline's speed", baseline / metric));
+        self.best.set_message(format!("{}{speedup}: {}", units::time(metric), shorten(label, LABEL_WIDTH)));
+    }
+
+    /// Does something that writes to the terminal, above the table.
+    pub fn above<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.table.suspend(write)
+    }
+
+    /// Takes the table off the terminal.
+    pub fn finish(&self) {
+        for bar in [&self.progress, &self.best, &self.failures] {
+            bar.finish_and_clear();
+        }
+        // A table of no rows is not an error even where the terminal is gone.
+        let _ = self.table.clear();
+    }
+}
+
+/// A class of failure as people read it.
+pub fn reading(status: Status) -> &'static str {
+    match status {
+        Status::Verified => "verified",
+        Status::FailedVerification => "not verified",
+        Status::CompileError => "not built",
+        Status::InvalidConfig => "invalid",
+        Status::InvalidLaunch => "launch refused",
+        Status::RuntimeError => "failed while running",
+        Status::Timeout => "out of time",
+        Status::InternalError => "our fault",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indicatif::InMemoryTerm;
+
+    fn on(terminal: &InMemoryTerm, total: Option<u64>) -> Live {
+        Live::on(ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255), total)
+    }
+
+    /// Redraws now, whatever was drawn a moment ago.
+    fn screen(live: &Live, terminal: &InMemoryTerm) -> String {
+        for bar in [&live.progress, &live.best, &live.failures] {
+            bar.force_draw();
+        }
+        terminal.contents()
+    }
+
+    #[test]
+    fn rows_follow_the_trials() {
+        let terminal = InMemoryTerm::new(10, 120);
+        let mut live = on(&terminal, Some(4));
+        live.baseline(2000.0);
+        assert!(screen(&live, &terminal).contains("the baseline takes 2.0 µs"), "{}", terminal.contents());
+        for status in [Status::Verified, Status::CompileError, Status::FailedVerification, Status::CompileError] {
+            live.trial(status);
+        }
+        live.best(1000.0, "passes=default<O1> blockDim.x=64");
+        let seen = screen(&live, &terminal);
+        for part in ["4/4", "1.0 µs, 2.000 x the baseline's speed: passes=default<O1>", "1, failed 3: 2 not built, 1 not verified"] {
+            assert!(seen.contains(part), "{part} is missing from\n{seen}");
+        }
+        live.above(|| ());
+        live.finish();
+        assert_eq!(terminal.contents(), "");
+    }
+
+    #[test]
+    fn a_session_without_an_end_has_no_time_left() {
+        let terminal = InMemoryTerm::new(10, 120);
+        let mut live = on(&terminal, None);
+        live.trial(Status::Timeout);
+        let seen = screen(&live, &terminal);
+        assert!(seen.contains("1 ") && !seen.contains("left"), "{seen}");
+        assert!(seen.contains("0, failed 1: 1 out of time"), "{seen}");
+        live.set_total(7);
+        live.skip(2);
+        assert_eq!((live.progress.length(), live.progress.position()), (Some(7), 3));
+    }
+
+    #[test]
+    fn nothing_is_drawn_for_nobody() {
+        let mut live = Live::new(Some(1), true);
+        live.trial(Status::Verified);
+        assert!(live.progress.is_hidden());
+    }
+}
