@@ -133,6 +133,7 @@ fn build_ir<'ctx>(
     (artifact.ir_before, artifact.ir) = (ir_before, ir);
     artifact.shared_is_static = specialised.shared_is_static;
     artifact.log.append(&mut specialised.log);
+    artifact.log.append(&mut diagnostics.remarks());
     Ok(artifact)
 }
 

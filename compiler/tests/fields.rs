@@ -314,6 +314,39 @@ fn passes_are_numbered_limited_and_shown() {
 }
 
 #[test]
+fn what_llvm_remarks_is_in_the_log() {
+    let text = r#"
+target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
+target triple = "nvptx64-nvidia-cuda"
+declare void @unknown(ptr)
+define void @kernel(ptr %out, i64 %n) {
+entry:
+  br label %body
+body:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  call void @unknown(ptr %out)
+  %next = add i64 %i, 1
+  %again = icmp ult i64 %next, %n
+  br i1 %again, label %body, label %done, !llvm.loop !1
+done:
+  ret void
+}
+!nvvm.annotations = !{!0}
+!0 = !{ptr @kernel, !"kernel", i32 1}
+!1 = distinct !{!1, !2}
+!2 = !{!"llvm.loop.vectorize.enable", i1 true}
+"#;
+    let target = Target::Nvptx { arch: "sm_90".into() };
+    let configuration = Configuration { passes: "default<O3>".into(), ..configuration() };
+    let modules: [&[u8]; 1] = [text.as_bytes()];
+    // Its PTX needs a function that nothing defines, so that it is not assembled here.
+    let mut is_known = |_: &str| true;
+    let request = Request::new(Code::Ir(&modules), "kernel", &target, &configuration);
+    let log = build_with(&request, Hooks { is_known: Some(&mut is_known), ..Hooks::default() }).unwrap().log;
+    assert!(log.iter().any(|line| line.starts_with("warning: ") && line.contains("loop not vectorized")), "{log:?}");
+}
+
+#[test]
 fn preloaded_ir_builds_the_same_code_once() {
     let case = Case::default();
     let text = KERNEL.replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");

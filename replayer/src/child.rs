@@ -13,10 +13,13 @@ use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
 /// How long a killed child may take to go before it is left to the system (a driver may hold it for a while).
 const REAP_LIMIT: Duration = Duration::from_secs(10);
 
+/// Bytes of a child's words that are of use to anybody.
+const SAID_LIMIT: u64 = 256 * 1024;
+
 /// A child process; killed when dropped.
 pub struct Child {
     pid: Pid,
-    /// What the child writes to its standard error, when it was kept aside.
+    /// What the child writes to its standard output and error, when it was kept aside.
     complaints: Option<File>,
     ended: Option<End>,
 }
@@ -43,7 +46,7 @@ impl std::fmt::Display for End {
 pub enum Complaints {
     /// To ours.
     Shown,
-    /// Aside, for [`Child::complaint`].
+    /// Aside, for [`Child::said`] and [`Child::complaint`].
     Kept,
 }
 
@@ -119,13 +122,24 @@ impl Child {
         self.ended
     }
 
-    /// The last line that the child wrote to its standard error, if any.
-    pub fn complaint(&mut self) -> Option<String> {
+    /// What the child wrote to its standard output and error, where that was kept aside; a part of what is very long.
+    pub fn said(&mut self) -> Option<String> {
         let file = self.complaints.as_mut()?;
         file.rewind().ok()?;
         let mut text = Vec::new();
-        file.take(64 * 1024).read_to_end(&mut text).ok()?;
-        let text = String::from_utf8_lossy(&text);
+        let mut part = file.take(SAID_LIMIT);
+        part.read_to_end(&mut text).ok()?;
+        let mut text = String::from_utf8_lossy(&text).into_owned();
+        let left = file.metadata().map_or(0, |metadata| metadata.len().saturating_sub(SAID_LIMIT));
+        if left > 0 {
+            text.push_str(&format!("\n… and {left} bytes more\n"));
+        }
+        Some(text)
+    }
+
+    /// The line of it that tells most of what went wrong, if any.
+    pub fn complaint(&mut self) -> Option<String> {
+        let text = self.said()?;
         // LLVM's own sentence is worth more than the stack dump that follows it.
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         lines.clone().find(|line| line.contains("LLVM ERROR") || line.contains("Assertion")).or_else(|| lines.next()).map(str::to_owned)
@@ -185,6 +199,26 @@ mod tests {
         assert_eq!(End::Signalled(Signal::SIGSEGV).to_string(), "was ended by SIGSEGV");
         assert!(End::Signalled(Signal::SIGKILL).to_string().contains("memory"));
         assert_eq!(End::Exited(3).to_string(), "exited with status 3");
+    }
+
+    #[test]
+    fn what_a_child_says_is_kept() {
+        let print = |text: &'static str, times: usize| {
+            move || {
+                // Straight to the descriptor: the test harness catches what goes through the standard library's macros.
+                (0..times).for_each(|_| assert_eq!(nix::unistd::write(std::io::stderr(), text.as_bytes()), Ok(text.len())));
+                0
+            }
+        };
+        let said = |work| {
+            let mut child = Child::start(Complaints::Kept, work).unwrap();
+            child.wait(Duration::from_secs(20));
+            (child.said().unwrap(), child.complaint())
+        };
+        assert_eq!(said(print("\nremark: a\nLLVM ERROR: b\n", 1)).1.unwrap(), "LLVM ERROR: b");
+        assert_eq!(said(print("", 1)), (String::new(), None));
+        let (long, _) = said(print("0123456\n", SAID_LIMIT as usize / 8 + 2));
+        assert!(long.len() < SAID_LIMIT as usize + 64 && long.ends_with("… and 16 bytes more\n"), "{}", &long[long.len() - 64..]);
     }
 
     #[test]

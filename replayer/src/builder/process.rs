@@ -108,9 +108,15 @@ impl Builder {
         match self.inbox.pop::<Word>() {
             Ok(None) => Progress::AtWork,
             Ok(Some((Word::Ptx(hash), _))) => Progress::Asks(ChunkId(hash)),
-            Ok(Some((Word::Done(result), image))) => done(result.map(|built| (built, image))),
+            Ok(Some((Word::Done(result), image))) => done(result.map(|built| (self.with_what_was_said(built), image))),
             Err(error) => done(Err(internal(&format!("a builder cannot be understood: {error}")))),
         }
+    }
+
+    /// LLVM's own words, those of passes that print and of an external program included, are part of the build's log.
+    fn with_what_was_said(&mut self, mut built: Built) -> Built {
+        built.log.extend(self.child.said().unwrap_or_default().lines().map(str::to_owned));
+        built
     }
 
     fn ended(&mut self, end: Option<End>) -> Outcome {

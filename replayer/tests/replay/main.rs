@@ -113,6 +113,12 @@ fn what_a_build_makes_can_be_kept_edited_and_replayed() {
     assert!(before.contains("dereferenceable(400004)"), "{before}");
     assert!(std::fs::read_to_string(out.join("build.log")).unwrap().contains("pass pipeline: "));
     assert!(out.join(if device == "cpu" { "kernel.o" } else { "kernel.cubin" }).is_file());
+    // What LLVM prints is part of the log.
+    outcome(
+        &replay(&recording, &[&["--device", device], &out_option[..], &["function(print)"]].concat()).output().unwrap(),
+        exit::VERIFIED,
+    );
+    assert!(std::fs::read_to_string(out.join("build.log")).unwrap().contains("define void @_Z6updatePii("));
 
     let kept = out.join("after.ll");
     let ir = ["--device", device, "--ir", kept.to_str().unwrap(), ""];
