@@ -13,13 +13,19 @@ const HEADER: usize = 12;
 
 /// Writes one message.
 pub fn write(to: &mut impl Write, message: &impl Serialize, blob: &[u8]) -> io::Result<()> {
-    let json = serde_json::to_vec(message)?;
-    let mut frame = Vec::with_capacity(HEADER + json.len() + blob.len());
-    frame.extend_from_slice(&(json.len() as u32).to_le_bytes());
-    frame.extend_from_slice(&(blob.len() as u64).to_le_bytes());
-    frame.extend_from_slice(&json);
-    frame.extend_from_slice(blob);
+    let mut frame = Vec::new();
+    append(&mut frame, message, blob)?;
     to.write_all(&frame)
+}
+
+fn append(frames: &mut Vec<u8>, message: &impl Serialize, blob: &[u8]) -> io::Result<()> {
+    let json = serde_json::to_vec(message)?;
+    frames.reserve(HEADER + json.len() + blob.len());
+    frames.extend_from_slice(&(json.len() as u32).to_le_bytes());
+    frames.extend_from_slice(&(blob.len() as u64).to_le_bytes());
+    frames.extend_from_slice(&json);
+    frames.extend_from_slice(blob);
+    Ok(())
 }
 
 /// Waits for one message; `None` at the end of the stream.
@@ -83,6 +89,40 @@ impl Inbox {
     }
 }
 
+/// Messages on their way to a stream that does not block: two processes that each wait until the other reads would wait for ever.
+#[derive(Default)]
+pub struct Outbox {
+    bytes: Vec<u8>,
+    /// Bytes at the front that are written.
+    written: usize,
+}
+
+impl Outbox {
+    pub fn push(&mut self, message: &impl Serialize, blob: &[u8]) -> io::Result<()> {
+        append(&mut self.bytes, message, blob)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Writes what the stream takes now.
+    pub fn flush(&mut self, to: &mut impl Write) -> io::Result<()> {
+        while self.written < self.bytes.len() {
+            match to.write(&self.bytes[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.bytes.clear();
+        self.written = 0;
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +154,22 @@ mod tests {
         assert_eq!(read::<u32>(&mut reader).unwrap(), Some((7, b"xyz".to_vec())));
         assert_eq!(read::<u32>(&mut reader).unwrap(), None);
         assert!(read::<u32>(&mut &stream[..stream.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn what_a_stream_does_not_take_yet_waits() {
+        let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let blob = vec![7; 8 << 20];
+        let mut outbox = Outbox::default();
+        outbox.push(&"large", &blob).unwrap();
+        outbox.flush(&mut ours).unwrap();
+        assert!(!outbox.is_empty(), "no socket holds that much");
+        let reader = std::thread::spawn(move || read::<String>(&mut theirs).unwrap());
+        while !outbox.is_empty() {
+            outbox.flush(&mut ours).unwrap();
+            std::thread::yield_now();
+        }
+        assert_eq!(reader.join().unwrap(), Some(("large".to_owned(), blob)));
     }
 }

@@ -2,7 +2,7 @@
 
 use mneme_compiler::pipeline::External;
 use mneme_compiler::progress::Progress;
-use mneme_compiler::{BuildError, Code, Hooks, Keep, Recorded, Request, Target};
+use mneme_compiler::{BuildError, Code, Hooks, Keep, Preloaded, Recorded, Request, Target};
 use mneme_core::configuration::Configuration;
 use mneme_core::result::Status;
 
@@ -16,6 +16,8 @@ pub struct Order<'a> {
     pub modules: &'a [Vec<u8>],
     pub target: &'a Target,
     pub configuration: &'a Configuration,
+    /// The recorded modules, read already; only for a configuration that prunes.
+    pub preloaded: Option<&'a Preloaded>,
     /// Code in the recorded modules' place.
     pub replacement: Option<&'a Replacement>,
     /// The program that runs the pipeline.
@@ -41,6 +43,7 @@ impl<'a> Order<'a> {
             modules,
             target,
             configuration,
+            preloaded: None,
             replacement: own.or(extras.replacement.as_ref()),
             external: extras.external.as_ref(),
             keep: Keep { after: extras.keep.after || keep_ir, ..extras.keep },
@@ -62,10 +65,11 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         Some(Replacement::Ir(bytes)) => vec![bytes],
         _ => order.modules.iter().map(Vec::as_slice).collect(),
     };
-    let code = match order.replacement {
-        Some(Replacement::Ptx(ptx)) => Code::Ptx(ptx),
-        Some(Replacement::Cubin(cubin)) => Code::Cubin(cubin),
-        _ => Code::Ir(&modules),
+    let code = match (order.replacement, order.preloaded) {
+        (Some(Replacement::Ptx(ptx)), _) => Code::Ptx(ptx),
+        (Some(Replacement::Cubin(cubin)), _) => Code::Cubin(cubin),
+        (None, Some(preloaded)) => Code::Loaded(preloaded),
+        (None | Some(Replacement::Ir(_)), _) => Code::Ir(&modules),
     };
     let header = &order.subject.moments.prologue.header;
     let kernel = &order.subject.kernel;

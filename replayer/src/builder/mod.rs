@@ -7,6 +7,7 @@ mod assemblies;
 mod compile;
 mod key;
 pub mod nursery;
+mod preload;
 mod process;
 
 use mneme_compiler::Keep;

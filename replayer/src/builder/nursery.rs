@@ -13,10 +13,11 @@ use mneme_core::recording::CodeKind;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
+use super::preload::Preload;
 use super::process::{Builder, Progress};
 use super::{Built, Extras, NotBuilt, Outcome, assemblies::Assemblies};
 use crate::child::{Child, Complaints};
-use crate::frame::{self, Inbox};
+use crate::frame::{self, Inbox, Outbox};
 use crate::replacement::Replacement;
 use crate::subject::Subject;
 use crate::supervisor::Job;
@@ -51,6 +52,7 @@ pub struct Answer {
 }
 
 /// What all builds have in common.
+#[derive(Clone, Copy)]
 pub struct Plan<'a> {
     pub subject: &'a Subject,
     pub modules: &'a [Vec<u8>],
@@ -68,10 +70,19 @@ pub struct Nursery {
     last: u64,
 }
 
+/// What a nursery does for its builders before they are forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// It has LLVM and the assembler warm, and the recorded IR in memory.
+    Full,
+    /// Nothing, so that what has ended a nursery happens to a builder, whose configuration's result it is.
+    None,
+}
+
 impl Nursery {
-    pub fn start(plan: &Plan<'_>) -> std::io::Result<Self> {
+    pub fn start(plan: &Plan<'_>, care: Care) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let child = Child::start(Complaints::Shown, || raise(plan, theirs))?;
+        let child = Child::start(Complaints::Shown, || raise(plan, care, theirs))?;
         Ok(Self { child, stream: ours, inbox: Inbox::default(), last: 0 })
     }
 
@@ -121,51 +132,71 @@ fn receive(stream: &mut UnixStream, inbox: &mut Inbox) -> std::io::Result<bool> 
             inbox.push(&buffer[..count]);
             Ok(count > 0)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(true),
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock) => Ok(true),
         Err(error) => Err(error),
     }
 }
 
 /// The life of the nursery; returns the exit status.
-fn raise(plan: &Plan<'_>, supervisor: UnixStream) -> i32 {
-    mneme_compiler::warm_up();
-    let mut house =
-        House { plan, supervisor, inbox: Inbox::default(), builders: Vec::new(), leaving: Vec::new(), assemblies: Assemblies::default() };
-    match house.keep() {
+fn raise(plan: &Plan<'_>, care: Care, supervisor: UnixStream) -> i32 {
+    if care == Care::Full {
+        mneme_compiler::warm_up();
+    }
+    let mut house = House {
+        plan,
+        supervisor,
+        inbox: Inbox::default(),
+        outbox: Outbox::default(),
+        builders: Vec::new(),
+        leaving: Vec::new(),
+        assemblies: Assemblies::default(),
+        preload: (care == Care::Full).then(Preload::default),
+    };
+    match house.supervisor.set_nonblocking(true).and_then(|()| house.keep()) {
         Ok(()) => exit::VERIFIED,
         Err(_) => exit::INTERNAL,
     }
+}
+
+/// A builder at work.
+struct AtWork {
+    /// Of its order.
+    number: u64,
+    builder: Builder,
+    /// It compiles the recorded IR.
+    of_recording: bool,
 }
 
 struct House<'a> {
     plan: &'a Plan<'a>,
     supervisor: UnixStream,
     inbox: Inbox,
-    /// Builders at work, by the number of their order.
-    builders: Vec<(u64, Builder)>,
+    outbox: Outbox,
+    builders: Vec<AtWork>,
     /// Builders that are done, and take their time to go: tearing down a process with LLVM in it takes milliseconds.
     leaving: Vec<Child>,
     assemblies: Assemblies,
+    preload: Option<Preload>,
 }
 
 impl House<'_> {
     fn keep(&mut self) -> std::io::Result<()> {
         loop {
+            self.outbox.flush(&mut self.supervisor)?;
             let ready = self.wait()?;
             let now = Instant::now();
             // From behind, so that those before keep their places.
             for at in (0..self.builders.len()).rev() {
-                let progress = if ready[at + 1] { self.builders[at].1.progress() } else { Progress::AtWork };
-                let number = self.builders[at].0;
-                match progress {
-                    Progress::AtWork if self.builders[at].1.deadline() <= now => {
-                        let outcome = self.builders[at].1.time_out();
+                let AtWork { number, builder, .. } = &mut self.builders[at];
+                match if ready[at + 1] { builder.progress() } else { Progress::AtWork } {
+                    Progress::AtWork if builder.deadline() <= now => {
+                        let outcome = builder.time_out();
                         self.done(at, outcome)?;
                     }
                     Progress::AtWork => {}
                     Progress::Asks(ptx) => {
-                        let assemble = self.assemblies.ask(number, ptx);
-                        self.builders[at].1.answer(assemble);
+                        let assemble = self.assemblies.ask(*number, ptx);
+                        builder.answer(assemble);
                     }
                     Progress::Done(outcome) => self.done(at, *outcome)?,
                 }
@@ -189,30 +220,38 @@ impl House<'_> {
         let own = order.replacement.map(|kind| Replacement::of(kind, code)).transpose().map_err(std::io::Error::other)?;
         let Plan { subject, modules, extras, memory } = *self.plan;
         let build = super::Order::new(subject, modules, extras, &target, configuration, own.as_ref(), order.keep_ir);
-        self.builders.push((order.number, Builder::start(&build, options, order.limit, memory)?));
+        let preloaded = self.preload.as_mut().and_then(|preload| preload.of(&build));
+        let build = super::Order { preloaded, ..build };
+        let builder = Builder::start(&build, options, order.limit, memory)?;
+        self.builders.push(AtWork { number: order.number, builder, of_recording: Preload::concerns(&build) });
         Ok(())
     }
 
     /// A builder is done: answers its order, and those that waited for its code.
     fn done(&mut self, at: usize, outcome: Outcome) -> std::io::Result<()> {
-        let (number, builder) = self.builders.swap_remove(at);
+        let AtWork { number, builder, of_recording } = self.builders.swap_remove(at);
         self.leaving.push(builder.dismiss());
+        if let (Ok(_), true, Some(preload)) = (&outcome, of_recording, &mut self.preload) {
+            preload.proved();
+        }
         for (number, outcome, assembled) in self.assemblies.settle(number, outcome) {
             let (outcome, image) = match outcome {
                 Ok((built, image)) => (Ok(built), image),
                 Err(not_built) => (Err(not_built), Vec::new()),
             };
-            frame::write(&mut self.supervisor, &Reply { number, outcome, assembled }, &image)?;
+            self.outbox.push(&Reply { number, outcome, assembled }, &image)?;
         }
         Ok(())
     }
 
     /// Waits for the supervisor, a builder or a deadline; which of them can be read, the supervisor first.
     fn wait(&self) -> std::io::Result<Vec<bool>> {
-        let fds = std::iter::once(self.supervisor.as_fd()).chain(self.builders.iter().map(|(_, builder)| builder.fd()));
-        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let answering = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
+        let supervisor = PollFd::new(self.supervisor.as_fd(), PollFlags::POLLIN | answering);
+        let builders = self.builders.iter().map(|it| PollFd::new(it.builder.fd(), PollFlags::POLLIN));
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(supervisor).chain(builders).collect();
         let reaping = (!self.leaving.is_empty()).then(|| Instant::now() + Duration::from_millis(10));
-        let next = self.builders.iter().map(|(_, builder)| builder.deadline()).chain(reaping).min();
+        let next = self.builders.iter().map(|it| it.builder.deadline()).chain(reaping).min();
         let patience = next.map_or(PollTimeout::NONE, |next| {
             let left = next.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)

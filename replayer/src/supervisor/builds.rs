@@ -8,15 +8,20 @@ use mneme_compiler::Target;
 
 use super::Job;
 use crate::builder::Outcome;
-use crate::builder::nursery::Nursery;
+use crate::builder::nursery::{Care, Nursery, Plan};
 
 /// Bytes of code objects that are kept for configurations that differ in their launch only.
 const CACHE_BYTES: usize = 64 << 20;
 /// And how many of them at most; builds that failed count as well.
 const CACHE_ENTRIES: usize = 1024;
+/// Nurseries that may be lost in a row without a build that ended.
+const LOSSES: u32 = 3;
 
-pub struct Builds {
+pub struct Builds<'a> {
+    plan: Plan<'a>,
     nursery: Nursery,
+    /// Nurseries lost since the last build that ended.
+    losses: u32,
     /// Builds at a time.
     limit: usize,
     /// Keys of the builds at work, by number.
@@ -30,10 +35,21 @@ pub struct Builds {
     pub assembled: u64,
 }
 
-impl Builds {
-    pub fn new(nursery: Nursery, limit: usize) -> Self {
-        let (at_work, outcomes) = (HashMap::new(), HashMap::new());
-        Self { nursery, limit, at_work, outcomes, ages: VecDeque::new(), bytes: 0, built: 0, assembled: 0 }
+impl<'a> Builds<'a> {
+    /// `limit` builds at a time.
+    pub fn start(plan: Plan<'a>, limit: usize) -> std::io::Result<Self> {
+        Ok(Self {
+            nursery: Nursery::start(&plan, Care::Full)?,
+            plan,
+            losses: 0,
+            limit,
+            at_work: HashMap::new(),
+            outcomes: HashMap::new(),
+            ages: VecDeque::new(),
+            bytes: 0,
+            built: 0,
+            assembled: 0,
+        })
     }
 
     pub fn nursery(&self) -> &Nursery {
@@ -58,16 +74,26 @@ impl Builds {
     }
 
     /// Orders a build.
-    pub fn start(&mut self, job: &Job, key: &str, target: &Target, limit: Duration) -> std::io::Result<()> {
-        let number = self.nursery.build(job, target, limit)?;
-        self.at_work.insert(number, key.to_owned());
-        Ok(())
+    pub fn order(&mut self, job: &Job, key: &str, target: &Target, limit: Duration) {
+        // A nursery that cannot be told is gone, which is heard next.
+        if let Ok(number) = self.nursery.build(job, target, limit) {
+            self.at_work.insert(number, key.to_owned());
+        }
     }
 
-    /// Reads what the nursery has to tell; how many builds have ended.
+    /// Reads what the nursery has to tell; how many builds have ended. A nursery that is gone is replaced, and what it was building
+    /// is forgotten, to be ordered again.
+    ///
+    /// # Errors
+    /// Nurseries do not last.
     pub fn hear(&mut self) -> std::io::Result<usize> {
+        let answers = match self.nursery.progress() {
+            Ok(answers) => answers,
+            Err(error) => return self.replace(error).map(|()| 0),
+        };
         let mut ended = 0;
-        for answer in self.nursery.progress()? {
+        for answer in answers {
+            self.losses = 0;
             // Others were forgotten.
             if let Some(key) = self.at_work.remove(&answer.number) {
                 self.built += 1;
@@ -77,6 +103,17 @@ impl Builds {
             }
         }
         Ok(ended)
+    }
+
+    fn replace(&mut self, error: std::io::Error) -> std::io::Result<()> {
+        self.losses += 1;
+        if self.losses > LOSSES {
+            return Err(error);
+        }
+        tracing::warn!("{error}; another one takes over");
+        self.at_work.clear();
+        self.nursery = Nursery::start(&self.plan, Care::None)?;
+        Ok(())
     }
 
     /// Forgets all code, and that which is being built.

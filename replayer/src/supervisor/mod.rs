@@ -27,7 +27,7 @@ use self::builds::Builds;
 use self::fleet::{Fleet, Running, Told};
 use self::queue::{Pending, Queue};
 use self::shared::{Follower, Identity, Settled, Shared};
-use crate::builder::nursery::{self, Nursery};
+use crate::builder::nursery;
 use crate::builder::{self, NotBuilt, Outcome};
 use crate::decoder::Decoder;
 use crate::executor::message::Done;
@@ -70,7 +70,7 @@ pub struct Supervisor<'a> {
     target: Option<Target>,
     decoder: Option<Decoder>,
     fleet: Fleet<'a>,
-    builds: Builds,
+    builds: Builds<'a>,
     queue: Queue,
     shared: Shared,
     greeted: bool,
@@ -82,7 +82,7 @@ impl<'a> Supervisor<'a> {
     pub fn start(scene: &'a Scene) -> Result<Self, Fatal> {
         let fleet = Fleet::start(scene)?;
         let plan = nursery::Plan { subject: &scene.subject, modules: &scene.modules, extras: &scene.extras, memory: scene.builder_memory };
-        let builds = Builds::new(Nursery::start(&plan)?, scene.builders);
+        let builds = Builds::start(plan, scene.builders)?;
         let decoder = Some(Decoder::start(&scene.subject, &scene.snapshot)?);
         Ok(Self {
             scene,
@@ -191,10 +191,11 @@ impl<'a> Supervisor<'a> {
     /// Starts whatever can be started.
     fn start_work(&mut self) -> Result<(), Fatal> {
         self.fleet.staff()?;
-        self.start_builders()?;
+        self.start_builders();
         self.start_runs();
         // A run may have made room, and on the CPU device ends the time for builds.
-        self.start_builders()
+        self.start_builders();
+        Ok(())
     }
 
     /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code is
@@ -203,21 +204,20 @@ impl<'a> Supervisor<'a> {
         4 * self.scene.builders.max(8)
     }
 
-    fn start_builders(&mut self) -> Result<(), Fatal> {
-        let Some(target) = &self.target else { return Ok(()) };
+    fn start_builders(&mut self) {
+        let Some(target) = &self.target else { return };
         // On the CPU device kernels and compilers would share the cores, and times would tell of both.
         if self.scene.is_cpu() && self.fleet.running() > 0 {
-            return Ok(());
+            return;
         }
         for pending in self.queue.iter().take(self.horizon()) {
             if !self.builds.has_room() {
                 break;
             }
             if !self.builds.knows(&pending.key) {
-                self.builds.start(&pending.job, &pending.key, target, pending.job.limit(self.scene))?;
+                self.builds.order(&pending.job, &pending.key, target, pending.job.limit(self.scene));
             }
         }
-        Ok(())
     }
 
     /// Gives the executors configurations that are built; those that could not be built are results already, and those that

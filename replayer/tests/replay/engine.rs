@@ -87,11 +87,14 @@ fn endless() -> String {
     format!("function({})", ["gvn"; 200_000].join(","))
 }
 
+fn children(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().map(|child| child.parse().unwrap()).collect()
+}
+
 /// The processes that descend from this one and are alive.
 fn descendants(pid: u32) -> Vec<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children: Vec<u32> = children.split_whitespace().map(|child| child.parse().unwrap()).collect();
-    children.iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
+    children(pid).iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
 }
 
 fn is_alive(pid: &u32) -> bool {
@@ -257,6 +260,90 @@ fn priorities_come_first_and_cancelled_ones_never() {
     server.say(&json!({"type": "submit", "id": 4, "config": shape(65), "fresh": true}));
     server.say(&json!({"type": "shutdown"}));
     assert!(matches!(server.reply(), Reply::Cancelled { id: 4 }));
+    server.end();
+}
+
+#[test]
+fn the_builders_parent_and_an_idle_executor_are_replaced() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device, "-v", "error"]);
+    for id in 0..2 {
+        server.say(&json!({"type": "submit", "id": id, "config": {"maxnreg": 32 + id}}));
+        assert!(server.result(id).verified);
+        // Both are told of their loss by nobody but the system.
+        for process in children(server.child.id()) {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(process as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
+        }
+    }
+    for id in 2..8 {
+        server.say(&json!({"type": "submit", "id": id, "config": {"maxnreg": 32 + id}}));
+    }
+    let mut verified: Vec<u64> = (2..8)
+        .map(|_| match server.reply() {
+            Reply::Result { id, result } if result.verified => id,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    verified.sort_unstable();
+    assert_eq!(verified, [2, 3, 4, 5, 6, 7]);
+    server.end();
+}
+
+#[test]
+fn progress_comes_while_there_is_work() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device, "--timeout", "1"]);
+    server.say(&json!({"type": "progress", "interval_s": 0.05}));
+    server.say(&json!({"type": "submit", "id": 1, "config": shape(65)}));
+    let mut told = 0;
+    let result = loop {
+        match server.reply() {
+            Reply::Progress(statistics) => {
+                assert_eq!((statistics.submitted, statistics.outstanding), (1, 1));
+                told += 1;
+            }
+            Reply::Result { id: 1, result } => break result,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(result.status.name(), "timeout");
+    assert!((5..=60).contains(&told), "{told} in a second, every twentieth of it");
+    server.say(&json!({"type": "progress", "interval_s": 0}));
+    server.say(&json!({"type": "submit", "id": 2, "config": shape(65), "fresh": true}));
+    assert_eq!(server.result(2).status.name(), "timeout");
+    server.end();
+}
+
+#[test]
+fn ptx_can_be_submitted() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device]);
+    if device == "cpu" {
+        server.say(&json!({"type": "submit", "id": 1, "code": {"ptx-text": ".version 8.0"}}));
+        let result = server.result(1);
+        assert_eq!(result.status.name(), "invalid_config");
+        assert!(result.error.contains("the CPU device runs LLVM IR"), "{}", result.error);
+        return server.end();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (ptx, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
+    server.say(&json!({"type": "submit", "id": 1, "outputs": {"ptx": ptx, "image": cubin}}));
+    assert!(server.result(1).verified);
+    let text = std::fs::read_to_string(&ptx).unwrap();
+    let wrong = text.replace("add.s32", "sub.s32");
+    assert_ne!(wrong, text);
+    for (id, code, status) in [
+        (2, json!({"ptx-text": text}), "verified"),
+        (3, json!({"ptx-file": ptx}), "verified"),
+        (4, json!({"cubin-file": cubin}), "verified"),
+        (5, json!({"ptx-text": wrong}), "failed_verification"),
+        (6, json!({"ptx-text": text.replace("_Z6updatePii", "other")}), "compile_error"),
+        (7, json!({"ptx-text": ".version 8.0"}), "compile_error"),
+    ] {
+        server.say(&json!({"type": "submit", "id": id, "code": code}));
+        let result = server.result(id);
+        assert_eq!(result.status.name(), status, "{id}: {}", result.error);
+    }
     server.end();
 }
 

@@ -3,6 +3,9 @@
 //! A place is where one configuration runs at a time. Its executor stays until a kernel breaks it (or, where each configuration
 //! has a process of its own, until the run is over); the next one is started ahead where the device has memory for both.
 
+mod device;
+mod leaving;
+
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -11,29 +14,16 @@ use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::result::Status;
 
+use self::device::Device;
+use self::leaving::{Gone, Leaving, Reason};
 use super::Fatal;
 use super::queue::Pending;
 use super::shared::Identity;
 use crate::arguments::Isolation;
 use crate::builder::Outcome;
-use crate::child::{Child, End};
-use crate::executor::Plan;
 use crate::executor::handle::{Executor, News};
-use crate::executor::message::{Done, Report, Run, Unfit};
+use crate::executor::message::{Done, Report, Run};
 use crate::scene::Scene;
-use crate::target::Choice;
-
-/// Executors that may die in a row without having run anything.
-const START_ATTEMPTS: u32 = 3;
-/// Work after which an executor gets a standby: one that is started sooner would slow down a short session's own start.
-const SEASON: Duration = Duration::from_secs(1);
-/// Executors started ahead where each runs one configuration. Drivers create contexts one after the other, so more gain nothing.
-const AHEAD: usize = 3;
-/// An executor holds the recorded memory and copies of what changes; this many times the recorded memory is room enough for one
-/// at work, one that stands by and one that is on its way out.
-const ROOM: u64 = 6;
-/// How long a killed process may take to go before it is left to the system.
-const REAP_LIMIT: Duration = Duration::from_secs(10);
 
 /// A configuration that an executor runs.
 pub struct Running {
@@ -51,33 +41,10 @@ pub enum Told {
     Done(Box<(Running, Done, Option<Description>)>),
 }
 
-struct Device {
-    choice: Choice,
-    spares: Vec<Executor>,
-    failed_starts: u32,
-    /// When it was first ready.
-    ready_since: Option<Instant>,
-    /// Some executor was lost to a kernel.
-    lost: bool,
-    description: Option<Description>,
-}
-
 struct Place {
     device: usize,
     executor: Option<Executor>,
     running: Option<Running>,
-}
-
-/// A process that was killed or has closed its end.
-struct Leaving {
-    child: Child,
-    device: usize,
-    since: Instant,
-    /// What it ran when it went by itself.
-    running: Option<Running>,
-    /// It went by itself and ran nothing.
-    failed_start: bool,
-    description: Option<Description>,
 }
 
 pub struct Fleet<'a> {
@@ -94,15 +61,7 @@ pub struct Fleet<'a> {
 impl<'a> Fleet<'a> {
     /// Starts an executor at each place.
     pub fn start(scene: &'a Scene) -> std::io::Result<Self> {
-        let device = |choice: &Choice| Device {
-            choice: *choice,
-            spares: Vec::new(),
-            failed_starts: 0,
-            ready_since: None,
-            lost: false,
-            description: None,
-        };
-        let devices: Vec<Device> = scene.devices.iter().map(device).collect();
+        let devices: Vec<Device> = scene.devices.iter().copied().map(Device::new).collect();
         let places = (0..scene.workers).map(|at| Place { device: at % devices.len(), executor: None, running: None }).collect();
         let mut fleet = Self { scene, devices, places, leaving: Vec::new(), loadable: false, replaced: 0 };
         fleet.staff()?;
@@ -114,57 +73,24 @@ impl<'a> Fleet<'a> {
         for at in 0..self.places.len() {
             let device = self.places[at].device;
             if self.places[at].executor.is_none() {
-                let spares = &mut self.devices[device].spares;
-                let best = spares.iter().position(|spare| spare.ready).or(if spares.is_empty() { None } else { Some(0) });
-                self.places[at].executor = match best {
-                    Some(best) => Some(spares.swap_remove(best)),
-                    None if self.may_start(device) => Some(self.start_executor(device)?),
-                    None => None,
+                self.places[at].executor = match self.devices[device].take_spare() {
+                    None if self.may_start(device) => Some(self.devices[device].start_executor(self.scene)?),
+                    spare => spare,
                 };
             }
         }
         for device in 0..self.devices.len() {
-            while self.devices[device].spares.len() < self.wanted_spares(device) && self.may_start(device) {
-                let spare = self.start_executor(device)?;
+            while self.devices[device].spares.len() < self.devices[device].wanted_spares(self.scene) && self.may_start(device) {
+                let spare = self.devices[device].start_executor(self.scene)?;
                 self.devices[device].spares.push(spare);
             }
         }
         Ok(())
     }
 
-    /// Several executors find room on the device.
-    fn has_room(&self, device: usize) -> bool {
-        let needed = self.scene.snapshot.layout.memory_bytes().saturating_mul(ROOM);
-        self.devices[device].description.as_ref().is_some_and(|description| needed <= description.memory)
-    }
-
+    /// One more finds room on the device.
     fn may_start(&self, device: usize) -> bool {
-        self.has_room(device) || !self.leaving.iter().any(|leaving| leaving.device == device)
-    }
-
-    fn wanted_spares(&self, device: usize) -> usize {
-        if !self.scene.standby || !self.has_room(device) {
-            return 0;
-        }
-        let state = &self.devices[device];
-        match self.scene.isolation {
-            Isolation::Process => AHEAD,
-            _ => usize::from(state.lost || state.ready_since.is_some_and(|since| since.elapsed() >= SEASON)),
-        }
-    }
-
-    fn start_executor(&self, device: usize) -> std::io::Result<Executor> {
-        let scene = self.scene;
-        let choice = self.devices[device].choice;
-        Executor::start(&Plan {
-            library: scene.library.clone(),
-            ordinal: choice.ordinal(),
-            timer: self.scene.timer,
-            absolute_constants: choice.is_cpu(),
-            snapshot: &scene.snapshot,
-            bounds: &scene.bounds,
-            parameters: &scene.parameters,
-        })
+        self.devices[device].has_room(self.scene) || !self.leaving.iter().any(|leaving| leaving.device == device)
     }
 
     /// The snapshot is decoded: all executors may load it, now and later.
@@ -200,7 +126,7 @@ impl<'a> Fleet<'a> {
     }
 
     pub fn running(&self) -> usize {
-        self.places.iter().filter(|place| place.running.is_some()).count() + self.leaving.iter().filter(|it| it.running.is_some()).count()
+        self.running_ones().count()
     }
 
     pub fn runs(&self, identity: &Identity) -> bool {
@@ -212,13 +138,13 @@ impl<'a> Fleet<'a> {
     }
 
     fn running_ones(&self) -> impl Iterator<Item = &Running> {
-        let leaving = self.leaving.iter().filter_map(|leaving| leaving.running.as_ref());
+        let leaving = self.leaving.iter().filter_map(Leaving::running);
         self.places.iter().filter_map(|place| place.running.as_ref()).chain(leaving)
     }
 
     /// Takes all that run.
     pub fn drain(&mut self) -> Vec<Running> {
-        let leaving = self.leaving.iter_mut().filter_map(|leaving| leaving.running.take());
+        let leaving = self.leaving.iter_mut().filter_map(Leaving::take_running);
         self.places.iter_mut().filter_map(|place| place.running.take()).chain(leaving).collect()
     }
 
@@ -269,7 +195,7 @@ impl<'a> Fleet<'a> {
                 match self.devices[device].spares[at].progress() {
                     News::Gone => {
                         let executor = self.devices[device].spares.swap_remove(at);
-                        self.see_off(executor, device, None, true);
+                        self.leaving.push(Leaving::new(executor, device, Reason::DiedIdle));
                     }
                     News::Reports(reports) => {
                         for report in reports {
@@ -287,7 +213,7 @@ impl<'a> Fleet<'a> {
         let device = self.places[at].device;
         match report {
             Report::Device(description) => {
-                self.meet(device, &description);
+                self.devices[device].meet(&description);
                 if self.loadable
                     && let Some(executor) = &mut self.places[at].executor
                 {
@@ -296,11 +222,11 @@ impl<'a> Fleet<'a> {
                 told.push(Told::Opened(description));
             }
             Report::Ready => {
-                self.became_ready(device);
+                self.devices[device].became_ready();
                 told.extend(self.devices[device].description.clone().map(Told::Ready));
             }
             Report::Done(done) => {
-                self.devices[device].failed_starts = 0;
+                self.devices[device].works();
                 if done.broken {
                     self.devices[device].lost = true;
                     self.replaced += 1;
@@ -308,13 +234,16 @@ impl<'a> Fleet<'a> {
                 if (done.broken || self.scene.isolation == Isolation::Process)
                     && let Some(executor) = self.places[at].executor.take()
                 {
-                    self.see_off(executor, device, None, false);
+                    self.leaving.push(Leaving::new(executor, device, Reason::Dismissed));
                 }
                 if let Some(running) = self.places[at].running.take() {
                     told.push(Told::Done(Box::new((running, *done, self.devices[device].description.clone()))));
                 }
             }
-            Report::Unfit(unfit) => return self.unfit(device, unfit),
+            Report::Unfit(unfit) => {
+                let greeted = self.devices.iter().any(Device::was_ready);
+                return Err(self.devices[device].unfit(unfit, self.scene, greeted));
+            }
         }
         Ok(())
     }
@@ -325,33 +254,13 @@ impl<'a> Fleet<'a> {
                 let _ = self.devices[device].spares[at].load();
             }
             Report::Device(_) | Report::Done(_) => {}
-            Report::Ready => self.became_ready(device),
-            Report::Unfit(unfit) => return self.unfit(device, unfit),
+            Report::Ready => self.devices[device].became_ready(),
+            Report::Unfit(unfit) => {
+                let greeted = self.devices.iter().any(Device::was_ready);
+                return Err(self.devices[device].unfit(unfit, self.scene, greeted));
+            }
         }
         Ok(())
-    }
-
-    fn meet(&mut self, device: usize, description: &Description) {
-        self.devices[device].description.get_or_insert_with(|| description.clone());
-    }
-
-    fn became_ready(&mut self, device: usize) {
-        let device = &mut self.devices[device];
-        device.failed_starts = 0;
-        device.ready_since.get_or_insert_with(Instant::now);
-    }
-
-    fn unfit(&self, device: usize, unfit: Unfit) -> Result<(), Fatal> {
-        let started_before = self.devices[device].ready_since.is_some();
-        Err(match unfit {
-            // Once a client has been greeted, another process could not go on where this one stopped.
-            Unfit::Clash(error) => Fatal {
-                clash: !self.devices.iter().any(|device| device.ready_since.is_some()),
-                ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}"))
-            },
-            Unfit::Device(error) if started_before => Fatal::new(exit::NO_DEVICE, format!("the device was lost: {error}")),
-            Unfit::Device(error) => Fatal::new(exit::NO_DEVICE, self.devices[device].choice.explain(&error, &self.scene.subject)),
-        })
     }
 
     /// The executor of a place is gone.
@@ -359,17 +268,17 @@ impl<'a> Fleet<'a> {
         let place = &mut self.places[at];
         let (device, running) = (place.device, place.running.take());
         let Some(executor) = place.executor.take() else { return };
-        let failed_start = running.is_none();
-        if !failed_start {
+        let reason = running.map_or(Reason::DiedIdle, |running| {
             self.devices[device].lost = true;
             self.replaced += 1;
-        }
-        self.see_off(executor, device, running, failed_start);
+            Reason::DiedRunning(Box::new(running))
+        });
+        self.leaving.push(Leaving::new(executor, device, reason));
     }
 
     fn time_out(&mut self, at: usize, device: usize, told: &mut Vec<Told>) -> Result<(), Fatal> {
         let Some(executor) = self.places[at].executor.take() else { return Ok(()) };
-        self.see_off(executor, device, None, false);
+        self.leaving.push(Leaving::new(executor, device, Reason::Dismissed));
         let Some(running) = self.places[at].running.take() else {
             return Err(Fatal::new(exit::NO_DEVICE, "the device does not start: its driver has not answered for minutes"));
         };
@@ -382,34 +291,16 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Kills an executor, to be reaped when it has gone: a driver may take a tenth of a second to let go.
-    fn see_off(&mut self, executor: Executor, device: usize, running: Option<Running>, failed_start: bool) {
-        let description = executor.description.clone();
-        // One that went by itself is not killed, so that it can say how it ended.
-        let child = executor.dismiss(running.is_none() && !failed_start);
-        self.leaving.push(Leaving { child, device, since: Instant::now(), running, failed_start, description });
-    }
-
     fn reap(&mut self, told: &mut Vec<Told>) -> Result<(), Fatal> {
-        for at in (0..self.leaving.len()).rev() {
-            let leaving = &mut self.leaving[at];
-            let late = leaving.since.elapsed() > REAP_LIMIT;
-            let Some(end) = leaving.child.end().map(Some).or(late.then_some(None)) else { continue };
-            let Leaving { device, running, failed_start, description, child, .. } = self.leaving.swap_remove(at);
-            if end.is_none() {
-                child.abandon();
-            }
-            let how = || end.map_or_else(|| "does not answer".into(), |end: End| end.to_string());
-            if let Some(running) = running {
-                let error = format!("the kernel took its process with it, which {}", how());
-                let done = Done { status: Status::RuntimeError, executed: true, error, ..Done::default() };
-                told.push(Told::Done(Box::new((running, done, description))));
-            } else if failed_start {
-                let state = &mut self.devices[device];
-                state.failed_starts += 1;
-                if state.failed_starts >= START_ATTEMPTS {
-                    return Err(Fatal::new(exit::NO_DEVICE, format!("the device cannot be used: the process that opens it {}", how())));
+        for Gone { device, reason, description, how } in leaving::reap(&mut self.leaving) {
+            match reason {
+                Reason::Dismissed => {}
+                Reason::DiedRunning(running) => {
+                    let error = format!("the kernel took its process with it, which {how}");
+                    let done = Done { status: Status::RuntimeError, executed: true, error, ..Done::default() };
+                    told.push(Told::Done(Box::new((*running, done, description))));
                 }
+                Reason::DiedIdle => self.devices[device].failed_to_start(&how)?,
             }
         }
         Ok(())
@@ -420,6 +311,6 @@ impl<'a> Fleet<'a> {
         let working = self.places.iter_mut().filter_map(|place| place.executor.take());
         let executors: Vec<Executor> = working.chain(self.devices.iter_mut().flat_map(|device| device.spares.drain(..))).collect();
         executors.into_iter().for_each(Executor::abandon);
-        self.leaving.drain(..).for_each(|leaving| leaving.child.abandon());
+        self.leaving.drain(..).for_each(Leaving::abandon);
     }
 }

@@ -1,0 +1,40 @@
+//! The recorded IR as LLVM holds it, in the nursery's memory: builders that start from it need not read, link and prune.
+
+use mneme_compiler::{Preloaded, Target};
+
+use super::Order;
+
+/// LLVM may crash or hang on IR that is damaged, so the nursery reads only what a builder has compiled before.
+#[derive(Default)]
+pub struct Preload {
+    proved: bool,
+    /// What was read, and for which target; nothing where LLVM could not make sense of it.
+    read: Option<(Target, Option<Preloaded>)>,
+}
+
+impl Preload {
+    /// Whether a build is of the recorded IR.
+    pub fn concerns(order: &Order<'_>) -> bool {
+        order.replacement.is_none() && !order.modules.is_empty()
+    }
+
+    /// A build that [`Preload::concerns`] this has succeeded.
+    pub fn proved(&mut self) {
+        self.proved = true;
+    }
+
+    /// What a build can start from, if it can; it is read now where that has not been done.
+    pub fn of(&mut self, order: &Order<'_>) -> Option<&Preloaded> {
+        if !(self.proved && Self::concerns(order) && order.configuration.prune) {
+            return None;
+        }
+        if self.read.as_ref().is_none_or(|(target, _)| target != order.target) {
+            let modules: Vec<&[u8]> = order.modules.iter().map(Vec::as_slice).collect();
+            let variables = &order.subject.moments.prologue.header.variables;
+            let loaded = Preloaded::load(&modules, &order.subject.kernel.kernel_name, variables, order.target);
+            let loaded = loaded.inspect_err(|error| tracing::debug!("builders read the IR themselves: {error}"));
+            self.read = Some((order.target.clone(), loaded.ok()));
+        }
+        self.read.as_ref()?.1.as_ref()
+    }
+}
