@@ -53,8 +53,12 @@ impl Cudart {
     }
 }
 
-/// The checkout that this suite was compiled in; need not exist where the suite runs.
+/// The checkout that has the sources of the test programs: `MNEME_TEST_CHECKOUT`, else the one that this suite was compiled in,
+/// which need not exist where the suite runs.
 pub fn checkout() -> PathBuf {
+    if let Some(folder) = std::env::var_os("MNEME_TEST_CHECKOUT") {
+        return folder.into();
+    }
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a folder of the workspace").to_path_buf()
 }
 

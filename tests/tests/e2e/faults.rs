@@ -55,11 +55,11 @@ fn unharmed(recorded: &Outcome, arguments: &[&str]) {
 
 #[test]
 fn a_killed_recording_has_whole_instances_only() {
-    /// Enough that most of a run is recording.
-    const ROUNDS: &str = "40";
+    // Enough that recording takes long beside the steps that watch it.
+    let rounds = if Device::under_test() == Device::Cuda { 400 } else { 40 };
     let spawn = |folder: &Path| {
         let mut command = Command::new(executable(app("steps"), Cudart::under_test()));
-        command.arg(ROUNDS).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(rounds.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
         command.env("LD_PRELOAD", library("libmneme_rec.so")).env("MNEME_DATA_DIR", folder).env(ALL.0, ALL.1);
         command.env("MNEME_DEVICE", Device::under_test().name()).spawn().unwrap()
     };
@@ -67,7 +67,7 @@ fn a_killed_recording_has_whole_instances_only() {
         let folder = tempfile::tempdir().unwrap();
         let start = Instant::now();
         assert!(spawn(folder.path()).wait().unwrap().success());
-        assert_eq!(whole_instances(folder.path()), ROUNDS.parse::<usize>().unwrap());
+        assert_eq!(whole_instances(folder.path()), rounds);
         start.elapsed()
     };
     let duration = undisturbed().min(undisturbed());
@@ -77,19 +77,28 @@ fn a_killed_recording_has_whole_instances_only() {
     let (mut killed, mut partial, mut moments) = (0, 0, Vec::new());
     let mut folder = tempfile::tempdir().unwrap();
     for attempt in 0..50 {
-        // Every fifth attempt starts afresh, the others add to what was left behind.
-        if attempt % 5 == 0 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        // Every fifth attempt starts afresh and ends amid the recording, which may be a small part of the run; the others
+        // add to what was left behind and end at any moment.
+        let afresh = attempt % 5 == 0;
+        if afresh {
             folder = tempfile::tempdir().unwrap();
         }
-        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let moment = Duration::from_nanos((duration.as_nanos() as u64 * u64::from(random >> 16)) >> 16);
-        moments.push(moment);
+        let start = Instant::now();
         let mut child = spawn(folder.path());
-        std::thread::sleep(moment);
+        if afresh {
+            let instances = 1 + (random >> 16) as usize % (rounds / 2);
+            while load_kernels_if_any(folder.path()) < instances && child.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        } else {
+            std::thread::sleep(Duration::from_nanos((duration.as_nanos() as u64 * u64::from(random >> 16)) >> 16));
+        }
+        moments.push(start.elapsed());
         child.kill().unwrap();
         killed += usize::from(child.wait().unwrap().signal() == Some(9));
         let whole = whole_instances(folder.path());
-        partial += usize::from(whole > 0 && whole < ROUNDS.parse().unwrap());
+        partial += usize::from(whole > 0 && whole < rounds);
         if attempt % 10 == 4 {
             replay_some(folder.path());
         }

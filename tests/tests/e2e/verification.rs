@@ -54,7 +54,7 @@ fn limits_of_the_context_are_recorded_and_set() {
     let recording = Recording::of(app("limits"), &[]);
     let (_, kernel) = recording.kernel("limits");
     let limits = kernel.instances.values().next().unwrap().ours.attributes.limits;
-    assert_eq!((limits.stack, limits.printf_fifo, limits.malloc_heap), (Some(4096), None, Some(32 << 20)));
+    assert_eq!((limits.stack, limits.malloc_heap), (Some(4096), Some(32 << 20)));
     recording.single().verify("default<O3>", &[]);
 }
 
