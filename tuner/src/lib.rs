@@ -3,8 +3,13 @@
 //! Neither compiles nor runs anything itself: kernels are replayed by a `mneme-replay serve` child process
 //! ([`server`]), so that nothing a candidate does can damage the session that judges it.
 
+pub mod bridge;
+pub mod cache;
+pub mod document;
+pub mod evaluator;
 pub mod live;
 pub mod metric;
+pub mod options;
 pub mod output;
 pub mod results;
 pub mod sampler;
@@ -13,4 +18,5 @@ pub mod server;
 pub mod session;
 pub mod space;
 mod text;
+pub mod tune;
 pub mod umbrella;

@@ -18,13 +18,21 @@ pub struct ServerCommand {
     pub database: PathBuf,
     /// Dynamic hash.
     pub instance: String,
-    /// As `mneme-replay --device` takes it; the recording's kind of device where it is `None`.
-    pub device: Option<String>,
-    /// Tolerances for float and double values; bitwise where neither is given.
-    pub rtol: Option<f64>,
-    pub atol: Option<f64>,
+    /// Options of `mneme-replay serve` beside these.
+    pub options: Vec<String>,
     /// Where the server's standard error goes.
     pub log: PathBuf,
+}
+
+/// How often a configuration is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// Measured ones.
+    pub iterations: u32,
+    /// Before them.
+    pub warmup: u32,
+    /// Also where the same code was run with the same launch already.
+    pub fresh: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +56,21 @@ pub struct Server {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    device: String,
-    driver: String,
+    greeting: Greeting,
     /// Configurations submitted and not answered.
     pending: usize,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Greeting {
+    /// Name and driver of the first device.
+    pub device: String,
+    pub driver: String,
+    /// Devices that it replays on.
+    pub devices: usize,
+    /// Version of mneme-replay.
+    pub version: String,
 }
 
 impl ServerCommand {
@@ -61,22 +80,16 @@ impl ServerCommand {
         let log = open_log(&self.log).map_err(failed)?;
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("-rdb").arg(&self.database).arg("-rid").arg(&self.instance);
-        if let Some(device) = &self.device {
-            command.args(["--device", device]);
-        }
-        for (option, value) in [("--rtol", self.rtol), ("--atol", self.atol)] {
-            if let Some(value) = value {
-                command.arg(option).arg(value.to_string());
-            }
-        }
+        command.args(&self.options);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        let mut server = Server { child, input, output, device: String::new(), driver: String::new(), pending: 0 };
+        let mut server = Server { child, input, output, greeting: Greeting::default(), pending: 0 };
         match server.read()? {
             Reply::Hello(hello) if hello.protocol > protocol::VERSION => Err(ServerError::Protocol { found: hello.protocol }),
             Reply::Hello(hello) => {
-                (server.device, server.driver) = (hello.device, hello.driver);
+                let devices = hello.devices.len().max(1);
+                server.greeting = Greeting { device: hello.device, driver: hello.driver, devices, version: hello.version };
                 Ok(server)
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
@@ -90,18 +103,15 @@ fn open_log(path: &Path) -> std::io::Result<File> {
 }
 
 impl Server {
-    pub fn device(&self) -> &str {
-        &self.device
-    }
-
-    pub fn driver(&self) -> &str {
-        &self.driver
+    pub fn greeting(&self) -> &Greeting {
+        &self.greeting
     }
 
     /// Submits a configuration. An error means that the server is gone.
-    pub fn submit(&mut self, id: u64, config: Configuration, iterations: u32, warmup: u32) -> Result<(), ServerError> {
-        let submission =
-            Submission { id, config: Changes::from(&config), iterations: Some(iterations), warmup: Some(warmup), ..Submission::default() };
+    pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
+        let Runs { iterations, warmup, fresh } = runs;
+        let config = Changes::from(config);
+        let submission = Submission { id, config, iterations: Some(iterations), warmup: Some(warmup), fresh, ..Submission::default() };
         let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");
         line.push('\n');
         let written = match &mut self.input {

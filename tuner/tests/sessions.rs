@@ -3,38 +3,62 @@
 use std::path::{Path, PathBuf};
 
 use mneme_core::launch::Dim3;
-use mneme_tuner::metric::Metric;
+use mneme_tuner::options::Options;
+use mneme_tuner::results::Results;
+use mneme_tuner::sampler::Exhaustive;
+use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
-use mneme_tuner::session::{self, Plan, SessionError, status};
-use mneme_tuner::space::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, PresetSpace, Recorded, Space, SpaceOptions};
+use mneme_tuner::session::{self, Instance, Plan, SessionError, status};
+use mneme_tuner::space::{LaunchDimensions, LaunchSafety, MaxThreads, PresetOptions, PresetSpace, Recorded};
 use serde_json::Value;
 
-/// A plan over block widths 1 to 6 and 8, and these pipelines.
-fn plan(folder: &Path, passes: &[&str]) -> Plan {
-    let passes = passes.iter().map(ToString::to_string).collect();
-    let codegen = CodegenRange { low: 3, high: 3, step: 1 };
-    let options = SpaceOptions::new(Preset::Launch, Some(LaunchDimensions::X), Some(LaunchSafety::Balanced), passes, Some(codegen));
-    let recorded = Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0 };
-    let results = folder.join("results");
-    Plan {
-        space: PresetSpace::new(&options, recorded),
-        kernel: "_Z1kv".into(),
-        command: ServerCommand {
-            program: Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/replay"),
-            database: "1.json".into(),
-            instance: "1".into(),
-            device: None,
-            rtol: None,
-            atol: None,
-            log: results.join("logs/tune.log"),
-        },
-        iterations: 2,
-        warmup: 1,
-        metric: Metric::Mean,
-        results,
-        settings: Value::Null,
-        quiet: true,
+/// Block widths 1 to 6 and 8, and these pipelines, around a launch of six blocks of four threads.
+fn space(passes: &[&str]) -> PresetSpace {
+    let options = PresetOptions {
+        launch_dim: LaunchDimensions::X,
+        launch_safety: LaunchSafety::Balanced,
+        passes: passes.iter().map(ToString::to_string).collect(),
+        codegen_opt: vec![3],
+        codegen_method: "serial".into(),
+        specialize: vec![false],
+        specialize_dims: vec![false],
+        launch_bounds: vec![false],
+        min_blocks_per_sm: vec![1],
+        max_threads: MaxThreads::Block,
+    };
+    PresetSpace::new(&options, Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0 })
+}
+
+const WIDTHS: usize = 7;
+
+fn instance(folder: &Path, id: &str, weight: f64) -> Instance {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/replay");
+    let log = folder.join("results/logs/tune.log");
+    Instance {
+        id: id.into(),
+        weight,
+        command: ServerCommand { program, database: "1.json".into(), instance: id.into(), options: Vec::new(), log },
     }
+}
+
+fn plan(folder: &Path, passes: &[&str]) -> Plan {
+    let options = Options { iterations: Some(2), warmup: Some(1), quiet: Some(true), ..Options::default() };
+    Plan {
+        kernel: "_Z1kv".into(),
+        instances: vec![instance(folder, "1", 1.0)],
+        search: Search::new(Box::new(space(passes)), Box::new(Exhaustive::default())),
+        further: Vec::new(),
+        verified_on: Vec::new(),
+        window: Some(8),
+        bridge: None,
+        cache: None,
+        options,
+    }
+}
+
+fn run(folder: &Path, plan: Plan) -> Result<i32, SessionError> {
+    let (results, known) = Results::open(&folder.join("results"), plan.options.resume).unwrap();
+    session::run(plan, results, known).map(|finished| finished.status)
 }
 
 fn json(folder: &Path, name: &str) -> Value {
@@ -50,9 +74,8 @@ fn trials(folder: &Path) -> Vec<Value> {
 fn the_fastest_verified_configuration_wins() {
     let folder = tempfile::tempdir().unwrap();
     // "wrong" is faster than everything and does not verify.
-    let plan = plan(folder.path(), &["right", "wrong", "unknown"]);
-    let size = plan.space.size().unwrap() as usize;
-    assert_eq!(session::run(plan).unwrap(), 0);
+    let size = 3 * WIDTHS;
+    assert_eq!(run(folder.path(), plan(folder.path(), &["right", "wrong", "unknown"])).unwrap(), 0);
     let best = json(folder.path(), "best.json");
     assert_eq!((&best["config"]["block"]["x"], &best["config"]["passes"]), (&Value::from(8), &Value::from("right")));
     assert_eq!(best["metric"], 993.0, "warm-up runs do not count");
@@ -74,9 +97,8 @@ fn the_fastest_verified_configuration_wins() {
 #[test]
 fn a_server_that_dies_costs_only_the_configuration_that_killed_it() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = plan(folder.path(), &["right", "die 1", "die 2", "die 3", "die 4", "good"]);
-    let size = plan.space.size().unwrap() as usize;
-    assert_eq!(session::run(plan).unwrap(), 0);
+    let size = 6 * WIDTHS;
+    assert_eq!(run(folder.path(), plan(folder.path(), &["right", "die 1", "die 2", "die 3", "die 4", "good"])).unwrap(), 0);
     let summary = json(folder.path(), "summary.json");
     assert_eq!(summary["num_trials_completed"], size);
     assert_eq!((&summary["num_verified"], &summary["num_internal_error"]), (&(size / 3).into(), &(2 * size / 3).into()));
@@ -91,7 +113,7 @@ fn a_server_that_dies_costs_only_the_configuration_that_killed_it() {
 fn a_baseline_that_does_not_verify_ends_the_session() {
     for passes in ["wrong", "unknown", "die 1"] {
         let folder = tempfile::tempdir().unwrap();
-        let error = session::run(plan(folder.path(), &[passes])).unwrap_err();
+        let error = run(folder.path(), plan(folder.path(), &[passes])).unwrap_err();
         assert!(matches!(error, SessionError::Baseline(_)), "{error}");
         assert_eq!(error.exit_status(), status::BASELINE_FAILED);
         assert_eq!(json(folder.path(), "summary.json")["status"], "baseline_failed");
@@ -103,11 +125,12 @@ fn a_baseline_that_does_not_verify_ends_the_session() {
 fn what_the_server_says_before_it_starts_decides_the_status() {
     let folder = tempfile::tempdir().unwrap();
     for (instance, expected) in [("0", status::BAD_RECORD), ("69", mneme_core::exit::NO_DEVICE)] {
-        let mut plan = plan(&folder.path().join(instance), &["right"]);
-        plan.command.instance = instance.into();
-        assert_eq!(session::run(plan).unwrap_err().exit_status(), expected);
+        let folder = folder.path().join(instance);
+        let mut plan = plan(&folder, &["right"]);
+        plan.instances[0].command.instance = instance.into();
+        assert_eq!(run(&folder, plan).unwrap_err().exit_status(), expected);
     }
     let mut plan = plan(&folder.path().join("none"), &["right"]);
-    plan.command.program = PathBuf::from("/nonexistent/mneme-replay");
-    assert_eq!(session::run(plan).unwrap_err().exit_status(), status::INTERNAL);
+    plan.instances[0].command.program = PathBuf::from("/nonexistent/mneme-replay");
+    assert_eq!(run(&folder.path().join("none"), plan).unwrap_err().exit_status(), status::INTERNAL);
 }

@@ -9,7 +9,7 @@ mod preset;
 mod shapes;
 
 pub use parameter::{Domain, Parameter, PassChoice, Point};
-pub use preset::{CodegenRange, LaunchDimensions, LaunchSafety, Preset, PresetSpace, SpaceOptions};
+pub use preset::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;

@@ -52,97 +52,35 @@ pub enum LaunchSafety {
     Aggressive,
 }
 
-impl Preset {
-    fn launch_dimensions(self) -> LaunchDimensions {
-        if self == Self::Compiler { LaunchDimensions::None } else { LaunchDimensions::Auto }
-    }
-
-    fn launch_safety(self) -> LaunchSafety {
-        match self {
-            Self::Quick => LaunchSafety::Conservative,
-            Self::Full => LaunchSafety::Aggressive,
-            _ => LaunchSafety::Balanced,
-        }
-    }
-
-    fn passes(self) -> &'static [&'static str] {
-        match self {
-            Self::Launch => &["default<O3>"],
-            Self::Quick => &["default<O3>", "default<O2>"],
-            _ => &["default<O3>", "default<O2>", "default<O1>", "default<Os>", "default<Oz>"],
-        }
-    }
-
-    fn codegen_opt(self) -> CodegenRange {
-        match self {
-            Self::Launch => CodegenRange { low: 3, high: 3, step: 1 },
-            Self::Quick => CodegenRange { low: 2, high: 3, step: 1 },
-            _ => CodegenRange { low: 1, high: 3, step: 1 },
-        }
-    }
-}
-
-/// Code generation levels `low`, `low + step`, … up to `high`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodegenRange {
-    pub low: u8,
-    pub high: u8,
-    pub step: u8,
-}
-
-impl CodegenRange {
-    fn levels(self) -> Vec<u8> {
-        (self.low..=self.high).step_by(usize::from(self.step)).collect()
-    }
-}
-
-/// Reads `LOW:HIGH` or `LOW:HIGH:STEP`.
-impl std::str::FromStr for CodegenRange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Vec<u8> =
-            text.split(':').map(|part| part.parse().map_err(|_| format!("'{part}' is no level"))).collect::<Result<_, _>>()?;
-        let range = match numbers[..] {
-            [low, high] => Self { low, high, step: 1 },
-            [low, high, step] => Self { low, high, step },
-            _ => return Err("write it as LOW:HIGH or LOW:HIGH:STEP".into()),
-        };
-        if range.low > range.high || range.high > 3 || range.step == 0 {
-            return Err("levels go from 0 to 3, LOW is at most HIGH and STEP at least 1".into());
-        }
-        Ok(range)
-    }
-}
-
-/// A preset and what the user changed of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct SpaceOptions {
-    pub space_preset: Preset,
+/// A preset with what the user changed of it: everything that a built-in space varies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PresetOptions {
     pub launch_dim: LaunchDimensions,
     pub launch_safety: LaunchSafety,
+    /// At least one; the first is the baseline's.
     pub passes: Vec<String>,
-    pub codegen_opt: CodegenRange,
+    /// Code generation levels, 0 to 3, ascending; the last is the baseline's.
+    pub codegen_opt: Vec<u32>,
+    /// Written to every configuration, without effect.
+    pub codegen_method: String,
+    /// Values to try, at least one each.
+    pub specialize: Vec<bool>,
+    pub specialize_dims: Vec<bool>,
+    pub launch_bounds: Vec<bool>,
+    /// Blocks that should fit on a multiprocessor, where launch bounds are on.
+    pub min_blocks_per_sm: Vec<u32>,
+    pub max_threads: MaxThreads,
 }
 
-impl SpaceOptions {
-    /// What is `None` or empty is as the preset has it.
-    pub fn new(
-        preset: Preset,
-        dimensions: Option<LaunchDimensions>,
-        safety: Option<LaunchSafety>,
-        passes: Vec<String>,
-        codegen_opt: Option<CodegenRange>,
-    ) -> Self {
-        let preset_passes = || preset.passes().iter().map(ToString::to_string).collect();
-        Self {
-            space_preset: preset,
-            launch_dim: dimensions.unwrap_or_else(|| preset.launch_dimensions()),
-            launch_safety: safety.unwrap_or_else(|| preset.launch_safety()),
-            passes: if passes.is_empty() { preset_passes() } else { passes },
-            codegen_opt: codegen_opt.unwrap_or_else(|| preset.codegen_opt()),
-        }
-    }
+/// Threads of a block that launch bounds promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MaxThreads {
+    /// Those of the candidate's block.
+    Block,
+    /// Those of the recorded block.
+    Recorded,
+    /// One of these.
+    OneOf(Vec<u32>),
 }
 
 /// The finite space that a preset and the user's changes of it make.
@@ -150,11 +88,9 @@ impl SpaceOptions {
 pub struct PresetSpace {
     recorded: Recorded,
     axes: [bool; 3],
+    codegen_method: String,
     parameters: Vec<Parameter>,
 }
-
-/// `min_blocks_per_sm` of the full preset.
-const MIN_BLOCKS: std::ops::RangeInclusive<u32> = 1..=8;
 
 /// Names of the parameters, which are upstream's.
 mod name {
@@ -163,42 +99,62 @@ mod name {
     pub const SPECIALIZE_DIMS: &str = "specialize_dims";
     pub const LAUNCH_BOUNDS: &str = "set_launch_bounds";
     pub const MIN_BLOCKS_PER_SM: &str = "min_blocks_per_sm";
+    pub const MAX_THREADS: &str = "max_threads";
     pub const CODEGEN_OPT: &str = "codegen_opt";
     pub const PASSES: &str = "passes";
 }
 
+/// Parameters that apply where launch bounds are on.
+const OF_BOUNDS: [&str; 2] = [name::MIN_BLOCKS_PER_SM, name::MAX_THREADS];
+
 impl PresetSpace {
-    pub fn new(options: &SpaceOptions, recorded: Recorded) -> Self {
+    pub fn new(options: &PresetOptions, recorded: Recorded) -> Self {
         let Recorded { grid, block, .. } = recorded;
         let axes = shapes::active_axes(options.launch_dim, grid, block);
         let shapes = shapes::block_shapes(grid, block, axes, options.launch_safety);
-        let full = options.space_preset == Preset::Full;
-        let switch = |name| Parameter::new(name, if full { Domain::Boolean } else { Domain::Categorical(vec![false.into()]) });
-        let parameters = vec![
+        let switch = |name, values: &[bool]| match values {
+            [only] => Parameter::new(name, Domain::Categorical(vec![(*only).into()])),
+            _ => Parameter::new(name, Domain::Boolean),
+        };
+        let one_of = |name, values: &[u32]| Parameter::new(name, Domain::Categorical(values.iter().map(|value| json!(value)).collect()));
+        let mut parameters = vec![
             Parameter::new(name::BLOCK_SHAPE, Domain::Categorical(shapes.iter().map(|shape| json!(shape)).collect())),
-            switch(name::SPECIALIZE),
-            switch(name::SPECIALIZE_DIMS),
-            switch(name::LAUNCH_BOUNDS),
-            Parameter::new(name::MIN_BLOCKS_PER_SM, Domain::Categorical(MIN_BLOCKS.map(Value::from).collect())).when(name::LAUNCH_BOUNDS),
-            Parameter::new(name::CODEGEN_OPT, Domain::Categorical(options.codegen_opt.levels().into_iter().map(Value::from).collect())),
-            Parameter::new(name::PASSES, Domain::Categorical(options.passes.iter().map(|passes| json!(passes)).collect())),
+            switch(name::SPECIALIZE, &options.specialize),
+            switch(name::SPECIALIZE_DIMS, &options.specialize_dims),
+            switch(name::LAUNCH_BOUNDS, &options.launch_bounds),
         ];
-        Self { recorded, axes, parameters }
+        if options.launch_bounds.contains(&true) {
+            parameters.push(one_of(name::MIN_BLOCKS_PER_SM, &options.min_blocks_per_sm).when(name::LAUNCH_BOUNDS));
+            let threads = match &options.max_threads {
+                MaxThreads::Block => None,
+                MaxThreads::Recorded => Some(vec![block.count() as u32]),
+                MaxThreads::OneOf(values) => Some(values.clone()),
+            };
+            parameters.extend(threads.map(|threads| one_of(name::MAX_THREADS, &threads).when(name::LAUNCH_BOUNDS)));
+        }
+        parameters.push(one_of(name::CODEGEN_OPT, &options.codegen_opt));
+        parameters.push(Parameter::new(name::PASSES, Domain::Categorical(options.passes.iter().map(|passes| json!(passes)).collect())));
+        Self { recorded, axes, codegen_method: options.codegen_method.clone(), parameters }
     }
 
-    fn domain(&self, name: &str) -> &Domain {
-        &self.parameters.iter().find(|parameter| parameter.name == name).expect("the names are constants").domain
+    fn domain(&self, name: &str) -> Option<&Domain> {
+        self.parameters.iter().find(|parameter| parameter.name == name).map(|parameter| &parameter.domain)
     }
 
     fn varies(&self, name: &str) -> bool {
-        self.domain(name).size() != Some(1)
+        self.domain(name).is_some_and(|domain| domain.size() != Some(1))
     }
 
     fn configuration(&self, shape: Dim3) -> Configuration {
         let Recorded { grid, block, shared_mem } = self.recorded;
         let grid = if shape == block { grid } else { shapes::grid_for(grid, block, shape, self.axes).unwrap_or(grid) };
-        // Upstream's values where there are no launch bounds; they are not hashed.
-        Configuration { max_threads: Some(1024), min_blocks_per_sm: 1, ..Configuration::recorded(grid, shape, shared_mem) }
+        Configuration {
+            // Upstream's values where there are no launch bounds; they are not hashed.
+            max_threads: Some(1024),
+            min_blocks_per_sm: 1,
+            codegen_method: self.codegen_method.clone(),
+            ..Configuration::recorded(grid, shape, shared_mem)
+        }
     }
 }
 
@@ -214,7 +170,7 @@ impl Space for PresetSpace {
     }
 
     fn is_active(&self, parameter: &Parameter, point: &Point) -> bool {
-        parameter.name != name::MIN_BLOCKS_PER_SM || point.get(name::LAUNCH_BOUNDS) == Some(&Value::Bool(true))
+        !OF_BOUNDS.contains(&parameter.name.as_str()) || point.get(name::LAUNCH_BOUNDS) == Some(&Value::Bool(true))
     }
 
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
@@ -228,8 +184,12 @@ impl Space for PresetSpace {
             ..self.configuration(shape)
         };
         if configuration.set_launch_bounds {
-            // A bound below the block's threads would forbid the launch, one above it would promise less than is true.
-            configuration.max_threads = Some(shape.count() as u32);
+            let threads = shape.count() as u32;
+            let bound = if self.domain(name::MAX_THREADS).is_some() { of(point, name::MAX_THREADS)? } else { threads };
+            if bound < threads {
+                return Err(Rejection(format!("launch bounds of {bound} threads forbid blocks of {threads}")));
+            }
+            configuration.max_threads = Some(bound);
             configuration.min_blocks_per_sm = of(point, name::MIN_BLOCKS_PER_SM)?;
         }
         Ok(configuration)
@@ -237,18 +197,23 @@ impl Space for PresetSpace {
 
     /// The recorded launch with the first pipeline and the highest code generation level.
     fn baseline(&self) -> Configuration {
-        let highest = self.domain(name::CODEGEN_OPT).nth(u64::MAX);
+        let highest = self.domain(name::CODEGEN_OPT).and_then(|levels| levels.nth(u64::MAX).as_u64());
+        let first = self.domain(name::PASSES).map(|passes| passes.nth(0));
         Configuration {
-            codegen_opt: highest.as_u64().map_or(3, |level| level as u8),
-            passes: self.domain(name::PASSES).nth(0).as_str().unwrap_or_default().into(),
+            codegen_opt: highest.map_or(3, |level| level as u8),
+            passes: first.as_ref().and_then(Value::as_str).unwrap_or_default().into(),
             ..self.configuration(self.recorded.block)
         }
     }
 
-    /// `min_blocks_per_sm` applies with launch bounds alone.
+    /// What belongs to launch bounds multiplies only where they are on.
     fn size(&self) -> Option<u64> {
-        let size = |name| self.domain(name).size();
-        let bounds = if self.varies(name::LAUNCH_BOUNDS) { 1 + size(name::MIN_BLOCKS_PER_SM)? } else { 1 };
+        let size = |name| self.domain(name).map_or(Some(1), Domain::size);
+        let on = size(name::MIN_BLOCKS_PER_SM)?.checked_mul(size(name::MAX_THREADS)?)?;
+        let bounds = match self.domain(name::LAUNCH_BOUNDS) {
+            Some(Domain::Boolean) => on + 1,
+            _ => on,
+        };
         [name::BLOCK_SHAPE, name::SPECIALIZE, name::SPECIALIZE_DIMS, name::CODEGEN_OPT, name::PASSES]
             .into_iter()
             .try_fold(bounds, |product, name| product.checked_mul(size(name)?))
@@ -267,8 +232,11 @@ impl Space for PresetSpace {
         }
         if self.varies(name::SPECIALIZE) || self.varies(name::SPECIALIZE_DIMS) || self.varies(name::LAUNCH_BOUNDS) {
             let _ = write!(label, " specialize={} specialize_dims={}", configuration.specialize, configuration.specialize_dims);
-            if configuration.set_launch_bounds {
-                let _ = write!(label, " min_blocks_per_sm={}", configuration.min_blocks_per_sm);
+        }
+        if configuration.set_launch_bounds {
+            let _ = write!(label, " min_blocks_per_sm={}", configuration.min_blocks_per_sm);
+            if self.varies(name::MAX_THREADS) {
+                let _ = write!(label, " max_threads={}", configuration.max_threads.unwrap_or_default());
             }
         }
         label
@@ -278,21 +246,17 @@ impl Space for PresetSpace {
         let parameters: serde_json::Map<String, Value> = self
             .parameters
             .iter()
-            .filter(|parameter| parameter.name != name::MIN_BLOCKS_PER_SM || self.varies(name::LAUNCH_BOUNDS))
             .map(|parameter| {
                 let values = (0..parameter.domain.size().unwrap_or(0)).map(|index| parameter.domain.nth(index)).collect();
                 (parameter.name.clone(), Value::Array(values))
             })
             .collect();
-        json!({
-            "size": self.size(),
-            "baseline": self.baseline(),
-            "parameters": parameters,
-            "derived": {
-                "grid": "ceil(recorded block * recorded grid / block) along each varied axis",
-                "max_threads": "threads of the block where launch bounds are set",
-            },
-        })
+        let mut derived = serde_json::Map::new();
+        derived.insert("grid".into(), "ceil(recorded block * recorded grid / block) along each varied axis".into());
+        if self.domain(name::MIN_BLOCKS_PER_SM).is_some() && self.domain(name::MAX_THREADS).is_none() {
+            derived.insert("max_threads".into(), "threads of the block where launch bounds are set".into());
+        }
+        json!({"size": self.size(), "baseline": self.baseline(), "parameters": parameters, "derived": derived})
     }
 }
 
@@ -304,56 +268,76 @@ mod tests {
 
     const VECADD: Recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0 };
 
-    fn space(preset: Preset, passes: &[&str]) -> PresetSpace {
-        PresetSpace::new(&SpaceOptions::new(preset, None, None, passes.iter().map(ToString::to_string).collect(), None), VECADD)
+    fn options(passes: &[&str]) -> PresetOptions {
+        PresetOptions {
+            launch_dim: LaunchDimensions::Auto,
+            launch_safety: LaunchSafety::Balanced,
+            passes: passes.iter().map(ToString::to_string).collect(),
+            codegen_opt: vec![3],
+            codegen_method: "serial".into(),
+            specialize: vec![false],
+            specialize_dims: vec![false],
+            launch_bounds: vec![false],
+            min_blocks_per_sm: vec![1],
+            max_threads: MaxThreads::Block,
+        }
+    }
+
+    fn full() -> PresetOptions {
+        let both = vec![false, true];
+        PresetOptions {
+            launch_safety: LaunchSafety::Aggressive,
+            codegen_opt: vec![1, 2, 3],
+            specialize: both.clone(),
+            specialize_dims: both.clone(),
+            launch_bounds: both,
+            min_blocks_per_sm: (1..=8).collect(),
+            ..options(&["default<O3>", "default<O1>"])
+        }
     }
 
     fn configurations(space: &PresetSpace) -> Vec<Configuration> {
-        walk(space).map(|point| space.ground(&point).unwrap()).collect()
+        walk(space).filter_map(|point| space.ground(&point).ok()).collect()
     }
 
     #[test]
     fn pipelines_vary_fastest_and_block_shapes_ascend() {
-        let space = space(Preset::Launch, &["default<O1>", "default<O2>"]);
+        let space = PresetSpace::new(&options(&["default<O1>", "default<O2>"]), VECADD);
         let first: Vec<_> = walk(&space).take(3).map(|point| space.label(&point, &space.ground(&point).unwrap())).collect();
         assert_eq!(first, ["passes=default<O1> blockDim.x=1", "passes=default<O2> blockDim.x=1", "passes=default<O1> blockDim.x=2"]);
     }
 
     #[test]
     fn every_configuration_is_distinct_valid_and_counted() {
-        for preset in [Preset::Quick, Preset::Standard, Preset::Launch, Preset::Compiler, Preset::Full] {
-            let space = space(preset, &[]);
-            let hashes: HashSet<_> = configurations(&space).iter().map(Configuration::hash).collect();
-            assert_eq!(Some(hashes.len() as u64), space.size(), "{preset:?}");
-            assert!(configurations(&space).iter().all(|configuration| configuration.check().is_ok()));
-            assert!(hashes.contains(&space.baseline().hash()), "{preset:?} has its baseline");
+        for options in [options(&["default<O3>"]), full(), PresetOptions { launch_bounds: vec![true], ..full() }] {
+            let space = PresetSpace::new(&options, VECADD);
+            let configurations = configurations(&space);
+            let hashes: HashSet<_> = configurations.iter().map(Configuration::hash).collect();
+            assert_eq!(Some(hashes.len() as u64), space.size(), "{options:?}");
+            assert!(configurations.iter().all(|configuration| configuration.check().is_ok()));
+            assert_eq!(hashes.contains(&space.baseline().hash()), options.launch_bounds.contains(&false), "{options:?}");
         }
     }
 
     #[test]
-    fn presets_vary_what_they_are_named_for() {
-        assert_eq!(space(Preset::Compiler, &[]).size(), Some(5 * 3));
-        let launch = configurations(&space(Preset::Launch, &[]));
-        assert!(launch.iter().all(|configuration| configuration.passes == "default<O3>" && configuration.codegen_opt == 3));
-        assert!(launch.iter().all(|configuration| configuration.block.x <= 512), "balanced: at most twice the recorded threads");
-        for configuration in configurations(&space(Preset::Full, &[])).iter().filter(|configuration| configuration.set_launch_bounds) {
+    fn launch_bounds_hold_the_block() {
+        let with = |max_threads| PresetSpace::new(&PresetOptions { launch_bounds: vec![true], max_threads, ..full() }, VECADD);
+        for configuration in configurations(&with(MaxThreads::Block)) {
             assert_eq!(configuration.max_threads, Some(configuration.block.x));
         }
+        let recorded = configurations(&with(MaxThreads::Recorded));
+        assert!(recorded.iter().all(|configuration| configuration.max_threads == Some(256) && configuration.block.x <= 256));
+        let listed = with(MaxThreads::OneOf(vec![128, 512, 1024]));
+        let found = configurations(&listed);
+        assert!(found.iter().all(|configuration| configuration.max_threads.unwrap() >= configuration.block.x));
+        assert!((found.len() as u64) < listed.size().unwrap(), "some points are rejected");
     }
 
     #[test]
     fn the_baseline_is_the_recorded_launch_under_the_first_pipeline() {
-        let baseline = space(Preset::Quick, &["default<Os>", "default<O1>"]).baseline();
+        let baseline =
+            PresetSpace::new(&PresetOptions { codegen_opt: vec![1, 2], ..options(&["default<Os>", "default<O1>"]) }, VECADD).baseline();
         assert_eq!((baseline.grid, baseline.block), (VECADD.grid, VECADD.block));
-        assert_eq!((baseline.passes.as_str(), baseline.codegen_opt), ("default<Os>", 3));
-    }
-
-    #[test]
-    fn levels_are_read_and_checked() {
-        assert_eq!("1:3".parse::<CodegenRange>().unwrap().levels(), [1, 2, 3]);
-        assert_eq!("0:3:3".parse::<CodegenRange>().unwrap().levels(), [0, 3]);
-        for wrong in ["", "3", "3:1", "0:4", "0:3:0", "1:2:3:4", "a:b"] {
-            assert!(wrong.parse::<CodegenRange>().is_err(), "{wrong}");
-        }
+        assert_eq!((baseline.passes.as_str(), baseline.codegen_opt, baseline.set_launch_bounds), ("default<Os>", 2, false));
     }
 }

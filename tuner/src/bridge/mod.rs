@@ -1,0 +1,148 @@
+//! The helper process in which Python runs: search spaces that are classes, and Optuna.
+//!
+//! The tuner links no Python. It starts `python3 -m mneme.tuning.bridge` and asks it one thing at a time, a line of JSON each
+//! (the messages are in `python/mneme/tuning/bridge.py`). A process that ends takes the session's questions with it and nothing of
+//! its results.
+
+mod space;
+mod study;
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::rc::Rc;
+
+use mneme_core::install;
+use serde_json::Value;
+
+pub use self::space::PythonSpace;
+pub use self::study::{OptunaSampler, StudyOptions};
+
+/// The Python to use, where no option names one.
+const PYTHON: &str = "MNEME_PYTHON";
+/// The package's module that answers.
+const MODULE: &str = "mneme.tuning.bridge";
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BridgeError {
+    #[error("{python} cannot be started ({problem}), which --space-module and Optuna need; install Python 3.9 or later, or name one by --python", python = python.display())]
+    Start { python: PathBuf, problem: String },
+    #[error(
+        "{python} has no module mneme.tuning, which --space-module and Optuna need; install the package (pip install ./python), or name a Python that has it by --python",
+        python = python.display()
+    )]
+    NoPackage { python: PathBuf },
+    /// The user's code or Optuna says no; one sentence.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the helper process {python} ended unexpectedly ({how}); its last words are in {log}", python = python.display(), log = log.display())]
+    Died { python: PathBuf, how: String, log: PathBuf },
+}
+
+/// A running helper process. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Bridge(Rc<RefCell<Process>>);
+
+#[derive(Debug)]
+struct Process {
+    python: PathBuf,
+    log: PathBuf,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    answered: bool,
+    /// Why there are no answers any more.
+    failure: Option<BridgeError>,
+}
+
+impl Bridge {
+    /// Starts the process; what it says beside its answers is appended to `log`.
+    ///
+    /// # Errors
+    /// There is no such Python. Whether it has the package is known at the first question.
+    pub fn start(python: Option<&Path>, log: &Path) -> Result<Self, BridgeError> {
+        let python =
+            python.map(Path::to_path_buf).or_else(|| std::env::var_os(PYTHON).map(PathBuf::from)).unwrap_or_else(|| "python3".into());
+        let failed = |error: std::io::Error| BridgeError::Start { python: python.clone(), problem: error.to_string() };
+        let errors = File::options().create(true).append(true).open(log).map_err(failed)?;
+        let mut command = Command::new(&python);
+        command.args(["-m", MODULE]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        if let Some(path) = search_path() {
+            command.env("PYTHONPATH", path);
+        }
+        let mut child = command.spawn().map_err(failed)?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
+        Ok(Self(Rc::new(RefCell::new(Process { python, log: log.into(), child, input, output, answered: false, failure: None }))))
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The process says no, or is gone.
+    pub fn ask(&self, request: &Value) -> Result<Value, BridgeError> {
+        let mut process = self.0.borrow_mut();
+        let mut line = request.to_string();
+        line.push('\n');
+        let written = process.input.as_mut().is_some_and(|input| input.write_all(line.as_bytes()).is_ok());
+        let mut answer = String::new();
+        if !written || !matches!(process.output.read_line(&mut answer), Ok(1..)) {
+            let failure = process.ended();
+            process.failure = Some(failure.clone());
+            return Err(failure);
+        }
+        process.answered = true;
+        let answer: Value =
+            serde_json::from_str(&answer).map_err(|_| BridgeError::Refused(format!("the helper process says '{answer}'")))?;
+        match answer["error"].as_str() {
+            Some(error) => Err(BridgeError::Refused(error.into())),
+            None => Ok(answer),
+        }
+    }
+}
+
+impl Bridge {
+    /// Why there are no answers any more, if so.
+    pub fn failure(&self) -> Option<BridgeError> {
+        self.0.borrow().failure.clone()
+    }
+
+    /// Notes that the session cannot go on.
+    fn fail(&self, error: BridgeError) {
+        self.0.borrow_mut().failure.get_or_insert(error);
+    }
+}
+
+impl Process {
+    fn ended(&mut self) -> BridgeError {
+        self.input = None;
+        let status = self.child.wait();
+        // Python's own status where a module is missing or broken.
+        if !self.answered && status.as_ref().is_ok_and(|status| status.code() == Some(1)) {
+            return BridgeError::NoPackage { python: self.python.clone() };
+        }
+        let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        BridgeError::Died { python: self.python.clone(), how, log: self.log.clone() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// `PYTHONPATH` with the package that comes with this installation at its end, where there is one: one that is installed in
+/// Python itself or named by the user goes before it.
+fn search_path() -> Option<OsString> {
+    let ours = install::prefix()?;
+    let places = [ours.join("lib/python"), ours.join("../../python")];
+    let package = places.into_iter().find(|folder| folder.join("mneme/tuning/bridge.py").is_file())?;
+    let before = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    let paths = std::env::split_paths(&before).filter(|path| !path.as_os_str().is_empty()).chain(std::iter::once(package));
+    std::env::join_paths(paths).ok()
+}

@@ -1,0 +1,126 @@
+//! A search space that is a Python class.
+
+use mneme_core::configuration::Configuration;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Bridge, BridgeError};
+use crate::space::{Domain, Parameter, Point, Rejection, Space};
+
+/// A class of the user's for one recorded instance, in the helper process.
+#[derive(Debug)]
+pub struct PythonSpace {
+    bridge: Bridge,
+    /// Number of the space in the process.
+    pub(super) number: u64,
+    parameters: Vec<Parameter>,
+    /// Parameters whose values cannot be listed; those in the domain are a sample.
+    generated: Vec<String>,
+    baseline: Configuration,
+}
+
+/// A parameter as it crosses.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Described {
+    Integer { low: i64, high: i64, step: i64, log: bool },
+    Real { low: f64, high: f64, step: Option<f64>, log: bool },
+    Categorical { values: Vec<Value>, generated: bool },
+    Permutation { values: Vec<Value> },
+}
+
+impl PythonSpace {
+    /// Makes `target` (`MODULE_OR_PATH:CLASS`) for an instance of the kernel in `database`.
+    ///
+    /// # Errors
+    /// The class cannot be imported or made, or has no baseline.
+    pub fn new(bridge: &Bridge, target: &str, arguments: &[String], database: &str, instance: &str) -> Result<Self, BridgeError> {
+        let arguments: Map<String, Value> = arguments.iter().map(|pair| argument(pair)).collect::<Result<_, _>>()?;
+        let request = json!({"type": "space", "class": target, "arguments": arguments, "database": database, "instance": instance});
+        let mut answer = bridge.ask(&request)?;
+        let odd = |error: serde_json::Error| BridgeError::Refused(format!("{target} has what the tuner does not understand: {error}"));
+        let mut generated = Vec::new();
+        let mut parameters = Vec::new();
+        for described in answer["parameters"].as_array().into_iter().flatten() {
+            let name = described["name"].as_str().unwrap_or_default().to_owned();
+            let domain = match Described::deserialize(described).map_err(odd)? {
+                Described::Integer { low, high, step, log } => Domain::Integer { low, high, step, log },
+                Described::Real { low, high, step, log } => Domain::Real { low, high, step, log },
+                Described::Permutation { values } => Domain::Permutation(values),
+                Described::Categorical { values, generated: sampled } => {
+                    generated.extend(sampled.then(|| name.clone()));
+                    Domain::Categorical(values)
+                }
+            };
+            parameters.push(Parameter::new(name, domain));
+        }
+        let baseline = serde_json::from_value(answer["baseline"].take()).map_err(odd)?;
+        Ok(Self { bridge: bridge.clone(), number: answer["space"].as_u64().unwrap_or(0), parameters, generated, baseline })
+    }
+
+    /// Why this space cannot be walked from its beginning to its end, if so.
+    pub fn endless(&self) -> Option<String> {
+        let without_step = |parameter: &&Parameter| parameter.domain.size().is_none();
+        let infinite = self.parameters.iter().find(without_step).map(|parameter| &parameter.name);
+        let name = self.generated.first().or(infinite)?;
+        Some(format!("the parameter '{name}' has no list of values to go through; use --sampler random or tpe"))
+    }
+}
+
+/// `KEY=VALUE`; the value is JSON where it can be read as that.
+fn argument(pair: &str) -> Result<(String, Value), BridgeError> {
+    let (name, text) =
+        pair.split_once('=').ok_or_else(|| BridgeError::Refused(format!("--space-arg '{pair}' is not written as KEY=VALUE")))?;
+    Ok((name.into(), serde_json::from_str(text).unwrap_or_else(|_| text.into())))
+}
+
+impl Space for PythonSpace {
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
+        let request = json!({"type": "ground", "space": self.number, "point": point});
+        let mut answer = self.bridge.ask(&request).map_err(|error| Rejection(error.to_string()))?;
+        if let Some(reason) = answer["reason"].as_str() {
+            return Err(Rejection(reason.into()));
+        }
+        serde_json::from_value(answer["config"].take()).map_err(|error| Rejection(format!("derived() gives no configuration: {error}")))
+    }
+
+    fn baseline(&self) -> Configuration {
+        self.baseline.clone()
+    }
+
+    fn size(&self) -> Option<u64> {
+        if self.endless().is_some() {
+            return None;
+        }
+        self.parameters.iter().try_fold(1u64, |product, parameter| product.checked_mul(parameter.domain.size()?))
+    }
+
+    /// The seeds' page has pipeline and block first, whatever the parameters are called.
+    fn label(&self, point: &Point, configuration: &Configuration) -> String {
+        let mut label = format!("passes={} blockDim.x={}", configuration.passes, configuration.block.x);
+        for (name, value) in point {
+            let said = name == "passes" || (name == "block_dim_x" && *value == json!(configuration.block.x));
+            if !said {
+                label += &format!(" {name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            }
+        }
+        label
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_json_where_they_can_be() {
+        assert_eq!(argument("low=64").unwrap(), ("low".into(), json!(64)));
+        assert_eq!(argument("name=a=b").unwrap(), ("name".into(), json!("a=b")));
+        assert_eq!(argument("list=[1, 2]").unwrap().1, json!([1, 2]));
+        assert!(argument("low").unwrap_err().to_string().contains("KEY=VALUE"));
+    }
+}

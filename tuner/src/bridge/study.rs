@@ -1,0 +1,116 @@
+//! A sampler that asks an Optuna study.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Bridge, BridgeError, PythonSpace};
+use crate::sampler::{History, Outcome, Sampler};
+use crate::space::{Domain, Parameter, Point, Space};
+
+/// What a study is opened with.
+#[derive(Clone, Debug)]
+pub struct StudyOptions {
+    /// Optuna's name for it; one is made of the kernel's where there is a storage.
+    pub name: Option<String>,
+    /// A URL, or a journal file; the study is in memory without one.
+    pub storage: Option<String>,
+    /// "tpe", "random" or "nsga2".
+    pub sampler: String,
+    /// As Optuna's class is called, e.g. "median".
+    pub pruner: Option<String>,
+    pub seed: Option<u64>,
+    /// Number of objectives, each to be minimised.
+    pub objectives: usize,
+    /// Mangled.
+    pub kernel: String,
+    /// Tells trials of this session from others of the study: its results folder.
+    pub session: String,
+}
+
+/// Asks a study what to try.
+pub struct OptunaSampler {
+    bridge: Bridge,
+    /// Numbers of trials by point, where they have no outcome yet.
+    asked: HashMap<Point, Vec<u64>>,
+}
+
+impl OptunaSampler {
+    /// Opens or creates the study. Its trials suggest points of `python` where the space is a Python class, else of `space`.
+    ///
+    /// # Errors
+    /// Python has no Optuna, or Optuna cannot open the storage.
+    pub fn new(bridge: &Bridge, options: &StudyOptions, space: &dyn Space, python: Option<u64>) -> Result<Self, BridgeError> {
+        let parameters: Vec<Value> = space.parameters().iter().map(describe).collect::<Result<_, _>>()?;
+        bridge.ask(&json!({
+            "type": "study", "name": options.name, "storage": options.storage, "sampler": options.sampler, "pruner": options.pruner,
+            "seed": options.seed, "directions": vec!["minimize"; options.objectives], "kernel": options.kernel, "session": options.session,
+            "space": python, "parameters": parameters,
+        }))?;
+        Ok(Self { bridge: bridge.clone(), asked: HashMap::new() })
+    }
+
+    /// Closes trials that this session asked for before it was interrupted; those with an outcome were told before.
+    ///
+    /// # Errors
+    /// The helper process is gone.
+    pub fn abandon(&self) -> Result<(), BridgeError> {
+        self.bridge.ask(&json!({"type": "abandon"})).map(drop)
+    }
+}
+
+impl PythonSpace {
+    /// What a study that suggests this class's points is told.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+fn describe(parameter: &Parameter) -> Result<Value, BridgeError> {
+    let mut described = match &parameter.domain {
+        Domain::Integer { low, high, step, log } => json!({"kind": "integer", "low": low, "high": high, "step": step, "log": log}),
+        Domain::Real { low, high, step, log } => json!({"kind": "real", "low": low, "high": high, "step": step, "log": log}),
+        Domain::Categorical(values) => json!({"kind": "categorical", "values": values}),
+        Domain::Boolean => json!({"kind": "categorical", "values": [false, true]}),
+        Domain::Permutation(values) => json!({"kind": "permutation", "values": values}),
+        Domain::Pipeline(_) => {
+            let name = &parameter.name;
+            return Err(BridgeError::Refused(format!(
+                "Optuna has no sampler for sequences of passes, as '{name}' is; use --sampler passes"
+            )));
+        }
+    };
+    described["name"] = parameter.name.as_str().into();
+    Ok(described)
+}
+
+impl Sampler for OptunaSampler {
+    fn ask(&mut self, space: &dyn Space, _history: &History) -> Option<Point> {
+        let mut answer = self.bridge.ask(&json!({"type": "ask"})).map_err(|error| self.bridge.fail(error)).ok()?;
+        let mut suggested: Map<String, Value> = serde_json::from_value(answer["point"].take()).ok()?;
+        // Optuna suggests every parameter; those that do not apply have no value.
+        let mut point = Point::new();
+        for parameter in space.parameters() {
+            if let Some(value) = suggested.remove(&parameter.name)
+                && space.is_active(parameter, &point)
+            {
+                point.insert(parameter.name.clone(), value);
+            }
+        }
+        point.extend(suggested);
+        self.asked.entry(point.clone()).or_default().push(answer["number"].as_u64()?);
+        Some(point)
+    }
+
+    fn tell(&mut self, point: &Point, outcome: &Outcome) {
+        let values = outcome.values();
+        let number = self.asked.get_mut(point).and_then(Vec::pop);
+        let request = match number {
+            Some(number) => json!({"type": "tell", "number": number, "values": values}),
+            None => json!({"type": "recall", "point": point, "values": values}),
+        };
+        if let Err(error) = self.bridge.ask(&request) {
+            self.bridge.fail(error);
+        }
+    }
+}

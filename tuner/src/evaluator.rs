@@ -1,0 +1,188 @@
+//! Replays candidates on every instance that is tuned for, and outlives the servers that do it.
+//!
+//! Each instance has a server of its own, with its memory resident on the devices. One of them works at a time, so that none
+//! disturbs the times of another: a batch of candidates goes through the first instance, and those of them that verify go on to the
+//! next. When a server dies, what it had in flight is tried again one at a time, so that exactly the candidate that
+//! kills it is counted as failed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+
+use crate::server::{Greeting, Runs, Server, ServerCommand, ServerError};
+
+/// Servers that may end in a row without settling a single configuration.
+const RESTARTS: u32 = 3;
+
+/// What an evaluation came to.
+#[derive(Debug)]
+pub struct Evaluated {
+    /// As it was submitted.
+    pub id: u64,
+    /// By instance, in their order; instances after one that did not verify have none.
+    pub results: Vec<ReplayResult>,
+}
+
+/// The servers of all instances.
+#[derive(Debug)]
+pub struct Evaluator {
+    lanes: Vec<Lane>,
+    /// The lane at work.
+    active: usize,
+    /// Results of what is under way in lanes after the first.
+    partial: BTreeMap<u64, Pending>,
+    /// What went wrong with servers, for the log.
+    incidents: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    configurations: Vec<Configuration>,
+    runs: Runs,
+    results: Vec<ReplayResult>,
+}
+
+/// One instance.
+#[derive(Debug)]
+struct Lane {
+    command: ServerCommand,
+    server: Server,
+    waiting: VecDeque<u64>,
+    flying: BTreeSet<u64>,
+    /// Candidates that may have killed a server: they are tried one at a time.
+    suspects: usize,
+    deaths: u32,
+}
+
+impl Evaluator {
+    /// Starts a server for each instance.
+    ///
+    /// # Errors
+    /// A server that cannot work: its recording, its device.
+    pub fn start(commands: Vec<ServerCommand>) -> Result<Self, ServerError> {
+        assert!(!commands.is_empty(), "there is an instance to evaluate");
+        let start = |command: ServerCommand| {
+            let server = command.start()?;
+            Ok(Lane { command, server, waiting: VecDeque::new(), flying: BTreeSet::new(), suspects: 0, deaths: 0 })
+        };
+        let lanes = commands.into_iter().map(start).collect::<Result<_, ServerError>>()?;
+        Ok(Self { lanes, active: 0, partial: BTreeMap::new(), incidents: Vec::new() })
+    }
+
+    /// What the first instance's server says of itself.
+    pub fn greeting(&self) -> &Greeting {
+        self.lanes[0].server.greeting()
+    }
+
+    /// Evaluations under way.
+    pub fn outstanding(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Takes a candidate: its configuration for each instance. Replaying begins with [`next`](Self::next).
+    pub fn submit(&mut self, id: u64, configurations: Vec<Configuration>, runs: Runs) {
+        assert_eq!(configurations.len(), self.lanes.len(), "each instance has its configuration");
+        let before = self.partial.insert(id, Pending { configurations, runs, results: Vec::new() });
+        assert!(before.is_none(), "an id names one evaluation");
+        self.lanes[0].waiting.push_back(id);
+    }
+
+    /// Submits what waits and waits for the next evaluation to end; `None` where nothing is under way.
+    ///
+    /// # Errors
+    /// Servers end again and again, or cannot be started any more.
+    pub fn next(&mut self) -> Result<Option<Evaluated>, ServerError> {
+        while !self.partial.is_empty() {
+            if self.lanes[self.active].flying.is_empty() {
+                // The furthest first: what is nearly done makes room for others.
+                self.active = self.lanes.iter().rposition(|lane| !lane.waiting.is_empty()).expect("what is under way is in a lane");
+            }
+            if let Some(done) = self.step()? {
+                return Ok(Some(done));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Replays one configuration for each instance and waits for it; nothing else may be under way.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn run(&mut self, configurations: Vec<Configuration>, runs: Runs) -> Result<Vec<ReplayResult>, ServerError> {
+        assert!(self.partial.is_empty(), "nothing else is under way");
+        self.submit(0, configurations, runs);
+        Ok(self.next()?.map_or_else(Vec::new, |evaluated| evaluated.results))
+    }
+
+    /// What went wrong with servers since the last call, a sentence each.
+    pub fn incidents(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.incidents)
+    }
+
+    /// Fills the active lane and takes one result from it.
+    fn step(&mut self) -> Result<Option<Evaluated>, ServerError> {
+        let Self { lanes, active, partial, .. } = self;
+        let (place, lane) = (*active, &mut lanes[*active]);
+        match lane.fill(place, partial).and_then(|()| lane.server.next_result()) {
+            Ok((id, result)) => {
+                if !lane.flying.remove(&id) {
+                    return Err(ServerError::Garbled { line: format!("a result for {id}, which was not submitted") });
+                }
+                (lane.deaths, lane.suspects) = (0, lane.suspects.saturating_sub(1));
+                Ok(self.settle(id, result))
+            }
+            Err(error) => self.recover(error),
+        }
+    }
+
+    fn recover(&mut self, error: ServerError) -> Result<Option<Evaluated>, ServerError> {
+        let lane = &mut self.lanes[self.active];
+        self.incidents.push(format!("{error}; in flight: {:?}", lane.flying));
+        let lost: Vec<u64> = std::mem::take(&mut lane.flying).into_iter().collect();
+        let killer = if let [only] = lost[..] {
+            (lane.deaths, lane.suspects) = (0, lane.suspects.saturating_sub(1));
+            Some(only)
+        } else {
+            lane.deaths += 1;
+            lane.suspects = lost.len();
+            lost.iter().rev().for_each(|id| lane.waiting.push_front(*id));
+            None
+        };
+        if lane.deaths > RESTARTS {
+            return Err(error);
+        }
+        lane.server = lane.command.start()?;
+        Ok(killer.and_then(|id| self.settle(id, broken(&error))))
+    }
+
+    /// Notes a result of the active lane; the evaluation, where that was its last.
+    fn settle(&mut self, id: u64, result: ReplayResult) -> Option<Evaluated> {
+        let pending = self.partial.get_mut(&id).expect("what has a result was submitted");
+        let goes_on = result.verified && pending.results.len() + 1 < self.lanes.len();
+        pending.results.push(result);
+        if goes_on {
+            self.lanes[self.active + 1].waiting.push_back(id);
+            return None;
+        }
+        self.partial.remove(&id).map(|pending| Evaluated { id, results: pending.results })
+    }
+}
+
+impl Lane {
+    fn fill(&mut self, place: usize, partial: &BTreeMap<u64, Pending>) -> Result<(), ServerError> {
+        while (self.suspects == 0 || self.flying.is_empty())
+            && let Some(id) = self.waiting.front()
+        {
+            let pending = &partial[id];
+            self.server.submit(*id, &pending.configurations[place], pending.runs)?;
+            self.flying.extend(self.waiting.pop_front());
+        }
+        Ok(())
+    }
+}
+
+/// The result of a configuration whose server ended.
+fn broken(error: &ServerError) -> ReplayResult {
+    ReplayResult { failed: true, error: error.to_string(), status: Status::InternalError, ..ReplayResult::default() }
+}

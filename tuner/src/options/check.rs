@@ -1,0 +1,180 @@
+//! Which options do not go together, and what values make no sense.
+
+use super::{Options, Range};
+
+/// Options of which one at most is given, by the keys that files have for them.
+pub(super) const EXCLUSIVE: &[&[&str]] = &[
+    &["codegen_opt_range", "fixed_codegen_opt"],
+    &["passes", "fixed_passes"],
+    &["pipeline_file", "fixed_passes"],
+    &["min_blocks_per_sm_range", "fixed_min_blocks_per_sm"],
+    &["max_threads_range", "max_threads_policy"],
+    &["space_preset", "space_module", "space"],
+    &["fail_fast", "keep_going"],
+    &["proteus_output", "no_proteus_output"],
+    &["record_id", "all_instances"],
+];
+
+/// One sentence.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Contradiction(String);
+
+fn option(key: &str) -> String {
+    format!("--{}", key.replace('_', "-"))
+}
+
+impl Options {
+    /// Says in one sentence what is missing, contradictory or out of range, if anything is.
+    pub fn check(&self) -> Result<(), Contradiction> {
+        let problem = self.missing().or_else(|| self.exclusive()).or_else(|| self.space_problem()).or_else(|| self.sampling_problem());
+        match problem.or_else(|| self.range_problem()) {
+            Some(sentence) => Err(Contradiction(sentence)),
+            None => Ok(()),
+        }
+    }
+
+    fn missing(&self) -> Option<String> {
+        if self.resume && self.results_dir.is_none() {
+            return Some("--resume needs --results-dir: the folder of the session to go on with".into());
+        }
+        if self.record_database.is_empty() {
+            return Some("--record-database is missing: name the STATIC-HASH.json of a recorded kernel (mneme ls lists them)".into());
+        }
+        if !self.record_id.is_empty() && (self.record_database.len() > 1 || self.all_kernels == Some(true)) {
+            return Some("--record-id names instances of one kernel; for several kernels use --all-instances".into());
+        }
+        None
+    }
+
+    fn exclusive(&self) -> Option<String> {
+        let said = serde_json::to_value(self).expect("plain data serialises");
+        let given = |key: &&&str| said.get(**key).is_some_and(|value| *value != serde_json::Value::Bool(false));
+        EXCLUSIVE.iter().find_map(|group| {
+            let mut found = group.iter().filter(given);
+            let (first, second) = (found.next()?, found.next()?);
+            Some(format!("{} and {} exclude each other; give one of them", option(first), option(second)))
+        })
+    }
+
+    /// What only the built-in space has.
+    fn space_problem(&self) -> Option<String> {
+        let own = match (&self.space_module, &self.space) {
+            (Some(_), _) => "--space-module",
+            (_, Some(_)) => "--space",
+            _ => return (!self.space_arg.is_empty()).then(|| "--space-arg is for the class that --space-module names".into()),
+        };
+        let built_in = [
+            ("--launch-dim", self.launch_dim.is_some()),
+            ("--launch-safety", self.launch_safety.is_some()),
+            ("--passes", !self.passes.is_empty()),
+            ("--fixed-passes", self.fixed_passes.is_some()),
+            ("--pipeline-file", self.pipeline_file.is_some()),
+            ("--codegen-opt-range", self.codegen_opt_range.is_some()),
+            ("--fixed-codegen-opt", self.fixed_codegen_opt.is_some()),
+            ("--codegen-method", self.codegen_method.is_some()),
+            ("--specialize-space", self.specialize_space.is_some()),
+            ("--specialize-dims-space", self.specialize_dims_space.is_some()),
+            ("--launch-bounds-space", self.launch_bounds_space.is_some()),
+            ("--min-blocks-per-sm-range", self.min_blocks_per_sm_range.is_some()),
+            ("--fixed-min-blocks-per-sm", self.fixed_min_blocks_per_sm.is_some()),
+            ("--max-threads-range", self.max_threads_range.is_some()),
+            ("--max-threads-policy", self.max_threads_policy.is_some()),
+        ];
+        let (name, _) = built_in.into_iter().find(|(_, given)| *given)?;
+        Some(format!("{name} changes the built-in search space and {own} names another one; leave one of them out"))
+    }
+
+    fn sampling_problem(&self) -> Option<String> {
+        let optuna = [
+            ("--study-name", self.study_name.is_some()),
+            ("--optuna-storage", self.optuna_storage.is_some()),
+            ("--pruner", self.pruner.is_some()),
+        ];
+        let optuna = optuna.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
+        let sampler = self.sampler.unwrap_or(super::SamplerName::Exhaustive);
+        match optuna {
+            Some(name) if !sampler.is_optunas() => {
+                Some(format!("{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"))
+            }
+            _ if self.trials.is_none() && !sampler.is_exhaustive() => {
+                Some(format!("--sampler {} needs --trials: how many configurations to evaluate", sampler.name()))
+            }
+            _ => None,
+        }
+    }
+
+    fn range_problem(&self) -> Option<String> {
+        let level = self.fixed_codegen_opt.map(Range::one).or(self.codegen_opt_range);
+        if level.is_some_and(|range| range.high > 3) {
+            return Some("code generation levels go from 0 to 3".into());
+        }
+        let blocks = self.fixed_min_blocks_per_sm.map(Range::one).or(self.min_blocks_per_sm_range);
+        if blocks.is_some_and(|range| range.low == 0 || range.high > 32) {
+            return Some("a multiprocessor holds 1 to 32 blocks at a time; --min-blocks-per-sm-range goes no further".into());
+        }
+        if self.max_threads_range.is_some_and(|range| range.low == 0 || range.high > 1024) {
+            return Some("a block has 1 to 1024 threads; --max-threads-range goes no further".into());
+        }
+        if self.iterations == Some(0) || self.trials == Some(0) || self.workers == Some(0) {
+            return Some("iterations, trials and workers are at least 1".into());
+        }
+        let seconds = [("--timeout", self.timeout), ("--trial-timeout", self.trial_timeout)];
+        if let Some((name, _)) = seconds.into_iter().find(|(_, seconds)| seconds.is_some_and(|it| !(it.is_finite() && it > 0.0))) {
+            return Some(format!("{name} is a number of seconds above 0"));
+        }
+        if [self.rtol, self.atol].into_iter().flatten().any(|bound| !(bound.is_finite() && bound >= 0.0)) {
+            return Some("--rtol and --atol are numbers that are not negative".into());
+        }
+        if let Some(Err(problem)) = self.device.as_deref().map(super::choices::device) {
+            return Some(format!("--device: {problem}"));
+        }
+        let timer = self.timer.as_deref().filter(|timer| !["events", "cupti"].contains(timer));
+        timer.map(|timer| format!("--timer is events or cupti, not '{timer}'"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn problem(arguments: &[&str]) -> String {
+        let all = ["mneme-tune", "-rdb", "a.json"].iter().chain(arguments).map(Into::into);
+        let all = mneme_core::arguments::normalise(all, &["rdb"]);
+        match Options::try_parse_from(all) {
+            Ok(options) => options.check().err().map_or_else(String::new, |error| error.to_string()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn contradictions_are_one_sentence() {
+        for (arguments, expected) in [
+            (&["--sampler", "tpe"][..], "--sampler tpe needs --trials"),
+            (&["--sampler", "random"], "needs --trials"),
+            (&["--resume"], "--resume needs --results-dir"),
+            (&["--space-module", "a:B", "--passes", "default<O1>"], "--passes changes the built-in search space"),
+            (&["--space-module", "a:B", "--space-preset", "quick"], "exclude each other"),
+            (&["--space-arg", "a=1"], "--space-arg is for the class"),
+            (&["--study-name", "s"], "--study-name is Optuna's"),
+            (&["--all-instances", "--record-id", "1"], "exclude each other"),
+            (&["--record-database", "b.json", "--record-id", "1"], "for several kernels use --all-instances"),
+            (&["--codegen-opt-range", "0:4"], "from 0 to 3"),
+            (&["--fixed-codegen-opt", "4"], "from 0 to 3"),
+            (&["--min-blocks-per-sm-range", "0:4"], "1 to 32"),
+            (&["--max-threads-range", "32:2048"], "1 to 1024"),
+            (&["--timeout", "0"], "--timeout is a number of seconds"),
+        ] {
+            let found = problem(arguments);
+            assert!(found.contains(expected) && found.lines().count() == 1, "{arguments:?}: {found}");
+        }
+        for arguments in
+            [&["--fail-fast", "--keep-going"][..], &["--print-space", "--dry-run"], &["--proteus-output", "a", "--no-proteus-output"]]
+        {
+            assert!(problem(arguments).contains("cannot be used with"), "{arguments:?}");
+        }
+        assert_eq!(problem(&["--sampler", "tpe", "--trials", "5", "--study-name", "s"]), "");
+        assert_eq!(Options::default().check().unwrap_err().to_string().split(':').next(), Some("--record-database is missing"));
+    }
+}

@@ -1,0 +1,231 @@
+//! Values that options take.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+/// How candidates are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SamplerName {
+    /// At random; needs --trials
+    Random,
+    /// Tree-structured Parzen estimator, which learns from what it has seen; needs --trials
+    Tpe,
+    /// Every configuration of a finite space
+    Grid,
+    /// The same
+    Exhaustive,
+}
+
+impl SamplerName {
+    /// Walks a finite space from its beginning to its end.
+    pub fn is_exhaustive(self) -> bool {
+        matches!(self, Self::Grid | Self::Exhaustive)
+    }
+
+    /// Optuna has a sampler of this kind.
+    pub fn is_optunas(self) -> bool {
+        matches!(self, Self::Random | Self::Tpe)
+    }
+
+    pub fn name(self) -> String {
+        name(&self)
+    }
+}
+
+/// How a setting that is on or off varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// As recorded
+    Fixed,
+    On,
+    Off,
+    /// Both are tried
+    OnOff,
+}
+
+impl Switch {
+    /// The values to try, in this order.
+    pub fn values(self) -> &'static [bool] {
+        match self {
+            Self::Fixed | Self::Off => &[false],
+            Self::On => &[true],
+            Self::OnOff => &[false, true],
+        }
+    }
+}
+
+/// YAML's older readers take `on` and `off` for booleans, and so do people.
+impl<'de> Deserialize<'de> for Switch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Plain(bool),
+            Name(String),
+        }
+        match Written::deserialize(deserializer) {
+            Ok(Written::Plain(on)) => Ok(if on { Self::On } else { Self::Off }),
+            Ok(Written::Name(name)) => {
+                Self::from_str(&name, false).map_err(|_| D::Error::custom(format!("'{name}' is none of {SWITCHES}")))
+            }
+            Err(_) => Err(D::Error::custom(format!("it is one of {SWITCHES}"))),
+        }
+    }
+}
+
+const SWITCHES: &str = "fixed, on, off and on-off";
+
+/// What launch bounds promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MaxThreadsPolicy {
+    /// The threads of the recorded block; larger blocks are no candidates then
+    Recorded,
+    /// The threads of the candidate's block
+    BlockThreads,
+    /// Every power of two from there up to 1024
+    PowersOfTwo,
+    /// 1024
+    Hardware,
+}
+
+/// Optuna's pruners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pruner {
+    None,
+    Median,
+    Percentile,
+    Hyperband,
+    SuccessiveHalving,
+}
+
+impl Pruner {
+    pub fn name(self) -> String {
+        name(&self)
+    }
+}
+
+/// The name of a value as files and command lines spell it.
+fn name(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => unreachable!("plain variants are strings"),
+    }
+}
+
+/// Whole numbers `low`, `low + step`, … up to `high`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub low: u32,
+    pub high: u32,
+    pub step: u32,
+}
+
+impl Range {
+    pub fn one(value: u32) -> Self {
+        Self { low: value, high: value, step: 1 }
+    }
+
+    pub fn values(self) -> Vec<u32> {
+        (self.low..=self.high).step_by(self.step as usize).collect()
+    }
+}
+
+/// Reads `LOW:HIGH` or `LOW:HIGH:STEP`.
+impl std::str::FromStr for Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers: Vec<u32> =
+            text.split(':').map(|part| part.parse().map_err(|_| format!("'{part}' is no number"))).collect::<Result<_, _>>()?;
+        let range = match numbers[..] {
+            [low, high] => Self { low, high, step: 1 },
+            [low, high, step] => Self { low, high, step },
+            _ => return Err("write it as LOW:HIGH or LOW:HIGH:STEP".into()),
+        };
+        if range.low > range.high || range.step == 0 {
+            return Err("LOW is at most HIGH and STEP at least 1".into());
+        }
+        Ok(range)
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.low, self.high)?;
+        if self.step == 1 { Ok(()) } else { write!(f, ":{}", self.step) }
+    }
+}
+
+impl Serialize for Range {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Range {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer).map_err(|_| D::Error::custom("a range is written as \"LOW:HIGH\", in quotes"))?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+/// Accepts what `mneme-replay --device` accepts.
+pub fn device(text: &str) -> Result<String, String> {
+    let is_number = |name: &str| {
+        let number = name.strip_prefix("cuda:").unwrap_or(name);
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if ["cpu", "cuda"].contains(&text) || text.split(',').all(is_number) {
+        Ok(text.into())
+    } else {
+        Err("use cpu, cuda or the numbers of GPUs, as in 0,1".into())
+    }
+}
+
+/// A bound of an error.
+pub fn tolerance(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "use a number that is not negative".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_checked_and_written() {
+        assert_eq!("1:3".parse::<Range>().unwrap().values(), [1, 2, 3]);
+        assert_eq!("0:3:3".parse::<Range>().unwrap().values(), [0, 3]);
+        for text in ["1:3", "0:6:2"] {
+            assert_eq!(text.parse::<Range>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "3", "3:1", "0:3:0", "1:2:3:4", "a:b", "-1:2"] {
+            assert!(wrong.parse::<Range>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn switches_may_be_booleans_in_a_file() {
+        let read = |text: &str| serde_json::from_str::<Switch>(text);
+        assert_eq!(
+            (read("true").unwrap(), read("\"off\"").unwrap(), read("\"on-off\"").unwrap()),
+            (Switch::On, Switch::Off, Switch::OnOff)
+        );
+        assert!(read("\"maybe\"").unwrap_err().to_string().contains("'maybe' is none of fixed"));
+    }
+
+    #[test]
+    fn devices_are_kinds_or_lists_of_numbers() {
+        for right in ["cpu", "cuda", "0", "0,1,7", "cuda:1"] {
+            assert_eq!(device(right).unwrap(), right);
+        }
+        for wrong in ["gpu", "", "0,", "cpu,0", "-1"] {
+            assert!(device(wrong).is_err(), "{wrong}");
+        }
+    }
+}

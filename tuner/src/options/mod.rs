@@ -1,0 +1,310 @@
+//! What a user may say to `mneme-tune`, on the command line or in a file.
+//!
+//! Both are one structure: the fields' names are the options' with underscores, and the keys of a configuration file. Every
+//! field is empty until somebody says something, so that [`merge`] can tell what was said from what is the default, and
+//! [`settle`] fills in the defaults last.
+
+mod check;
+mod choices;
+mod merge;
+mod settle;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use serde::{Deserialize, Serialize};
+
+pub use self::check::Contradiction;
+pub use self::choices::{MaxThreadsPolicy, Pruner, Range, SamplerName, Switch};
+pub use self::merge::MergeError;
+use crate::metric::Metric;
+use crate::space::{LaunchDimensions, LaunchSafety, Preset};
+
+/// Find the fastest configuration of a recorded kernel
+///
+/// Replays the kernel under configurations of a search space, verifies each against the recording, and ranks those that verify
+/// by their time.
+#[derive(Clone, Debug, Default, PartialEq, Parser, Serialize, Deserialize)]
+#[command(name = "mneme-tune", version, after_help = EXAMPLES, max_term_width = 120)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Recorded kernel: STATIC-HASH.json, or a folder that holds one kernel (also -rdb). Several kernels are tuned one after the
+    /// other
+    #[arg(long, aliases = ["record-db", "rdb"], value_name = "PATH", num_args = 1.., help_heading = RECORDING)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub record_database: Vec<PathBuf>,
+    /// Instance of the kernel (dynamic hash); may be left out where there is one (also -rid). Several instances are tuned
+    /// together, each weighing as often as it was launched
+    #[arg(long, alias = "rid", value_name = "ID", num_args = 1.., value_delimiter = ',', help_heading = RECORDING)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub record_id: Vec<String>,
+    /// Tune each kernel for all its recorded instances together
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = RECORDING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_instances: Option<bool>,
+    /// Tune every kernel of the folders named
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = RECORDING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_kernels: Option<bool>,
+
+    /// The built-in search space [default: standard]
+    #[arg(long, value_enum, help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space_preset: Option<Preset>,
+    /// A search space from a file (YAML, TOML or JSON)
+    #[arg(long, value_name = "FILE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space: Option<PathBuf>,
+    /// A search space written in Python: a class derived from mneme.tuning.search_space.SearchSpace, in a module or a file
+    #[arg(long, value_name = "MODULE_OR_PATH:CLASS", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub space_module: Option<String>,
+    /// An argument for the class's constructor, beside the recorded kernel; JSON where it can be read as that; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::pairs")]
+    pub space_arg: Vec<String>,
+    /// Axes along which the block's shape varies [default: none for compiler, else auto]
+    #[arg(long, value_enum, help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_dim: Option<LaunchDimensions>,
+    /// Threads that a candidate block may have [default: conservative for quick, aggressive for full, else balanced]
+    #[arg(long, value_enum, help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_safety: Option<LaunchSafety>,
+    /// Try no more configurations with a block shape whose launches were refused twice and never accepted [default]
+    #[arg(long, num_args = 0, default_missing_value = "true", conflicts_with = "no_adaptive_invalid_ban", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptive_invalid_ban: Option<bool>,
+    /// Try them
+    #[arg(long, help_heading = SPACE)]
+    #[serde(skip)]
+    pub no_adaptive_invalid_ban: bool,
+    /// Pass pipelines in the syntax of `opt -passes`, in place of the preset's; the first is the baseline's
+    #[arg(long, num_args = 1.., value_name = "PIPELINE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub passes: Vec<String>,
+    /// One pass pipeline
+    #[arg(long, value_name = "PIPELINE", conflicts_with_all = ["passes", "pipeline_file"], help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed_passes: Option<String>,
+    /// A file with one pipeline a line (empty lines and those that start with # do not count); they follow those of --passes
+    #[arg(long, value_name = "FILE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipeline_file: Option<PathBuf>,
+    /// Code generation levels, in place of the preset's; the baseline takes the highest
+    #[arg(long, value_name = "LOW:HIGH[:STEP]", conflicts_with = "fixed_codegen_opt", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codegen_opt_range: Option<Range>,
+    /// One code generation level, 0 to 3
+    #[arg(long, value_name = "LEVEL", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed_codegen_opt: Option<u32>,
+    /// The existing Mneme's code generator (serial, parallel or rtc): written to results, without effect [default: serial]
+    #[arg(long, value_name = "METHOD", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codegen_method: Option<String>,
+    /// Whether the recorded arguments are folded into the code; fixed is as recorded, that is off [default: on-off for full, else
+    /// fixed]
+    #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specialize_space: Option<Switch>,
+    /// Whether the launch's dimensions are folded into the code [default: likewise]
+    #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specialize_dims_space: Option<Switch>,
+    /// Whether the compiler is told launch bounds [default: likewise]
+    #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_bounds_space: Option<Switch>,
+    /// Blocks that should fit on one multiprocessor, where launch bounds are on [default: 1:8 for full, else 1]
+    #[arg(long, value_name = "LOW:HIGH[:STEP]", conflicts_with = "fixed_min_blocks_per_sm", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_blocks_per_sm_range: Option<Range>,
+    /// One number of such blocks
+    #[arg(long, value_name = "N", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed_min_blocks_per_sm: Option<u32>,
+    /// Threads of a block that launch bounds promise at most; smaller than the block is no candidate
+    #[arg(long, value_name = "LOW:HIGH[:STEP]", conflicts_with = "max_threads_policy", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_threads_range: Option<Range>,
+    /// The same by a rule [default: block-threads]
+    #[arg(long, value_enum, value_name = "POLICY", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_threads_policy: Option<MaxThreadsPolicy>,
+
+    /// How candidates are chosen [default: exhaustive]
+    #[arg(long, value_enum, help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<SamplerName>,
+    /// Configurations to evaluate at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trials: Option<u64>,
+    /// Seed of the random numbers; the same one gives the same candidates [default: another one each time]
+    #[arg(long, value_name = "N", help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Submit no more candidates after so many seconds
+    #[arg(long, value_name = "SECONDS", help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
+    /// What is optimised: time, speedup, or an expression over a result's fields; several make a Pareto front [default: time]
+    #[arg(long, value_name = "OBJECTIVE", num_args = 1.., help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub objective: Vec<String>,
+    /// How measured times become the number that is ranked [default: mean]
+    #[arg(long, value_enum, help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// Optuna's study; its samplers are then used in place of ours (needs Python with optuna)
+    #[arg(long, value_name = "NAME", help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub study_name: Option<String>,
+    /// Where Optuna keeps the study: a URL (sqlite:///…, postgresql://…) or a journal file (*.log, *.journal). Several tuners,
+    /// also on several nodes, may share one
+    #[arg(long, value_name = "URL|FILE", help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optuna_storage: Option<String>,
+    /// Optuna's rule that gives up candidates after their first runs
+    #[arg(long, value_enum, value_name = "PRUNER", help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pruner: Option<Pruner>,
+    /// The Python for --space-module and Optuna [default: MNEME_PYTHON, else python3]
+    #[arg(long, value_name = "PROGRAM", help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<PathBuf>,
+
+    /// Measured runs of each candidate [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u32>,
+    /// Runs before them, which are not measured [default: 2]
+    #[arg(long, value_name = "N", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<u32>,
+    /// Candidates that run at a time; more than one on a device disturb each other's times [default: one on each device]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// Device to replay on: cpu, cuda, or the numbers of GPUs, as in 0,1 [default: as recorded]
+    #[arg(long, value_parser = choices::device, help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "merge::text")]
+    pub device: Option<String>,
+    /// Let float and double values differ by this much, relative to the recorded value
+    #[arg(long, value_name = "R", value_parser = choices::tolerance, help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtol: Option<f64>,
+    /// Let float and double values differ by this much, absolutely
+    #[arg(long, value_name = "A", value_parser = choices::tolerance, help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub atol: Option<f64>,
+    /// Let a buffer, or all, differ: [BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]], as `mneme-replay --help` has it; may be repeated
+    #[arg(long, value_name = "TOLERANCE", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub tolerance: Vec<String>,
+    /// What times kernels: events or cupti [default: events]
+    #[arg(long, value_name = "TIMER", value_parser = ["events", "cupti"], help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer: Option<String>,
+    /// Time limit for the build of a candidate, and for all its runs, seconds [default: 60]
+    #[arg(long, value_name = "SECONDS", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_timeout: Option<f64>,
+    /// End at the first candidate that fails for another reason than its own (a broken replayer), with status 5
+    #[arg(long, num_args = 0, default_missing_value = "true", conflicts_with = "keep_going", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail_fast: Option<bool>,
+    /// Go on whatever candidates do [default]
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_going: Option<bool>,
+    /// Before it is reported, verify the best on these recorded instances too; without ID on all of the kernel's
+    #[arg(long, value_name = "ID", num_args = 0.., value_delimiter = ',', default_missing_value = "all", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
+    pub verify_all: Vec<String>,
+    /// Remember results in this file, and measure nothing again that it has from an equal device
+    #[arg(long, value_name = "FILE", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PathBuf>,
+
+    /// Folder for the results [default: a new one in mneme-tune-results]
+    #[arg(long, value_name = "FOLDER", help_heading = RESULTS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results_dir: Option<PathBuf>,
+    /// Go on with the session of --results-dir; what is not said again is as it was there
+    #[arg(long, help_heading = RESULTS)]
+    #[serde(skip)]
+    pub resume: bool,
+    /// Measure the baseline again when resuming
+    #[arg(long, requires = "resume", help_heading = RESULTS)]
+    #[serde(skip)]
+    pub rerun_baseline: bool,
+    /// Where the best goes for Proteus [default: proteus_tuned_kernels.json in the results]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_proteus_output", help_heading = RESULTS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proteus_output: Option<PathBuf>,
+    /// Write nothing for Proteus
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = RESULTS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_proteus_output: Option<bool>,
+    /// Print no candidates and no progress, only baseline and best
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = RESULTS)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<bool>,
+
+    /// Take options from a JSON or YAML file, whose keys are the options' names with underscores; the command line wins
+    #[arg(long, value_name = "FILE", help_heading = MODES)]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// Write all options as they are resolved to a file that --config takes, and exit
+    #[arg(long, value_name = "FILE", group = "mode", help_heading = MODES)]
+    #[serde(skip)]
+    pub dump_config: Option<PathBuf>,
+    /// Print the search space as JSON and exit
+    #[arg(long, group = "mode", help_heading = MODES)]
+    #[serde(skip)]
+    pub print_space: bool,
+    /// Print the baseline's configuration and the search space, and exit
+    #[arg(long, group = "mode", help_heading = MODES)]
+    #[serde(skip)]
+    pub dry_run: bool,
+    /// Replay the baseline only
+    #[arg(long, group = "mode", help_heading = MODES)]
+    #[serde(skip)]
+    pub baseline_only: bool,
+}
+
+const RECORDING: &str = "Recording";
+const SPACE: &str = "Search space";
+const SAMPLING: &str = "Sampling";
+const EVALUATION: &str = "Evaluation";
+const RESULTS: &str = "Results";
+const MODES: &str = "Modes and configuration files";
+
+const EXAMPLES: &str = "Examples:
+  mneme-tune -rdb recording/7312.json -rid 1631 --space-preset quick
+  mneme-tune -rdb recording/7312.json -rid 1631 --space-preset launch --launch-dim x \\
+      --launch-safety aggressive --passes 'default<O1>' 'default<O3>' \\
+      --iterations 5 --warmup 2 --results-dir results
+  mneme-tune -rdb recording/7312.json --space-module examples/tuning.py:EntireSpace
+  mneme-tune -rdb recording --sampler tpe --trials 200 --seed 1 --space-preset full
+  mneme-tune -rdb recording --all-kernels --all-instances --space-preset compiler
+  mneme-tune -rdb recording --space-preset full --print-space
+  mneme-tune --config tune.yml --trials 50
+  mneme-tune --resume --results-dir results
+
+Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 3 invalid configuration,
+4 the recording cannot be loaded, 5 internal error, 64 bad usage, 69 no such device,
+70 the output cannot be written.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+}

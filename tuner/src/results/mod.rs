@@ -1,0 +1,213 @@
+//! The results folder of a session; names and keys are upstream's.
+//!
+//! A session may be killed at any moment. Files are replaced whole; a trial is a line that is written at once, and the part of a
+//! line that a session left behind is cut off by the next. So what the folder says is true whenever it is read, and a session
+//! that is resumed loses nothing and repeats nothing.
+
+mod proteus;
+mod trial;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use self::proteus::{merged, proteus_tuned_kernels};
+pub use self::trial::{Baseline, InstanceTrial, Summary, Trial};
+
+const TRIALS: &str = "trials.jsonl";
+
+/// A folder that a session writes its results to.
+#[derive(Debug)]
+pub struct Results {
+    folder: PathBuf,
+    trials: File,
+    log: File,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    #[error("{path}: {source}", path = path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{folder} holds the results of another session; choose another --results-dir, or go on with it by --resume", folder = folder.display())]
+    Taken { folder: PathBuf },
+    #[error("another session is writing to {folder}; wait for its end, or choose another --results-dir", folder = folder.display())]
+    InUse { folder: PathBuf },
+    #[error("{path}, line {line}, is no trial ({problem}); was it edited?", path = path.display())]
+    Damaged { path: PathBuf, line: usize, problem: String },
+    #[error("{folder} holds the results of another recording ({found}); --resume goes on with the same one", folder = folder.display())]
+    Foreign { folder: PathBuf, found: String },
+}
+
+impl Results {
+    /// Opens the folder, creating it where there is none, and gives the trials of the session to resume.
+    ///
+    /// # Errors
+    /// A folder that holds trials already, unless it is to be resumed: results are never overwritten.
+    pub fn open(folder: &Path, resume: bool) -> Result<(Self, Vec<Trial>), ResultsError> {
+        let io = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| ResultsError::Io { path, source }
+        };
+        std::fs::create_dir_all(folder.join("logs")).map_err(io(folder))?;
+        let append = |name: &str| {
+            let path = folder.join(name);
+            File::options().read(true).append(true).create(true).open(&path).map_err(io(&path))
+        };
+        let (mut trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&trials), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Err(ResultsError::InUse { folder: folder.into() });
+        }
+        let known = read_trials(&folder.join(TRIALS), &mut trials)?;
+        if !known.is_empty() && !resume {
+            return Err(ResultsError::Taken { folder: folder.into() });
+        }
+        Ok((Self { folder: folder.into(), trials, log }, known))
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn log_path(&self) -> PathBuf {
+        self.folder.join("logs/tune.log")
+    }
+
+    /// Writes one JSON file of the folder.
+    pub fn write(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {
+        write_whole(&self.folder.join(name), value)
+    }
+
+    /// Reads one JSON file of the folder; `None` where it is missing or something else.
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_slice(&std::fs::read(self.folder.join(name)).ok()?).ok()
+    }
+
+    /// Appends to `trials.jsonl`.
+    pub fn add_trial(&mut self, trial: &Trial) -> Result<(), ResultsError> {
+        // One write a line, so that hardly ever a part of one is left behind.
+        let mut line = serde_json::to_string(trial).expect("plain data serialises");
+        line.push('\n');
+        self.trials.write_all(line.as_bytes()).map_err(|source| ResultsError::Io { path: self.folder.join(TRIALS), source })
+    }
+
+    /// Adds a line to `logs/tune.log`. A log that cannot be written stops nothing.
+    pub fn log(&mut self, text: &str) {
+        let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let _ = writeln!(self.log, "{seconds:.3} {text}");
+    }
+}
+
+/// Writes a JSON file so that a reader, or a session that is killed here, finds it whole or not at all.
+pub fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
+    let mut text = serde_json::to_string_pretty(value).expect("plain data serialises");
+    text.push('\n');
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.tmp"));
+    std::fs::write(&temporary, text)
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .map_err(|source| ResultsError::Io { path: path.into(), source })
+}
+
+/// The whole lines; what a session that was killed left of another is cut off.
+fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError> {
+    let io = |source| ResultsError::Io { path: path.into(), source };
+    let mut text = Vec::new();
+    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut text)).map_err(io)?;
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if whole < text.len() {
+        file.set_len(whole as u64).map_err(io)?;
+    }
+    let lines = text[..whole].split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
+    lines
+        .map(|(index, line)| {
+            serde_json::from_slice(line).map_err(|error| ResultsError::Damaged {
+                path: path.into(),
+                line: index + 1,
+                problem: error.to_string(),
+            })
+        })
+        .collect()
+}
+/// A results folder named after the time, which is what there is when the user names none.
+pub fn default_folder() -> PathBuf {
+    // SAFETY: zero is a valid value of this plain structure.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: a null pointer is allowed and means that only the return value is wanted.
+    let now = unsafe { libc::time(std::ptr::null_mut()) };
+    // SAFETY: both pointers are to live values of the right type.
+    unsafe { libc::localtime_r(&now, &mut parts) };
+    let date = format!("{:04}{:02}{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+    let time = format!("{:02}{:02}{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+    Path::new("mneme-tune-results").join(format!("{date}-{time}-{}", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::configuration::Configuration;
+    use mneme_core::launch::Dim3;
+    use mneme_core::result::ReplayResult;
+
+    fn trial(trial: u64) -> Trial {
+        let config = Configuration { passes: "default<O1>".into(), ..Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0) };
+        Trial {
+            trial,
+            config_hash: config.hash(),
+            params: [("passes".to_owned(), "default<O1>".into())].into(),
+            config,
+            metric: Some(1.5),
+            speedup: None,
+            objectives: vec![1.5],
+            result: ReplayResult::default(),
+            instances: Vec::new(),
+            cached: false,
+        }
+    }
+
+    #[test]
+    fn trials_are_lines_and_another_sessions_results_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut results, known) = Results::open(folder.path(), false).unwrap();
+        assert!(known.is_empty());
+        (0..2).for_each(|number| results.add_trial(&trial(number)).unwrap());
+        let error = Results::open(folder.path(), true).unwrap_err().to_string();
+        assert!(error.contains("another session is writing"), "{error}");
+        drop(results);
+        assert_eq!(std::fs::read_to_string(folder.path().join(TRIALS)).unwrap().lines().count(), 2);
+        assert!(Results::open(folder.path(), false).unwrap_err().to_string().contains("--results-dir"));
+        assert_eq!(Results::open(folder.path(), true).unwrap().1, [trial(0), trial(1)]);
+    }
+
+    #[test]
+    fn a_part_of_a_line_is_cut_off_and_a_strange_line_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(TRIALS);
+        let whole = serde_json::to_string(&trial(0)).unwrap() + "\n";
+        for cut in 0..whole.len() {
+            std::fs::write(&path, format!("{whole}{}", &whole[..cut])).unwrap();
+            let (mut results, known) = Results::open(folder.path(), true).unwrap();
+            assert_eq!(known, [trial(0)], "{cut}");
+            results.add_trial(&trial(1)).unwrap();
+            drop(results);
+            assert_eq!(Results::open(folder.path(), true).unwrap().1.len(), 2, "{cut}");
+        }
+        std::fs::write(&path, format!("{whole}nonsense\n{whole}")).unwrap();
+        assert!(Results::open(folder.path(), true).unwrap_err().to_string().contains("line 2"));
+    }
+
+    #[test]
+    fn files_are_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let (results, _) = Results::open(folder.path(), false).unwrap();
+        results.write("summary.json", &"first").unwrap();
+        let mut reader = File::open(folder.path().join("summary.json")).unwrap();
+        results.write("summary.json", &"second").unwrap();
+        assert_eq!(std::io::read_to_string(&mut reader).unwrap(), "\"first\"\n");
+        assert_eq!(results.read::<String>("summary.json").as_deref(), Some("second"));
+        assert!(!folder.path().join(".summary.json.tmp").exists());
+    }
+}

@@ -1,0 +1,52 @@
+//! What Proteus is given of the best.
+
+use mneme_core::configuration::Configuration;
+use serde_json::{Map, Value, json};
+
+/// `proteus_tuned_kernels.json`, which Proteus reads through `PROTEUS_TUNED_KERNELS`.
+pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
+    // Proteus knows the levels 0 to 3 by number; a pipeline of another kind rules by itself.
+    let level =
+        best.passes.strip_prefix("default<O").and_then(|rest| rest.strip_suffix('>')).and_then(|level| level.parse().ok()).unwrap_or(2u8);
+    let threads = best.max_threads.filter(|_| best.set_launch_bounds).map_or(best.block.count(), u64::from);
+    let tuned = json!({
+        "CodeGen": best.codegen_method,
+        "LaunchBounds": best.set_launch_bounds,
+        "SpecializeDims": best.specialize_dims,
+        "SpecializeDimsRange": false,
+        "OptLevel": level,
+        "Pipeline": best.passes,
+        "CodeGenOptLevel": best.codegen_opt,
+        "TunedMaxThreads": threads,
+        "MinBlocksPerSM": best.min_blocks_per_sm,
+    });
+    Value::Object(std::iter::once((kernel.to_owned(), tuned)).collect())
+}
+
+/// The entries of several kernels in one file.
+pub fn merged(files: impl IntoIterator<Item = Value>) -> Value {
+    let entries = files.into_iter().filter_map(|file| match file {
+        Value::Object(entries) => Some(entries),
+        _ => None,
+    });
+    Value::Object(entries.flatten().collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+
+    #[test]
+    fn proteus_gets_its_keys() {
+        let configuration =
+            Configuration { passes: "default<O1>".into(), ..Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0) };
+        let value = proteus_tuned_kernels("_Z1kv", &configuration);
+        let tuned = &value["_Z1kv"];
+        assert_eq!((&tuned["OptLevel"], &tuned["Pipeline"]), (&json!(1), &json!("default<O1>")));
+        assert_eq!((&tuned["TunedMaxThreads"], &tuned["LaunchBounds"]), (&json!(128), &json!(false)));
+        assert_eq!(tuned.as_object().unwrap().len(), 9);
+        let both = merged([value, proteus_tuned_kernels("_Z1lv", &configuration)]);
+        assert_eq!(both.as_object().unwrap().keys().collect::<Vec<_>>(), ["_Z1kv", "_Z1lv"]);
+    }
+}

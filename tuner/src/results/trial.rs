@@ -1,0 +1,153 @@
+//! The records of a session: its trials, and the summary of them.
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::space::Point;
+
+/// One evaluated candidate: a line of `trials.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Counts candidates in the order in which they were chosen.
+    pub trial: u64,
+    /// Of the configuration for the first instance.
+    pub config_hash: String,
+    /// The values of the space's parameters.
+    #[serde(default)]
+    pub params: Point,
+    /// For the first instance.
+    pub config: Configuration,
+    /// The session's metric over the measured runs, ns; of several instances the mean, weighted by how often each was launched.
+    /// `None` unless verified.
+    pub metric: Option<f64>,
+    /// Baseline's metric over this one's.
+    pub speedup: Option<f64>,
+    /// What the sampler was told, of which smaller is better in each; empty unless verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<f64>,
+    /// Of the first instance that did not verify, else of the first.
+    pub result: ReplayResult,
+    /// Where several instances are tuned for: those that were replayed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<InstanceTrial>,
+    /// The result was known from another session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+}
+
+/// A candidate on one of several instances.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InstanceTrial {
+    pub record_id: String,
+    pub config: Configuration,
+    /// ns; `None` unless verified.
+    pub metric: Option<f64>,
+    pub result: ReplayResult,
+}
+
+/// `baseline.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    pub config_hash: String,
+    pub config: Configuration,
+    /// As a trial's.
+    pub metric: Option<f64>,
+    pub result: ReplayResult,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<InstanceTrial>,
+    /// Mangled.
+    #[serde(default)]
+    pub kernel: String,
+    /// The instances that are tuned for.
+    #[serde(default)]
+    pub record_ids: Vec<String>,
+}
+
+/// `summary.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed" or
+    /// "internal_error".
+    pub status: String,
+    /// Trials that were asked for, or the size of a space that is walked; 0 where neither is known.
+    pub num_trials_requested: u64,
+    pub num_trials_completed: u64,
+    pub num_verified: u64,
+    pub num_failed_verification: u64,
+    pub num_invalid_launch: u64,
+    pub num_compile_error: u64,
+    pub num_runtime_error: u64,
+    pub num_invalid_config: u64,
+    pub num_internal_error: u64,
+    /// Trials of the session before it was interrupted, and trials whose result another session knew; both are among the completed.
+    pub num_resumed: u64,
+    pub num_cached: u64,
+    /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape; no trials.
+    pub num_rejected: u64,
+    pub num_repeated: u64,
+    pub num_banned: u64,
+    /// ns.
+    pub baseline_metric: Option<f64>,
+    /// ns.
+    pub best_metric: Option<f64>,
+    pub best_speedup: Option<f64>,
+    pub best_trial: Option<u64>,
+    /// Instances on which the best was verified beyond those that were tuned for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub verified_on: Vec<String>,
+    /// Seconds that this run took, of a resumed session the last one.
+    pub elapsed_s: f64,
+}
+
+impl Summary {
+    pub fn count(&mut self, result: &ReplayResult) {
+        self.num_trials_completed += 1;
+        *match result.status {
+            Status::Verified => &mut self.num_verified,
+            Status::FailedVerification => &mut self.num_failed_verification,
+            Status::InvalidConfig => &mut self.num_invalid_config,
+            Status::CompileError => &mut self.num_compile_error,
+            Status::InvalidLaunch => &mut self.num_invalid_launch,
+            Status::RuntimeError | Status::Timeout => &mut self.num_runtime_error,
+            Status::InternalError => &mut self.num_internal_error,
+        } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fate_is_counted_once() {
+        let mut summary = Summary::default();
+        let of = |status, executed| ReplayResult { status, executed, ..ReplayResult::default() };
+        for (status, executed) in [
+            (Status::Verified, true),
+            (Status::FailedVerification, true),
+            (Status::InvalidConfig, false),
+            (Status::CompileError, false),
+            (Status::InvalidLaunch, false),
+            (Status::RuntimeError, true),
+            (Status::Timeout, false),
+            (Status::InternalError, false),
+        ] {
+            summary.count(&of(status, executed));
+        }
+        let value = serde_json::to_value(&summary).unwrap();
+        assert_eq!(value["num_trials_completed"], 8);
+        assert_eq!(value["num_runtime_error"], 2);
+        for key in [
+            "num_verified",
+            "num_failed_verification",
+            "num_invalid_launch",
+            "num_compile_error",
+            "num_invalid_config",
+            "num_internal_error",
+        ] {
+            assert_eq!(value[key], 1, "{key}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Block shapes that the device keeps refusing.
+
+use std::collections::{HashMap, HashSet};
+
+use mneme_core::launch::Dim3;
+use mneme_core::result::Status;
+
+/// Refused launches after which a block shape is banned: one may be the fault of the code, which took too many registers.
+const REFUSALS: u32 = 2;
+
+/// `--adaptive-invalid-ban`.
+#[derive(Debug, Default)]
+pub struct Bans {
+    enabled: bool,
+    refused: HashMap<Dim3, u32>,
+    accepted: HashSet<Dim3>,
+}
+
+impl Bans {
+    pub fn new(enabled: bool) -> Self {
+        Self { enabled, ..Self::default() }
+    }
+
+    /// Notes how a launch with this block ended.
+    pub fn note(&mut self, block: Dim3, status: Status) {
+        match status {
+            Status::InvalidLaunch => *self.refused.entry(block).or_default() += 1,
+            Status::Verified | Status::FailedVerification | Status::RuntimeError => {
+                self.accepted.insert(block);
+            }
+            // Nothing was launched, or nobody knows.
+            Status::CompileError | Status::InvalidConfig | Status::Timeout | Status::InternalError => {}
+        }
+    }
+
+    /// Whether a launch with this block is a waste of time.
+    pub fn has(&self, block: Dim3) -> bool {
+        self.enabled && !self.accepted.contains(&block) && self.refused.get(&block).is_some_and(|refused| *refused >= REFUSALS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_banned_when_it_is_refused_twice_and_never_accepted() {
+        let (wide, narrow) = (Dim3::new(1024, 1, 1), Dim3::new(64, 1, 1));
+        let mut bans = Bans::new(true);
+        bans.note(wide, Status::InvalidLaunch);
+        bans.note(wide, Status::CompileError);
+        assert!(!bans.has(wide));
+        bans.note(wide, Status::InvalidLaunch);
+        assert!(bans.has(wide) && !bans.has(narrow));
+        bans.note(wide, Status::Verified);
+        assert!(!bans.has(wide), "another pipeline's code fits");
+        let mut off = Bans::new(false);
+        (0..5).for_each(|_| off.note(wide, Status::InvalidLaunch));
+        assert!(!off.has(wide));
+    }
+}

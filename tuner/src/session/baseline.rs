@@ -1,0 +1,72 @@
+//! What candidates are compared with.
+
+use mneme_core::result::{ReplayResult, Status};
+
+use super::lines::what_went_wrong;
+use super::{Session, SessionError, baseline_results, spokesman};
+use crate::results::{Baseline, ResultsError};
+use crate::server::ServerError;
+
+const FILE: &str = "baseline.json";
+
+impl Session {
+    /// Replays the baseline; one of the session that is resumed stands, unless it is to be measured again.
+    pub(super) fn measure_baseline(&mut self) -> Result<(), SessionError> {
+        let baseline = match self.earlier_baseline()? {
+            Some(earlier) => earlier,
+            None => self.replay_baseline()?,
+        };
+        let text = serde_json::to_string_pretty(&baseline.config).expect("plain data serialises");
+        self.live.above(|| self.lines.say(&format!("Baseline configuration:\n{text}")));
+        self.summary.baseline_metric = baseline.metric;
+        let Some(metric) = baseline.metric else { return Err(SessionError::Baseline(what_went_wrong(&baseline.result))) };
+        self.baseline = metric;
+        let samples: Vec<String> = baseline_results(&baseline).iter().map(samples).collect();
+        let line = format!("Baseline {} exec_time = {metric} ({})", self.metric.name(), samples.join("; "));
+        self.live.baseline(metric);
+        self.live.above(|| self.lines.say(&line));
+        Ok(())
+    }
+
+    /// The baseline of the session that is resumed, with the metric of this one.
+    fn earlier_baseline(&self) -> Result<Option<Baseline>, SessionError> {
+        let Some(earlier) = self.results.read::<Baseline>(FILE).filter(|_| self.plan.options.resume) else { return Ok(None) };
+        if earlier.kernel != self.plan.kernel || earlier.record_ids != self.record_ids() {
+            let found = format!("{}, {}", earlier.kernel, earlier.record_ids.join(" "));
+            return Err(ResultsError::Foreign { folder: self.results.folder().into(), found }.into());
+        }
+        let metric = self.condense(&baseline_results(&earlier));
+        let same = earlier.config_hash == self.plan.search.space().baseline().hash();
+        Ok(Some(Baseline { metric, ..earlier }).filter(|_| same && metric.is_some() && !self.plan.options.rerun_baseline))
+    }
+
+    fn replay_baseline(&mut self) -> Result<Baseline, SessionError> {
+        let spaces = std::iter::once(self.plan.search.space()).chain(self.plan.further.iter().map(|space| &**space));
+        let configurations: Vec<_> = spaces.map(crate::space::Space::baseline).collect();
+        let results = match self.evaluator.run(configurations.clone(), self.runs) {
+            Ok(results) => results,
+            Err(error @ ServerError::Died { .. }) => {
+                vec![ReplayResult { failed: true, error: error.to_string(), status: Status::InternalError, ..ReplayResult::default() }]
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let baseline = Baseline {
+            config_hash: configurations[0].hash(),
+            metric: self.condense(&results),
+            result: spokesman(&results),
+            instances: self.by_instance(&configurations, &results),
+            config: configurations.into_iter().next().expect("there is an instance"),
+            kernel: self.plan.kernel.clone(),
+            record_ids: self.record_ids(),
+        };
+        self.results.write(FILE, &baseline)?;
+        Ok(baseline)
+    }
+}
+
+/// Measured runs, then the others.
+fn samples(result: &ReplayResult) -> String {
+    let (warmup, measured) = result.exec_time.split_at(result.exec_time.len() - result.measured().len());
+    let warmup = if warmup.is_empty() { String::new() } else { format!(", warm-up = {warmup:?}") };
+    format!("samples = {measured:?}{warmup}")
+}

@@ -1,0 +1,127 @@
+//! The end of a session: the best, and what is written of it.
+
+use serde_json::Value;
+
+use super::{Finished, Session, SessionError, Stop, status};
+use crate::evaluator::Evaluator;
+use crate::results::{Trial, proteus_tuned_kernels, write_whole};
+use crate::server::Runs;
+
+impl Session {
+    /// Writes what the session found, whatever ended it.
+    pub(super) fn finish(mut self, outcome: Result<(), SessionError>) -> Result<Finished, SessionError> {
+        self.live.finish();
+        let best = match &outcome {
+            Ok(()) => self.best()?,
+            Err(_) => self.ranked().into_iter().next(),
+        };
+        let tuned = best.as_ref().map(|best| proteus_tuned_kernels(&self.plan.kernel, &best.config));
+        self.summarise(&outcome, best.as_ref());
+        if let Some(best) = &best {
+            self.results.write("best.json", best)?;
+            self.export(tuned.as_ref())?;
+        }
+        self.results.write("summary.json", &self.summary)?;
+        if let Err(error) = &outcome {
+            self.results.log(&error.to_string());
+        }
+        outcome?;
+        let status = self.tell(best.as_ref());
+        self.lines.complete().map_err(SessionError::Output)?;
+        Ok(Finished { status, summary: self.summary, tuned })
+    }
+
+    /// Everything that verified, the fastest first.
+    fn ranked(&self) -> Vec<Trial> {
+        let mut ranked = self.ranking.clone();
+        ranked.sort_by(|one, other| one.metric.partial_cmp(&other.metric).expect("metrics are numbers").then(one.trial.cmp(&other.trial)));
+        ranked
+    }
+
+    /// The fastest that also verifies on the instances of `--verify-all`.
+    fn best(&mut self) -> Result<Option<Trial>, SessionError> {
+        let ranked = self.ranked();
+        if self.plan.verified_on.is_empty() || ranked.is_empty() {
+            return Ok(ranked.into_iter().next());
+        }
+        let mut evaluator = Evaluator::start(self.plan.verified_on.iter().map(|(instance, _)| instance.command.clone()).collect())?;
+        for trial in ranked {
+            let grounded: Result<Vec<_>, _> = self.plan.verified_on.iter().map(|(_, space)| space.ground(&trial.params)).collect();
+            let problem = match grounded {
+                Err(rejection) => Some(rejection.to_string()),
+                Ok(configurations) => {
+                    let results = evaluator.run(configurations, Runs { iterations: 1, warmup: 0, fresh: false })?;
+                    let failed = results.iter().zip(&self.plan.verified_on).find(|(result, _)| !result.verified);
+                    failed.map(|(result, (instance, _))| format!("{}: {}", instance.id, super::lines::what_went_wrong(result)))
+                }
+            };
+            let Some(problem) = problem else {
+                self.summary.verified_on = self.plan.verified_on.iter().map(|(instance, _)| instance.id.clone()).collect();
+                return Ok(Some(trial));
+            };
+            let sentence = format!("trial {} does not verify on every recorded instance ({problem})", trial.trial);
+            self.results.log(&sentence);
+            eprintln!("mneme-tune: {sentence}");
+        }
+        Ok(None)
+    }
+
+    fn summarise(&mut self, outcome: &Result<(), SessionError>, best: Option<&Trial>) {
+        let status = match (outcome, &self.stop, best) {
+            (Err(SessionError::Baseline(_)), ..) => "baseline_failed",
+            (Err(_), ..) => "internal_error",
+            (Ok(()), ..) if self.plan.options.baseline_only => "baseline_only",
+            (Ok(()), Stop::Failure, _) => "stopped_at_failure",
+            (Ok(()), _, None) => "no_verified_configuration",
+            (Ok(()), Stop::Timeout, _) => "timeout",
+            (Ok(()), Stop::Complete, _) => "completed",
+        };
+        let search = &self.plan.search;
+        let summary = &mut self.summary;
+        summary.status = status.into();
+        summary.elapsed_s = self.start.elapsed().as_secs_f64();
+        (summary.num_rejected, summary.num_repeated) = (search.rejected(), search.repeated());
+        if let Some(best) = best {
+            summary.best_metric = best.metric;
+            summary.best_speedup = best.speedup;
+            summary.best_trial = Some(best.trial);
+        }
+    }
+
+    fn export(&self, tuned: Option<&Value>) -> Result<(), SessionError> {
+        let options = &self.plan.options;
+        let Some(tuned) = tuned.filter(|_| options.no_proteus_output != Some(true)) else { return Ok(()) };
+        match &options.proteus_output {
+            Some(path) => write_whole(path, tuned)?,
+            None => self.results.write(PROTEUS, tuned)?,
+        }
+        Ok(())
+    }
+
+    /// Prints the end of it, and gives the exit status.
+    fn tell(&self, best: Option<&Trial>) -> i32 {
+        if !self.quiet() {
+            eprintln!("Results are in {}", self.results.folder().display());
+        }
+        if self.plan.options.baseline_only {
+            return 0;
+        }
+        let found = best.and_then(|best| Some((best, best.metric?, best.speedup?)));
+        if let Some((best, metric, speedup)) = found {
+            let label = self.plan.search.space().label(&best.params, &best.config);
+            self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}", self.metric.name()));
+            if metric >= self.baseline {
+                eprintln!("mneme-tune: no configuration is faster than the recorded one");
+            }
+        } else {
+            self.lines.say("No configuration verified.");
+        }
+        if !self.quiet() {
+            eprintln!("{} of {} configurations verified", self.summary.num_verified, self.summary.num_trials_completed);
+        }
+        if found.is_none() || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
+    }
+}
+
+/// What Proteus reads, in the results folder.
+pub const PROTEUS: &str = "proteus_tuned_kernels.json";

@@ -1,0 +1,273 @@
+//! A tuning session: the baseline, then candidate after candidate, then the best.
+//!
+//! The session asks its search for candidates, has them replayed, and writes down what came of each before it asks again. All
+//! that it knows is in the results folder: a session that was killed is resumed from there.
+
+mod ban;
+mod baseline;
+mod finish;
+mod lines;
+mod walk;
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::exit;
+use mneme_core::result::ReplayResult;
+
+use self::ban::Bans;
+pub use self::finish::PROTEUS;
+use self::lines::InOrder;
+use crate::bridge::{Bridge, BridgeError};
+use crate::cache::{Cache, CacheError};
+use crate::evaluator::Evaluator;
+use crate::live::Live;
+use crate::metric::Metric;
+use crate::options::Options;
+use crate::output::Lines;
+use crate::results::{Baseline, InstanceTrial, Results, ResultsError, Summary, Trial};
+use crate::search::Search;
+use crate::server::{Runs, ServerCommand, ServerError};
+use crate::space::{Point, Rejection, Space};
+
+/// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
+pub mod status {
+    pub const BASELINE_FAILED: i32 = 1;
+    pub const NOTHING_VERIFIED: i32 = 2;
+    pub const INVALID_CONFIGURATION: i32 = 3;
+    pub const BAD_RECORD: i32 = 4;
+    pub const INTERNAL: i32 = 5;
+}
+
+/// A recorded instance and how to replay it.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Dynamic hash.
+    pub id: String,
+    /// How often it was launched.
+    pub weight: f64,
+    pub command: ServerCommand,
+}
+
+/// What a session needs to know.
+pub struct Plan {
+    /// Mangled.
+    pub kernel: String,
+    /// What is tuned for; the search's space is the first one's.
+    pub instances: Vec<Instance>,
+    pub search: Search,
+    /// The spaces of the instances after the first: what a point means there.
+    pub further: Vec<Box<dyn Space>>,
+    /// Instances on which the best is verified before it is reported, with what a point means there.
+    pub verified_on: Vec<(Instance, Box<dyn Space>)>,
+    /// Candidates under way at a time; `None` for as many as run at a time, because each is chosen by what became of those before.
+    pub window: Option<usize>,
+    /// The helper process, where Python has a part in the search.
+    pub bridge: Option<Bridge>,
+    pub cache: Option<Cache>,
+    /// Settled.
+    pub options: Options,
+}
+
+/// Why a session ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    #[error("the baseline did not verify, so nothing can be compared with it: {0}")]
+    Baseline(String),
+    /// The session itself is complete.
+    #[error("standard output cannot be written: {0}")]
+    Output(std::io::Error),
+}
+
+impl SessionError {
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Self::Results(_) | Self::Cache(_) | Self::Bridge(BridgeError::Refused(_)) => status::INVALID_CONFIGURATION,
+            Self::Baseline(_) => status::BASELINE_FAILED,
+            Self::Output(_) => exit::INTERNAL,
+            Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
+            Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
+            Self::Server(_) | Self::Bridge(_) => status::INTERNAL,
+        }
+    }
+}
+
+/// Why no more candidates are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stop {
+    /// All that was asked for, or all that there is.
+    Complete,
+    Timeout,
+    /// `--fail-fast`.
+    Failure,
+}
+
+struct Session {
+    plan: Plan,
+    runs: Runs,
+    metric: Metric,
+    evaluator: Evaluator,
+    results: Results,
+    summary: Summary,
+    bans: Bans,
+    live: Live,
+    lines: Lines,
+    in_order: InOrder,
+    start: Instant,
+    /// By trial as the search counts them: the number in the results, and what is being replayed.
+    numbers: Numbers,
+    flying: HashMap<u64, Flying>,
+    /// Metric of the baseline, ns.
+    baseline: f64,
+    stop: Stop,
+    /// Metric of the fastest so far, ns.
+    fastest: f64,
+    /// Everything that verified.
+    ranking: Vec<Trial>,
+}
+
+/// A candidate that is being replayed.
+#[derive(Clone, Debug)]
+struct Flying {
+    /// In the results.
+    trial: u64,
+    point: Point,
+    hash: String,
+    configurations: Vec<Configuration>,
+}
+
+/// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the greatest.
+#[derive(Debug, Default)]
+struct Numbers {
+    free: std::collections::VecDeque<u64>,
+    next: u64,
+}
+
+impl Numbers {
+    fn after(known: &[Trial]) -> Self {
+        let taken: std::collections::BTreeSet<u64> = known.iter().map(|trial| trial.trial).collect();
+        let next = taken.last().map_or(0, |last| last + 1);
+        Self { free: (0..next).filter(|number| !taken.contains(number)).collect(), next }
+    }
+
+    fn take(&mut self) -> u64 {
+        self.free.pop_front().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+}
+
+/// What of a session is left when it is over.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    pub status: i32,
+    pub summary: Summary,
+    /// For Proteus, if anything verified.
+    pub tuned: Option<serde_json::Value>,
+}
+
+/// Runs a session. `results` and `known` are what [`Results::open`] gives.
+///
+/// # Errors
+/// What keeps it from its end; the results folder says how far it came.
+pub fn run(plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
+    let options = &plan.options;
+    results.write("config.json", options)?;
+    results.write("search_space.json", &plan.search.space().describe())?;
+    let start = Instant::now();
+    let evaluator = Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?;
+    let runs = Runs { iterations: options.iterations.unwrap_or(5), warmup: options.warmup.unwrap_or(2), fresh: false };
+    let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
+    known.sort_by_key(|trial| trial.trial);
+    let mut session = Session {
+        runs,
+        metric: options.metric.unwrap_or(Metric::Mean),
+        evaluator,
+        results,
+        summary: Summary { num_trials_requested: requested, ..Summary::default() },
+        bans: Bans::new(options.adaptive_invalid_ban != Some(false)),
+        live: Live::new((requested > 0).then_some(requested), options.quiet == Some(true)),
+        lines: Lines::default(),
+        in_order: InOrder::default(),
+        start,
+        numbers: Numbers::after(&known),
+        flying: HashMap::new(),
+        baseline: 0.0,
+        stop: Stop::Complete,
+        fastest: f64::INFINITY,
+        ranking: Vec::new(),
+        plan,
+    };
+    let greeting = session.evaluator.greeting().clone();
+    session.results.log(&format!("tuning {} on {} (driver {})", session.plan.kernel, greeting.device, greeting.driver));
+    let outcome = session.measure_baseline().and_then(|()| session.resume(known)).and_then(|()| session.walk());
+    session.finish(outcome)
+}
+
+impl Session {
+    fn quiet(&self) -> bool {
+        self.plan.options.quiet == Some(true)
+    }
+
+    /// A candidate's configurations, one for each instance.
+    fn ground(&self, point: &Point, first: Configuration) -> Result<Vec<Configuration>, Rejection> {
+        let further = self.plan.further.iter().map(|space| space.ground(point));
+        std::iter::once(Ok(first)).chain(further).collect()
+    }
+
+    /// The session's metric, ns: over all instances, each weighing as often as it was launched; `None` unless all verified.
+    fn condense(&self, results: &[ReplayResult]) -> Option<f64> {
+        if results.len() < self.plan.instances.len() {
+            return None;
+        }
+        let mut sum = 0.0;
+        for (instance, result) in self.plan.instances.iter().zip(results) {
+            sum += instance.weight * self.metric.of(result.measured()).filter(|_| result.verified)?;
+        }
+        Some(sum / self.plan.instances.iter().map(|instance| instance.weight).sum::<f64>())
+    }
+
+    /// What is told of each instance, where there are several.
+    fn by_instance(&self, configurations: &[Configuration], results: &[ReplayResult]) -> Vec<InstanceTrial> {
+        if self.plan.instances.len() == 1 {
+            return Vec::new();
+        }
+        let replayed = self.plan.instances.iter().zip(configurations).zip(results);
+        replayed
+            .map(|((instance, config), result)| InstanceTrial {
+                record_id: instance.id.clone(),
+                config: config.clone(),
+                metric: self.metric.of(result.measured()).filter(|_| result.verified),
+                result: result.clone(),
+            })
+            .collect()
+    }
+
+    fn record_ids(&self) -> Vec<String> {
+        self.plan.instances.iter().map(|instance| instance.id.clone()).collect()
+    }
+}
+
+/// The result that speaks for a candidate: of the first instance that did not verify, else of the first.
+fn spokesman(results: &[ReplayResult]) -> ReplayResult {
+    results.iter().find(|result| !result.verified).or(results.first()).cloned().unwrap_or_default()
+}
+
+/// The same as a baseline's record.
+fn baseline_results(baseline: &Baseline) -> Vec<ReplayResult> {
+    if baseline.instances.is_empty() {
+        vec![baseline.result.clone()]
+    } else {
+        baseline.instances.iter().map(|instance| instance.result.clone()).collect()
+    }
+}

@@ -1,0 +1,220 @@
+//! The loop: ask, replay, tell.
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+
+use super::lines::{first_clause, what_went_wrong};
+use super::{Flying, Session, SessionError, Stop, spokesman};
+use crate::cache::Cache;
+use crate::results::Trial;
+use crate::sampler::Outcome;
+use crate::search::{Candidate, End, Next};
+
+impl Session {
+    /// Tells the search what the session before found, in the order of the trials.
+    pub(super) fn resume(&mut self, known: Vec<Trial>) -> Result<(), SessionError> {
+        self.summary.num_resumed = known.len() as u64;
+        for trial in known {
+            let results = results_of(&trial);
+            let trial = self.judge(trial, &results);
+            self.plan.search.resume(trial.params.clone(), trial.config_hash.clone(), outcome(&trial));
+            self.account(trial);
+        }
+        self.live.skip(self.summary.num_resumed);
+        self.check_bridge()
+    }
+
+    /// Evaluates candidates until there are enough of them, or no more, or no more time.
+    pub(super) fn walk(&mut self) -> Result<(), SessionError> {
+        let mut stop = self.plan.options.baseline_only.then_some(Stop::Complete);
+        loop {
+            while stop.is_none() && self.flying.len() < self.window() {
+                stop = self.time_is_up().or_else(|| self.enough());
+                if stop.is_none() {
+                    match self.plan.search.next() {
+                        Next::Try(candidate) => stop = self.consider(*candidate)?,
+                        Next::Wait => break,
+                        Next::End(end) => {
+                            self.check_bridge()?;
+                            self.tell_end(end);
+                            stop = Some(Stop::Complete);
+                        }
+                    }
+                }
+            }
+            let evaluated = self.evaluator.next();
+            for incident in self.evaluator.incidents() {
+                self.results.log(&incident);
+            }
+            let Some(evaluated) = evaluated? else { break };
+            let candidate = self.flying.remove(&evaluated.id).expect("what was evaluated was submitted");
+            self.remember(&candidate.configurations, &evaluated.results)?;
+            stop = stop.or(self.end_trial(evaluated.id, candidate, &evaluated.results, false)?);
+        }
+        self.live.finish();
+        self.lines.say(&format!("Total tuning time: {:.2}s", self.start.elapsed().as_secs_f64()));
+        self.stop = stop.unwrap_or(Stop::Complete);
+        Ok(())
+    }
+
+    /// Candidates under way at a time.
+    fn window(&self) -> usize {
+        let at_a_time = self.plan.options.workers.map_or(self.evaluator.greeting().devices, |workers| workers as usize);
+        // One more is built while the others run.
+        self.plan.window.unwrap_or(at_a_time + 1)
+    }
+
+    fn time_is_up(&self) -> Option<Stop> {
+        let limit = self.plan.options.timeout?;
+        (self.start.elapsed().as_secs_f64() >= limit).then_some(Stop::Timeout)
+    }
+
+    fn enough(&self) -> Option<Stop> {
+        let trials = self.summary.num_trials_completed + self.flying.len() as u64;
+        self.plan.options.trials.filter(|limit| trials >= *limit).map(|_| Stop::Complete)
+    }
+
+    /// Submits a candidate, or ends it at once where its result is known.
+    fn consider(&mut self, candidate: Candidate) -> Result<Option<Stop>, SessionError> {
+        let Candidate { trial: id, point, configuration, hash } = candidate;
+        if self.bans.has(configuration.block) {
+            self.summary.num_banned += 1;
+            self.results.log(&format!("not tried, because its block shape was refused before: {}", configuration.block));
+            self.plan.search.tell(id, Outcome::Failed(Status::InvalidLaunch));
+            return Ok(None);
+        }
+        let configurations = match self.ground(&point, configuration) {
+            Ok(configurations) => configurations,
+            Err(rejection) => {
+                self.results.log(&format!("rejected for another instance: {rejection}"));
+                self.plan.search.tell(id, Outcome::Rejected);
+                return Ok(None);
+            }
+        };
+        let known = self.known(&configurations);
+        let candidate = Flying { trial: self.numbers.take(), point, hash, configurations };
+        self.in_order.expect(candidate.trial);
+        if let Some(results) = known {
+            return self.end_trial(id, candidate, &results, true);
+        }
+        self.evaluator.submit(id, candidate.configurations.clone(), self.runs);
+        self.flying.insert(id, candidate);
+        Ok(None)
+    }
+
+    /// What the cache has of a candidate, if that is all of it.
+    fn known(&mut self, configurations: &[Configuration]) -> Option<Vec<ReplayResult>> {
+        let cache = self.plan.cache.as_ref()?;
+        let mut results = Vec::new();
+        for (instance, configuration) in self.plan.instances.iter().zip(configurations) {
+            let result = cache.get(&instance.id, configuration)?.clone();
+            let goes_on = result.verified;
+            results.push(result);
+            if !goes_on {
+                break;
+            }
+        }
+        Some(results)
+    }
+
+    fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult]) -> Result<(), SessionError> {
+        let Some(cache) = &mut self.plan.cache else { return Ok(()) };
+        for ((instance, configuration), result) in self.plan.instances.iter().zip(configurations).zip(results) {
+            if Cache::lasts(result) {
+                cache.add(&instance.id, configuration, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down what became of a candidate, then tells the search.
+    fn end_trial(&mut self, id: u64, candidate: Flying, results: &[ReplayResult], cached: bool) -> Result<Option<Stop>, SessionError> {
+        let Flying { trial, point, hash, configurations } = candidate;
+        let label = self.plan.search.space().label(&point, &configurations[0]);
+        let trial = Trial {
+            trial,
+            config_hash: hash,
+            params: point,
+            metric: None,
+            speedup: None,
+            objectives: Vec::new(),
+            result: spokesman(results),
+            instances: self.by_instance(&configurations, results),
+            config: configurations.into_iter().next().expect("there is an instance"),
+            cached,
+        };
+        let trial = self.judge(trial, results);
+        self.results.add_trial(&trial)?;
+        self.plan.search.tell(id, outcome(&trial));
+        let line = match (trial.metric, trial.speedup) {
+            (Some(metric), Some(speedup)) => {
+                let line = format!("[{}] {label} {}={metric} speedup={speedup}", trial.trial, self.metric.name());
+                self.results.log(&line);
+                line
+            }
+            _ => {
+                let error = what_went_wrong(&trial.result);
+                self.results.log(&format!("[{}] {label} FAILED error={error}", trial.trial));
+                format!("[{}] {label} FAILED error={}", trial.trial, first_clause(&error))
+            }
+        };
+        let (quiet, Self { in_order, live, lines, .. }) = (self.quiet(), &mut *self);
+        in_order.add(trial.trial, line, |line| {
+            if !quiet {
+                live.above(|| lines.say(line));
+            }
+        });
+        self.live.trial(trial.result.status);
+        if let Some(metric) = trial.metric.filter(|metric| *metric < self.fastest) {
+            self.live.best(metric, &label);
+        }
+        let failed = self.plan.options.fail_fast == Some(true) && trial.metric.is_none();
+        self.account(trial);
+        self.check_bridge()?;
+        Ok(failed.then_some(Stop::Failure))
+    }
+
+    /// Fills in what a trial's results come to.
+    fn judge(&self, mut trial: Trial, results: &[ReplayResult]) -> Trial {
+        trial.metric = self.condense(results);
+        trial.speedup = trial.metric.map(|metric| self.baseline / metric);
+        trial.objectives = trial.metric.into_iter().collect();
+        trial
+    }
+
+    fn account(&mut self, trial: Trial) {
+        self.summary.count(&trial.result);
+        self.summary.num_cached += u64::from(trial.cached);
+        self.bans.note(trial.config.block, trial.result.status);
+        if let Some(metric) = trial.metric {
+            self.fastest = self.fastest.min(metric);
+            self.ranking.push(trial);
+        }
+    }
+
+    /// A helper process that ended has no further answers, and a search without them would look finished.
+    fn check_bridge(&self) -> Result<(), SessionError> {
+        self.plan.bridge.as_ref().and_then(crate::bridge::Bridge::failure).map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn tell_end(&mut self, end: End) {
+        if end == End::Fruitless {
+            let reason = self.plan.search.last_rejection().map(|reason| format!("; the last rejection: {reason}")).unwrap_or_default();
+            let sentence = format!("{end}{reason}");
+            self.results.log(&sentence);
+            eprintln!("mneme-tune: {sentence}");
+        }
+    }
+}
+
+fn outcome(trial: &Trial) -> Outcome {
+    if trial.objectives.is_empty() { Outcome::Failed(trial.result.status) } else { Outcome::Measured(trial.objectives.clone()) }
+}
+
+fn results_of(trial: &Trial) -> Vec<ReplayResult> {
+    if trial.instances.is_empty() {
+        vec![trial.result.clone()]
+    } else {
+        trial.instances.iter().map(|instance| instance.result.clone()).collect()
+    }
+}
