@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
+import itertools
 import json
+import queue
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, wait
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from mneme.engine import Engine, PathLike, code_message
 from mneme.futures import EvalFuture
 from mneme.memory import Memory, RegionDiff, diff
-from mneme.mneme_types import ExperimentConfiguration, ExperimentResult
+from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, plain
 
 Configuration = Union[ExperimentConfiguration, Mapping[str, Any]]
 
@@ -67,7 +69,7 @@ class AsyncReplayExecutor:
             arguments += ["--timeout", str(timeout)]
         self.engine = Engine(record_db, record_id, arguments)
         self._folder = tempfile.TemporaryDirectory(prefix="mneme-")
-        self._outputs = 0
+        self._outputs = itertools.count(1)
         self._log_lock = threading.Lock()
         self._log = None
         if results_db_dir is not None:
@@ -98,8 +100,7 @@ class AsyncReplayExecutor:
         """
         outputs = {}
         if memory:
-            self._outputs += 1
-            outputs["memory"] = str(Path(self._folder.name) / f"memory-{self._outputs}")
+            outputs["memory"] = str(Path(self._folder.name) / f"memory-{next(self._outputs)}")
         future = self.engine.submit(
             config,
             iterations=self.iterations,
@@ -151,7 +152,8 @@ class AsyncReplayExecutor:
     def _record(self, future: Any) -> None:
         if future.cancelled() or future.exception() is not None:
             return
-        line = json.dumps({"hash": future.config.hash(), "config": future.config.to_dict(), "result": future.result().to_dict()})
+        entry = {"hash": future.config.hash(), "config": future.config.to_dict(), "result": future.result().to_dict()}
+        line = json.dumps(entry, default=plain)
         with self._log_lock:
             if self._log is not None and not self._log.closed:
                 self._log.write(line + "\n")
@@ -184,47 +186,58 @@ class Results:
         how: dict[str, Any],
     ) -> None:
         self._executor, self._configs, self._ordered, self._window, self._how = executor, configs, ordered, window, how
-        self._waiting: collections.deque[EvalFuture] = collections.deque()
+        # In the order of submission.
+        self._waiting: collections.OrderedDict[int, EvalFuture] = collections.OrderedDict()
 
-    def _fill(self) -> bool:
-        while len(self._waiting) < self._window:
-            try:
-                config = next(self._configs)
-            except StopIteration:
-                break
-            self._waiting.append(self._executor.submit(config, **self._how))
+    def _fill(self, on_completion: Optional[Callable[[Any], None]] = None) -> bool:
+        for config in itertools.islice(self._configs, self._window - len(self._waiting)):
+            future = self._executor.submit(config, **self._how)
+            self._waiting[future.job_id] = future
+            if on_completion is not None:
+                future.add_done_callback(on_completion)
         return bool(self._waiting)
 
-    def _take(self, done: Any) -> EvalFuture:
-        future: EvalFuture = next(each for each in self._waiting if each in done)
-        self._waiting.remove(future)
-        return future
+    def _first(self) -> EvalFuture:
+        return next(iter(self._waiting.values()))
+
+    def _take(self, future: EvalFuture) -> ExperimentResult:
+        result: ExperimentResult = future.result()
+        del self._waiting[future.job_id]
+        return result
 
     def __iter__(self) -> Iterator[ExperimentResult]:
         try:
-            while self._fill():
-                if self._ordered:
-                    yield self._waiting[0].result()
-                    self._waiting.popleft()
-                else:
-                    yield self._take(wait(self._waiting, return_when=FIRST_COMPLETED).done).result()
+            if self._ordered:
+                while self._fill():
+                    yield self._take(self._first())
+            else:
+                completed: queue.SimpleQueue[EvalFuture] = queue.SimpleQueue()
+                while self._fill(completed.put):
+                    yield self._take(completed.get())
         finally:
             self._give_up()
 
     async def __aiter__(self) -> AsyncIterator[ExperimentResult]:
         try:
-            while self._fill():
-                if self._ordered:
-                    yield await asyncio.wrap_future(self._waiting[0])
-                    self._waiting.popleft()
-                else:
-                    wrapped = {asyncio.wrap_future(each): each for each in self._waiting}
-                    done, _ = await asyncio.wait(wrapped, return_when=asyncio.FIRST_COMPLETED)
-                    yield self._take({wrapped[each] for each in done}).result()
+            if self._ordered:
+                while self._fill():
+                    await asyncio.wrap_future(self._first())
+                    yield self._take(self._first())
+            else:
+                loop = asyncio.get_running_loop()
+                completed: asyncio.Queue[EvalFuture] = asyncio.Queue()
+
+                def tell(future: EvalFuture) -> None:
+                    # A loop that is closed waits for nothing any more.
+                    with contextlib.suppress(RuntimeError):
+                        loop.call_soon_threadsafe(completed.put_nowait, future)
+
+                while self._fill(tell):
+                    yield self._take(await completed.get())
         finally:
             self._give_up()
 
     def _give_up(self) -> None:
-        for future in self._waiting:
+        for future in list(self._waiting.values()):
             future.cancel()
         self._waiting.clear()

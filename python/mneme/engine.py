@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from typing import Any, Optional, Union
 from mneme.errors import Cancelled, EngineError, EngineNotFound, RequestError
 from mneme.futures import EvalFuture
 from mneme.ir import to_text
-from mneme.mneme_types import ExperimentConfiguration, ExperimentResult
+from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, plain
 
 PROTOCOL = 2
 """Version of the protocol that this package speaks."""
@@ -93,8 +94,9 @@ class Engine:
             [*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, close_fds=True
         )
         assert self.process.stdin is not None and self.process.stdout is not None
-        self._input, self._output = self.process.stdin, self.process.stdout
-        self._stop = weakref.finalize(self, _stop, self.process)
+        self._output = self.process.stdout
+        self._requests: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
+        self._stop = weakref.finalize(self, _stop, self.process, self._requests)
         hello = self._read()
         if hello is None:
             raise self._died()
@@ -103,12 +105,15 @@ class Engine:
             raise EngineError(hello["error"], hello["status"])
         self.hello: dict[str, Any] = hello
         if int(hello["protocol"]) > PROTOCOL:
-            self.close(cancel=True)
+            self._stop()
             raise EngineError(
                 f"mneme-replay speaks version {hello['protocol']} of the protocol, this package version {PROTOCOL}; update the package"
             )
-        # The thread must not keep a forgotten engine alive.
-        self._reader = threading.Thread(target=_read_replies, args=(weakref.ref(self), self._output), daemon=True, name="mneme-replay")
+        # The threads must not keep a forgotten engine alive. Requests have one of their own: whoever waited until the engine reads
+        # them could be the one that has to read its replies.
+        writer = threading.Thread(target=_write_requests, args=(self._requests, self.process.stdin), daemon=True, name="mneme-requests")
+        self._reader = threading.Thread(target=_read_replies, args=(weakref.ref(self), self._output), daemon=True, name="mneme-replies")
+        writer.start()
         self._reader.start()
 
     # Requests
@@ -125,11 +130,11 @@ class Engine:
     ) -> EvalFuture:
         """Queues one configuration."""
         if isinstance(config, ExperimentConfiguration):
-            plain: Mapping[str, Any] = config.to_dict()
+            fields: Mapping[str, Any] = config.to_dict()
         else:
-            plain = config
+            fields = config
             config = ExperimentConfiguration.from_dict({**self.hello["recorded"], **config})
-        message: dict[str, Any] = {"type": "submit", "config": plain}
+        message: dict[str, Any] = {"type": "submit", "config": fields}
         if iterations is not None:
             message["iterations"] = iterations
         if warmup is not None:
@@ -166,8 +171,7 @@ class Engine:
     def _cancel(self, job_id: int) -> None:
         with self._lock:
             if self._pending.pop(job_id, None) is not None and self._failure is None and not self._closing:
-                with contextlib.suppress(EngineError):
-                    self._write({"type": "cancel", "id": job_id})
+                self._write({"type": "cancel", "id": job_id})
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -176,11 +180,7 @@ class Engine:
             raise EngineError("the executor was shut down")
 
     def _write(self, message: Mapping[str, Any]) -> None:
-        try:
-            self._input.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
-            self._input.flush()
-        except (OSError, ValueError):
-            raise self._died() from None
+        self._requests.put(json.dumps(message, separators=(",", ":"), default=plain).encode() + b"\n")
 
     # Replies
 
@@ -244,10 +244,9 @@ class Engine:
         """Waits for what was submitted, or cancels it, and ends the process. May be called twice."""
         with self._lock:
             self._closing = True
-            with contextlib.suppress(OSError, ValueError):
-                if cancel:
-                    self._input.write(b'{"type":"shutdown"}\n')
-                self._input.close()
+            if cancel:
+                self._write({"type": "shutdown"})
+            self._requests.put(None)
         try:
             self.process.wait(timeout=20 if cancel else None)
         except subprocess.TimeoutExpired:
@@ -286,12 +285,23 @@ def _read_replies(engine: weakref.ref[Engine], output: Any) -> None:
         owner._fail(EngineError("the executor was shut down") if owner._closing and not owner._pending else owner._died())
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _write_requests(requests: queue.SimpleQueue[Optional[bytes]], to: Any) -> None:
+    # An engine that is gone is told of by the other thread.
+    with contextlib.suppress(OSError, ValueError):
+        for request in iter(requests.get, None):
+            to.write(request)
+            if requests.empty():
+                to.flush()
+    with contextlib.suppress(OSError, ValueError):
+        to.close()
+
+
+def _stop(process: subprocess.Popen[bytes], requests: queue.SimpleQueue[Optional[bytes]]) -> None:
     """Ends a process whose engine was forgotten. What it forked ends with it."""
+    requests.put(None)
     if process.poll() is None:
         process.kill()
         process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with contextlib.suppress(OSError, ValueError):
-                stream.close()
+    if process.stdout is not None:
+        with contextlib.suppress(OSError, ValueError):
+            process.stdout.close()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
+from mneme import mapping
 from mneme.errors import RecordingError
 
 
@@ -17,12 +16,12 @@ class Region:
 
     address: int
     size: int
-    path: str
-    parts: list[tuple[int, int, int]]
-    """Where it is in the file: offset in the region, offset in the file, size; without gaps."""
+    file: mapping.File = field(repr=False, compare=False)
+    parts: list[mapping.Part]
+    """Where it is in the file; without gaps."""
     variable: Optional[str] = None
     tag: str = ""
-    _files: dict[str, mmap.mmap] = field(default_factory=dict, repr=False, compare=False)
+    _joined: Optional[memoryview] = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -30,24 +29,16 @@ class Region:
         return self.variable or self.tag or f"0x{self.address:x}"
 
     def buffer(self) -> memoryview:
-        """The bytes, read only: a view of the decoded snapshot where they are in one piece there, else put together."""
+        """The bytes, read only: a view of the decoded snapshot. They are put together in memory where they are in pieces there that
+        cannot be mapped side by side."""
         if self.size == 0:
             return memoryview(b"")
-        file = self._files.get(self.path)
-        if file is None:
-            handle = os.open(self.path, os.O_RDONLY)
-            try:
-                file = self._files[self.path] = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
-            finally:
-                os.close(handle)
-        view = memoryview(file)
         if len(self.parts) == 1:
             _, offset, size = self.parts[0]
-            return view[offset : offset + size]
-        whole = bytearray(self.size)
-        for at, offset, size in self.parts:
-            whole[at : at + size] = view[offset : offset + size]
-        return memoryview(whole).toreadonly()
+            return self.file.view()[offset : offset + size]
+        if self._joined is None:
+            self._joined = self.file.join(self.parts, self.size) or self.file.copy(self.parts, self.size)
+        return self._joined
 
     def array(self, dtype: Any = "uint8", shape: Optional[Union[int, Sequence[int]]] = None) -> Any:
         """The memory as a NumPy array. Bytes after the last whole element are left out."""
@@ -67,31 +58,26 @@ class Memory(Sequence[Region]):
     @classmethod
     def from_reply(cls, reply: dict[str, Any]) -> Memory:
         """From the engine's reply (docs/protocol.md)."""
-        files: dict[str, mmap.mmap] = {}
-        regions = [
-            Region(
-                address=int(each["address"], 16),
-                size=each["size"],
-                path=each["path"],
-                parts=[(part["at"], part["offset"], part["size"]) for part in each["parts"]],
-                variable=each.get("variable"),
-                tag=each.get("tag", ""),
-                _files=files,
-            )
-            for each in reply["regions"]
-        ]
-        memory = cls(regions)
-        for region in regions[:1]:
-            region.buffer()  # Maps the file while the engine still holds it.
-        return memory
+        # Opened while the engine still holds them.
+        files = {path: mapping.File(path) for path in {each["path"] for each in reply["regions"]}}
+        return cls(
+            [
+                Region(
+                    address=int(each["address"], 16),
+                    size=each["size"],
+                    file=files[each["path"]],
+                    parts=[(part["at"], part["offset"], part["size"]) for part in each["parts"]],
+                    variable=each.get("variable"),
+                    tag=each.get("tag", ""),
+                )
+                for each in reply["regions"]
+            ]
+        )
 
     def laid_out_in(self, path: str) -> Memory:
         """The same regions, read from another file of the same layout."""
-        files: dict[str, mmap.mmap] = {}
-        memory = Memory([Region(each.address, each.size, path, each.parts, each.variable, each.tag, files) for each in self.regions])
-        for region in memory.regions[:1]:
-            region.buffer()
-        return memory
+        file = mapping.File(path)
+        return Memory([Region(each.address, each.size, file, each.parts, each.variable, each.tag) for each in self.regions])
 
     def __len__(self) -> int:
         return len(self.regions)

@@ -15,6 +15,13 @@ _MAX_BLOCK = (1024, 1024, 64)
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
+def plain(value: Any) -> Any:
+    """For ``json.dumps(default=…)``: NumPy's numbers as Python's."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} is no plain data")
+
+
 @dataclass
 class dim3:
     """Extent along three axes, as CUDA's type of the same name."""
@@ -99,13 +106,13 @@ class ExperimentConfiguration:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, fit for ``json.dumps``."""
-        plain: dict[str, Any] = {}
+        data: dict[str, Any] = {}
         default = _DEFAULT
         for each in fields(self):
             value = getattr(self, each.name)
             if each.name in _ALWAYS or value != getattr(default, each.name):
-                plain[each.name] = value.to_dict() if isinstance(value, dim3) else value
-        return plain
+                data[each.name] = value.to_dict() if isinstance(value, dim3) else value
+        return data
 
     def problem(self) -> Optional[str]:
         """Why no GPU can run this, as a sentence; ``None`` where nothing speaks against it."""
@@ -142,9 +149,9 @@ class ExperimentConfiguration:
 
     def hash(self) -> str:
         """SHA-256 of the normal form: compact JSON with sorted keys of the grounded configuration, without ``codegen_method``."""
-        plain = self.ground().to_dict()
-        del plain["codegen_method"]
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+        data = self.ground().to_dict()
+        del data["codegen_method"]
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), default=plain)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -187,9 +194,9 @@ class ExperimentResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, fit for ``json.dumps`` and :meth:`from_dict`."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _OURS}
-        plain["exec_time"] = list(self.exec_time)
-        return {**plain, **self.extra}
+        data = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _OURS}
+        data["exec_time"] = list(self.exec_time)
+        return {**data, **self.extra}
 
     @property
     def status(self) -> str:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import DEVICE, ELEMENTS
+from conftest import DEVICE, ELEMENTS, llvmlite_of_today
 
 from mneme import AsyncReplayExecutor, RecordedExecution, RecordingError
 
@@ -17,6 +17,7 @@ def test_recorded_memory_is_what_the_program_computed(executor: AsyncReplayExecu
     assert whole is after[whole.address] is after[hex(whole.address + whole.size - 1)]
     assert whole.array("int64").shape[0] >= ELEMENTS
     assert not whole.array().flags.writeable
+    assert numpy.shares_memory(whole.array(), whole.array("int64")), "mapped, though in pieces"
     with pytest.raises(KeyError, match="0x10"):
         after["0x10"]
     with pytest.raises(KeyError, match="'nothing'"):
@@ -28,6 +29,38 @@ def test_a_prologue_is_mapped_not_copied(executor: AsyncReplayExecutor) -> None:
     assert numpy.shares_memory(region.array(), region.array("int64")), "two views of one mapping"
 
 
+def test_an_epilogue_in_pieces_is_mapped_too(tmp_path: Path) -> None:
+    import mmap
+
+    from mneme.mapping import PARTS, File
+
+    page = mmap.PAGESIZE
+    content = numpy.random.default_rng(1).integers(0, 256, 40 * page, dtype="uint8")
+    path = tmp_path / "memory"
+    content.tofile(path)
+    parts = [(0, 7 * page, 2 * page), (2 * page, 0, page), (3 * page, 20 * page, 100)]
+    size = 3 * page + 100
+    expected = numpy.concatenate([content[offset : offset + length] for _, offset, length in parts])
+    file = File(str(path))
+    path.unlink()
+    joined = file.join(parts, size)
+    assert joined is not None
+    assert joined.readonly
+    assert numpy.array_equal(numpy.frombuffer(joined, "uint8"), expected)
+    assert numpy.array_equal(numpy.frombuffer(file.copy(parts, size), "uint8"), expected)
+
+    def mapped() -> int:
+        return sum("(deleted)" in line and path.name in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+    before, array = mapped(), numpy.frombuffer(joined, "uint8")
+    del joined
+    assert numpy.array_equal(array, expected), "an array keeps the mapping"
+    del array
+    assert mapped() == before - len(parts)
+    assert file.join([(0, 1, page), (page, 9 * page, 8)], page + 8) is None, "no page begins there"
+    assert file.join([(at * page, 0, page) for at in range(PARTS + 1)], (PARTS + 1) * page) is None
+
+
 def test_a_replay_leaves_what_was_recorded(executor: AsyncReplayExecutor) -> None:
     future = executor.submit({}, memory=True)
     assert future.result().verified
@@ -35,7 +68,7 @@ def test_a_replay_leaves_what_was_recorded(executor: AsyncReplayExecutor) -> Non
 
 
 def test_the_memory_of_a_wrong_replay_shows_where_it_went_wrong(executor: AsyncReplayExecutor) -> None:
-    pytest.importorskip("llvmlite")
+    llvmlite_of_today()
     from mneme.ir import parse, to_text
 
     wrong = to_text(parse(executor.ir())).replace(" add nsw i64", " sub nsw i64")
@@ -79,7 +112,7 @@ def test_bad_databases_are_one_sentence(tmp_path: Path) -> None:
 
 
 def test_ir_can_be_read_changed_and_replayed(executor: AsyncReplayExecutor, recording: RecordedExecution) -> None:
-    pytest.importorskip("llvmlite")
+    llvmlite_of_today()
     from mneme.ir import parse, to_text
 
     module = parse(executor.ir())

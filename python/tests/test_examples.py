@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DEVICE, ROOT
+from conftest import DEVICE, ROOT, llvmlite_of_today
 
 EXAMPLES = ROOT / "python" / "examples"
 
@@ -44,7 +44,7 @@ def test_the_example_of_futures(database: Path, record_id: str, tmp_path: Path) 
 
 
 def test_the_example_of_a_transformation(database: Path, record_id: str, tmp_path: Path) -> None:
-    pytest.importorskip("llvmlite")
+    llvmlite_of_today()
     output = run(EXAMPLES / "own_transformation.py", database, record_id, "--device", DEVICE, folder=tmp_path)
     assert "transformed: verified" in output
     assert "with a mistake: failed_verification" in output

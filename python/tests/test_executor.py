@@ -51,6 +51,41 @@ def test_map_keeps_the_order_and_async_iteration_works(executor: AsyncReplayExec
     assert asyncio.run(one())
 
 
+def test_many_submissions_from_everywhere_do_not_lock_up(executor: AsyncReplayExecutor) -> None:
+    """Requests and results are far more than pipes hold, and results are submitted again by who is told of them."""
+    config = {"passes": PIPELINES[0]}
+    assert executor.evaluate(config).verified
+    count, again = 4000, []
+    futures = [executor.submit({**config, "min_blocks_per_sm": number % 7}) for number in range(count)]
+    for future in futures[:1000]:
+        future.add_done_callback(lambda done: again.append(executor.submit(config)))
+    assert all(future.result(timeout=120).verified for future in futures)
+    assert all(future.result(timeout=120).verified for future in again)
+    assert len(again) == 1000
+    results = list(executor.map((config for _ in range(2000)), ordered=False))
+    assert len(results) == 2000
+
+
+def test_a_submission_costs_little(executor: AsyncReplayExecutor) -> None:
+    config = {"passes": PIPELINES[0]}
+    assert executor.evaluate(config).verified
+    start = time.thread_time()
+    futures = [executor.submit(config) for _ in range(1000)]
+    assert time.thread_time() - start < 1.0, "a millisecond each"
+    start = time.process_time()
+    assert all(future.result().verified for future in futures)
+    assert time.process_time() - start < 1.0
+
+
+def test_numbers_of_numpy_are_numbers(executor: AsyncReplayExecutor) -> None:
+    numpy = pytest.importorskip("numpy")
+    config = ExperimentConfiguration(**executor.hello["recorded"])
+    config.maxnreg = numpy.int64(64)
+    config.facts = numpy.bool_(True)
+    assert executor.evaluate(config).verified
+    assert config.hash() == ExperimentConfiguration.from_dict({**config.to_dict(), "maxnreg": 64, "facts": True}).hash()
+
+
 def test_unknown_fields_are_errors_of_the_request(executor: AsyncReplayExecutor) -> None:
     with pytest.raises((ValueError, RequestError), match="pases"):
         executor.evaluate({"pases": "default<O1>"})
