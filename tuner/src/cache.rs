@@ -19,6 +19,14 @@ pub struct CacheError {
     source: std::io::Error,
 }
 
+/// Where results are kept, and for whom.
+#[derive(Clone, Debug)]
+pub struct CachePlan {
+    pub path: PathBuf,
+    /// Kernel, tolerances and whatever else two sessions must have in common, beside the device.
+    pub conditions: serde_json::Value,
+}
+
 /// Results of equal sessions before.
 #[derive(Debug)]
 pub struct Cache {

@@ -80,7 +80,7 @@ impl Evaluator {
         self.partial.len()
     }
 
-    /// Takes a candidate: its configuration for each instance. Replaying begins with [`next`](Self::next).
+    /// Takes a candidate: its configuration for each instance. Replaying begins with [`wait`](Self::wait).
     pub fn submit(&mut self, id: u64, configurations: Vec<Configuration>, runs: Runs) {
         assert_eq!(configurations.len(), self.lanes.len(), "each instance has its configuration");
         let before = self.partial.insert(id, Pending { configurations, runs, results: Vec::new() });
@@ -92,7 +92,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// Servers end again and again, or cannot be started any more.
-    pub fn next(&mut self) -> Result<Option<Evaluated>, ServerError> {
+    pub fn wait(&mut self) -> Result<Option<Evaluated>, ServerError> {
         while !self.partial.is_empty() {
             if self.lanes[self.active].flying.is_empty() {
                 // The furthest first: what is nearly done makes room for others.
@@ -108,11 +108,11 @@ impl Evaluator {
     /// Replays one configuration for each instance and waits for it; nothing else may be under way.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// As [`wait`](Self::wait).
     pub fn run(&mut self, configurations: Vec<Configuration>, runs: Runs) -> Result<Vec<ReplayResult>, ServerError> {
         assert!(self.partial.is_empty(), "nothing else is under way");
         self.submit(0, configurations, runs);
-        Ok(self.next()?.map_or_else(Vec::new, |evaluated| evaluated.results))
+        Ok(self.wait()?.map_or_else(Vec::new, |evaluated| evaluated.results))
     }
 
     /// What went wrong with servers since the last call, a sentence each.

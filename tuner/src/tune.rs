@@ -8,7 +8,7 @@ use mneme_core::{exit, install};
 use serde_json::{Value, json};
 
 use crate::bridge::{Bridge, BridgeError, OptunaSampler, PythonSpace, StudyOptions};
-use crate::cache::{Cache, CacheError};
+use crate::cache::CachePlan;
 use crate::document::{self, DocumentError};
 use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Range, SamplerName, Switch};
 use crate::output;
@@ -65,12 +65,6 @@ impl From<BridgeError> for TuneError {
 
 impl From<ResultsError> for TuneError {
     fn from(error: ResultsError) -> Self {
-        Self::Session(error.into())
-    }
-}
-
-impl From<CacheError> for TuneError {
-    fn from(error: CacheError) -> Self {
         Self::Session(error.into())
     }
 }
@@ -218,7 +212,7 @@ impl Subject {
             verified_on,
             window,
             bridge,
-            cache: options.cache.as_deref().map(|path| Cache::open(path, self.conditions(&options))).transpose()?,
+            cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options) }),
             options,
         };
         let finished = session::run(plan, results, known)?;
@@ -280,10 +274,9 @@ impl Subject {
     }
 
     /// What two sessions must have in common to share results.
-    fn conditions(&self, options: &Options) -> String {
-        let Options { device, rtol, atol, tolerance, timer, iterations, warmup, .. } = options;
-        let said = json!([env!("CARGO_PKG_VERSION"), self.record.static_hash, device, rtol, atol, tolerance, timer, iterations, warmup]);
-        said.to_string()
+    fn conditions(&self, options: &Options) -> Value {
+        let Options { rtol, atol, tolerance, timer, iterations, warmup, .. } = options;
+        json!([self.record.static_hash, rtol, atol, tolerance, timer, iterations, warmup])
     }
 }
 

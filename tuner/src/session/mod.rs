@@ -20,7 +20,7 @@ use self::ban::Bans;
 pub use self::finish::PROTEUS;
 use self::lines::InOrder;
 use crate::bridge::{Bridge, BridgeError};
-use crate::cache::{Cache, CacheError};
+use crate::cache::{Cache, CacheError, CachePlan};
 use crate::evaluator::Evaluator;
 use crate::live::Live;
 use crate::metric::Metric;
@@ -65,7 +65,7 @@ pub struct Plan {
     pub window: Option<usize>,
     /// The helper process, where Python has a part in the search.
     pub bridge: Option<Bridge>,
-    pub cache: Option<Cache>,
+    pub cache: Option<CachePlan>,
     /// Settled.
     pub options: Options,
 }
@@ -91,12 +91,14 @@ pub enum SessionError {
 impl SessionError {
     pub fn exit_status(&self) -> i32 {
         match self {
-            Self::Results(_) | Self::Cache(_) | Self::Bridge(BridgeError::Refused(_)) => status::INVALID_CONFIGURATION,
+            Self::Results(_) | Self::Cache(_) => status::INVALID_CONFIGURATION,
+            Self::Bridge(BridgeError::Died { .. }) => status::INTERNAL,
+            Self::Bridge(_) => status::INVALID_CONFIGURATION,
             Self::Baseline(_) => status::BASELINE_FAILED,
             Self::Output(_) => exit::INTERNAL,
             Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
             Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
-            Self::Server(_) | Self::Bridge(_) => status::INTERNAL,
+            Self::Server(_) => status::INTERNAL,
         }
     }
 }
@@ -117,6 +119,7 @@ struct Session {
     metric: Metric,
     evaluator: Evaluator,
     results: Results,
+    cache: Option<Cache>,
     summary: Summary,
     bans: Bans,
     live: Live,
@@ -186,6 +189,12 @@ pub fn run(plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finish
     results.write("search_space.json", &plan.search.space().describe())?;
     let start = Instant::now();
     let evaluator = Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?;
+    let greeting = evaluator.greeting().clone();
+    let open = |cache: &CachePlan| {
+        let device = [&greeting.device, &greeting.driver, &greeting.version];
+        Cache::open(&cache.path, serde_json::json!([cache.conditions, device]).to_string())
+    };
+    let cache = plan.cache.as_ref().map(open).transpose()?;
     let runs = Runs { iterations: options.iterations.unwrap_or(5), warmup: options.warmup.unwrap_or(2), fresh: false };
     let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
     known.sort_by_key(|trial| trial.trial);
@@ -194,6 +203,7 @@ pub fn run(plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finish
         metric: options.metric.unwrap_or(Metric::Mean),
         evaluator,
         results,
+        cache,
         summary: Summary { num_trials_requested: requested, ..Summary::default() },
         bans: Bans::new(options.adaptive_invalid_ban != Some(false)),
         live: Live::new((requested > 0).then_some(requested), options.quiet == Some(true)),
@@ -208,7 +218,6 @@ pub fn run(plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finish
         ranking: Vec::new(),
         plan,
     };
-    let greeting = session.evaluator.greeting().clone();
     session.results.log(&format!("tuning {} on {} (driver {})", session.plan.kernel, greeting.device, greeting.driver));
     let outcome = session.measure_baseline().and_then(|()| session.resume(known)).and_then(|()| session.walk());
     session.finish(outcome)

@@ -42,7 +42,7 @@ impl Session {
                     }
                 }
             }
-            let evaluated = self.evaluator.next();
+            let evaluated = self.evaluator.wait();
             for incident in self.evaluator.incidents() {
                 self.results.log(&incident);
             }
@@ -103,8 +103,8 @@ impl Session {
     }
 
     /// What the cache has of a candidate, if that is all of it.
-    fn known(&mut self, configurations: &[Configuration]) -> Option<Vec<ReplayResult>> {
-        let cache = self.plan.cache.as_ref()?;
+    fn known(&self, configurations: &[Configuration]) -> Option<Vec<ReplayResult>> {
+        let cache = self.cache.as_ref()?;
         let mut results = Vec::new();
         for (instance, configuration) in self.plan.instances.iter().zip(configurations) {
             let result = cache.get(&instance.id, configuration)?.clone();
@@ -118,7 +118,7 @@ impl Session {
     }
 
     fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult]) -> Result<(), SessionError> {
-        let Some(cache) = &mut self.plan.cache else { return Ok(()) };
+        let Some(cache) = &mut self.cache else { return Ok(()) };
         for ((instance, configuration), result) in self.plan.instances.iter().zip(configurations).zip(results) {
             if Cache::lasts(result) {
                 cache.add(&instance.id, configuration, result)?;

@@ -1,54 +1,11 @@
 //! The command line of `mneme-tune`, with a stand-in for the server.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use mneme_core::exit;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// A folder with the record of one kernel, and with the stand-in as `mneme-replay`.
-struct Home(TempDir);
-
-impl Home {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/replay");
-        std::os::unix::fs::symlink(server, folder.path().join("mneme-replay")).unwrap();
-        let instance = json!({
-            "Prologue": "p", "Epilogue": "e", "BlockDims": {"x": 4, "y": 1, "z": 1}, "GridDims": {"x": 6, "y": 1, "z": 1},
-            "SharedMem": 0, "Args": [], "Occurrences": 1
-        });
-        let record = json!({
-            "StaticHash": 5, "VAddr": "0x0", "VASize": 0, "KernelName": "_Z1kv", "DemangledName": "k()", "Modules": [],
-            "BinaryBlobs": [], "ArgNames": [], "Specializations": [], "instances": {"1": instance}
-        });
-        std::fs::write(folder.path().join("5.json"), record.to_string()).unwrap();
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Standard output of `mneme-tune -rdb HOME/5.json ARGUMENTS`, which has to end with this status.
-    #[track_caller]
-    fn tune(&self, arguments: &[&str], status: i32) -> String {
-        self.run(arguments, status).0
-    }
-
-    /// The same with standard error.
-    #[track_caller]
-    fn run(&self, arguments: &[&str], status: i32) -> (String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
-        command.arg("-rdb").arg(self.path("5.json")).args(arguments).env("MNEME_HOME", self.0.path()).current_dir(self.0.path());
-        let output = command.output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {stderr}");
-        assert!(status == 0 || !stderr.is_empty());
-        (String::from_utf8(output.stdout).unwrap(), stderr)
-    }
-}
+use crate::home::Home;
 
 #[test]
 fn the_output_is_the_tutorials() {
@@ -116,8 +73,8 @@ fn output_that_cannot_be_written_is_one_sentence_and_a_complete_session() {
     for arguments in [&["--print-space"][..], &["--quiet", "--space-preset", "compiler", "--results-dir", "full"]] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
-        command.arg("-rdb").arg(home.path("5.json")).args(arguments).env("MNEME_HOME", home.0.path()).stdout(full);
-        let output = command.current_dir(home.0.path()).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        command.arg("-rdb").arg(home.path("5.json")).args(arguments).env("MNEME_HOME", home.folder()).stdout(full);
+        let output = command.current_dir(home.folder()).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(exit::INTERNAL), "{stderr}");
         assert!(stderr.lines().last().unwrap().starts_with("mneme-tune: standard output cannot be written"), "{stderr}");

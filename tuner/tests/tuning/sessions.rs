@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_tuner::options::Options;
 use mneme_tuner::results::Results;
@@ -9,7 +10,9 @@ use mneme_tuner::sampler::Exhaustive;
 use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
 use mneme_tuner::session::{self, Instance, Plan, SessionError, status};
-use mneme_tuner::space::{LaunchDimensions, LaunchSafety, MaxThreads, PresetOptions, PresetSpace, Recorded};
+use mneme_tuner::space::{
+    Domain, LaunchDimensions, LaunchSafety, MaxThreads, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space,
+};
 use serde_json::Value;
 
 /// Block widths 1 to 6 and 8, and these pipelines, around a launch of six blocks of four threads.
@@ -133,4 +136,74 @@ fn what_the_server_says_before_it_starts_decides_the_status() {
     let mut plan = plan(&folder.path().join("none"), &["right"]);
     plan.instances[0].command.program = PathBuf::from("/nonexistent/mneme-replay");
     assert_eq!(run(&folder.path().join("none"), plan).unwrap_err().exit_status(), status::INTERNAL);
+}
+
+#[test]
+fn a_block_shape_that_is_refused_twice_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let passes = ["right", "wide 1", "wide 2", "wide 3", "wide 4"];
+    // One at a time, so that what is refused is known when the next one is chosen.
+    assert_eq!(run(folder.path(), Plan { window: Some(1), ..plan(folder.path(), &passes) }).unwrap(), 0);
+    assert_eq!(json(folder.path(), "summary.json")["num_banned"], 0, "each shape was accepted with the first pipeline");
+    // A space whose points come in another order than the baseline's.
+    let refused = |ban| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut plan = Plan { window: Some(1), ..plan(folder.path(), &["right"]) };
+        plan.search = Search::new(Box::new(Reversed(space(&["right", "wide 1", "wide 2", "wide 3"]))), Box::new(Exhaustive::default()));
+        plan.options.adaptive_invalid_ban = Some(ban);
+        assert_eq!(run(folder.path(), plan).unwrap(), if ban { status::NOTHING_VERIFIED } else { 0 });
+        let summary = json(folder.path(), "summary.json");
+        (summary["num_invalid_launch"].as_u64().unwrap(), summary["num_banned"].as_u64().unwrap())
+    };
+    let widths = WIDTHS as u64;
+    assert_eq!(refused(false), (3 * widths, 0));
+    assert_eq!(refused(true), (2 * widths, 2 * widths));
+}
+
+/// A space with its pipelines in the opposite order.
+struct Reversed(PresetSpace);
+
+impl Space for Reversed {
+    fn parameters(&self) -> &[Parameter] {
+        self.0.parameters()
+    }
+
+    fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
+        let mut point = point.clone();
+        let passes = point.get_mut("passes").expect("it is a parameter");
+        let Some(Domain::Categorical(values)) = self.parameters().last().map(|parameter| &parameter.domain) else { panic!("pipelines") };
+        let place = values.iter().position(|value| value == passes).expect("it is a value");
+        *passes = values[values.len() - 1 - place].clone();
+        self.0.ground(&point)
+    }
+
+    fn baseline(&self) -> Configuration {
+        self.0.baseline()
+    }
+}
+
+#[test]
+fn the_first_failure_ends_a_session_that_is_to_fail_fast() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = Plan { window: Some(1), ..plan(folder.path(), &["right", "unknown"]) };
+    plan.options.fail_fast = Some(true);
+    assert_eq!(run(folder.path(), plan).unwrap(), status::NOTHING_VERIFIED);
+    let summary = json(folder.path(), "summary.json");
+    assert_eq!((&summary["status"], &summary["num_trials_completed"]), (&Value::from("stopped_at_failure"), &Value::from(2)));
+    assert_eq!(json(folder.path(), "best.json")["trial"], 0);
+}
+
+#[test]
+fn trials_and_time_are_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut limited = plan(folder.path(), &["right", "good"]);
+    limited.options.trials = Some(5);
+    assert_eq!(run(folder.path(), limited).unwrap(), 0);
+    assert_eq!(trials(folder.path()).len(), 5);
+    assert_eq!(json(folder.path(), "summary.json")["num_trials_requested"], 5);
+    let folder = tempfile::tempdir().unwrap();
+    let mut limited = plan(folder.path(), &["right", "good"]);
+    limited.options.timeout = Some(1e-9);
+    assert_eq!(run(folder.path(), limited).unwrap(), status::NOTHING_VERIFIED);
+    assert_eq!((trials(folder.path()).len(), json(folder.path(), "summary.json")["num_trials_completed"].as_u64()), (0, Some(0)));
 }

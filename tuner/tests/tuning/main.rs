@@ -1,0 +1,8 @@
+//! `mneme-tune` against a server that does as its configurations say: its command line, its sessions, and their resumption.
+
+mod command_line;
+mod configuration;
+mod home;
+mod instances;
+mod resuming;
+mod sessions;

@@ -1,0 +1,124 @@
+//! A session that is killed at any moment goes on with nothing lost and nothing done twice.
+
+use std::collections::{HashMap, HashSet};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::home::Home;
+
+const SPACE: [&str; 6] = ["--space-preset", "launch", "--launch-safety", "aggressive", "--passes", "a"];
+const SIZE: usize = 10 * 6;
+
+fn arguments(results: &str) -> Vec<&str> {
+    [&["-rdb", "5.json", "--results-dir", results, "--quiet", "--iterations", "2", "--warmup", "1"], &SPACE[..], &["b", "c", "d", "e", "f"]]
+        .concat()
+}
+
+/// Hashes of the configurations that the server was given, in order, without the baseline of each start.
+fn submitted(home: &Home) -> Vec<(u64, u64, String)> {
+    let text = std::fs::read_to_string(home.path("log")).unwrap_or_default();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of = |line: Value| {
+        let (block, passes) = (&line["config"]["block"]["x"], &line["config"]["passes"]);
+        (line["id"].as_u64().unwrap(), block.as_u64().unwrap(), passes.as_str().unwrap().to_owned())
+    };
+    lines.filter(|line| line["type"] == "submit").map(of).collect()
+}
+
+#[test]
+fn a_session_may_be_killed_at_any_moment() {
+    let home = Home::new();
+    // What takes a whole session, to spread the kills over.
+    let start = Instant::now();
+    assert!(home.command(&arguments("whole")).stdout(Stdio::null()).status().unwrap().success());
+    let whole = start.elapsed();
+    assert_eq!(home.trials("whole").len(), SIZE);
+
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut kills = 0;
+    let mut done: HashSet<String> = HashSet::new();
+    loop {
+        let before = submitted(&home).len();
+        let mut session = home.command(&[&arguments("killed")[..], &["--resume"]].concat());
+        let mut session = session.env("STUB_LOG", home.path("log")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        std::thread::sleep(Duration::from_nanos(random % (whole.as_nanos() as u64 / 2)));
+        let ended = session.try_wait().unwrap();
+        if ended.is_none() {
+            session.kill().unwrap();
+            session.wait().unwrap();
+            kills += 1;
+        }
+        // Nothing that a session before had written down was replayed again.
+        for (_, width, passes) in submitted(&home).into_iter().skip(before).filter(|(id, ..)| *id > 0) {
+            assert!(!done.contains(&format!("{width} {passes}")), "{width} {passes} was replayed twice");
+        }
+        let text = std::fs::read_to_string(home.path("killed/trials.jsonl")).unwrap_or_default();
+        let whole_lines: Vec<Value> =
+            text.split_inclusive('\n').filter_map(|line| serde_json::from_str(line.strip_suffix('\n')?).ok()).collect();
+        let now: HashSet<String> = whole_lines
+            .iter()
+            .map(|trial| format!("{} {}", trial["config"]["block"]["x"], trial["config"]["passes"].as_str().unwrap()))
+            .collect();
+        assert!(done.is_subset(&now), "what was written down was lost");
+        done = now;
+        if ended.is_some_and(|status| status.success()) {
+            break;
+        }
+        assert!(kills < 200, "the session never ends");
+    }
+    assert!(kills >= 2, "{kills} kills are too few to prove anything");
+    let trials = home.trials("killed");
+    let distinct = |key: &str| trials.iter().map(|trial| trial[key].to_string()).collect::<HashSet<_>>().len();
+    assert_eq!((trials.len(), distinct("config_hash"), distinct("trial")), (SIZE, SIZE, SIZE));
+    let summary = home.json("killed/summary.json");
+    assert_eq!((&summary["num_trials_completed"], &summary["status"]), (&SIZE.into(), &"completed".into()));
+    // The numbers are those of a session that was left alone.
+    let numbers = |folder: &str| -> HashMap<String, u64> {
+        home.trials(folder).iter().map(|trial| (trial["config_hash"].to_string(), trial["trial"].as_u64().unwrap())).collect()
+    };
+    assert_eq!(numbers("killed"), numbers("whole"));
+    assert_eq!(home.json("killed/best.json")["config"], home.json("whole/best.json")["config"]);
+}
+
+#[test]
+fn a_folder_says_what_its_session_was_told() {
+    let home = Home::new();
+    home.tune(&["--space-preset", "compiler", "--sampler", "random", "--trials", "4", "--seed", "3", "--results-dir", "here"], 0);
+    let before = home.trials("here");
+    assert_eq!(before.len(), 4);
+    // No recording, no space, no sampler: all that was said before.
+    home.tune(&["--resume", "--results-dir", "here", "--trials", "9"], 0);
+    let after = home.trials("here");
+    assert_eq!((after.len(), &after[..4]), (9, &before[..]));
+    assert_eq!(home.json("here/summary.json")["num_resumed"], 4);
+    assert_eq!(home.json("here/config.json")["seed"], 3);
+    // The same nine as in one go.
+    home.tune(&["--space-preset", "compiler", "--sampler", "random", "--trials", "9", "--seed", "3", "--results-dir", "once"], 0);
+    let hashes = |folder: &str| home.trials(folder).iter().map(|trial| trial["config_hash"].to_string()).collect::<HashSet<_>>();
+    assert_eq!(hashes("here"), hashes("once"));
+}
+
+#[test]
+fn the_baseline_stands_unless_it_is_to_be_measured_again() {
+    let home = Home::new();
+    home.tune(&["--space-preset", "quick", "--results-dir", "here"], 0);
+    let with = |more: &[&str]| {
+        let _ = std::fs::remove_file(home.path("log"));
+        let mut command = home.command(&[&["--resume", "--results-dir", "here"], more].concat());
+        assert!(command.env("STUB_LOG", home.path("log")).stdout(Stdio::null()).status().unwrap().success());
+        submitted(&home).len()
+    };
+    assert_eq!((with(&[]), with(&["--rerun-baseline"])), (0, 1));
+    // Another metric needs no replay either.
+    assert_eq!(with(&["--metric", "max"]), 0);
+    assert_eq!(home.json("here/summary.json")["best_metric"], 998.0);
+    // Results of another kernel are left alone.
+    home.record(6, &[("1", 1)]);
+    let (_, stderr) = home.run(&["--resume", "--results-dir", "here", "--record-database", "6.json"], 3);
+    assert!(stderr.contains("another recording"), "{stderr}");
+}
