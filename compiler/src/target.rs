@@ -79,6 +79,7 @@ pub fn initialise() {
         let everything = InitializationConfig::default();
         Target::initialize_nvptx(&everything);
         Target::initialize_x86(&everything);
+        crate::pipeline::llvm::end_without_memory();
     });
 }
 

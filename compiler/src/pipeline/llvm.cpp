@@ -18,6 +18,7 @@
 #include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/CBindingWrapping.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -139,6 +140,10 @@ char *mneme_llvm_options(int Count, const char *const *Words) {
   raw_string_ostream Stream(Message);
   return cl::ParseCommandLineOptions(Count, Words, "", &Stream) ? nullptr : copy(Message);
 }
+
+/// Lets a lack of memory end the process with LLVM's message; C++ would throw an exception into those who cannot catch it. To be called
+/// once a process.
+void mneme_llvm_end_without_memory() { install_out_of_memory_new_handler(); }
 
 /// The names of all passes, as `opt -print-passes` prints them (to be freed).
 char *mneme_llvm_pass_names() {

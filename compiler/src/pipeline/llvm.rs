@@ -37,6 +37,7 @@ unsafe extern "C" {
         instrument: bool,
     ) -> *mut c_char;
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
+    fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
 }
 
@@ -76,6 +77,13 @@ pub fn set_options(options: &[String]) -> Result<(), String> {
     let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     // SAFETY: the words are NUL-terminated and live for the length of the call.
     take(unsafe { mneme_llvm_options(pointers.len() as c_int, pointers.as_ptr()) }).map_or(Ok(()), Err)
+}
+
+/// Lets a lack of memory in LLVM end the process with a message on standard error, which says "out of memory".
+pub fn end_without_memory() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    // SAFETY: takes nothing; LLVM wants it once.
+    ONCE.call_once(|| unsafe { mneme_llvm_end_without_memory() });
 }
 
 /// The names of all passes, as `opt -print-passes` prints them.

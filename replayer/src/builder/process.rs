@@ -120,9 +120,17 @@ impl Builder {
     }
 
     fn ended(&mut self, end: Option<End>) -> Outcome {
-        let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
-        let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
-        Err(NotBuilt { status: Status::CompileError, error: format!("the compiler {how}{}{said}", self.place.place()) })
+        let said = self.child.said().unwrap_or_default();
+        let place = self.place.place();
+        // As LLVM says it, and as Rust does.
+        let error = if said.contains("out of memory") || said.contains("memory allocation of") {
+            format!("the compiler ran out of memory{place}; --memory-limit sets what it may take")
+        } else {
+            let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
+            let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
+            format!("the compiler {how}{place}{said}")
+        };
+        Err(NotBuilt { status: Status::CompileError, error })
     }
 }
 

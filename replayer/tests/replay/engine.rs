@@ -82,6 +82,26 @@ fn a_sweep_of_which_many_go_wrong_has_a_result_for_each() {
     assert!(errors.contains(&format!("{} configurations", lines.len())), "{errors}");
 }
 
+#[test]
+fn a_compiler_that_takes_all_memory_or_exits_is_that_configurations_result() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    // The pipeline itself is more than fits.
+    let lines = [
+        json!({"passes": format!("function({})", ["gvn"; 1_500_000].join(","))}).to_string(),
+        json!({"llvm_options": ["-version"]}).to_string(),
+        json!({}).to_string(),
+    ];
+    let (results, _) = sweep(&recording, &["--device", device, "--memory-limit", "0.1"], &lines, exit::VERIFIED);
+    let of = |id: u64| (results[&id]["Result"]["status"].as_str().unwrap(), results[&id]["Result"]["error"].as_str().unwrap());
+    assert_eq!(
+        of(1),
+        ("compile_error", "the compiler ran out of memory while running the pass pipeline; --memory-limit sets what it may take")
+    );
+    assert!(of(2).0 == "compile_error" && of(2).1.starts_with("the compiler exited with status 0"), "{:?}", of(2));
+    assert_eq!(of(3), ("verified", ""));
+}
+
 /// A pipeline that takes longer than any time limit here.
 fn endless() -> String {
     format!("function({})", ["gvn"; 200_000].join(","))
