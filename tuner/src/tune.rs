@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::bridge::{Bridge, BridgeError, OptunaSampler, PythonSpace, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document::{self, DocumentError};
-use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Range, SamplerName, Switch};
+use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Pruner, Range, SamplerName, Switch};
 use crate::output;
 use crate::results::{self, Results, ResultsError, default_folder};
 use crate::sampler::{Exhaustive, Random, Sampler};
 use crate::search::Search;
 use crate::server::ServerCommand;
-use crate::session::{self, Finished, Instance, Plan, SessionError, status};
+use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, status};
 use crate::space::{MaxThreads, Preset, PresetOptions, PresetSpace, Recorded, Space};
 
 /// Candidates under way where none depends on what became of others: builders have something to do while others run.
@@ -119,6 +119,14 @@ struct Subject {
     ids: Vec<String>,
 }
 
+/// Who chooses candidates.
+struct Choice {
+    sampler: Box<dyn Sampler>,
+    /// How many may be under way; `None` where each choice is to know of those before.
+    window: Option<usize>,
+    early_stop: Option<Box<dyn EarlyStop>>,
+}
+
 struct Outcome {
     status: i32,
     finished: Option<Finished>,
@@ -203,7 +211,7 @@ impl Subject {
         let further = self.ids[1..].iter().map(|id| spaces.of(id)).collect::<Result<_, _>>()?;
         let verified_on = self.others(&options)?.into_iter().map(|id| Ok((self.instance(&options, &id, &log)?, spaces.of(&id)?)));
         let verified_on = verified_on.collect::<Result<_, TuneError>>()?;
-        let (sampler, window) = self.sampler(&options, &*space, bridge.as_ref(), number)?;
+        let Choice { sampler, window, early_stop } = self.choice(&options, &*space, bridge.as_ref(), number)?;
         let plan = Plan {
             kernel: self.record.kernel_name.clone(),
             instances: self.ids.iter().map(|id| self.instance(&options, id, &log)).collect::<Result<_, _>>()?,
@@ -211,6 +219,7 @@ impl Subject {
             further,
             verified_on,
             window,
+            early_stop,
             bridge,
             cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options) }),
             options,
@@ -240,14 +249,7 @@ impl Subject {
         Ok(Instance { id: id.into(), weight: self.recorded(id).occurrences.max(1) as f64, command })
     }
 
-    /// Who chooses, and how many candidates may be under way; `None` where each choice is to know of those before.
-    fn sampler(
-        &self,
-        options: &Options,
-        space: &dyn Space,
-        bridge: Option<&Bridge>,
-        python: Option<u64>,
-    ) -> Result<(Box<dyn Sampler>, Option<usize>), TuneError> {
+    fn choice(&self, options: &Options, space: &dyn Space, bridge: Option<&Bridge>, python: Option<u64>) -> Result<Choice, TuneError> {
         let name = options.sampler.unwrap_or(SamplerName::Exhaustive);
         let seed = options.seed.unwrap_or(0);
         if let Some(bridge) = bridge.filter(|_| options.uses_optuna()) {
@@ -256,21 +258,25 @@ impl Subject {
                 name: options.study_name.clone(),
                 storage: options.optuna_storage.clone(),
                 sampler: name.name(),
-                pruner: options.pruner.map(crate::options::Pruner::name),
+                pruner: options.pruner.map(Pruner::name),
                 seed: options.seed,
                 objectives: options.objective.len().max(1),
                 kernel: self.record.kernel_name.clone(),
                 session: std::fs::canonicalize(&folder).unwrap_or(folder).to_string_lossy().into_owned(),
             };
-            return Ok((Box::new(OptunaSampler::new(bridge, &study, space, python)?), None));
+            let sampler = OptunaSampler::new(bridge, &study, space, python)?;
+            let prunes = options.pruner.is_some_and(|pruner| pruner != Pruner::None);
+            let early_stop = prunes.then(|| Box::new(sampler.pruner()) as Box<dyn EarlyStop>);
+            return Ok(Choice { sampler: Box::new(sampler), window: None, early_stop });
         }
-        match name {
-            SamplerName::Exhaustive | SamplerName::Grid => Ok((Box::new(Exhaustive::default()), Some(WINDOW))),
-            SamplerName::Random => Ok((Box::new(Random::new(seed)), Some(WINDOW))),
+        let (sampler, window): (Box<dyn Sampler>, _) = match name {
+            SamplerName::Exhaustive | SamplerName::Grid => (Box::new(Exhaustive::default()), Some(WINDOW)),
+            SamplerName::Random => (Box::new(Random::new(seed)), Some(WINDOW)),
             SamplerName::Tpe => {
-                Err(TuneError::Setting("this build has no TPE sampler of its own; use Optuna's by --study-name NAME".into()))
+                return Err(TuneError::Setting("this build has no TPE sampler of its own; use Optuna's by --study-name NAME".into()));
             }
-        }
+        };
+        Ok(Choice { sampler, window, early_stop: None })
     }
 
     /// What two sessions must have in common to share results.

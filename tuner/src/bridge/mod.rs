@@ -19,7 +19,7 @@ use mneme_core::install;
 use serde_json::Value;
 
 pub use self::space::PythonSpace;
-pub use self::study::{OptunaSampler, StudyOptions};
+pub use self::study::{OptunaPruner, OptunaSampler, StudyOptions};
 
 /// The Python to use, where no option names one.
 const PYTHON: &str = "MNEME_PYTHON";

@@ -1,11 +1,14 @@
 //! A sampler that asks an Optuna study.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
 use super::{Bridge, BridgeError, PythonSpace};
 use crate::sampler::{History, Outcome, Sampler};
+use crate::session::EarlyStop;
 use crate::space::{Domain, Parameter, Point, Space};
 
 /// What a study is opened with.
@@ -32,7 +35,34 @@ pub struct StudyOptions {
 pub struct OptunaSampler {
     bridge: Bridge,
     /// Numbers of trials by point, where they have no outcome yet.
-    asked: HashMap<Point, Vec<u64>>,
+    asked: Rc<RefCell<Asked>>,
+}
+
+/// Trials of the study that have no outcome yet.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Their numbers, by point.
+    numbers: HashMap<Point, Vec<u64>>,
+    /// Points that the study's pruner has given up.
+    pruned: HashSet<Point>,
+}
+
+/// Gives up candidates as the study's pruner says.
+pub struct OptunaPruner {
+    bridge: Bridge,
+    asked: Rc<RefCell<Asked>>,
+}
+
+impl EarlyStop for OptunaPruner {
+    fn hopeless(&mut self, point: &Point, metric: f64) -> bool {
+        let Some(number) = self.asked.borrow().numbers.get(point).and_then(|numbers| numbers.last().copied()) else { return false };
+        let answer = self.bridge.ask(&json!({"type": "report", "number": number, "step": 0, "value": metric}));
+        let prune = answer.map_err(|error| self.bridge.fail(error)).is_ok_and(|answer| answer["prune"] == true);
+        if prune {
+            self.asked.borrow_mut().pruned.insert(point.clone());
+        }
+        prune
+    }
 }
 
 impl OptunaSampler {
@@ -47,15 +77,22 @@ impl OptunaSampler {
             "seed": options.seed, "directions": vec!["minimize"; options.objectives], "kernel": options.kernel, "session": options.session,
             "space": python, "parameters": parameters,
         }))?;
-        Ok(Self { bridge: bridge.clone(), asked: HashMap::new() })
+        Ok(Self { bridge: bridge.clone(), asked: Rc::default() })
     }
 
+    /// The study's pruner.
+    pub fn pruner(&self) -> OptunaPruner {
+        OptunaPruner { bridge: self.bridge.clone(), asked: Rc::clone(&self.asked) }
+    }
+}
+
+impl Bridge {
     /// Closes trials that this session asked for before it was interrupted; those with an outcome were told before.
     ///
     /// # Errors
     /// The helper process is gone.
     pub fn abandon(&self) -> Result<(), BridgeError> {
-        self.bridge.ask(&json!({"type": "abandon"})).map(drop)
+        self.ask(&json!({"type": "abandon"})).map(drop)
     }
 }
 
@@ -98,13 +135,14 @@ impl Sampler for OptunaSampler {
             }
         }
         point.extend(suggested);
-        self.asked.entry(point.clone()).or_default().push(answer["number"].as_u64()?);
+        self.asked.borrow_mut().numbers.entry(point.clone()).or_default().push(answer["number"].as_u64()?);
         Some(point)
     }
 
     fn tell(&mut self, point: &Point, outcome: &Outcome) {
-        let values = outcome.values();
-        let number = self.asked.get_mut(point).and_then(Vec::pop);
+        let mut asked = self.asked.borrow_mut();
+        let values = outcome.values().filter(|_| !asked.pruned.contains(point));
+        let number = asked.numbers.get_mut(point).and_then(Vec::pop);
         let request = match number {
             Some(number) => json!({"type": "tell", "number": number, "values": values}),
             None => json!({"type": "recall", "point": point, "values": values}),

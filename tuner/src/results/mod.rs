@@ -31,8 +31,8 @@ pub struct Results {
 pub enum ResultsError {
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{folder} holds the results of another session; choose another --results-dir, or go on with it by --resume", folder = folder.display())]
-    Taken { folder: PathBuf },
+    #[error("{folder} holds the results of another session and cannot be moved aside ({source}); choose another --results-dir, or go on with it by --resume", folder = folder.display())]
+    Taken { folder: PathBuf, source: std::io::Error },
     #[error("another session is writing to {folder}; wait for its end, or choose another --results-dir", folder = folder.display())]
     InUse { folder: PathBuf },
     #[error("{path}, line {line}, is no trial ({problem}); was it edited?", path = path.display())]
@@ -42,11 +42,23 @@ pub enum ResultsError {
 }
 
 impl Results {
-    /// Opens the folder, creating it where there is none, and gives the trials of the session to resume.
+    /// Opens the folder, creating it where there is none, and gives the trials of the session to resume. Results are never
+    /// overwritten: those of a session that is not resumed are moved to `FOLDER.1`, or the first such name that is free.
     ///
     /// # Errors
-    /// A folder that holds trials already, unless it is to be resumed: results are never overwritten.
+    /// The folder cannot be written, is in use, or holds what is no result.
     pub fn open(folder: &Path, resume: bool) -> Result<(Self, Vec<Trial>), ResultsError> {
+        let (results, known) = Self::enter(folder)?;
+        if known.is_empty() || resume {
+            return Ok((results, known));
+        }
+        let aside = free_name(folder);
+        std::fs::rename(folder, &aside).map_err(|source| ResultsError::Taken { folder: folder.into(), source })?;
+        eprintln!("mneme-tune: the results that were in {} are in {} now", folder.display(), aside.display());
+        Self::enter(folder)
+    }
+
+    fn enter(folder: &Path) -> Result<(Self, Vec<Trial>), ResultsError> {
         let io = |path: &Path| {
             let path = path.to_path_buf();
             move |source| ResultsError::Io { path, source }
@@ -62,9 +74,6 @@ impl Results {
             return Err(ResultsError::InUse { folder: folder.into() });
         }
         let known = read_trials(&folder.join(TRIALS), &mut trials)?;
-        if !known.is_empty() && !resume {
-            return Err(ResultsError::Taken { folder: folder.into() });
-        }
         Ok((Self { folder: folder.into(), trials, log }, known))
     }
 
@@ -99,6 +108,13 @@ impl Results {
         let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
         let _ = writeln!(self.log, "{seconds:.3} {text}");
     }
+}
+
+fn free_name(folder: &Path) -> PathBuf {
+    // Without what `results/` and `results/.` have at their end.
+    let plain: PathBuf = folder.components().collect();
+    let numbered = |number: u32| PathBuf::from(format!("{}.{number}", plain.display()));
+    (1..).map(numbered).find(|path| !path.exists()).expect("a folder has fewer neighbours than there are numbers")
 }
 
 /// Writes a JSON file so that a reader, or a session that is killed here, finds it whole or not at all.
@@ -165,21 +181,29 @@ mod tests {
             result: ReplayResult::default(),
             instances: Vec::new(),
             cached: false,
+            stopped: None,
         }
     }
 
     #[test]
     fn trials_are_lines_and_another_sessions_results_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut results, known) = Results::open(folder.path(), false).unwrap();
+        let results_folder = folder.path().join("results");
+        let (mut results, known) = Results::open(&results_folder, false).unwrap();
         assert!(known.is_empty());
         (0..2).for_each(|number| results.add_trial(&trial(number)).unwrap());
-        let error = Results::open(folder.path(), true).unwrap_err().to_string();
+        let error = Results::open(&results_folder, true).unwrap_err().to_string();
         assert!(error.contains("another session is writing"), "{error}");
         drop(results);
-        assert_eq!(std::fs::read_to_string(folder.path().join(TRIALS)).unwrap().lines().count(), 2);
-        assert!(Results::open(folder.path(), false).unwrap_err().to_string().contains("--results-dir"));
-        assert_eq!(Results::open(folder.path(), true).unwrap().1, [trial(0), trial(1)]);
+        assert_eq!(std::fs::read_to_string(results_folder.join(TRIALS)).unwrap().lines().count(), 2);
+        assert_eq!(Results::open(&results_folder, true).unwrap().1, [trial(0), trial(1)]);
+        for name in ["results.1", "results.2"] {
+            let (mut results, known) = Results::open(&results_folder, false).unwrap();
+            assert!(known.is_empty());
+            results.add_trial(&trial(7)).unwrap();
+            assert!(folder.path().join(name).is_dir());
+        }
+        assert_eq!(Results::open(&folder.path().join("results.1"), true).unwrap().1, [trial(0), trial(1)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct Trial {
     /// For the first instance.
     pub config: Configuration,
     /// The session's metric over the measured runs, ns; of several instances the mean, weighted by how often each was launched.
-    /// `None` unless verified.
+    /// `None` unless verified and run to its end.
     pub metric: Option<f64>,
     /// Baseline's metric over this one's.
     pub speedup: Option<f64>,
@@ -34,6 +34,9 @@ pub struct Trial {
     /// The result was known from another session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
+    /// It was given up after its first runs, of which this is the metric, ns; `result` has those runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<f64>,
 }
 
 /// A candidate on one of several instances.
@@ -84,6 +87,8 @@ pub struct Summary {
     /// Trials of the session before it was interrupted, and trials whose result another session knew; both are among the completed.
     pub num_resumed: u64,
     pub num_cached: u64,
+    /// Trials that verified and were given up after their first runs.
+    pub num_stopped: u64,
     /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape; no trials.
     pub num_rejected: u64,
     pub num_repeated: u64,

@@ -5,6 +5,7 @@
 
 mod ban;
 mod baseline;
+mod early;
 mod finish;
 mod lines;
 mod walk;
@@ -17,6 +18,7 @@ use mneme_core::exit;
 use mneme_core::result::ReplayResult;
 
 use self::ban::Bans;
+pub use self::early::EarlyStop;
 pub use self::finish::PROTEUS;
 use self::lines::InOrder;
 use crate::bridge::{Bridge, BridgeError};
@@ -63,6 +65,8 @@ pub struct Plan {
     pub verified_on: Vec<(Instance, Box<dyn Space>)>,
     /// Candidates under way at a time; `None` for as many as run at a time, because each is chosen by what became of those before.
     pub window: Option<usize>,
+    /// Gives up candidates after their first runs.
+    pub early_stop: Option<Box<dyn EarlyStop>>,
     /// The helper process, where Python has a part in the search.
     pub bridge: Option<Bridge>,
     pub cache: Option<CachePlan>,
@@ -146,6 +150,10 @@ struct Flying {
     point: Point,
     hash: String,
     configurations: Vec<Configuration>,
+    /// These are its first runs, after which it may be given up.
+    first: bool,
+    /// It was given up when its metric was this, ns.
+    stopped: Option<f64>,
 }
 
 /// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the greatest.

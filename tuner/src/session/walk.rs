@@ -21,6 +21,9 @@ impl Session {
             self.account(trial);
         }
         self.live.skip(self.summary.num_resumed);
+        if let Some(bridge) = self.plan.bridge.as_ref().filter(|_| self.plan.options.resume && self.plan.options.uses_optuna()) {
+            bridge.abandon()?;
+        }
         self.check_bridge()
     }
 
@@ -48,7 +51,10 @@ impl Session {
             }
             let Some(evaluated) = evaluated? else { break };
             let candidate = self.flying.remove(&evaluated.id).expect("what was evaluated was submitted");
-            self.remember(&candidate.configurations, &evaluated.results)?;
+            let Some(candidate) = self.go_on(evaluated.id, candidate, &evaluated.results) else { continue };
+            if candidate.stopped.is_none() {
+                self.remember(&candidate.configurations, &evaluated.results)?;
+            }
             stop = stop.or(self.end_trial(evaluated.id, candidate, &evaluated.results, false)?);
         }
         self.live.finish();
@@ -92,12 +98,13 @@ impl Session {
             }
         };
         let known = self.known(&configurations);
-        let candidate = Flying { trial: self.numbers.take(), point, hash, configurations };
+        let first = self.first_runs();
+        let candidate = Flying { trial: self.numbers.take(), point, hash, configurations, first: first.is_some(), stopped: None };
         self.in_order.expect(candidate.trial);
         if let Some(results) = known {
             return self.end_trial(id, candidate, &results, true);
         }
-        self.evaluator.submit(id, candidate.configurations.clone(), self.runs);
+        self.evaluator.submit(id, candidate.configurations.clone(), first.unwrap_or(self.runs));
         self.flying.insert(id, candidate);
         Ok(None)
     }
@@ -129,7 +136,7 @@ impl Session {
 
     /// Writes down what became of a candidate, then tells the search.
     fn end_trial(&mut self, id: u64, candidate: Flying, results: &[ReplayResult], cached: bool) -> Result<Option<Stop>, SessionError> {
-        let Flying { trial, point, hash, configurations } = candidate;
+        let Flying { trial, point, hash, configurations, stopped, .. } = candidate;
         let label = self.plan.search.space().label(&point, &configurations[0]);
         let trial = Trial {
             trial,
@@ -142,11 +149,17 @@ impl Session {
             instances: self.by_instance(&configurations, results),
             config: configurations.into_iter().next().expect("there is an instance"),
             cached,
+            stopped,
         };
         let trial = self.judge(trial, results);
         self.results.add_trial(&trial)?;
         self.plan.search.tell(id, outcome(&trial));
         let line = match (trial.metric, trial.speedup) {
+            _ if stopped.is_some() => {
+                let line = format!("[{}] {label} given up after its first run", trial.trial);
+                self.results.log(&line);
+                line
+            }
             (Some(metric), Some(speedup)) => {
                 let line = format!("[{}] {label} {}={metric} speedup={speedup}", trial.trial, self.metric.name());
                 self.results.log(&line);
@@ -168,7 +181,7 @@ impl Session {
         if let Some(metric) = trial.metric.filter(|metric| *metric < self.fastest) {
             self.live.best(metric, &label);
         }
-        let failed = self.plan.options.fail_fast == Some(true) && trial.metric.is_none();
+        let failed = self.plan.options.fail_fast == Some(true) && trial.objectives.is_empty();
         self.account(trial);
         self.check_bridge()?;
         Ok(failed.then_some(Stop::Failure))
@@ -176,14 +189,15 @@ impl Session {
 
     /// Fills in what a trial's results come to.
     fn judge(&self, mut trial: Trial, results: &[ReplayResult]) -> Trial {
-        trial.metric = self.condense(results);
+        trial.metric = self.condense(results).filter(|_| trial.stopped.is_none());
         trial.speedup = trial.metric.map(|metric| self.baseline / metric);
-        trial.objectives = trial.metric.into_iter().collect();
+        trial.objectives = trial.metric.or(trial.stopped).into_iter().collect();
         trial
     }
 
     fn account(&mut self, trial: Trial) {
         self.summary.count(&trial.result);
+        self.summary.num_stopped += u64::from(trial.stopped.is_some());
         self.summary.num_cached += u64::from(trial.cached);
         self.bans.note(trial.config.block, trial.result.status);
         if let Some(metric) = trial.metric {

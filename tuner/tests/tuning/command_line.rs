@@ -26,7 +26,10 @@ fn the_output_is_the_tutorials() {
     let config: Value = serde_json::from_str(&std::fs::read_to_string(home.path("here/config.json")).unwrap()).unwrap();
     assert_eq!((&config["launch_safety"], &config["metric"], &config["iterations"]), (&json!("aggressive"), &json!("mean"), &json!(2)));
     // A second session does not overwrite the first one's results.
-    home.tune(&["--results-dir", "here"], 3);
+    let first = home.trials("here");
+    let (_, stderr) = home.run(&["--results-dir", "here", "--space-preset", "compiler"], 0);
+    assert!(stderr.contains("the results that were in here are in here.1 now"), "{stderr}");
+    assert_eq!(home.trials("here.1"), first);
     assert!(home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet"], 0).contains("BEST: passes=default<O3> blockDim.x=4 "));
     assert_eq!(std::fs::read_dir(home.path("mneme-tune-results")).unwrap().count(), 1, "a folder is made where none is named");
 }

@@ -9,7 +9,7 @@ use mneme_tuner::results::Results;
 use mneme_tuner::sampler::Exhaustive;
 use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
-use mneme_tuner::session::{self, Instance, Plan, SessionError, status};
+use mneme_tuner::session::{self, EarlyStop, Instance, Plan, SessionError, status};
 use mneme_tuner::space::{
     Domain, LaunchDimensions, LaunchSafety, MaxThreads, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space,
 };
@@ -53,6 +53,7 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
         further: Vec::new(),
         verified_on: Vec::new(),
         window: Some(8),
+        early_stop: None,
         bridge: None,
         cache: None,
         options,
@@ -206,4 +207,36 @@ fn trials_and_time_are_limits() {
     limited.options.timeout = Some(1e-9);
     assert_eq!(run(folder.path(), limited).unwrap(), status::NOTHING_VERIFIED);
     assert_eq!((trials(folder.path()).len(), json(folder.path(), "summary.json")["num_trials_completed"].as_u64()), (0, Some(0)));
+}
+
+#[test]
+fn hopeless_candidates_are_given_up_after_their_first_run() {
+    /// Everything that is slower than this many nanoseconds.
+    struct Slower(f64);
+
+    impl EarlyStop for Slower {
+        fn hopeless(&mut self, _: &Point, metric: f64) -> bool {
+            metric > self.0
+        }
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let with = |resume| {
+        let mut plan = Plan { early_stop: Some(Box::new(Slower(996.0))), ..plan(folder.path(), &["right"]) };
+        plan.options.resume = resume;
+        plan
+    };
+    assert_eq!(run(folder.path(), with(false)).unwrap(), 0);
+    // Widths 1, 2 and 3 take 1000 ns less their width in the first of their runs, 4 and 5 take 996 and 995.
+    let stopped: Vec<u64> = trials(folder.path())
+        .iter()
+        .filter(|trial| trial["stopped"].is_f64())
+        .map(|trial| trial["config"]["block"]["x"].as_u64().unwrap())
+        .collect();
+    assert_eq!(stopped, [1, 2, 3]);
+    let summary = json(folder.path(), "summary.json");
+    assert_eq!((&summary["num_stopped"], &summary["num_verified"]), (&Value::from(3), &Value::from(7)));
+    assert_eq!(json(folder.path(), "best.json")["config"]["block"]["x"], 8);
+    assert_eq!(run(folder.path(), with(true)).unwrap(), 0);
+    assert_eq!(json(folder.path(), "summary.json")["num_stopped"], 3);
 }
