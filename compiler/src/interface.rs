@@ -26,7 +26,7 @@ pub struct Interface {
 pub fn of(modules: &[&[u8]], kernel: &str) -> Result<Interface, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::load(&context, &diagnostics, modules)?;
+    let module = prepare::load(&context, &diagnostics, modules, false)?;
     let function = prepare::kernel(&module, kernel)?;
     let constants = ir::variables(&module).into_iter().filter(|variable| variable.space() == CONSTANT);
     Ok(Interface {

@@ -6,6 +6,7 @@
 
 pub mod assembler;
 pub mod cpu;
+pub mod instrument;
 pub mod interface;
 pub mod ir;
 pub mod pipeline;
@@ -30,6 +31,7 @@ use inkwell::targets::{FileType, TargetMachine};
 use mneme_core::configuration::Configuration;
 
 use assembler::{Assembler, Options};
+use instrument::Instrument;
 use ir::diagnostics::Diagnostics;
 use pipeline::{Observer, Watched};
 use progress::Stage;
@@ -59,7 +61,7 @@ pub fn build_with(request: &Request<'_>, mut hooks: Hooks<'_>) -> Result<Artifac
             let context = Context::create();
             let diagnostics = Diagnostics::collect(&context);
             let clock = start(request, Stage::Read);
-            let module = prepare::load(&context, &diagnostics, modules)?;
+            let module = prepare::load(&context, &diagnostics, modules, request.instrument.is_some())?;
             build_ir(request, &context, &diagnostics, module, clock.elapsed().as_secs_f64(), &mut hooks)
         }
         Code::Loaded(preloaded) => {
@@ -92,6 +94,7 @@ fn build_ir<'ctx>(
     let machine = architecture.machine(configuration.codegen_opt)?;
     let mut specialised = prepare::specialise(&module, request, &architecture, &machine)?;
     let specialise = clock.elapsed().as_secs_f64();
+    let begun = request.instrument.map(|instrument| instrument::before(&module, request.kernel, instrument, &machine)).transpose()?;
     let ir_before = request.keep.before.then(|| ir::text(&module));
 
     let (module, optimise) = match request.external {
@@ -111,6 +114,8 @@ fn build_ir<'ctx>(
     };
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
+    let instrumented =
+        request.instrument.zip(begun).map(|(instrument, begun)| instrument::after(&module, instrument, begun, &machine)).transpose()?;
 
     let clock = start(request, Stage::CodeGeneration);
     let mut artifact = match request.target {
@@ -131,6 +136,7 @@ fn build_ir<'ctx>(
     };
     artifact.times = Times { read, specialise, optimise, ..artifact.times };
     (artifact.ir_before, artifact.ir) = (ir_before, ir);
+    artifact.instrumented = instrumented;
     artifact.shared_is_static = specialised.shared_is_static;
     artifact.log.append(&mut specialised.log);
     artifact.log.append(&mut diagnostics.remarks());
@@ -202,6 +208,8 @@ fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), Bui
         ("facts", configuration.facts),
         ("fast_math", configuration.fast_math),
         ("llvm_options", !configuration.llvm_options.is_empty()),
+        ("looking for faults", request.instrument == Some(Instrument::Faults)),
+        ("watching writes", request.instrument == Some(Instrument::Writes)),
     ] {
         if set {
             return Err(BuildError::NeedsIr { code, field });
@@ -234,6 +242,7 @@ fn artifact(request: &Request<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<
         times: Times::default(),
         spills: None,
         assembler,
+        instrumented: None,
         log: Vec::new(),
     }
 }
@@ -250,7 +259,7 @@ fn start(request: &Request<'_>, stage: Stage) -> Instant {
 pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::load(&context, &diagnostics, modules)?;
+    let module = prepare::load(&context, &diagnostics, modules, false)?;
     Ok(module.write_bitcode_to_memory().as_slice().to_vec())
 }
 
@@ -259,7 +268,7 @@ pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
 pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_opt: u8) -> Result<Vec<u8>, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::load(&context, &diagnostics, modules)?;
+    let module = prepare::load(&context, &diagnostics, modules, false)?;
     let architecture = Architecture::for_module(arch, &module)?;
     let machine = architecture.machine(codegen_opt)?;
     prepare::whole(&module, &architecture);

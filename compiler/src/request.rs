@@ -6,6 +6,7 @@ use mneme_core::recording::manifest::{Allocation, Argument, Variable};
 use thiserror::Error;
 
 use crate::assembler::Spills;
+use crate::instrument::{Instrument, Instrumented};
 use crate::pipeline::External;
 use crate::progress::Progress;
 use crate::warm::Preloaded;
@@ -24,6 +25,8 @@ pub struct Request<'a> {
     pub keep: Keep,
     /// A program that runs the pipeline, in place of this process.
     pub external: Option<&'a External>,
+    /// What to instrument the code for; it must be IR.
+    pub instrument: Option<Instrument>,
     /// Where to note what the build is at.
     pub progress: Option<&'a Progress>,
 }
@@ -31,7 +34,17 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// A build that uses nothing of a recording.
     pub fn new(code: Code<'a>, kernel: &'a str, target: &'a Target, configuration: &'a Configuration) -> Self {
-        Self { code, kernel, target, configuration, recorded: Recorded::default(), keep: Keep::default(), external: None, progress: None }
+        Self {
+            code,
+            kernel,
+            target,
+            configuration,
+            recorded: Recorded::default(),
+            keep: Keep::default(),
+            external: None,
+            instrument: None,
+            progress: None,
+        }
     }
 }
 
@@ -126,6 +139,8 @@ pub struct Artifact {
     pub spills: Option<Spills>,
     /// Name and version of what made the image, e.g. "nvJitLink 12.9".
     pub assembler: String,
+    /// What the instrumentation says of itself, where there is one.
+    pub instrumented: Option<Instrumented>,
     /// What the build has to say, a line each: what was specialised, what facts were stated, remarks of the assembler.
     pub log: Vec<String>,
 }
@@ -161,6 +176,8 @@ pub enum BuildError {
     Signature { kernel: String, difference: String },
     #[error("LLVM produced no code for {target}: {message}")]
     Codegen { target: String, message: String },
+    #[error("the kernel cannot be instrumented (a defect of Mneme): {message}")]
+    Instrument { message: String },
     #[error("{assembler} rejected the PTX: {message}")]
     Assemble { assembler: String, message: String },
     #[error("the kernel cannot run on the CPU device: {0}")]

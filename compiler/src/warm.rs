@@ -32,7 +32,7 @@ impl Preloaded {
     pub fn load(modules: &[&[u8]], kernel: &str, variables: &[Variable], target: &Target) -> Result<Self, BuildError> {
         let context: &'static Context = Box::leak(Box::new(Context::create()));
         let diagnostics = Diagnostics::collect(context);
-        let module = prepare::load(context, &diagnostics, modules)?;
+        let module = prepare::load(context, &diagnostics, modules, false)?;
         let (Target::Nvptx { arch } | Target::Cpu { arch }) = target;
         let machine = Architecture::for_module(arch, &module)?.machine(3)?;
         prepare::reduce(&module, kernel, variables, &machine)?;

@@ -11,6 +11,7 @@ pub mod hash;
 pub mod image;
 pub mod install;
 pub mod launch;
+pub mod observation;
 pub mod protocol;
 pub mod recording;
 pub mod result;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::observation::{Faults, LastWrite};
+
 /// The outcome of one configuration. Field names up to `error` are upstream's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -58,6 +60,12 @@ pub struct ReplayResult {
     /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variations: Option<Vec<Variation>>,
+    /// What looking for faults (`--check`) found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+    /// The last write to the address that was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_write: Option<LastWrite>,
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -125,7 +125,7 @@ impl<'a> Alone<'a> {
         let job = &pending.job;
         let Scene { subject, modules, extras, .. } = self.scene;
         let own = job.replacement.as_deref();
-        let order = builder::Order::new(subject, modules, extras, &self.target, &job.configuration, own, job.keep_ir);
+        let order = builder::Order::new(subject, modules, extras, &self.target, &job.configuration, own, job.keep_ir, job.instrument());
         let outcome = match job.configuration.check() {
             Ok(()) => builder::compile(&order, &mut |_| false),
             Err(error) => Err(NotBuilt { status: Status::InvalidConfig, error }),
@@ -136,7 +136,14 @@ impl<'a> Alone<'a> {
             Err(NotBuilt { status, error }) => Done { status: *status, error: error.clone(), ..Done::default() },
         };
         self.broken = done.broken;
-        let result = crate::output::result(&pending.start, job, Some(&outcome), &done, Some(self.resident.description()));
+        let result = crate::output::result(
+            &pending.start,
+            job,
+            Some(&outcome),
+            &done,
+            Some(self.resident.description()),
+            &self.scene.snapshot.layout.regions,
+        );
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome: Some(Rc::new(outcome)) });
         Ok(())

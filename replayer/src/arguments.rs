@@ -9,11 +9,13 @@ use mneme_core::configuration::Configuration;
 mod code;
 mod compilation;
 mod engine;
+mod observation;
 mod verification;
 
 pub use code::CodeOptions;
 pub use compilation::Compilation;
 pub use engine::{Common, Isolation, Timers};
+pub use observation::Observation;
 
 /// Long options that users write with one dash.
 const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
@@ -195,6 +197,8 @@ pub struct OneShot {
     #[arg(long, value_name = "FOLDER")]
     pub dump_diff: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub observation: Observation,
     #[command(flatten)]
     pub compilation: Compilation,
     #[command(flatten)]

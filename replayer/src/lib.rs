@@ -20,6 +20,7 @@ pub mod executor;
 pub mod frame;
 pub mod interface;
 pub mod lines;
+pub mod observed;
 pub mod one_shot;
 pub mod output;
 pub mod outputs;

@@ -11,6 +11,7 @@ use mneme_core::tolerance::Rules;
 use crate::arguments::OneShot;
 use crate::builder::Outcome;
 use crate::engine::Engine;
+use crate::observed;
 use crate::output::Printed;
 use crate::outputs;
 use crate::scene::Scene;
@@ -40,19 +41,36 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
             write_tolerances(scene, variations)?;
         }
     }
+    if let Some(faults) = &result.faults {
+        eprintln!("{}", observed::text(faults));
+    }
+    if let Some(write) = &result.last_write {
+        eprintln!("{}", observed::last_write_text(write));
+    }
     let printed = Printed { configuration: &configuration, result: &result };
     let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")))?;
-    Ok(result.status.exit_status())
+    Ok(match &result.faults {
+        // Whether memory is as recorded is another question: accesses that were kept from happening may have changed it.
+        Some(faults) => {
+            if faults.findings.is_empty() {
+                exit::VERIFIED
+            } else {
+                exit::NOT_VERIFIED
+            }
+        }
+        None => result.status.exit_status(),
+    })
 }
 
 fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Result<(ReplayResult, Option<Rc<Outcome>>), Fatal> {
     let mut engine = Engine::start(scene)?;
     // Every run of a survey counts.
     let (iterations, warmup) = options.repeat.map_or((options.iterations, options.warmup), |runs| (runs, 0));
-    engine.submit(Job::new(0, configuration.clone(), iterations, warmup));
+    let observe = options.observation.observe();
+    engine.submit(Job { observe, ..Job::new(0, configuration.clone(), iterations, warmup) });
     loop {
         if let Event::Finished { result, outcome, .. } = engine.next(Client::default())? {
             engine.leave();

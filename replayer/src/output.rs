@@ -9,7 +9,9 @@ use mneme_core::result::{ReplayResult, Status};
 use serde::Serialize;
 
 use crate::builder::Outcome;
-use crate::executor::message::Done;
+use crate::executor::message::{Done, Noted};
+use crate::observed;
+use crate::snapshot::Region;
 use crate::supervisor::Job;
 
 /// The one object that a one-shot replay prints.
@@ -22,7 +24,16 @@ pub struct Printed<'a> {
 }
 
 /// Puts together what builder and executor reported.
-pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, done: &Done, device: Option<&Description>) -> ReplayResult {
+///
+/// `regions` are those of the recorded memory.
+pub fn result(
+    start: &jiff::Timestamp,
+    job: &Job,
+    outcome: Option<&Outcome>,
+    done: &Done,
+    device: Option<&Description>,
+    regions: &[Region],
+) -> ReplayResult {
     let verified = done.status == Status::Verified;
     let mut result = ReplayResult {
         exec_time: done.times.clone(),
@@ -63,6 +74,18 @@ pub fn result(start: &jiff::Timestamp, job: &Job, outcome: Option<&Outcome>, don
         let stages = [("preprocess", built.preprocess), ("optimise", built.optimise), ("codegen", built.codegen)];
         result.metrics.build_times = stages.map(|(stage, seconds)| (stage.to_owned(), seconds)).into();
         environment.versions.insert("assembler".into(), built.assembler.clone());
+        if let (Some(observe), Some(instrumented)) = (job.observe, &built.instrumented) {
+            match &done.noted {
+                Some(Noted::Writes { count, last }) => {
+                    result.last_write =
+                        last.and_then(|last| observed::last_write(&job.configuration, observe, instrumented, &last, *count));
+                }
+                Some(Noted::Faults(noted)) => {
+                    result.faults = Some(observed::faults(&job.configuration, instrumented, noted, regions));
+                }
+                None => {}
+            }
+        }
         environment.code = mneme_core::hash::chunk_id(image).to_string();
     }
     if let Some(device) = device {
@@ -97,7 +120,7 @@ mod tests {
         let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
         let job = Job::new(0, configuration, 3, 2);
         let done = Done { status, times: vec![5, 4, 3, 2, 1], ..Done::default() };
-        result(&jiff::Timestamp::now(), &job, None, &done, None)
+        result(&jiff::Timestamp::now(), &job, None, &done, None, &[])
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! (`shared`); kernels get entries (`entry`); x86 code is generated (`emit`).
 
 mod closure;
-mod edit;
+pub(crate) mod edit;
 mod emit;
 mod entry;
 mod exits;

@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(producer(&newer).as_deref(), Some("LLVM20.1.0"));
         let context = Context::create();
         let diagnostics = crate::ir::diagnostics::Diagnostics::collect(&context);
-        let message = crate::prepare::load(&context, &diagnostics, &[&newer]).unwrap_err().to_string();
+        let message = crate::prepare::load(&context, &diagnostics, &[&newer], false).unwrap_err().to_string();
         assert!(message.contains("LLVM 20.1.0") && message.contains(&crate::llvm_version()), "{message}");
     }
 

@@ -12,6 +12,8 @@
 #include "llvm-c/TargetMachine.h"
 #include "llvm/Analysis/LazyCallGraph.h"
 #include "llvm/Analysis/LoopInfo.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Instruction.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -151,6 +153,23 @@ char *mneme_llvm_pass_names() {
   raw_string_ostream Stream(Names);
   PassBuilder().printPassNames(Stream);
   return copy(Names);
+}
+
+/// Where an instruction comes from, innermost line first (to be freed); null without debug information.
+char *mneme_llvm_location(LLVMValueRef I) {
+  const DILocation *Location = unwrap<Instruction>(I)->getDebugLoc().get();
+  if (!Location)
+    return nullptr;
+  std::string Text;
+  raw_string_ostream Stream(Text);
+  for (; Location; Location = Location->getInlinedAt()) {
+    StringRef File = Location->getFilename(), Folder = Location->getDirectory();
+    if (!File.starts_with("/") && !Folder.empty())
+      Stream << Folder << '/';
+    const DISubprogram *Function = Location->getScope()->getSubprogram();
+    Stream << File << '\t' << Location->getLine() << '\t' << Location->getColumn() << '\t' << (Function ? Function->getName() : "") << '\n';
+  }
+  return copy(Text);
 }
 
 } // extern "C"

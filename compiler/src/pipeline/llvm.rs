@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
-use llvm_sys::prelude::LLVMModuleRef;
+use llvm_sys::prelude::{LLVMModuleRef, LLVMValueRef};
 use llvm_sys::target_machine::LLVMTargetMachineRef;
 
 /// Who is asked and told about the passes of a pipeline.
@@ -39,6 +39,7 @@ unsafe extern "C" {
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
+    fn mneme_llvm_location(instruction: LLVMValueRef) -> *mut c_char;
 }
 
 /// What the callbacks reach.
@@ -90,6 +91,13 @@ pub fn end_without_memory() {
 pub fn pass_names() -> String {
     // SAFETY: takes nothing.
     take(unsafe { mneme_llvm_pass_names() }).unwrap_or_default()
+}
+
+/// Where a live instruction comes from: a line for its place in the source and for each call through which it was inlined, of file,
+/// line, column and function, with tabs between them; `None` without debug information.
+pub(crate) fn location(instruction: LLVMValueRef) -> Option<String> {
+    // SAFETY: a live instruction, by contract.
+    take(unsafe { mneme_llvm_location(instruction) })
 }
 
 /// The text behind `pointer`, which is freed; `None` for null.

@@ -9,8 +9,14 @@ use crate::ir::diagnostics::Diagnostics;
 use crate::ir::producer;
 use crate::request::BuildError;
 
-/// One module from all of `bitcodes`; definitions of the first win where several define a weak name.
-pub fn load<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bitcodes: &[&[u8]]) -> Result<Module<'ctx>, BuildError> {
+/// One module from all of `bitcodes`; definitions of the first win where several define a weak name. `debug` keeps what they tell
+/// of the source.
+pub fn load<'ctx>(
+    context: &'ctx Context,
+    diagnostics: &Diagnostics<'_>,
+    bitcodes: &[&[u8]],
+    debug: bool,
+) -> Result<Module<'ctx>, BuildError> {
     let (first, rest) = bitcodes.split_first().ok_or_else(|| BuildError::Bitcode { message: "there is none".into() })?;
     let whole = parse(context, diagnostics, first)?;
     for bitcode in rest {
@@ -24,7 +30,9 @@ pub fn load<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bitcode
         }
     }
     // Debug information would reach the PTX, and the assembler optimises code less that has it.
-    whole.strip_debug_info();
+    if !debug {
+        whole.strip_debug_info();
+    }
     Ok(whole)
 }
 

@@ -1,5 +1,6 @@
 //! One build, in whatever process: LLVM and the assembler on recorded or other code.
 
+use mneme_compiler::instrument::Instrument;
 use mneme_compiler::pipeline::External;
 use mneme_compiler::progress::Progress;
 use mneme_compiler::{BuildError, Code, Hooks, Keep, Preloaded, Recorded, Request, Target};
@@ -23,12 +24,14 @@ pub struct Order<'a> {
     /// The program that runs the pipeline.
     pub external: Option<&'a External>,
     pub keep: Keep,
+    pub instrument: Option<Instrument>,
     /// Where to note what the build is at.
     pub progress: Option<&'a Progress>,
 }
 
 impl<'a> Order<'a> {
     /// A build with what the command line asks of all. Code that comes with the configuration is nearer than the command line's.
+    #[allow(clippy::too_many_arguments, reason = "each is a part of the order, and there is one caller for each kind of process")]
     pub fn new(
         subject: &'a Subject,
         modules: &'a [Vec<u8>],
@@ -37,6 +40,7 @@ impl<'a> Order<'a> {
         configuration: &'a Configuration,
         own: Option<&'a Replacement>,
         keep_ir: bool,
+        instrument: Option<Instrument>,
     ) -> Self {
         Self {
             subject,
@@ -47,6 +51,7 @@ impl<'a> Order<'a> {
             replacement: own.or(extras.replacement.as_ref()),
             external: extras.external.as_ref(),
             keep: Keep { after: extras.keep.after || keep_ir, ..extras.keep },
+            instrument,
             progress: None,
         }
     }
@@ -84,6 +89,7 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
     };
     request.keep = order.keep;
     request.external = order.external;
+    request.instrument = order.instrument;
     request.progress = order.progress;
     let artifact = mneme_compiler::build_with(&request, Hooks { is_known: Some(is_known), ..Hooks::default() })?;
     let built = Built {
@@ -97,6 +103,7 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         ptx: artifact.ptx,
         ir_before: artifact.ir_before,
         ir: artifact.ir,
+        instrumented: artifact.instrumented,
         log: artifact.log,
     };
     Ok((built, artifact.image))

@@ -27,7 +27,7 @@ pub fn key(job: &Job) -> String {
     if let Some(fields) = key.as_object_mut() {
         fields.retain(|name, _| !RUNTIME.contains(&name.as_str()));
     }
-    format!("{key}{replacement:?}{}", job.keep_ir)
+    format!("{key}{replacement:?}{}{:?}", job.keep_ir, job.instrument())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod process;
 
 use mneme_compiler::Keep;
 use mneme_compiler::assembler::Spills;
+use mneme_compiler::instrument::Instrumented;
 use mneme_compiler::pipeline::External;
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,8 @@ pub struct Built {
     /// Before the pipeline, and after it.
     pub ir_before: Option<String>,
     pub ir: Option<String>,
+    /// What the instrumentation says of itself, where there is one.
+    pub instrumented: Option<Instrumented>,
     /// What the build has to say, a line each.
     pub log: Vec<String>,
 }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use mneme_compiler::Target;
+use mneme_compiler::instrument::Instrument;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::hash::chunk_id;
@@ -32,6 +33,7 @@ struct Order {
     cpu: bool,
     replacement: Option<CodeKind>,
     keep_ir: bool,
+    instrument: Option<Instrument>,
     limit: Duration,
 }
 
@@ -99,7 +101,8 @@ impl Nursery {
         };
         let (replacement, code) = job.replacement.as_ref().map_or((None, &[][..]), |code| (Some(code.kind()), code.bytes()));
         let configuration = job.configuration.clone();
-        let order = Order { number: self.last, configuration, arch, cpu, replacement, keep_ir: job.keep_ir, limit };
+        let order =
+            Order { number: self.last, configuration, arch, cpu, replacement, keep_ir: job.keep_ir, instrument: job.instrument(), limit };
         frame::write(&mut self.stream, &order, code)?;
         Ok(self.last)
     }
@@ -219,7 +222,7 @@ impl House<'_> {
         let options = u64::from_le_bytes(assembler[..8].try_into().expect("eight bytes"));
         let own = order.replacement.map(|kind| Replacement::of(kind, code)).transpose().map_err(std::io::Error::other)?;
         let Plan { subject, modules, extras, memory } = *self.plan;
-        let build = super::Order::new(subject, modules, extras, &target, configuration, own.as_ref(), order.keep_ir);
+        let build = super::Order::new(subject, modules, extras, &target, configuration, own.as_ref(), order.keep_ir, order.instrument);
         let preloaded = self.preload.as_mut().and_then(|preload| preload.of(&build));
         let build = super::Order { preloaded, ..build };
         let builder = Builder::start(&build, options, order.limit, memory)?;

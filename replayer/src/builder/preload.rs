@@ -25,7 +25,8 @@ impl Preload {
 
     /// What a build can start from, if it can; it is read now where that has not been done.
     pub fn of(&mut self, order: &Order<'_>) -> Option<&Preloaded> {
-        if !(self.proved && Self::concerns(order) && order.configuration.prune) {
+        // An instrumented build tells lines of the source, which are not kept here.
+        if !(self.proved && Self::concerns(order) && order.configuration.prune && order.instrument.is_none()) {
             return None;
         }
         if self.read.as_ref().is_none_or(|(target, _)| target != order.target) {

@@ -263,6 +263,22 @@ impl<'a> Memory<'a> {
         Ok(tally)
     }
 
+    /// Stretches (first and last + 1 address), ascending, that hold what is live. Regions that overlap are one; those that touch
+    /// are not.
+    pub fn live(&self) -> Vec<(u64, u64)> {
+        let mut stretches: Vec<(u64, u64)> =
+            self.mapped_regions().map(|(_, region)| (region.address, region.address + region.size)).collect();
+        stretches.sort_unstable();
+        stretches.dedup_by(|next, before| {
+            let overlap = next.0 < before.1;
+            if overlap {
+                before.1 = before.1.max(next.1);
+            }
+            overlap
+        });
+        stretches
+    }
+
     /// Regions that are at their recorded addresses, with their numbers.
     fn mapped_regions(&self) -> impl Iterator<Item = (usize, &'a Region)> {
         let absolute = self.absolute_constants;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use mneme_core::configuration::Cache;
 use mneme_core::device::{Description, Timer};
 use mneme_core::launch::{Dim3, LaunchAttributes};
+use mneme_core::observation::{Fault, Observe};
 use mneme_core::result::{Clocks, Metrics, Mismatch, Status, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,56 @@ pub struct Run {
     pub dump: Option<PathBuf>,
     /// File for all recorded memory as the last run leaves it.
     pub memory: Option<PathBuf>,
+    /// The code is instrumented: run it once for what it notes, and not for its times.
+    pub observe: Option<Watch>,
+}
+
+/// What an executor has to know of instrumented code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Watch {
+    pub observe: Observe,
+    /// Instructions that note something.
+    pub sites: u64,
+    /// Static shared memory that is shadowed, bytes.
+    pub static_shared: u64,
+    pub has_shared: bool,
+}
+
+/// What instrumented code has noted; sites by number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Noted {
+    Faults(Vec<NotedFault>),
+    Writes { count: u64, last: Option<NotedWrite> },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotedFault {
+    pub site: u32,
+    pub fault: Fault,
+    pub count: u64,
+    pub examples: Vec<NotedExample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotedExample {
+    /// Number of the block in the grid, and of the thread in the block.
+    pub block: u64,
+    pub thread: u64,
+    pub address: u64,
+    pub bytes: u64,
+    /// What else there is to say, by kind of fault.
+    pub detail: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotedWrite {
+    pub site: u32,
+    pub block: u64,
+    pub thread: u64,
+    pub address: u64,
+    pub bytes: u64,
+    /// The watched bytes after it.
+    pub value: [u8; 8],
 }
 
 /// From an executor.
@@ -73,6 +124,8 @@ pub struct Done {
     /// After the runs.
     pub clocks: Option<Clocks>,
     pub metrics: Metrics,
+    /// What instrumented code has noted.
+    pub noted: Option<Noted>,
     /// The context is lost with this run: another executor has to take over.
     pub broken: bool,
 }

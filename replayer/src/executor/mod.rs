@@ -9,6 +9,7 @@ mod inspector;
 mod kernels;
 mod memory;
 pub mod message;
+mod observe;
 mod pieces;
 pub mod report;
 mod run;

@@ -11,6 +11,7 @@ use mneme_core::result::{Metrics, Status};
 use super::Plan;
 use super::memory::Memory;
 use super::message::{Done, Run};
+use super::observe::Observer;
 use super::report::{self, MOST_TOLD};
 use super::survey::Survey;
 
@@ -74,6 +75,10 @@ impl<'a> Runner<'a> {
         self.allow(function, &launch, done.metrics.static_shared)?;
         self.set_limits(&launch)?;
         let comparisons = self.plan.bounds.comparisons(order.tolerance);
+        if let Some(watch) = &order.observe {
+            let observer = Observer { device, parameters: self.plan.parameters, watch, module, function, launch: &launch };
+            return observer.run(memory, &comparisons, done);
+        }
         let mut survey = order.survey.then(Survey::default);
         let runs = order.warmup.saturating_add(order.iterations).max(1);
         for index in 0..runs {
@@ -187,12 +192,12 @@ fn metrics(device: &dyn Device, function: Function, launch: &Launch) -> Metrics 
 }
 
 /// Whether the driver said no before anything ran.
-fn was_refused(error: &DeviceError) -> bool {
+pub(super) fn was_refused(error: &DeviceError) -> bool {
     matches!(error, DeviceError::Call { function, .. } if function.starts_with("cuLaunch") || function.starts_with("cuFunc") || *function == "cuCtxSetLimit")
 }
 
 /// Notes that memory could not be read or put back: the context is lost.
-fn repaired<T>(result: Result<T, DeviceError>, done: &mut Done) -> Result<T, DeviceError> {
+pub(super) fn repaired<T>(result: Result<T, DeviceError>, done: &mut Done) -> Result<T, DeviceError> {
     done.broken |= result.is_err();
     result
 }

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use mneme_compiler::instrument::Instrument;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
+use mneme_core::observation::Observe;
 
 use crate::builder::Built;
-use crate::executor::message::Run;
+use crate::executor::message::{self, Run};
 use crate::replacement::Replacement;
 use crate::scene::Scene;
 
@@ -29,13 +31,26 @@ pub struct Job {
     pub keep_ir: bool,
     /// File for all recorded memory as the last run leaves it.
     pub memory: Option<PathBuf>,
+    /// Instrument the code, and tell what it does.
+    pub observe: Option<Observe>,
 }
 
 impl Job {
     /// A configuration without anything special; runs that it asks for itself take precedence.
     pub fn new(id: u64, configuration: Configuration, iterations: u32, warmup: u32) -> Self {
         let (iterations, warmup) = (configuration.iterations.unwrap_or(iterations), configuration.warmup.unwrap_or(warmup));
-        Self { id, configuration, iterations, warmup, priority: 0, fresh: false, replacement: None, keep_ir: false, memory: None }
+        Self {
+            id,
+            configuration,
+            iterations,
+            warmup,
+            priority: 0,
+            fresh: false,
+            replacement: None,
+            keep_ir: false,
+            memory: None,
+            observe: None,
+        }
     }
 
     /// For the build, and for all runs.
@@ -59,7 +74,21 @@ impl Job {
             survey: scene.survey,
             dump: scene.dump.clone(),
             memory: self.memory.clone(),
+            observe: self.observe.zip(built.instrumented.as_ref()).map(|(observe, instrumented)| message::Watch {
+                observe,
+                sites: instrumented.sites.len() as u64,
+                static_shared: instrumented.shared_bytes,
+                has_shared: instrumented.has_shared,
+            }),
         }
+    }
+
+    /// What the code is to be instrumented for.
+    pub fn instrument(&self) -> Option<Instrument> {
+        self.observe.map(|observe| match observe {
+            Observe::Faults => Instrument::Faults,
+            Observe::Writes { .. } => Instrument::Writes,
+        })
     }
 }
 

@@ -379,7 +379,7 @@ impl<'a> Supervisor<'a> {
         shared_with: Option<u64>,
     ) {
         let job = &pending.job;
-        let mut result = crate::output::result(&pending.start, job, outcome.as_deref(), done, device);
+        let mut result = crate::output::result(&pending.start, job, outcome.as_deref(), done, device, &self.scene.snapshot.layout.regions);
         result.shared_with = shared_with;
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome });

@@ -2,6 +2,10 @@
 
 use super::text::{Body, Signature};
 
+/// Bytes of a thread's stack at most, and how far below a frame the variables of the functions that it calls may be.
+const STACK: u64 = 2 << 20;
+const STACK_SLACK: u64 = 64 << 10;
+
 pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
     let result = signature.result.as_str();
     let parameter = |i: usize| signature.parameters.get(i).map(String::as_str);
@@ -22,6 +26,16 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
         // A block is its own cluster.
         ["isspacep", "shared", "cluster"] => {
             let inside = body.value("call i1 @__mneme_cpu.is_shared(ptr %a0)");
+            body.ret(result, inside);
+        }
+        // A thread's variables are on its stack, which is at most 2 MiB and is used downwards.
+        ["isspacep", "local"] => {
+            let frame = body.value("call ptr @llvm.frameaddress.p0(i32 0)");
+            let frame = body.value(format!("ptrtoint ptr {frame} to i64"));
+            let lowest = body.value(format!("sub i64 {frame}, {STACK_SLACK}"));
+            let address = body.value("ptrtoint ptr %a0 to i64");
+            let distance = body.value(format!("sub i64 {address}, {lowest}"));
+            let inside = body.value(format!("icmp ult i64 {distance}, {}", STACK + STACK_SLACK));
             body.ret(result, inside);
         }
         ["isspacep", "global"] => {

@@ -1,0 +1,152 @@
+//! Which instructions access memory, where and how.
+
+use llvm_sys::LLVMAtomicOrdering;
+use llvm_sys::LLVMOpcode::*;
+use llvm_sys::core::*;
+use mneme_core::observation::Access;
+
+use super::emitter::Emitter;
+use crate::cpu::edit;
+use crate::ir::Value;
+
+/// How many bytes an access touches.
+#[derive(Clone, Copy)]
+pub enum Length<'m> {
+    Fixed(u64),
+    /// An operand says it; the access is left out where it is 0.
+    Operand(u32, Value<'m>),
+}
+
+/// One access of an instruction; some have two.
+#[derive(Clone, Copy)]
+pub struct MemoryAccess<'m> {
+    pub instruction: Value<'m>,
+    /// The operand that is its address.
+    pub operand: u32,
+    pub length: Length<'m>,
+    /// What the address is a multiple of, bytes.
+    pub alignment: u64,
+    pub access: Access,
+    /// What is written, where it is an operand.
+    pub value: Option<Value<'m>>,
+}
+
+impl<'m> MemoryAccess<'m> {
+    pub fn pointer(&self) -> Value<'m> {
+        self.instruction.operands()[self.operand as usize]
+    }
+
+    pub fn writes(&self) -> bool {
+        self.access != Access::Read
+    }
+
+    pub fn bytes(&self) -> u64 {
+        match self.length {
+            Length::Fixed(bytes) => bytes,
+            Length::Operand(_, value) => constant(value).unwrap_or(0),
+        }
+    }
+}
+
+/// What an instruction does to memory, as far as it can be watched.
+pub enum Memory<'m> {
+    Accesses(Vec<MemoryAccess<'m>>),
+    /// It may access memory in a way that is not understood: what it is.
+    Unknown(String),
+}
+
+/// A constant integer.
+pub fn constant(value: Value<'_>) -> Option<u64> {
+    // SAFETY: a checked cast of a live value.
+    unsafe { (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw())) }
+}
+
+pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> Memory<'m> {
+    let fixed = |operand: u32, bytes: u64, alignment: u64, access: Access, value: Option<Value<'m>>| {
+        Memory::Accesses(vec![MemoryAccess { instruction, operand, length: Length::Fixed(bytes), alignment, access, value }])
+    };
+    let operands = instruction.operands();
+    // SAFETY: the opcode says which questions may be asked of the live instruction.
+    unsafe {
+        let ordered = |plain| {
+            let atomic = LLVMGetOrdering(instruction.raw()) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic;
+            if atomic || LLVMGetVolatile(instruction.raw()) != 0 { Access::Atomic } else { plain }
+        };
+        let alignment = || u64::from(LLVMGetAlignment(instruction.raw())).max(1);
+        match instruction.opcode() {
+            LLVMLoad => {
+                let access = if ordered(Access::Read) == Access::Atomic { Access::Atomic } else { Access::Read };
+                fixed(0, emitter.bytes(instruction.ty()), alignment(), access, None)
+            }
+            LLVMStore => fixed(1, emitter.bytes(operands[0].ty()), alignment(), ordered(Access::Write), Some(operands[0])),
+            LLVMAtomicRMW | LLVMAtomicCmpXchg => {
+                let bytes = emitter.bytes(operands[1].ty());
+                fixed(0, bytes, alignment().max(bytes), Access::Atomic, None)
+            }
+            LLVMCall => call(emitter, instruction, &operands),
+            _ => Memory::Accesses(Vec::new()),
+        }
+    }
+}
+
+/// Families of intrinsics that access memory in ways of their own.
+const STRANGERS: &[&str] = &[
+    "llvm.masked.",
+    "llvm.vp.",
+    "llvm.nvvm.cp.",
+    "llvm.nvvm.wmma",
+    "llvm.nvvm.ldmatrix",
+    "llvm.nvvm.stmatrix",
+    "llvm.nvvm.mbarrier",
+    "llvm.nvvm.tex",
+    "llvm.nvvm.tld4",
+    "llvm.nvvm.suld",
+    "llvm.nvvm.sust",
+];
+/// Instructions of PTX that access memory.
+const PTX_MEMORY: &[&str] =
+    &["ld.", "ldu.", "st.", "atom.", "red.", "cp.", "ldmatrix", "stmatrix", "multimem.", "mbarrier.", "wmma.", "tex."];
+
+fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value<'m>]) -> Memory<'m> {
+    let none = Memory::Accesses(Vec::new());
+    let Some(callee) = edit::called_value(instruction) else { return none };
+    if let Some((text, _)) = edit::inline_asm(callee) {
+        let mut words = text.split([';', '\n', '\t', ' ', '{', '}']);
+        return if words.any(|word| PTX_MEMORY.iter().any(|start| word.starts_with(start))) {
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Memory::Unknown(format!("inline PTX `{line}`"))
+        } else {
+            none
+        };
+    }
+    let name = callee.name();
+    let range = |operand: u32, access| MemoryAccess {
+        instruction,
+        operand,
+        length: Length::Operand(2, operands[2]),
+        alignment: 1,
+        access,
+        value: None,
+    };
+    let fixed = |operand: u32, alignment: u64, access| MemoryAccess {
+        instruction,
+        operand,
+        length: Length::Fixed(emitter.bytes(instruction.ty())),
+        alignment,
+        access,
+        value: None,
+    };
+    match name.strip_prefix("llvm.") {
+        Some(name) if name.starts_with("memcpy.inline") || name.starts_with("memset.inline") => Memory::Unknown(format!("llvm.{name}")),
+        Some(name) if name.starts_with("memcpy.") || name.starts_with("memmove.") => {
+            Memory::Accesses(vec![range(1, Access::Read), range(0, Access::Write)])
+        }
+        Some(name) if name.starts_with("memset.") => Memory::Accesses(vec![range(0, Access::Write)]),
+        Some(name) if name.starts_with("nvvm.ldg.") || name.starts_with("nvvm.ldu.") => {
+            Memory::Accesses(vec![fixed(0, constant(operands[1]).unwrap_or(1).max(1), Access::Read)])
+        }
+        Some(name) if name.starts_with("nvvm.atomic.") => Memory::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)]),
+        Some(_) if STRANGERS.iter().any(|stranger| name.starts_with(stranger)) => Memory::Unknown(format!("`{name}`")),
+        _ => none,
+    }
+}

@@ -1,0 +1,314 @@
+//! Adds instructions to a module that is being instrumented.
+//!
+//! All functions take live values of that module ([`Value`]'s invariant).
+
+use inkwell::module::Module;
+use llvm_sys::LLVMTypeKind::{self, *};
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMStoreSizeOfType, LLVMTargetDataRef};
+
+use crate::cpu::edit;
+use crate::ir::Value;
+
+/// How our own functions are named: they are not instrumented themselves.
+pub const PREFIX: &str = "__mneme_";
+
+/// Adds instructions at a place.
+pub struct Emitter<'m, 'ctx> {
+    pub module: &'m Module<'ctx>,
+    builder: LLVMBuilderRef,
+    context: LLVMContextRef,
+}
+
+impl Drop for Emitter<'_, '_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, used by this object only.
+        unsafe { LLVMDisposeBuilder(self.builder) }
+    }
+}
+
+fn made<'m>(raw: LLVMValueRef) -> Value<'m> {
+    Value::new(raw).expect("LLVM's builder returns a value")
+}
+
+impl<'m, 'ctx> Emitter<'m, 'ctx> {
+    pub fn new(module: &'m Module<'ctx>) -> Self {
+        // SAFETY: the module is alive; the builder is disposed of with the object.
+        unsafe {
+            let context = LLVMGetModuleContext(module.as_mut_ptr());
+            Self { module, builder: LLVMCreateBuilderInContext(context), context }
+        }
+    }
+
+    pub fn before(&self, instruction: Value<'m>) {
+        // SAFETY: the builder is ours, the instruction alive.
+        unsafe { LLVMPositionBuilderBefore(self.builder, instruction.raw()) }
+    }
+
+    /// After an instruction that does not end its block.
+    pub fn after(&self, instruction: Value<'m>) {
+        // SAFETY: as above; a block goes on after such an instruction.
+        unsafe { LLVMPositionBuilderBefore(self.builder, LLVMGetNextInstruction(instruction.raw())) }
+    }
+
+    pub fn layout(&self) -> LLVMTargetDataRef {
+        // SAFETY: the module is alive.
+        unsafe { LLVMGetModuleDataLayout(self.module.as_mut_ptr()) }
+    }
+
+    /// Bytes that an access to a sized type touches.
+    pub fn bytes(&self, ty: LLVMTypeRef) -> u64 {
+        // SAFETY: a live, sized type.
+        unsafe { LLVMStoreSizeOfType(self.layout(), ty) }
+    }
+
+    /// Bytes from one element of an array of a sized type to the next.
+    pub fn stride(&self, ty: LLVMTypeRef) -> u64 {
+        // SAFETY: a live, sized type.
+        unsafe { LLVMABISizeOfType(self.layout(), ty) }
+    }
+
+    pub fn integer(&self, bits: u32) -> LLVMTypeRef {
+        // SAFETY: the context is alive.
+        unsafe { LLVMIntTypeInContext(self.context, bits) }
+    }
+
+    pub fn void(&self) -> LLVMTypeRef {
+        // SAFETY: the context is alive.
+        unsafe { LLVMVoidTypeInContext(self.context) }
+    }
+
+    /// A generic pointer.
+    pub fn pointer(&self) -> LLVMTypeRef {
+        // SAFETY: the context is alive.
+        unsafe { LLVMPointerTypeInContext(self.context, 0) }
+    }
+
+    pub fn structure(&self, fields: &mut [LLVMTypeRef]) -> LLVMTypeRef {
+        // SAFETY: the context is alive, the types belong to it.
+        unsafe { LLVMStructTypeInContext(self.context, fields.as_mut_ptr(), fields.len() as u32, 0) }
+    }
+
+    pub fn number(&self, bits: u32, value: i64) -> Value<'m> {
+        // SAFETY: the type is alive.
+        made(unsafe { LLVMConstInt(self.integer(bits), value as u64, 1) })
+    }
+
+    /// A call of one of our functions, declared where it is not yet.
+    pub fn call(&self, name: &str, result: LLVMTypeRef, arguments: &[Value<'m>]) -> Value<'m> {
+        let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|argument| argument.ty()).collect();
+        let mut raw: Vec<LLVMValueRef> = arguments.iter().map(|argument| argument.raw()).collect();
+        // SAFETY: the types are those of the arguments, and all belong to the module's context; the builder is positioned.
+        unsafe {
+            let ty = LLVMFunctionType(result, types.as_mut_ptr(), types.len() as u32, 0);
+            let function = edit::declare(self.module, name, ty);
+            edit::add_enum_attribute(self.module, function, "nounwind");
+            made(LLVMBuildCall2(self.builder, ty, function.raw(), raw.as_mut_ptr(), raw.len() as u32, c"".as_ptr()))
+        }
+    }
+
+    /// A pointer of any address space as a generic one.
+    pub fn generic(&self, pointer: Value<'m>) -> Value<'m> {
+        if space(pointer) == 0 {
+            return pointer;
+        }
+        // SAFETY: a live pointer; every space is part of the generic one.
+        made(unsafe { LLVMBuildAddrSpaceCast(self.builder, pointer.raw(), self.pointer(), c"".as_ptr()) })
+    }
+
+    /// A generic pointer as one of the type that `like` has.
+    pub fn like(&self, pointer: Value<'m>, like: Value<'m>) -> Value<'m> {
+        if pointer.ty() == like.ty() {
+            return pointer;
+        }
+        // SAFETY: live pointers.
+        made(unsafe { LLVMBuildAddrSpaceCast(self.builder, pointer.raw(), like.ty(), c"".as_ptr()) })
+    }
+
+    pub fn address(&self, pointer: Value<'m>) -> Value<'m> {
+        // SAFETY: a live pointer.
+        made(unsafe { LLVMBuildPtrToInt(self.builder, pointer.raw(), self.integer(64), c"".as_ptr()) })
+    }
+
+    pub fn add(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers of one type.
+        made(unsafe { LLVMBuildAdd(self.builder, one.raw(), other.raw(), c"".as_ptr()) })
+    }
+
+    pub fn multiply(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers of one type.
+        made(unsafe { LLVMBuildMul(self.builder, one.raw(), other.raw(), c"".as_ptr()) })
+    }
+
+    pub fn subtract(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers of one type.
+        made(unsafe { LLVMBuildSub(self.builder, one.raw(), other.raw(), c"".as_ptr()) })
+    }
+
+    pub fn and(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers of one type.
+        made(unsafe { LLVMBuildAnd(self.builder, one.raw(), other.raw(), c"".as_ptr()) })
+    }
+
+    pub fn or(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers of one type.
+        made(unsafe { LLVMBuildOr(self.builder, one.raw(), other.raw(), c"".as_ptr()) })
+    }
+
+    /// Whether one unsigned number is below another.
+    pub fn below(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers of one type.
+        made(unsafe { LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntULT, one.raw(), other.raw(), c"".as_ptr()) })
+    }
+
+    pub fn not_equal(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers of one type.
+        made(unsafe { LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntNE, one.raw(), other.raw(), c"".as_ptr()) })
+    }
+
+    pub fn select(&self, condition: Value<'m>, yes: Value<'m>, no: Value<'m>) -> Value<'m> {
+        // SAFETY: a live bit and live values of one type.
+        made(unsafe { LLVMBuildSelect(self.builder, condition.raw(), yes.raw(), no.raw(), c"".as_ptr()) })
+    }
+
+    pub fn null(&self) -> Value<'m> {
+        // SAFETY: a live type.
+        made(unsafe { LLVMConstNull(self.pointer()) })
+    }
+
+    /// The number of a type all of whose bits are set.
+    pub fn ones(&self, ty: LLVMTypeRef) -> Value<'m> {
+        // SAFETY: a live integer type.
+        made(unsafe { LLVMConstAllOnes(ty) })
+    }
+
+    /// So many bytes.
+    pub fn bytes_of(&self, count: u64) -> LLVMTypeRef {
+        // SAFETY: a live type.
+        unsafe { LLVMArrayType2(self.integer(8), count) }
+    }
+
+    /// A 64-bit number as one of the type that `like` has.
+    pub fn narrowed(&self, number: Value<'m>, like: Value<'m>) -> Value<'m> {
+        // SAFETY: live integers.
+        made(unsafe { LLVMBuildIntCast2(self.builder, number.raw(), like.ty(), 0, c"".as_ptr()) })
+    }
+
+    /// Begins a function of ours; its parameters.
+    pub fn define(&self, name: &str, result: LLVMTypeRef, parameters: &[LLVMTypeRef]) -> Vec<Value<'m>> {
+        let mut types = parameters.to_vec();
+        // SAFETY: the types belong to the module's context; the function is new, so that it has no block.
+        unsafe {
+            let ty = LLVMFunctionType(result, types.as_mut_ptr(), types.len() as u32, 0);
+            let function = edit::declare(self.module, name, ty);
+            edit::add_enum_attribute(self.module, function, "noinline");
+            let block = LLVMAppendBasicBlockInContext(self.context, function.raw(), c"".as_ptr());
+            LLVMPositionBuilderAtEnd(self.builder, block);
+            function.parameters()
+        }
+    }
+
+    /// A structure of these values.
+    pub fn tuple(&self, ty: LLVMTypeRef, values: &[Value<'m>]) -> Value<'m> {
+        // SAFETY: the structure has as many fields, of these types.
+        unsafe {
+            let whole = values.iter().enumerate().fold(LLVMGetPoison(ty), |whole, (index, value)| {
+                LLVMBuildInsertValue(self.builder, whole, value.raw(), index as u32, c"".as_ptr())
+            });
+            made(whole)
+        }
+    }
+
+    /// Ends a function.
+    pub fn give_back(&self, value: Value<'m>) {
+        // SAFETY: the builder is at the end of a function with this result.
+        unsafe { LLVMBuildRet(self.builder, value.raw()) };
+    }
+
+    /// An integer as one of 64 bits, of the same signed value.
+    pub fn widened(&self, number: Value<'m>) -> Value<'m> {
+        // SAFETY: a live integer.
+        made(unsafe { LLVMBuildIntCast2(self.builder, number.raw(), self.integer(64), 1, c"".as_ptr()) })
+    }
+
+    /// The bits of a value of at most 64 bits as a number, where its type has one.
+    pub fn bits(&self, value: Value<'m>) -> Option<Value<'m>> {
+        let ty = value.ty();
+        // SAFETY: a live value whose kind of type says what it can be cast to.
+        unsafe {
+            let whole = match LLVMGetTypeKind(ty) {
+                LLVMPointerTypeKind => return Some(self.address(value)),
+                LLVMIntegerTypeKind if LLVMGetIntTypeWidth(ty) <= 64 => value.raw(),
+                LLVMHalfTypeKind | LLVMBFloatTypeKind | LLVMFloatTypeKind | LLVMDoubleTypeKind | LLVMVectorTypeKind => {
+                    let bits = self.bytes(ty) * 8;
+                    let elements =
+                        if LLVMGetTypeKind(ty) == LLVMVectorTypeKind { LLVMGetTypeKind(LLVMGetElementType(ty)) } else { LLVMFloatTypeKind };
+                    if bits > 64 || elements == LLVMPointerTypeKind {
+                        return None;
+                    }
+                    LLVMBuildBitCast(self.builder, value.raw(), self.integer(bits as u32), c"".as_ptr())
+                }
+                _ => return None,
+            };
+            Some(made(LLVMBuildZExtOrBitCast(self.builder, whole, self.integer(64), c"".as_ptr())))
+        }
+    }
+
+    pub fn slot(&self, ty: LLVMTypeRef, alignment: u32) -> Value<'m> {
+        // SAFETY: a live, sized type; the builder is positioned.
+        unsafe {
+            let slot = LLVMBuildAlloca(self.builder, ty, c"".as_ptr());
+            LLVMSetAlignment(slot, alignment);
+            made(slot)
+        }
+    }
+
+    pub fn load(&self, ty: LLVMTypeRef, pointer: Value<'m>) -> Value<'m> {
+        // SAFETY: a live pointer and a sized type.
+        unsafe {
+            let load = LLVMBuildLoad2(self.builder, ty, pointer.raw(), c"".as_ptr());
+            LLVMSetAlignment(load, 1);
+            made(load)
+        }
+    }
+
+    pub fn store(&self, value: Value<'m>, pointer: Value<'m>) {
+        // SAFETY: a live value and a live pointer.
+        unsafe { LLVMSetAlignment(LLVMBuildStore(self.builder, value.raw(), pointer.raw()), 1) }
+    }
+
+    /// Fills memory with a byte.
+    pub fn fill(&self, pointer: Value<'m>, byte: u8, bytes: Value<'m>) {
+        let byte = self.number(8, i64::from(byte as i8));
+        // SAFETY: a live pointer, byte and length.
+        unsafe { LLVMBuildMemSet(self.builder, pointer.raw(), byte.raw(), bytes.raw(), 1) };
+    }
+
+    pub fn copy(&self, to: Value<'m>, from: Value<'m>, bytes: Value<'m>) {
+        // SAFETY: live pointers and a length.
+        unsafe { LLVMBuildMemMove(self.builder, to.raw(), 1, from.raw(), 1, bytes.raw()) };
+    }
+
+    /// The same step as `instruction` (`getelementptr`, a cast of a pointer), from another pointer.
+    pub fn step(&self, instruction: Value<'m>, from: Value<'m>) -> Value<'m> {
+        // SAFETY: the clone has the operands of a live instruction; the new one has the type of the one it replaces.
+        unsafe {
+            let clone = LLVMInstructionClone(instruction.raw());
+            LLVMSetOperand(clone, 0, from.raw());
+            LLVMInsertIntoBuilder(self.builder, clone);
+            made(clone)
+        }
+    }
+}
+
+/// The address space of a pointer.
+pub fn space(pointer: Value<'_>) -> u32 {
+    // SAFETY: a live pointer.
+    unsafe { LLVMGetPointerAddressSpace(pointer.ty()) }
+}
+
+pub fn kind(ty: LLVMTypeRef) -> LLVMTypeKind {
+    // SAFETY: a live type.
+    unsafe { LLVMGetTypeKind(ty) }
+}

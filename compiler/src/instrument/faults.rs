@@ -1,0 +1,406 @@
+//! Accesses that a kernel should not make: every access asks before, and goes to other memory where it is told to.
+
+use std::collections::{BTreeSet, HashMap};
+
+use inkwell::module::Module;
+use llvm_sys::LLVMOpcode::{self, *};
+use llvm_sys::core::*;
+use mneme_core::observation::Access;
+
+use super::accesses::{self, Length, Memory, MemoryAccess};
+use super::emitter::{Emitter, PREFIX};
+use super::objects::{Address, Root, may_be_parameter};
+use super::sites::{Sites, readable};
+use super::{Instrumented, SHARED, layout};
+use crate::cpu::edit;
+use crate::ir::{self, Value, reach};
+
+/// Flags of an access, see `faults.ll`.
+const READS: i64 = 1;
+const WRITES: i64 = 2;
+const ORDERED: i64 = 4;
+const VALUE_KNOWN: i64 = 8;
+const PADDING: i64 = 16;
+const ALIGNMENT: u32 = 8;
+/// The largest alignment that is asked for.
+const MOST_ALIGNMENT: u64 = 256;
+/// Steps through which a pointer is followed that comes from several.
+const DEPTH: u32 = 8;
+/// Each shared variable's shadow begins at a multiple of this, bytes.
+const SHADOW_ALIGNMENT: u64 = 16;
+
+/// Instruments a module as it is before its pipeline.
+pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrumented {
+    let shared = Shared::of(module, kernel);
+    let mut watcher = Watcher { emitter: Emitter::new(module), shared, sites: Sites::default(), known, unwatched: BTreeSet::new() };
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
+    {
+        for instruction in function.instructions() {
+            watcher.instruction(function, instruction);
+        }
+    }
+    watcher.shared.define(&watcher.emitter);
+    Instrumented {
+        sites: watcher.sites.0,
+        unwatched: watcher.unwatched.into_iter().collect(),
+        shared_bytes: watcher.shared.bytes,
+        has_shared: !watcher.shared.places.is_empty(),
+    }
+}
+
+/// The shared variables that a kernel reaches, and where their shadows are.
+struct Shared<'m> {
+    /// By variable: the shadow's offset in bytes of shared memory, and the variable's size; -1 for dynamic shared memory.
+    places: Vec<(Value<'m>, u64, i64)>,
+    /// Static shared memory, bytes.
+    bytes: u64,
+}
+
+impl<'m> Shared<'m> {
+    fn of(module: &'m Module<'_>, kernel: Value<'m>) -> Self {
+        let emitter = Emitter::new(module);
+        let reached = reach::closure([kernel]);
+        let variables: Vec<Value<'m>> =
+            ir::variables(module).into_iter().filter(|variable| variable.space() == SHARED && reached.contains(variable)).collect();
+        let mut bytes = 0;
+        let mut places = Vec::new();
+        let (dynamic, fixed): (Vec<_>, Vec<_>) = variables.into_iter().partition(|variable| variable.is_declaration());
+        for variable in fixed {
+            let size = emitter.stride(variable.content_type());
+            places.push((variable, bytes, size as i64));
+            bytes += size.next_multiple_of(SHADOW_ALIGNMENT);
+        }
+        // All of dynamic shared memory begins at one address.
+        places.extend(dynamic.into_iter().map(|variable| (variable, bytes, -1)));
+        Self { places, bytes }
+    }
+
+    fn get(&self, variable: Value<'m>) -> Option<(u64, i64)> {
+        self.places.iter().find(|(known, ..)| *known == variable).map(|(_, place, size)| (*place, *size))
+    }
+
+    /// Defines the function that finds the variable of an address.
+    fn define(&self, emitter: &Emitter<'m, '_>) {
+        let word = emitter.integer(64);
+        let object = emitter.structure(&mut [word, word, word]);
+        let parameters = emitter.define("__mneme_shared_object", object, &[word, word]);
+        let (address, dynamic) = (parameters[0], parameters[1]);
+        let none = emitter.number(64, -1);
+        let (mut base, mut extent, mut place) = (none, none, none);
+        for (variable, start, size) in &self.places {
+            let first = emitter.address(emitter.generic(*variable));
+            let size = if *size < 0 { dynamic } else { emitter.number(64, *size) };
+            let inside = emitter.below(emitter.subtract(address, first), size);
+            base = emitter.select(inside, first, base);
+            extent = emitter.select(inside, size, extent);
+            place = emitter.select(inside, emitter.number(64, *start as i64), place);
+        }
+        emitter.give_back(emitter.tuple(object, &[base, extent, place]));
+    }
+}
+
+/// Defines the function that knows the module's own variables. To be called when no pass changes them any more.
+pub fn define_own(module: &Module<'_>) {
+    let emitter = Emitter::new(module);
+    let word = emitter.integer(64);
+    let parameters = emitter.define("__mneme_own_object", emitter.integer(1), &[word, word]);
+    let (address, bytes) = (parameters[0], parameters[1]);
+    let mut is_own = emitter.number(1, 0);
+    for variable in ir::variables(module) {
+        if variable.is_declaration()
+            || variable.space() == SHARED
+            || variable.name() == layout::STATE
+            || variable.name().starts_with("llvm.")
+        {
+            continue;
+        }
+        let size = emitter.stride(variable.content_type()) as i64;
+        let offset = emitter.subtract(address, emitter.address(emitter.generic(variable)));
+        let starts = emitter.below(offset, emitter.number(64, size));
+        let ends = emitter.below(emitter.add(offset, bytes), emitter.number(64, size.saturating_add(1)));
+        is_own = emitter.or(is_own, emitter.and(starts, ends));
+    }
+    emitter.give_back(is_own);
+}
+
+struct Watcher<'m, 'ctx> {
+    emitter: Emitter<'m, 'ctx>,
+    shared: Shared<'m>,
+    sites: Sites,
+    /// Sites that have a number already.
+    known: usize,
+    unwatched: BTreeSet<String>,
+}
+
+impl<'m> Watcher<'m, '_> {
+    fn instruction(&mut self, function: Value<'m>, instruction: Value<'m>) {
+        if !self.shared.places.is_empty() {
+            self.synchronisation(instruction);
+        }
+        match accesses::of(&self.emitter, instruction) {
+            Memory::Unknown(what) => {
+                self.unwatched.insert(format!("{what} in {}", readable(&function.name())));
+            }
+            Memory::Accesses(found) => {
+                for access in found {
+                    self.access(function, access);
+                }
+            }
+        }
+    }
+
+    fn site(&mut self, access: &MemoryAccess<'m>, variable: Option<String>) -> Value<'m> {
+        let number = self.sites.add(access, variable) as usize + self.known;
+        self.emitter.number(32, number as i64)
+    }
+
+    fn access(&mut self, function: Value<'m>, access: MemoryAccess<'m>) {
+        let pointer = access.pointer();
+        let address = Address::of(&self.emitter, pointer);
+        let root = address.root(&self.emitter, function);
+        let bytes = access.bytes();
+        let (has_fixed_length, operand) = match access.length {
+            Length::Fixed(_) => (true, 0),
+            Length::Operand(operand, value) => (accesses::constant(value).is_some(), operand),
+        };
+        if let (Root::Local(size) | Root::Global(size), true, true) = (&root, has_fixed_length, address.variable.is_empty()) {
+            let end = address.constant.checked_add_unsigned(bytes);
+            if address.constant >= 0 && end.is_some_and(|end| end as u64 <= *size) {
+                return;
+            }
+        }
+        self.emitter.before(access.instruction);
+        if let Length::Operand(..) = access.length {
+            self.range(function, &access, &address, root, operand);
+            return;
+        }
+        match root {
+            Root::Shared(variable) => self.shared(&access, &address, variable),
+            Root::Local(size) | Root::Global(size) => self.by_offset(&access, &address, size),
+            Root::Unknown if may_be_parameter(&self.emitter, pointer, function, DEPTH) => {
+                self.unwatched.insert(format!("an access to one of several parameters passed by value in {}", readable(&function.name())));
+            }
+            Root::Unknown => {
+                let site = self.site(&access, None);
+                let (flags, value) = self.flags(&access, access.alignment);
+                let emitter = &self.emitter;
+                let generic = emitter.generic(pointer);
+                let arguments = [generic, emitter.number(64, bytes as i64), site, flags, value];
+                let allowed = emitter.call("__mneme_access", emitter.pointer(), &arguments);
+                self.redirect(&access, allowed);
+            }
+        }
+    }
+
+    /// An access to a shared variable that is known.
+    fn shared(&mut self, access: &MemoryAccess<'m>, address: &Address<'m>, variable: Value<'m>) {
+        let Some((place, size)) = self.shared.get(variable) else { return };
+        let name = readable(&variable.name());
+        let site = self.site(access, Some(shared_name(&name, size)));
+        let (flags, value) = self.flags(access, access.alignment);
+        let emitter = &self.emitter;
+        let base = emitter.address(emitter.generic(address.root));
+        let generic = emitter.generic(access.pointer());
+        let arguments = [
+            generic,
+            emitter.number(64, access.bytes() as i64),
+            site,
+            flags,
+            value,
+            base,
+            emitter.number(64, size),
+            emitter.number(64, place as i64),
+        ];
+        let allowed = emitter.call("__mneme_shared", emitter.pointer(), &arguments);
+        self.redirect(access, allowed);
+    }
+
+    /// An access to a variable whose bounds alone matter: its address is nobody's business, so that it may live in registers.
+    fn by_offset(&mut self, access: &MemoryAccess<'m>, address: &Address<'m>, size: u64) {
+        let root = address.root;
+        let name = readable(root.name().trim_end_matches(".addr"));
+        let kind = if root.as_variable().is_some() { "variable" } else { "local variable" };
+        let site = self.site(access, Some(format!("the {kind} {name} ({size} bytes)")));
+        let alignment = if address.root_alignment() >= access.alignment { access.alignment } else { 1 };
+        let (flags, _) = self.flags(access, alignment);
+        let emitter = &self.emitter;
+        let offset = address.offset(emitter);
+        let bytes = emitter.number(64, access.bytes() as i64);
+        let inside = emitter.call("__mneme_offset", emitter.integer(1), &[offset, bytes, emitter.number(64, size as i64), site, flags]);
+        let generic = emitter.generic(access.pointer());
+        let null = emitter.null();
+        let sink = emitter.call("__mneme_sink", emitter.pointer(), &[null, bytes, flags]);
+        let allowed = emitter.select(inside, generic, sink);
+        self.redirect(access, allowed);
+    }
+
+    /// `memcpy` and its like: nothing is done where one byte may not be accessed.
+    fn range(&mut self, function: Value<'m>, access: &MemoryAccess<'m>, address: &Address<'m>, root: Root<'m>, operand: u32) {
+        if matches!(root, Root::Local(_)) || may_be_parameter(&self.emitter, address.root, function, DEPTH) {
+            // Of a constant length inside of its variable, or else of a kind that compilers do not make.
+            return;
+        }
+        let variable = match root {
+            Root::Shared(variable) => self.shared.get(variable).map(|(_, size)| shared_name(&readable(&variable.name()), size)),
+            _ => None,
+        };
+        let site = self.site(access, variable);
+        let (flags, _) = self.flags(access, 1);
+        let emitter = &self.emitter;
+        let length = access.instruction.operands()[operand as usize];
+        let arguments = [emitter.generic(access.pointer()), emitter.widened(length), site, flags];
+        let allowed = emitter.call("__mneme_range", emitter.integer(64), &arguments);
+        let allowed = emitter.narrowed(allowed, length);
+        edit::set_operand(access.instruction, operand, allowed);
+    }
+
+    fn flags(&self, access: &MemoryAccess<'m>, alignment: u64) -> (Value<'m>, Value<'m>) {
+        let emitter = &self.emitter;
+        let opcode = access.instruction.opcode();
+        let value = access.value.filter(|_| access.bytes() <= 8 && access.access == Access::Write).and_then(|value| emitter.bits(value));
+        let mut flags = match access.access {
+            Access::Read => READS,
+            Access::Write => WRITES,
+            Access::Atomic => {
+                ORDERED
+                    | match opcode {
+                        LLVMLoad => READS,
+                        LLVMStore => WRITES,
+                        _ => READS | WRITES,
+                    }
+            }
+        };
+        if value.is_some() {
+            flags |= VALUE_KNOWN;
+        }
+        let aggregate = matches!(
+            super::emitter::kind(access.instruction.ty()),
+            llvm_sys::LLVMTypeKind::LLVMStructTypeKind | llvm_sys::LLVMTypeKind::LLVMArrayTypeKind
+        ) && opcode == LLVMLoad;
+        if aggregate || matches!(access.length, Length::Operand(..)) {
+            flags |= PADDING;
+        }
+        let alignment = if alignment.is_power_of_two() { alignment.min(MOST_ALIGNMENT) } else { 1 };
+        flags |= (alignment as i64 - 1) << ALIGNMENT;
+        (emitter.number(32, flags), value.unwrap_or_else(|| emitter.number(64, 0)))
+    }
+
+    /// Lets an access go where it was told.
+    fn redirect(&self, access: &MemoryAccess<'m>, allowed: Value<'m>) {
+        // Instructions take a pointer of any space; intrinsics have it in their type.
+        let target = if access.instruction.is_call() { self.emitter.like(allowed, access.pointer()) } else { allowed };
+        edit::set_operand(access.instruction, access.operand, target);
+    }
+
+    /// Follows what orders the accesses of threads.
+    fn synchronisation(&self, instruction: Value<'m>) {
+        let emitter = &self.emitter;
+        let hook = |name: &str| {
+            emitter.call(name, emitter.void(), &[]);
+        };
+        match order(instruction) {
+            Order::None => {}
+            Order::Block => {
+                emitter.after(instruction);
+                hook("__mneme_barrier");
+            }
+            Order::Warp => {
+                emitter.before(instruction);
+                hook("__mneme_warp_arrive");
+                emitter.after(instruction);
+                hook("__mneme_warp_leave");
+            }
+            Order::Unknown => {
+                emitter.before(instruction);
+                hook("__mneme_relax");
+            }
+        }
+    }
+}
+
+fn shared_name(name: &str, size: i64) -> String {
+    if size < 0 { format!("the dynamic shared memory {name}") } else { format!("the shared variable {name} ({size} bytes)") }
+}
+
+/// What an instruction orders.
+#[derive(Debug, PartialEq, Eq)]
+enum Order {
+    None,
+    /// All threads of the block.
+    Block,
+    /// Lanes of a warp.
+    Warp,
+    /// Something.
+    Unknown,
+}
+
+/// Words in inline PTX after which nothing is known of the order of threads.
+const PTX_ORDER: &[&str] =
+    &["bar", "fence", "membar", "atom", "red", "shfl", "vote", "match", "elect", ".acquire", ".release", ".volatile", "exit"];
+
+fn order(instruction: Value<'_>) -> Order {
+    if instruction.opcode() == LLVMOpcode::LLVMFence {
+        return Order::Unknown;
+    }
+    let Some(callee) = instruction.is_call().then(|| edit::called_value(instruction)).flatten() else { return Order::None };
+    if let Some((text, _)) = edit::inline_asm(callee) {
+        return if PTX_ORDER.iter().any(|word| text.contains(word)) { Order::Unknown } else { Order::None };
+    }
+    let name = callee.name();
+    let Some(name) = name.strip_prefix("llvm.nvvm.") else { return Order::None };
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    match name {
+        "barrier0" | "barrier0.popc" | "barrier0.and" | "barrier0.or" | "barrier.sync" | "bar.sync" | "barrier.n" => Order::Block,
+        _ if begins(&["bar.warp.sync", "shfl.", "vote.", "match.", "redux."]) => Order::Warp,
+        _ if begins(&[
+            "bar",
+            "membar",
+            "fence",
+            "mbarrier",
+            "cp.async.wait",
+            "cp.async.bulk.wait",
+            "activemask",
+            "nanosleep",
+            "atomic.",
+        ]) =>
+        {
+            Order::Unknown
+        }
+        _ => Order::None,
+    }
+}
+
+/// Lets passes of LLVM's invent no reads that the source has not.
+pub fn forbid_speculation(module: &Module<'_>, forbid: bool) {
+    const ATTRIBUTE: &str = "sanitize_thread";
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        if forbid {
+            edit::add_enum_attribute(module, function, ATTRIBUTE);
+        } else {
+            edit::remove_enum_attribute(function, ATTRIBUTE);
+        }
+    }
+}
+
+/// Marks the functions that take pointers, so that what they do to a caller's local variables is seen there.
+pub fn inline_pointers(module: &Module<'_>, kernel: Value<'_>) {
+    let called: HashMap<Value<'_>, bool> = ir::functions(module).into_iter().map(|function| (function, takes_pointers(function))).collect();
+    for (function, takes) in called {
+        if function.is_declaration() || function == kernel {
+            continue;
+        }
+        edit::remove_enum_attribute(function, "optnone");
+        edit::remove_enum_attribute(function, "noinline");
+        if takes {
+            edit::add_enum_attribute(module, function, "alwaysinline");
+        }
+    }
+    edit::remove_enum_attribute(kernel, "optnone");
+}
+
+fn takes_pointers(function: Value<'_>) -> bool {
+    function.parameters().into_iter().any(|parameter| {
+        // SAFETY: a live parameter has a type.
+        unsafe { LLVMGetTypeKind(parameter.ty()) == llvm_sys::LLVMTypeKind::LLVMPointerTypeKind }
+    })
+}

@@ -1,0 +1,220 @@
+//! Reads of local variables that nothing wrote.
+//!
+//! Each local variable of the code as the front end wrote it gets a shadow of the same size, all zeros where its life begins; what is
+//! stored to it stores ones there, and a read tells where it finds zeros. Passes then promote both to registers, and
+//! where a variable is certainly set nothing is left of the shadow. A variable whose address goes elsewhere is not followed.
+
+use std::collections::HashMap;
+
+use inkwell::module::Module;
+use llvm_sys::LLVMOpcode::*;
+use llvm_sys::LLVMTypeKind::*;
+use llvm_sys::core::LLVMIsAAllocaInst;
+use mneme_core::observation::Site;
+
+use super::accesses::constant;
+use super::emitter::{self, Emitter, PREFIX};
+use super::objects::local_bytes;
+use super::sites::Sites;
+use crate::cpu::edit;
+use crate::ir::{self, Value};
+
+/// Larger variables are not followed, bytes.
+const LARGEST: u64 = 4096;
+/// The widest read that is looked at, bytes.
+const WIDEST: u64 = 64;
+const UNSET: &str = "__mneme_unset";
+
+/// What is done with a local variable.
+enum Use<'m> {
+    Derive(Value<'m>),
+    Load(Value<'m>),
+    Store(Value<'m>),
+    /// `memset`, `memcpy` or `memmove` to it (operand 0) or from it (operand 1).
+    Fill(Value<'m>),
+    CopyTo(Value<'m>),
+    Begin(Value<'m>),
+    Nothing,
+}
+
+struct Local<'m> {
+    variable: Value<'m>,
+    bytes: u64,
+    /// Pointers into it in the order of derivation, each with what it is derived from.
+    pointers: Vec<(Value<'m>, Value<'m>)>,
+    /// What is done, and through which pointer.
+    uses: Vec<(Use<'m>, Value<'m>)>,
+}
+
+/// Adds shadows to all local variables that can be followed.
+pub fn shadow<'m>(module: &'m Module<'_>) -> Vec<Site> {
+    let emitter = Emitter::new(module);
+    let mut sites = Sites::default();
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
+    {
+        let locals: Vec<Local<'m>> = function.instructions().into_iter().filter_map(|instruction| follow(&emitter, instruction)).collect();
+        let mut shadows: HashMap<Value<'m>, Value<'m>> = HashMap::new();
+        for local in &locals {
+            make(&emitter, local, &mut shadows);
+        }
+        for local in &locals {
+            for (what, pointer) in &local.uses {
+                insert(&emitter, local, what, *pointer, &shadows, &mut sites);
+            }
+        }
+    }
+    sites.0
+}
+
+/// Drops the reads that were found to be of set variables, and numbers the others from `first` on.
+pub fn settle(module: &Module<'_>, shadowed: Vec<Site>, first: usize) -> Vec<Site> {
+    let Some(unset) = ir::function(module, UNSET) else { return Vec::new() };
+    let emitter = Emitter::new(module);
+    let mut kept = Vec::new();
+    for call in unset.users() {
+        let arguments = call.call_arguments();
+        let number = constant(arguments[1]).map_or(0, |number| number as usize);
+        if constant(arguments[0]) == Some(0) {
+            call.erase_instruction();
+        } else {
+            // Inlined code is there more than once.
+            edit::set_operand(call, 1, emitter.number(32, (first + kept.len()) as i64));
+            kept.push(shadowed[number].clone());
+        }
+    }
+    kept
+}
+
+fn follow<'m>(emitter: &Emitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m>> {
+    // SAFETY: a checked cast.
+    if unsafe { LLVMIsAAllocaInst(variable.raw()).is_null() } || emitter::space(variable) != 0 {
+        return None;
+    }
+    let bytes = local_bytes(emitter, variable).filter(|bytes| (1..=LARGEST).contains(bytes))?;
+    let mut local = Local { variable, bytes, pointers: Vec::new(), uses: Vec::new() };
+    let mut pending = vec![variable];
+    while let Some(pointer) = pending.pop() {
+        for user in pointer.users() {
+            match classify(user, pointer)? {
+                Use::Derive(derived) => {
+                    local.pointers.push((derived, pointer));
+                    pending.push(derived);
+                }
+                Use::Nothing => {}
+                what => local.uses.push((what, pointer)),
+            }
+        }
+    }
+    Some(local)
+}
+
+/// What a user does with a pointer into a local variable; `None` where that cannot be followed.
+fn classify<'m>(user: Value<'m>, pointer: Value<'m>) -> Option<Use<'m>> {
+    let operands = user.as_instruction()?.operands();
+    match user.opcode() {
+        LLVMGetElementPtr | LLVMBitCast if emitter::kind(user.ty()) == LLVMPointerTypeKind => {
+            (operands[0] == pointer && !operands[1..].contains(&pointer)).then_some(Use::Derive(user))
+        }
+        LLVMLoad => Some(Use::Load(user)),
+        LLVMStore => (operands[0] != pointer).then_some(Use::Store(user)),
+        LLVMCall => {
+            let name = user.callee()?.name();
+            let name = name.strip_prefix("llvm.")?;
+            if name.starts_with("lifetime.start") {
+                Some(Use::Begin(user))
+            } else if name.starts_with("lifetime.end") || name.starts_with("dbg.") {
+                Some(Use::Nothing)
+            } else if name.starts_with("memset.p") {
+                Some(Use::Fill(user))
+            } else if name.starts_with("memcpy.p") || name.starts_with("memmove.p") {
+                // From it nothing is asked: padding may be copied. To and from it there are two uses.
+                Some(if operands[0] == pointer { Use::CopyTo(user) } else { Use::Nothing })
+            } else {
+                None
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Makes the shadow of a variable, and the pointers into it.
+fn make<'m>(emitter: &Emitter<'m, '_>, local: &Local<'m>, shadows: &mut HashMap<Value<'m>, Value<'m>>) {
+    emitter.after(local.variable);
+    let shadow = emitter.slot(emitter.bytes_of(local.bytes), 8);
+    emitter.fill(shadow, 0, emitter.number(64, local.bytes as i64));
+    shadows.insert(local.variable, shadow);
+    for (derived, from) in &local.pointers {
+        emitter.before(*derived);
+        let Some(base) = shadows.get(from) else { continue };
+        let pointer = emitter.step(*derived, *base);
+        shadows.insert(*derived, pointer);
+    }
+}
+
+fn insert<'m>(
+    emitter: &Emitter<'m, '_>,
+    local: &Local<'m>,
+    what: &Use<'m>,
+    pointer: Value<'m>,
+    shadows: &HashMap<Value<'m>, Value<'m>>,
+    sites: &mut Sites,
+) {
+    let Some(shadow) = shadows.get(&pointer).copied() else { return };
+    match what {
+        Use::Load(load) => {
+            let bytes = emitter.bytes(load.ty());
+            if bytes == 0 || bytes > WIDEST || is_aggregate(*load) || only_changes_a_part(*load) {
+                return;
+            }
+            let name = Some(local.variable.name()).filter(|name| !name.is_empty());
+            let site = sites.add_read(*load, bytes, name.map(|name| format!("the local variable {}", name.trim_end_matches(".addr"))));
+            emitter.before(*load);
+            let ty = emitter.integer(bytes as u32 * 8);
+            let unset = emitter.not_equal(emitter.load(ty, shadow), emitter.ones(ty));
+            emitter.call(UNSET, emitter.void(), &[unset, emitter.number(32, i64::from(site))]);
+        }
+        Use::Store(store) => {
+            let bytes = emitter.bytes(store.operands()[0].ty());
+            emitter.after(*store);
+            match bytes {
+                0 => {}
+                1..=8 => emitter.store(emitter.ones(emitter.integer(bytes as u32 * 8)), shadow),
+                _ => emitter.fill(shadow, 0xff, emitter.number(64, bytes as i64)),
+            }
+        }
+        Use::Fill(fill) => {
+            emitter.after(*fill);
+            emitter.fill(shadow, 0xff, emitter.widened(fill.operands()[2]));
+        }
+        Use::CopyTo(copy) => {
+            let operands = copy.operands();
+            let length = operands[2];
+            emitter.after(*copy);
+            match shadows.get(&operands[1]) {
+                Some(from) => emitter.copy(shadow, *from, emitter.widened(length)),
+                None => emitter.fill(shadow, 0xff, emitter.widened(length)),
+            }
+        }
+        Use::Begin(begin) => {
+            emitter.after(*begin);
+            emitter.fill(shadow, 0, emitter.number(64, local.bytes as i64));
+        }
+        Use::Derive(_) | Use::Nothing => {}
+    }
+}
+
+/// Structures have padding, which nobody writes.
+fn is_aggregate(load: Value<'_>) -> bool {
+    matches!(emitter::kind(load.ty()), LLVMStructTypeKind | LLVMArrayTypeKind)
+}
+
+/// Whether what is read is only put back with a part of it changed: a bit-field, an element of a vector.
+fn only_changes_a_part(load: Value<'_>) -> bool {
+    let changes = |user: Value<'_>| match user.as_instruction().map(Value::opcode) {
+        Some(LLVMAnd) => user.users().into_iter().all(|next| next.as_instruction().is_some_and(|next| next.opcode() == LLVMOr)),
+        Some(LLVMInsertElement) => true,
+        _ => false,
+    };
+    let users = load.users();
+    !users.is_empty() && users.into_iter().all(changes)
+}

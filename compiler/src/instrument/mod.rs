@@ -1,0 +1,122 @@
+//! Instrumented builds: code that notes what it does to memory.
+//!
+//! Both kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same instrumentation. What the
+//! inserted code calls (`common.ll` and the file beside it) is linked in after the pipeline, which sees declarations only. It
+//! finds its buffers through one variable that the replayer fills in; [`layout`] is the contract.
+
+mod accesses;
+mod emitter;
+mod faults;
+pub mod layout;
+mod locals;
+mod objects;
+mod sites;
+mod writes;
+
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::TargetMachine;
+use llvm_sys::LLVMLinkage;
+use mneme_core::observation::Site;
+use serde::{Deserialize, Serialize};
+
+use crate::ir;
+use crate::request::BuildError;
+
+/// NVPTX address space of shared memory.
+const SHARED: u32 = 3;
+
+/// What to instrument for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Instrument {
+    /// Accesses that a kernel should not make, in the code as the front end wrote it.
+    Faults,
+    /// Who writes an address, in the code that the pipeline made.
+    Writes,
+}
+
+/// What the instrumentation says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Instrumented {
+    /// The instrumented instructions, by number.
+    pub sites: Vec<Site>,
+    /// Accesses that are not watched, a sentence each.
+    pub unwatched: Vec<String>,
+    /// Static shared memory that is shadowed, bytes; dynamic shared memory follows it.
+    pub shared_bytes: u64,
+    /// Whether there is shared memory at all.
+    pub has_shared: bool,
+}
+
+/// What makes functions see their callers' variables, and what promotes variables together with their shadows.
+const INLINE: &str = "always-inline";
+const PROMOTE: &str = "function(sroa,early-cse,instsimplify)";
+
+/// Instruments the code that the pipeline is to start from, where this is done there.
+pub fn before(module: &Module<'_>, kernel: &str, instrument: Instrument, machine: &TargetMachine) -> Result<Instrumented, BuildError> {
+    if instrument != Instrument::Faults {
+        return Ok(Instrumented::default());
+    }
+    let run = |passes: &str| module.run_passes(passes, machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()));
+    let kernel = crate::prepare::kernel(module, kernel)?;
+    faults::inline_pointers(module, kernel);
+    faults::forbid_speculation(module, true);
+    run(INLINE)?;
+    let shadowed = locals::shadow(module);
+    run(PROMOTE)?;
+    let locals = locals::settle(module, shadowed, 0);
+    let mut instrumented = faults::watch(module, kernel, locals.len());
+    instrumented.sites.splice(0..0, locals);
+    module.verify().map_err(|error| failed(error.to_string()))?;
+    Ok(instrumented)
+}
+
+/// Completes what [`before`] began, or instruments the code that the pipeline made.
+pub fn after(
+    module: &Module<'_>,
+    instrument: Instrument,
+    begun: Instrumented,
+    machine: &TargetMachine,
+) -> Result<Instrumented, BuildError> {
+    let instrumented = match instrument {
+        Instrument::Faults => {
+            faults::forbid_speculation(module, false);
+            faults::define_own(module);
+            link(module, include_str!("faults.ll"), machine)?;
+            begun
+        }
+        Instrument::Writes => {
+            let instrumented = writes::watch(module);
+            link(module, include_str!("writes.ll"), machine)?;
+            instrumented
+        }
+    };
+    module.strip_debug_info();
+    module.verify().map_err(|error| failed(error.to_string()))?;
+    Ok(instrumented)
+}
+
+/// Links our functions, and makes them part of the code.
+fn link(module: &Module<'_>, functions: &str, machine: &TargetMachine) -> Result<(), BuildError> {
+    let text = format!(
+        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{functions}",
+        module.get_data_layout().as_str().to_string_lossy(),
+        module.get_triple().as_str().to_string_lossy(),
+        include_str!("common.ll"),
+    );
+    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "instrumentation");
+    let runtime = module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;
+    module.link_in_module(runtime).map_err(|error| failed(error.to_string()))?;
+    // Those that the code calls come as visible functions: LLVM's linker looks for no others.
+    for function in ir::functions(module) {
+        if !function.is_declaration() && function.name().starts_with(emitter::PREFIX) {
+            function.set_linkage(LLVMLinkage::LLVMInternalLinkage);
+        }
+    }
+    module.run_passes("always-inline,globaldce", machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()))
+}
+
+fn failed(message: String) -> BuildError {
+    BuildError::Instrument { message }
+}

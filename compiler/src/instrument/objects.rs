@@ -1,0 +1,145 @@
+//! What variable an address can be seen to be in, and where.
+
+use llvm_sys::LLVMOpcode::*;
+use llvm_sys::LLVMTypeKind::*;
+use llvm_sys::core::*;
+use llvm_sys::target::LLVMOffsetOfElement;
+
+use super::accesses::constant;
+use super::emitter::{self, Emitter};
+use crate::cpu::edit;
+use crate::ir::{Value, attributes};
+
+/// An address: a pointer that comes from elsewhere, and an offset from it.
+pub struct Address<'m> {
+    pub root: Value<'m>,
+    /// Bytes.
+    pub constant: i64,
+    /// Numbers, and what each is multiplied by.
+    pub variable: Vec<(Value<'m>, i64)>,
+}
+
+/// What the root of an address is.
+pub enum Root<'m> {
+    /// A local variable or an aggregate that the kernel takes by value, of so many bytes.
+    Local(u64),
+    /// A shared variable.
+    Shared(Value<'m>),
+    /// Another variable of the module, of so many bytes.
+    Global(u64),
+    Unknown,
+}
+
+impl<'m> Address<'m> {
+    pub fn of(emitter: &Emitter<'m, '_>, pointer: Value<'m>) -> Self {
+        let mut address = Self { root: pointer, constant: 0, variable: Vec::new() };
+        while let Some(next) = address.step(emitter) {
+            address.root = next;
+        }
+        address
+    }
+
+    /// Follows the root one step back.
+    fn step(&mut self, emitter: &Emitter<'m, '_>) -> Option<Value<'m>> {
+        let value = self.root;
+        if value.as_instruction().is_none() && !edit::is_constant_expression(value) {
+            return None;
+        }
+        let operands = value.operands();
+        match edit::opcode(value) {
+            LLVMBitCast | LLVMAddrSpaceCast if emitter::kind(operands[0].ty()) == LLVMPointerTypeKind => Some(operands[0]),
+            LLVMGetElementPtr if emitter::kind(value.ty()) == LLVMPointerTypeKind => {
+                // SAFETY: a live getelementptr, whose indices say which types it steps through.
+                let mut ty = unsafe { LLVMGetGEPSourceElementType(value.raw()) };
+                for (place, index) in operands[1..].iter().enumerate() {
+                    let number = constant(*index);
+                    if place > 0 && emitter::kind(ty) == LLVMStructTypeKind {
+                        let field = number? as u32;
+                        // SAFETY: the index of a structure is a constant below its number of fields.
+                        unsafe {
+                            self.constant += LLVMOffsetOfElement(emitter.layout(), ty, field) as i64;
+                            ty = LLVMStructGetTypeAtIndex(ty, field);
+                        }
+                        continue;
+                    }
+                    if place > 0 {
+                        // SAFETY: what is indexed and no structure is an array or a vector.
+                        ty = unsafe { LLVMGetElementType(ty) };
+                    }
+                    let scale = emitter.stride(ty) as i64;
+                    // SAFETY: a checked cast.
+                    match number.map(|_| unsafe { LLVMConstIntGetSExtValue(index.raw()) }) {
+                        Some(number) => self.constant = self.constant.wrapping_add(number.wrapping_mul(scale)),
+                        None => self.variable.push((*index, scale)),
+                    }
+                }
+                Some(operands[0])
+            }
+            _ => None,
+        }
+    }
+
+    /// The offset, as instructions where it is no constant.
+    pub fn offset(&self, emitter: &Emitter<'m, '_>) -> Value<'m> {
+        let start = emitter.number(64, self.constant);
+        self.variable.iter().fold(start, |sum, (index, scale)| {
+            let index = emitter.widened(*index);
+            emitter.add(sum, emitter.multiply(index, emitter.number(64, *scale)))
+        })
+    }
+
+    pub fn root(&self, emitter: &Emitter<'m, '_>, function: Value<'m>) -> Root<'m> {
+        let root = self.root;
+        if let Some(variable) = root.as_variable() {
+            return match variable.space() {
+                super::SHARED => Root::Shared(variable),
+                // One that is elsewhere, or that another may stand in for.
+                _ if variable.is_declaration() => Root::Unknown,
+                _ => Root::Global(emitter.stride(variable.content_type())),
+            };
+        }
+        if root.as_instruction().is_some() {
+            return local_bytes(emitter, root).map_or(Root::Unknown, Root::Local);
+        }
+        let parameter = function.parameters().into_iter().position(|parameter| parameter == root);
+        let by_value = parameter.and_then(|index| attributes::by_value(function, index as u32));
+        by_value.map_or(Root::Unknown, |ty| Root::Local(emitter.stride(ty)))
+    }
+
+    /// The root's alignment, as far as it is declared.
+    pub fn root_alignment(&self) -> u64 {
+        // SAFETY: asked of live variables and allocas only, which have one.
+        unsafe {
+            let is_alloca = !LLVMIsAAllocaInst(self.root.raw()).is_null();
+            if is_alloca || self.root.as_variable().is_some() { u64::from(LLVMGetAlignment(self.root.raw())) } else { 0 }
+        }
+    }
+}
+
+/// Bytes of a local variable of fixed size.
+pub fn local_bytes<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> Option<u64> {
+    // SAFETY: a checked cast; an alloca has a sized type and a count, its first operand.
+    unsafe {
+        if LLVMIsAAllocaInst(instruction.raw()).is_null() {
+            return None;
+        }
+        let count = constant(instruction.operands()[0])?;
+        Some(emitter.stride(LLVMGetAllocatedType(instruction.raw())) * count)
+    }
+}
+
+/// Whether a pointer may be, or be inside of, an aggregate that the function takes by value: such memory has no address of the kinds
+/// that are told apart while the code runs.
+pub fn may_be_parameter<'m>(emitter: &Emitter<'m, '_>, pointer: Value<'m>, function: Value<'m>, depth: u32) -> bool {
+    let address = Address::of(emitter, pointer);
+    let root = address.root;
+    if root.as_instruction().is_none() {
+        return matches!(address.root(emitter, function), Root::Local(_));
+    }
+    let from = match root.opcode() {
+        LLVMPHI => root.operands(),
+        LLVMSelect => root.operands()[1..].to_vec(),
+        _ => return false,
+    };
+    depth > 0 && from.into_iter().any(|value| may_be_parameter(emitter, value, function, depth - 1))
+}

@@ -1,0 +1,66 @@
+//! What is told of an instrumented instruction.
+
+use std::ffi::CStr;
+
+use llvm_sys::core::*;
+use mneme_core::observation::{Site, SourceLine};
+
+use super::accesses::MemoryAccess;
+use crate::ir::Value;
+use crate::pipeline::llvm;
+
+/// Collects sites; a site's number is its place.
+#[derive(Default)]
+pub struct Sites(pub Vec<Site>);
+
+impl Sites {
+    pub fn add(&mut self, access: &MemoryAccess<'_>, variable: Option<String>) -> u32 {
+        self.0.push(Site { variable, bytes: access.bytes(), access: access.access, ..of(access.instruction) });
+        (self.0.len() - 1) as u32
+    }
+
+    pub fn add_read(&mut self, instruction: Value<'_>, bytes: u64, variable: Option<String>) -> u32 {
+        self.0.push(Site { variable, bytes, ..of(instruction) });
+        (self.0.len() - 1) as u32
+    }
+}
+
+/// Where an instruction is.
+pub fn of(instruction: Value<'_>) -> Site {
+    Site { function: function(instruction), instruction: text(instruction), source: source(instruction), ..Site::default() }
+}
+
+/// The instruction as LLVM writes it, without metadata.
+fn text(instruction: Value<'_>) -> String {
+    // SAFETY: a live instruction; LLVM's string is copied and disposed of.
+    let text = unsafe {
+        let raw = LLVMPrintValueToString(instruction.raw());
+        let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
+        LLVMDisposeMessage(raw);
+        text
+    };
+    text.split(", !").next().unwrap_or_default().trim().to_owned()
+}
+
+/// The name of the function that holds the instruction.
+fn function(instruction: Value<'_>) -> String {
+    // SAFETY: a live instruction is in a block of a function.
+    let function = Value::new(unsafe { LLVMGetBasicBlockParent(LLVMGetInstructionParent(instruction.raw())) });
+    function.map(|function| readable(&function.name())).unwrap_or_default()
+}
+
+/// A name as the source has it, as far as it can be read.
+pub fn readable(name: &str) -> String {
+    cpp_demangle::Symbol::new(name).map_or_else(|_| name.to_owned(), |symbol| symbol.demangle().unwrap_or_else(|_| name.to_owned()))
+}
+
+fn source(instruction: Value<'_>) -> Vec<SourceLine> {
+    let line = |line: &str| {
+        let mut fields = line.split('\t');
+        let mut next = || fields.next().unwrap_or_default();
+        let (file, line, column, function) =
+            (next().to_owned(), next().parse().unwrap_or(0), next().parse().unwrap_or(0), next().to_owned());
+        SourceLine { file, line, column, function }
+    };
+    llvm::location(instruction.raw()).unwrap_or_default().lines().map(line).collect()
+}

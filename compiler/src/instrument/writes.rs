@@ -1,0 +1,55 @@
+//! Who wrote an address: after every write a call that notes it where it covers what is watched.
+
+use std::collections::BTreeSet;
+
+use inkwell::module::Module;
+use mneme_core::observation::Access;
+
+use super::accesses::{self, Length, Memory};
+use super::emitter::{self, Emitter, PREFIX};
+use super::sites::Sites;
+use super::{Instrumented, SHARED};
+use crate::ir::{self, Value};
+
+/// NVPTX address spaces that recorded memory is not in.
+const CONSTANT: u32 = 4;
+const LOCAL: u32 = 5;
+
+/// Instruments what writes to global memory. To be called after the pipeline, so that the code is what it made.
+pub fn watch(module: &Module<'_>) -> Instrumented {
+    let emitter = Emitter::new(module);
+    let mut sites = Sites::default();
+    let mut unwatched = BTreeSet::new();
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
+    {
+        for instruction in function.instructions() {
+            match accesses::of(&emitter, instruction) {
+                Memory::Unknown(what) => {
+                    unwatched.insert(format!("{what} in {}", super::sites::readable(&function.name())));
+                }
+                Memory::Accesses(found) => {
+                    let writing = |access: &&accesses::MemoryAccess<'_>| access.writes() && can_be_global(access.pointer());
+                    for access in found.iter().filter(writing) {
+                        // An ordered load is an access of both kinds, and writes nothing.
+                        if access.access == Access::Atomic && instruction.opcode() == llvm_sys::LLVMOpcode::LLVMLoad {
+                            continue;
+                        }
+                        let site = sites.add(access, None);
+                        emitter.after(instruction);
+                        let bytes = match access.length {
+                            Length::Fixed(bytes) => emitter.number(64, bytes as i64),
+                            Length::Operand(_, length) => emitter.widened(length),
+                        };
+                        let place = emitter.generic(access.pointer());
+                        emitter.call("__mneme_written", emitter.void(), &[place, bytes, emitter.number(32, i64::from(site))]);
+                    }
+                }
+            }
+        }
+    }
+    Instrumented { sites: sites.0, unwatched: unwatched.into_iter().collect(), ..Instrumented::default() }
+}
+
+fn can_be_global(pointer: Value<'_>) -> bool {
+    !matches!(emitter::space(pointer), SHARED | CONSTANT | LOCAL)
+}

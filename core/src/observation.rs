@@ -1,0 +1,194 @@
+//! What an instrumented replay observes: accesses that a kernel should not make, and who wrote an address last.
+
+use serde::{Deserialize, Serialize};
+
+use crate::launch::Dim3;
+
+/// What a replay is to observe. The kernel is instrumented for it, so its times mean nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Observe {
+    /// Accesses outside of memory, of memory that nothing wrote, unordered or misaligned ones.
+    Faults,
+    /// Writes that cover any of `bytes` (1 to 8) bytes from `address`.
+    Writes { address: u64, bytes: u32 },
+}
+
+/// What an instruction does to memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    #[default]
+    Read,
+    Write,
+    /// Both at once, or ordered with other threads' accesses (`volatile`).
+    Atomic,
+}
+
+impl Access {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Atomic => "atomic access",
+        }
+    }
+}
+
+/// A line of the program's source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SourceLine {
+    /// As the compiler was given it, made absolute by the folder that the compiler ran in.
+    pub file: String,
+    pub line: u32,
+    /// 0 where it is not known.
+    pub column: u32,
+    /// The function that it is part of, as the source names it.
+    pub function: String,
+}
+
+/// An instruction that was instrumented.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Site {
+    /// The function that has it, demangled.
+    pub function: String,
+    /// As LLVM writes it.
+    pub instruction: String,
+    pub access: Access,
+    /// Size of the access; 0 where only a run tells.
+    pub bytes: u64,
+    /// Where it comes from: its own line, then the calls through which it was inlined. Empty without debug information.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source: Vec<SourceLine>,
+    /// The variable that it can be seen to access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+}
+
+/// What can be wrong with an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// It is not inside of one allocation, device variable, shared or local variable.
+    OutOfBounds,
+    /// It reads memory that nothing has written.
+    Uninitialised,
+    /// Another thread of the block accesses the same shared memory, one of the two writes, and nothing orders them.
+    Race,
+    /// Its address is not a multiple of its alignment.
+    Misaligned,
+}
+
+impl Fault {
+    pub const ALL: [Self; 4] = [Self::OutOfBounds, Self::Uninitialised, Self::Race, Self::Misaligned];
+}
+
+/// A fault of one instruction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    pub fault: Fault,
+    #[serde(flatten)]
+    pub site: Site,
+    /// How often it happened.
+    pub count: u64,
+    /// The first that were observed, at most four.
+    pub examples: Vec<Example>,
+}
+
+/// One occurrence of a fault.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    pub block: Index,
+    pub thread: Index,
+    /// Hexadecimal. Of shared and local memory it is that of the replay.
+    pub address: String,
+    pub bytes: u64,
+    /// Where that is: "4 bytes after the allocation at 0x100000000000 (400 bytes)".
+    pub place: String,
+    /// The other access of a race.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<Other>,
+}
+
+/// The earlier access of a race.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Other {
+    pub thread: Index,
+    #[serde(flatten)]
+    pub site: Site,
+}
+
+/// Indices of a block in its grid, or of a thread in its block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Index {
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+}
+
+impl Index {
+    /// The index that comes `linear`th, x varying fastest.
+    pub fn of(linear: u64, extent: Dim3) -> Self {
+        let (x, y) = (u64::from(extent.x.max(1)), u64::from(extent.y.max(1)));
+        Self { x: (linear % x) as u32, y: (linear / x % y) as u32, z: (linear / x / y) as u32 }
+    }
+}
+
+impl std::fmt::Display for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "({}, {}, {})", self.x, self.y, self.z)
+    }
+}
+
+/// What looking for faults found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Faults {
+    /// In the order of the code.
+    pub findings: Vec<Finding>,
+    /// Instructions that were watched.
+    pub watched: u64,
+    /// Accesses that cannot be watched, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unwatched: Vec<String>,
+    /// Whether the code came with debug information, so that sites have source lines.
+    pub has_source: bool,
+}
+
+/// The last write that covered an address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastWrite {
+    pub block: Index,
+    pub thread: Index,
+    #[serde(flatten)]
+    pub site: Site,
+    /// Where the write began, hexadecimal, and its bytes.
+    pub address: String,
+    pub written_bytes: u64,
+    /// What the watched bytes held right after it, in memory order.
+    pub value: Vec<u8>,
+    /// Writes that covered any of the watched bytes, this one included.
+    pub writes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_counted_along_x_first() {
+        let extent = Dim3::new(4, 3, 2);
+        assert_eq!(Index::of(0, extent), Index::default());
+        assert_eq!(Index::of(23, extent), Index { x: 3, y: 2, z: 1 });
+        assert_eq!(Index::of(5, extent).to_string(), "(1, 1, 0)");
+    }
+
+    #[test]
+    fn a_finding_is_one_flat_object() {
+        let site = Site { function: "k".into(), instruction: "store".into(), access: Access::Write, bytes: 4, ..Site::default() };
+        let finding = Finding { fault: Fault::OutOfBounds, site, count: 2, examples: Vec::new() };
+        let json = serde_json::to_value(&finding).unwrap();
+        assert_eq!((&json["fault"], &json["access"], &json["function"]), (&"out-of-bounds".into(), &"write".into(), &"k".into()));
+        assert_eq!(serde_json::from_value::<Finding>(json).unwrap(), finding);
+    }
+}

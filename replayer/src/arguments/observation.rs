@@ -1,0 +1,47 @@
+//! What instrumented code is to tell.
+
+use clap::Args;
+use mneme_core::observation::Observe;
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct Observation {
+    /// Look for accesses outside of all allocations, of memory that nothing wrote, unordered (shared memory) or misaligned ones, in
+    /// place of measuring; ends with 1 where there are any
+    #[arg(long, conflicts_with_all = ["repeat", "dump_diff", "wrote"])]
+    pub check: bool,
+    /// Tell which thread and which instruction wrote these bytes last (4 where no number, up to 8, is given)
+    #[arg(long, value_name = "ADDRESS[:BYTES]", value_parser = watched, conflicts_with_all = ["repeat", "dump_diff"])]
+    pub wrote: Option<Observe>,
+}
+
+impl Observation {
+    pub fn observe(&self) -> Option<Observe> {
+        if self.check { Some(Observe::Faults) } else { self.wrote }
+    }
+}
+
+/// Reads `0x1000:8`.
+fn watched(text: &str) -> Result<Observe, String> {
+    let (address, bytes) = text.split_once(':').unwrap_or((text, "4"));
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    let address = number(address).ok_or_else(|| format!("'{address}' is no address; one is 0x100000000000"))?;
+    let bytes = number(bytes).filter(|bytes| (1..=8).contains(bytes)).ok_or("1 to 8 bytes can be watched")?;
+    Ok(Observe::Writes { address, bytes: bytes as u32 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        assert_eq!(watched("0x10:8"), Ok(Observe::Writes { address: 16, bytes: 8 }));
+        assert_eq!(watched("4096"), Ok(Observe::Writes { address: 4096, bytes: 4 }));
+        for wrong in ["", "x", "0x10:9", "0x10:0", "0x10:"] {
+            assert!(watched(wrong).is_err(), "{wrong}");
+        }
+    }
+}
