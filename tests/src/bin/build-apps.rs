@@ -1,6 +1,6 @@
 //! Compiles every application of `tests/apps` into a folder, for machines that have a GPU and no compiler:
 //! `build-apps FOLDER` makes `FOLDER/shared/NAME` and `FOLDER/static/NAME`, and `FOLDER/bench/NAME` of what
-//! `scripts/bench-record` runs.
+//! `scripts/bench-record` runs. `build-apps FOLDER NAME...` makes only those of these names.
 
 use std::path::PathBuf;
 
@@ -18,15 +18,17 @@ const BENCHES: [App; 5] = [
 
 fn main() {
     let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: build-apps FOLDER");
+        eprintln!("usage: build-apps FOLDER [NAME...]");
         std::process::exit(mneme_core::exit::BAD_USAGE);
     };
+    let names: Vec<String> = std::env::args().skip(2).collect();
+    let wanted = |app: &&App| names.is_empty() || names.iter().any(|name| name == app.name);
     for cudart in [Cudart::Shared, Cudart::Static] {
-        for app in all() {
+        for app in all().filter(wanted) {
             build(app, cudart, &folder.join(cudart.name()).join(app.name));
         }
     }
-    for bench in &BENCHES {
+    for bench in BENCHES.iter().filter(wanted) {
         build(bench, Cudart::Static, &folder.join("bench").join(bench.name));
     }
 }
