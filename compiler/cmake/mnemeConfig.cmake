@@ -60,6 +60,8 @@ if(NOT TARGET mneme::mnemert)
   foreach(include IN ITEMS "${CMAKE_CURRENT_LIST_DIR}/../../../include" "${CMAKE_CURRENT_LIST_DIR}/../../include")
     if(EXISTS "${include}/mneme.h")
       set_property(TARGET mneme::mnemert PROPERTY INTERFACE_INCLUDE_DIRECTORIES "${include}")
+      # A source file, because modules are compiled with the program that uses them.
+      set(mneme_FORTRAN_MODULE "${include}/mneme.f90")
       break()
     endif()
   endforeach()

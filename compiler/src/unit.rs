@@ -11,12 +11,15 @@ use inkwell::context::Context;
 use inkwell::module::Module;
 use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
-use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VariableInfo};
+use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo};
 
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, Value, annotations, parameters, producer, reach};
 use crate::prepare;
 use crate::request::BuildError;
+
+/// NVPTX address space of `__constant__` variables.
+const CONSTANT: u32 = 4;
 
 /// What the compiler command line says of a unit.
 #[derive(Clone, Debug)]
@@ -56,14 +59,25 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     let text = ir::text(module);
     let hashes = definitions::hashes(&text);
     // Features are undefined functions to the reader, which finds them in a closure as it finds others that nothing defines.
-    let marks = [TEXTURE, INDIRECT_CALL, CODE_ADDRESS];
-    let holds_code =
-        |value: &Value<'_>| value.as_variable().is_none() || reach::references(*value).iter().any(|other| other.as_variable().is_none());
-    let code: HashSet<String> = globals.iter().filter(|value| holds_code(value)).map(|value| value.name()).collect();
+    let marks = [TEXTURE, INDIRECT_CALL, CODE_ADDRESS, VIRTUAL_CALL];
+    // A replay can have a table of functions at its recorded address, with functions of its own.
+    let is_code = |value: &Value<'_>| {
+        value.as_variable().is_none() || (holds_functions(*value) && !variable_info(module, *value).is_some_and(|variable| variable.code))
+    };
+    let code: HashSet<String> = globals.iter().filter(|value| is_code(value)).map(|value| value.name()).collect();
+    let accesses = features::table_accesses(&text);
     let mark_index = |mark: &str| marks.iter().position(|other| *other == mark).map(|index| (globals.len() + index) as u32);
     let features: HashMap<String, Vec<u32>> = definitions::texts(&text)
         .into_iter()
-        .map(|(name, definition)| (name, features::of(definition, |name| code.contains(name)).into_iter().filter_map(mark_index).collect()))
+        .map(|(name, definition)| {
+            (
+                name,
+                features::of(definition, |name| code.contains(name), |tag| accesses.contains(&tag))
+                    .into_iter()
+                    .filter_map(mark_index)
+                    .collect(),
+            )
+        })
         .filter(|(_, marks): &(String, Vec<u32>)| !marks.is_empty())
         .collect();
     let has_features = !features.is_empty();
@@ -105,6 +119,11 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     own.chain(marks).collect()
 }
 
+/// Whether a variable's initial value holds addresses of functions.
+fn holds_functions(variable: Value<'_>) -> bool {
+    reach::references(variable).iter().any(|other| other.as_variable().is_none())
+}
+
 /// Where a variable lives. Local constants have no row: their contents are in the IR, and no host can reach them.
 fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInfo> {
     // SAFETY: the value is a live global variable of the live module.
@@ -118,6 +137,7 @@ fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInf
             0 => LLVMABIAlignmentOfType(data, ty),
             align => align,
         };
-        Some(VariableInfo { space: variable.space(), size: LLVMABISizeOfType(data, ty), align })
+        let code = LLVMIsGlobalConstant(variable.raw()) != 0 && variable.space() != CONSTANT && holds_functions(variable);
+        Some(VariableInfo { space: variable.space(), size: LLVMABISizeOfType(data, ty), align, code })
     }
 }

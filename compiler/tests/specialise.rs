@@ -114,7 +114,7 @@ impl Case<'_> {
 }
 
 fn variable(name: &str, address: u64, constant: bool) -> Variable {
-    Variable { name: name.into(), address, size: 4, constant }
+    Variable { name: name.into(), address, size: 4, constant, code: false }
 }
 
 #[test]

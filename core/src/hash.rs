@@ -112,12 +112,14 @@ impl Hash64 {
         self
     }
 
-    /// [`Hash64::part`], in place.
+    /// [`Hash64::part`], in place: moving a hash takes longer than adding to it.
+    #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
         self.update(bytes);
     }
 
+    #[inline]
     fn update(&mut self, bytes: &[u8]) {
         if let Some(stream) = &mut self.stream {
             return stream.update(bytes);
@@ -127,12 +129,15 @@ impl Hash64 {
                 place.copy_from_slice(bytes);
                 self.length += bytes.len();
             }
-            None => {
-                let stream = self.stream.insert(Box::new(xxhash_rust::xxh3::Xxh3Default::new()));
-                stream.update(&self.small[..self.length]);
-                stream.update(bytes);
-            }
+            None => self.overflow(bytes),
         }
+    }
+
+    #[cold]
+    fn overflow(&mut self, bytes: &[u8]) {
+        let stream = self.stream.insert(Box::new(xxhash_rust::xxh3::Xxh3Default::new()));
+        stream.update(&self.small[..self.length]);
+        stream.update(bytes);
     }
 
     #[must_use]

@@ -3,6 +3,7 @@
 mod container;
 mod image;
 mod recording;
+mod snapshot;
 
 /// A parser of untrusted bytes.
 pub struct Target {
@@ -25,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     recording::DATABASE,
     recording::MANIFEST,
     recording::PACK,
+    snapshot::UPSTREAM,
 ];
 
 pub fn target(name: &str) -> Option<&'static Target> {

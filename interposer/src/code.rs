@@ -12,8 +12,8 @@ use mneme_core::image::elf::{MappedFile, loaded_objects};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
 use crate::images::{self, Image};
+use crate::progress::Progress;
 use crate::recent;
-use crate::recorder::Progress;
 use crate::vendor::{self, CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
 
 /// A loaded ELF object with device code in it.

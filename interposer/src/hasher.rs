@@ -47,6 +47,26 @@ impl Hasher {
         Ok(Self { function, stream, tables: None })
     }
 
+    /// Has tables for so many stretches, which has to be asked for before [`Hasher::hash`].
+    pub fn with_tables_for(mut self, entries: usize) -> Result<Self, Status> {
+        if self.tables.as_ref().is_none_or(|tables| tables.entries < entries) {
+            if let Some(small) = self.tables.take() {
+                small.stretches.unregister();
+                small.ids.unregister();
+            }
+            let entries = entries.next_power_of_two().max(LEAST);
+            let table = || Pinned::new(entries * Stretch::SIZE);
+            let tables = Tables { stretches: table()?, ids: table()?, entries };
+            if tables.stretches.device().is_none() || tables.ids.device().is_none() {
+                tables.stretches.unregister();
+                tables.ids.unregister();
+                return Err(vendor::OUT_OF_MEMORY);
+            }
+            self.tables = Some(tables);
+        }
+        Ok(self)
+    }
+
     /// The identities of stretches of live memory, of at most a chunk each, in order.
     pub fn hash(&mut self, stretches: &[Stretch]) -> Result<Vec<ChunkId>, Status> {
         let Ok(blocks) = u32::try_from(stretches.len()) else { return Err(vendor::INVALID_VALUE) };
@@ -54,10 +74,10 @@ impl Hasher {
             return Ok(Vec::new());
         }
         let (function, stream) = (self.function, self.stream);
-        let tables = self.tables(stretches.len())?;
+        let tables = self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(vendor::INVALID_VALUE)?;
+        let (Some(mut table), Some(mut ids)) = (tables.stretches.device(), tables.ids.device()) else { return Err(vendor::INVALID_VALUE) };
         // SAFETY: the table has room for so many, is aligned to pages, and no kernel is reading it.
         unsafe { std::ptr::copy_nonoverlapping(stretches.as_ptr(), tables.stretches.as_ptr().cast(), stretches.len()) };
-        let (mut table, mut ids) = (tables.stretches.device(), tables.ids.device());
         let mut parameters: [*mut c_void; 2] = [(&raw mut table).cast(), (&raw mut ids).cast()];
         // SAFETY: the kernel takes these two parameters; it reads live, aligned memory and writes inside its table.
         unsafe {
@@ -80,18 +100,5 @@ impl Hasher {
         // SAFETY: the kernel has ended.
         let found = unsafe { tables.ids.bytes() };
         Ok(chunk_hash::ids(&found[..stretches.len() * 16]).collect())
-    }
-
-    fn tables(&mut self, entries: usize) -> Result<&Tables, Status> {
-        if self.tables.as_ref().is_none_or(|tables| tables.entries < entries) {
-            if let Some(small) = self.tables.take() {
-                small.stretches.unregister();
-                small.ids.unregister();
-            }
-            let entries = entries.next_power_of_two().max(LEAST);
-            let table = || Pinned::new(entries * Stretch::SIZE);
-            self.tables = Some(Tables { stretches: table()?, ids: table()?, entries });
-        }
-        self.tables.as_ref().ok_or(vendor::NOT_FOUND)
     }
 }

@@ -35,8 +35,11 @@ const GLOBAL_SPACE: u32 = 1;
 /// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
 const REFUSED: [(&str, &str); 8] = [
     (ir_section::TEXTURE, "it uses texture or surface objects"),
-    (ir_section::INDIRECT_CALL, "it calls through pointers in memory (function pointers or virtual functions)"),
-    (ir_section::CODE_ADDRESS, "it stores addresses of code (function pointers or objects with virtual functions)"),
+    (ir_section::INDIRECT_CALL, "it calls through pointers in memory (function pointers)"),
+    (
+        ir_section::CODE_ADDRESS,
+        "it uses addresses of code (function pointers, or virtual functions of a class that is private to its file)",
+    ),
     ("malloc", "it allocates memory on the device (malloc)"),
     ("free", "it frees memory on the device (free)"),
     ("cudaLaunchDevice", "it launches kernels itself (dynamic parallelism)"),
@@ -79,8 +82,26 @@ pub struct KernelCode {
     kernel: Symbol,
     variables: Vec<Symbol>,
     modules: Vec<Module>,
-    /// Without IR, variables stay where the driver puts them.
-    has_ir: bool,
+    source: Source,
+}
+
+/// Where code was found (docs/code-sources.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Proteus,
+    Section,
+    File,
+    Ptx,
+    MachineCode,
+}
+
+/// What a device variable is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    Global,
+    Constant,
+    /// A constant table of addresses of functions.
+    Code,
 }
 
 /// A file of the recording.
@@ -115,7 +136,7 @@ impl KernelCode {
         let native = image.and_then(|image| Native::of(&image, &kernel.name, device.capability));
         if let Some(native) = native.as_ref().filter(|native| !native.bitcode.is_empty()) {
             let modules = native.bitcode.iter().cloned().map(Module::bitcode).collect();
-            return Self::with_layout_of(native, &kernel.name, modules).map(Arc::new);
+            return Self::with_layout_of(native, &kernel.name, modules, Source::Proteus).map(Arc::new);
         }
         if let Some(found) = Self::of_units(kernel, device) {
             return found.map(Arc::new);
@@ -125,7 +146,7 @@ impl KernelCode {
         };
         if let Some((extension, bytes)) = native::sidecar(&kernel.name) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
-            return Self::with_layout_of(&native, &kernel.name, vec![module]).map(Arc::new);
+            return Self::with_layout_of(&native, &kernel.name, vec![module], Source::File).map(Arc::new);
         }
         if linker::cpu_device().is_some() {
             return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
@@ -133,14 +154,13 @@ impl KernelCode {
         if let Some(refusal) = &native.refusal {
             return Err(refusal.clone());
         }
-        let module = match native.code {
-            Some((CodeKind::Ptx, text)) => Module { name: ("RecordedPTX", "ptx"), contents: Contents::Bytes(text) },
-            Some((_, image)) => Module { name: ("RecordedCubin", "cubin"), contents: Contents::Bytes(image) },
+        let (name, source, bytes) = match native.code {
+            Some((CodeKind::Ptx, text)) => (("RecordedPTX", "ptx"), Source::Ptx, text),
+            Some((_, image)) => (("RecordedCubin", "cubin"), Source::MachineCode, image),
             None => return Err("no LLVM IR: build with mneme-cc".into()),
         };
-        let native = Native { code: None, ..native };
-        Self::with_layout_of(&native, &kernel.name, vec![module])
-            .map(|code| Arc::new(Self { has_ir: false, triple: String::new(), ..code }))
+        let (module, native) = (Module { name, contents: Contents::Bytes(bytes) }, Native { code: None, ..native });
+        Self::with_layout_of(&native, &kernel.name, vec![module], source).map(|code| Arc::new(Self { triple: String::new(), ..code }))
     }
 
     /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
@@ -163,12 +183,12 @@ impl KernelCode {
             kernel: own.symbol(&kernel.name)?.clone(),
             variables: closure.variables.into_iter().map(|(_, symbol)| symbol).collect(),
             modules: closure.units.iter().map(module).collect(),
-            has_ir: true,
+            source: Source::Section,
         }))
     }
 
     /// Of these modules, with parameters and variables as the loaded image has them.
-    fn with_layout_of(native: &Native, name: &str, modules: Vec<Module>) -> Result<Self, String> {
+    fn with_layout_of(native: &Native, name: &str, modules: Vec<Module>, source: Source) -> Result<Self, String> {
         refuse(&native.undefined)?;
         let hash = modules
             .iter()
@@ -191,7 +211,7 @@ impl KernelCode {
             size: *size,
         };
         let variable = |(name, constant): &(String, bool)| Symbol {
-            variable: Some(VariableInfo { space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE }, size: 0, align: 0 }),
+            variable: Some(VariableInfo { space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE }, size: 0, align: 0, code: false }),
             ..symbol(name, SymbolKind::Variable)
         };
         Ok(Self {
@@ -201,13 +221,24 @@ impl KernelCode {
             kernel: Symbol { arguments: native.parameters.iter().map(argument).collect(), ..symbol(name, SymbolKind::Kernel) },
             variables: native.variables.iter().map(variable).collect(),
             modules,
-            has_ir: true,
+            source,
         })
     }
 
     /// Whether replays place variables at their recorded addresses, which needs IR.
     pub fn has_ir(&self) -> bool {
-        self.has_ir
+        !matches!(self.source, Source::Ptx | Source::MachineCode)
+    }
+
+    /// What it can be rebuilt from, for people.
+    pub fn source(&self) -> &'static str {
+        match self.source {
+            Source::Proteus => "IR (Proteus)",
+            Source::Section => "IR",
+            Source::File => "IR (file)",
+            Source::Ptx => "PTX",
+            Source::MachineCode => "machine code",
+        }
     }
 
     /// Offset and size of each argument in the parameter buffer, bytes.
@@ -221,18 +252,26 @@ impl KernelCode {
         arguments.filter(|(_, argument)| argument.is_pointer()).map(|(index, argument)| (index, argument.name.as_str()))
     }
 
-    /// Names of the closure's device variables, and whether each is constant.
-    pub fn variables(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.variables
-            .iter()
-            .map(|symbol| (symbol.name.as_str(), symbol.variable.as_ref().is_some_and(|variable| variable.space == CONSTANT_SPACE)))
+    /// Names of the closure's device variables, and what is known of each.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, VariableKind)> {
+        self.variables.iter().map(|symbol| {
+            let kind = match &symbol.variable {
+                Some(VariableInfo { space: CONSTANT_SPACE, .. }) => VariableKind::Constant,
+                Some(VariableInfo { code: true, .. }) => VariableKind::Code,
+                _ => VariableKind::Global,
+            };
+            (symbol.name.as_str(), kind)
+        })
     }
 
     /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
     /// structures (which may hold pointers) differ between runs that do the same.
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
-        scalars.fold(dimensions_hash(launch), |hash, (_, argument)| hash.part(&argument.bytes)).finish()
+        let mut hash = Hash64::new();
+        add_dimensions(&mut hash, launch);
+        scalars.for_each(|(_, argument)| hash.add(&argument.bytes));
+        hash.finish()
     }
 
     /// The same, of a launch under way; `None` if the application passed fewer arguments.
@@ -240,7 +279,8 @@ impl KernelCode {
     /// # Safety
     /// The arguments must be those of a launch of this kernel that is under way.
     pub unsafe fn dynamic_hash_of(&self, launch: &Launch, arguments: &Arguments) -> Option<u64> {
-        let mut hash = dimensions_hash(launch);
+        let mut hash = Hash64::new();
+        add_dimensions(&mut hash, launch);
         let visitor = |index, _, bytes: &[u8]| {
             if self.is_scalar(index, bytes) {
                 hash.add(bytes);
@@ -344,9 +384,11 @@ fn may_be_address(bytes: &[u8]) -> bool {
     <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
 }
 
-fn dimensions_hash(launch: &Launch) -> Hash64 {
-    let dimensions = launch.grid.as_array().into_iter().chain(launch.block.as_array()).chain([launch.shared_mem]);
-    dimensions.fold(Hash64::new(), |hash, number| hash.number(number.into()))
+fn add_dimensions(hash: &mut Hash64, launch: &Launch) {
+    let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid.as_array(), launch.block.as_array());
+    for number in [grid_x, grid_y, grid_z, block_x, block_y, block_z, launch.shared_mem] {
+        hash.add(&u64::from(number).to_le_bytes());
+    }
 }
 
 /// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
@@ -375,7 +417,15 @@ mod tests {
             arguments,
             variable: None,
         };
-        KernelCode { static_hash: 1, arch: String::new(), triple: String::new(), kernel, variables: vec![], modules: vec![], has_ir: true }
+        KernelCode {
+            static_hash: 1,
+            arch: String::new(),
+            triple: String::new(),
+            kernel,
+            variables: vec![],
+            modules: vec![],
+            source: Source::Section,
+        }
     }
 
     fn launch(grid: u32) -> Launch {

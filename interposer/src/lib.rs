@@ -40,6 +40,7 @@ pub mod pageable;
 pub mod pinned;
 pub mod proc_address;
 pub mod profile;
+pub mod progress;
 pub mod proteus;
 pub mod recent;
 pub mod recorder;
@@ -47,6 +48,7 @@ pub mod reentrancy;
 pub mod settings;
 pub mod snapshot;
 pub mod summary;
+pub mod tally;
 pub mod timing;
 pub mod vendor;
 

@@ -68,7 +68,7 @@ impl Native {
         } else if closure.uses_textures {
             Some("it uses texture or surface objects".into())
         } else if closure.calls_pointers {
-            Some("it calls through pointers in memory (function pointers or virtual functions)".into())
+            Some(CALLS_POINTERS.into())
         } else {
             let moved = closure.variables.iter().find(|variable| variable.holds_addresses);
             moved.map(|variable| holds_addresses(&variable.name))
@@ -90,8 +90,11 @@ impl Native {
         // Which of the variables the kernel uses is not in the image, so that all of them are taken.
         let own = |variable: &&cubin::Variable| !variable.name.starts_with(proteus::VARIABLE);
         let moved = cubin.variables.iter().filter(own).find(|variable| variable.holds_addresses && !variable.constant);
+        let features = cubin.features(found);
         let refusal = match cubin.references.first() {
             Some(name) => Some(format!("it uses the texture or surface reference {name}")),
+            None if features.textures => Some("it uses texture or surface objects".into()),
+            None if features.calls_pointers => Some(CALLS_POINTERS.into()),
             None => moved.map(|variable| holds_addresses(&variable.name)),
         };
         Some(Self {
@@ -111,6 +114,8 @@ impl Native {
         })
     }
 }
+
+const CALLS_POINTERS: &str = "it calls through pointers in memory (function pointers or virtual functions); build with mneme-cc";
 
 fn holds_addresses(name: &str) -> String {
     format!("its variable {name} holds addresses of its own module, which lies elsewhere in a replay without IR; build with mneme-cc")

@@ -7,21 +7,21 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::linker;
-use crate::vendor::{self, SUCCESS, Status};
+use crate::log::debug;
+use crate::vendor::{self, OUT_OF_MEMORY, SUCCESS, Status};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
 const FLAGS: u32 = cudarc::driver::sys::CU_MEMHOSTREGISTER_PORTABLE | cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
 /// Pages of this size, where the system gives them, are registered fifty times faster; bytes.
 const HUGE: usize = 2 << 20;
-const OUT_OF_MEMORY: Status = 2;
 
-/// A page-locked stretch of memory; locked until its context dies.
+/// A stretch of memory, page-locked where possible, until its context dies.
 pub struct Pinned {
     /// What was mapped, to be unmapped.
     mapping: (NonNull<c_void>, usize),
     start: NonNull<u8>,
     length: usize,
-    /// Its address on the device; 0 on the CPU device, which needs none.
+    /// Its address on the device; 0 where it is not registered, as on the CPU device, which needs none.
     device: u64,
 }
 
@@ -31,7 +31,8 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// At least `length` bytes, registered in the current context.
+    /// At least `length` bytes, registered in the current context. Where the driver refuses (a limit on locked memory, a system that
+    /// cannot lock), the memory is ordinary: copies are slower, and kernels cannot reach it.
     pub fn new(length: usize) -> Result<Self, Status> {
         let length = length.next_multiple_of(HUGE);
         let mapped = length + HUGE;
@@ -56,7 +57,8 @@ impl Pinned {
                 }
             };
             if status != SUCCESS {
-                return Err(status);
+                debug!("{length} bytes could not be page-locked (CUDA error {status})");
+                pinned.device = 0;
             }
         }
         Ok(pinned)
@@ -66,9 +68,9 @@ impl Pinned {
         self.start.as_ptr()
     }
 
-    /// Its address for kernels.
-    pub fn device(&self) -> u64 {
-        self.device
+    /// Its address for kernels, if they can reach it.
+    pub fn device(&self) -> Option<u64> {
+        (self.device != 0).then_some(self.device)
     }
 
     /// Gives the memory back to the driver; the context must be current and the device done with it.
@@ -101,8 +103,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_aligned_and_ours() {
-        // There is no device in unit tests: what is registered nowhere cannot be used.
-        assert!(Pinned::new(1).is_err() || linker::cpu_device().is_some());
+    fn memory_that_nobody_locks_is_memory_all_the_same() {
+        // There is no driver in unit tests.
+        let memory = Pinned::new(HUGE + 1).unwrap();
+        assert!(memory.as_ptr().addr().is_multiple_of(HUGE) && memory.device().is_none());
+        // SAFETY: nobody else has it.
+        unsafe {
+            memory.as_ptr().add(2 * HUGE - 1).write(7);
+            assert_eq!(memory.bytes()[2 * HUGE - 1], 7);
+        }
     }
 }

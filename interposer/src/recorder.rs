@@ -4,28 +4,28 @@
 //! epilogue → gate open → packs synced → manifests → `<static-hash>.json`. Whatever fails on the way leaves the
 //! application with exactly one launch and its own result.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use cudarc::driver::sys::CUstreamCaptureMode;
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{self, Instance, InstanceDetails, KernelRecord};
-use mneme_core::recording::manifest::{Allocation, Argument, Moment, Variable};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Moment, Variable};
 use mneme_core::recording::store;
-use mneme_core::summary::{self as report, Mode, Summary, Times};
+use mneme_core::summary::{self as report, Mode, Summary};
 use mneme_core::tolerance::Tolerance;
 
 use crate::allocations::{ALLOCATIONS, Reach};
 use crate::annotations::ANNOTATIONS;
 use crate::code::{self, Function, Kernel};
-use crate::ir::{Device, KernelCode};
+use crate::ir::{Device, KernelCode, VariableKind};
 use crate::launches::Request;
 use crate::log::{debug, warning};
 use crate::output::{self, Pending};
+use crate::progress::{Failed, Occurrences, Progress};
 use crate::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
 use crate::timing::Timer;
@@ -34,93 +34,10 @@ use crate::{captures, contexts, gate, graphs, pageable, profile, recent, reentra
 
 /// The mode in which our calls do not disturb a capture of another thread.
 const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
+/// Where device memory can be: not in the first page, and below the end of user space with five levels of page tables.
+const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 /// How much longer than a device needs to become idle a kernel may run while the gate is closed.
 const KERNEL_PATIENCE: u32 = 30;
-
-/// What has been done about a kernel.
-#[derive(Default)]
-pub struct Progress {
-    launches: AtomicU64,
-    pub selected: OnceLock<bool>,
-    code: OnceLock<Result<Arc<KernelCode>, String>>,
-    recorded: Mutex<Recorded>,
-    pub profile: profile::Profile,
-}
-
-#[derive(Default)]
-struct Recorded {
-    /// By dynamic hash.
-    instances: BTreeMap<u64, Occurrences>,
-    /// Added to the recording folder, bytes.
-    bytes: u64,
-    /// Device memory of the largest instance, bytes.
-    memory_bytes: u64,
-    /// Of recorded launches.
-    gpu_time: Times,
-    /// Why launches were not recorded.
-    failures: BTreeMap<String, Failed>,
-    /// A recording failed, and the next one would too (or take as long to find out).
-    given_up: bool,
-}
-
-#[derive(Default)]
-struct Failed {
-    launches: u64,
-    /// Something went wrong, so that `mneme record` does not end well.
-    broken: bool,
-}
-
-struct Occurrences {
-    count: u64,
-    /// Not while it is being recorded, nor when the folder had it before.
-    written: bool,
-    known_before: bool,
-}
-
-impl Progress {
-    fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An instance is on disk, with so many bytes, or not, for this reason.
-    pub fn completed(&self, dynamic_hash: u64, outcome: Result<u64, String>) {
-        let mut recorded = self.recorded();
-        match outcome {
-            Ok(bytes) => {
-                recorded.bytes += bytes;
-                if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
-                    occurrences.written = true;
-                }
-            }
-            Err(reason) => {
-                let launches = recorded.instances.remove(&dynamic_hash).map_or(1, |occurrences| occurrences.count);
-                recorded.given_up = true;
-                recorded.count_failures(&reason, launches, true);
-            }
-        }
-    }
-
-    fn count_failure(&self, reason: &str) {
-        self.recorded().count_failures(reason, 1, false);
-    }
-}
-
-impl Recorded {
-    /// Whether a launch is only counted: it is like one before, or one too many.
-    fn counts(&mut self, dynamic_hash: u64, settings: &crate::settings::Settings) -> bool {
-        if let Some(occurrences) = self.instances.get_mut(&dynamic_hash) {
-            occurrences.count += 1;
-            return true;
-        }
-        self.given_up || self.instances.len() as u64 >= settings.max_recordings
-    }
-
-    fn count_failures(&mut self, reason: &str, launches: u64, broken: bool) {
-        let failed = self.failures.entry(reason.to_owned()).or_default();
-        failed.launches += launches;
-        failed.broken |= broken;
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -260,13 +177,23 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     {
         return None;
     }
-    // A launch like an earlier one is the ordinary case; nothing is asked of the driver or allocated for it.
-    if let Some(Ok(code)) = progress.code.get() {
-        // SAFETY: it is this kernel's launch, and under way.
-        let dynamic_hash = unsafe { code.dynamic_hash_of(&request.launch, &request.arguments) };
-        if dynamic_hash.is_some_and(|hash| progress.recorded().counts(hash, settings)) {
+    // A launch like an earlier one is the ordinary case; nothing is locked, asked of the driver or allocated for it.
+    if progress.tally.is_given_up() {
+        return None;
+    }
+    match progress.code.get() {
+        Some(Ok(code)) => {
+            // SAFETY: it is this kernel's launch, and under way.
+            let dynamic_hash = unsafe { code.dynamic_hash_of(&request.launch, &request.arguments) };
+            if dynamic_hash.is_some_and(|hash| progress.tally.counts(hash) || progress.recorded().counts(hash, settings)) {
+                return None;
+            }
+        }
+        Some(Err(_)) => {
+            progress.tally.refuse();
             return None;
         }
+        None => {}
     }
     if let Some(reason) = output::broken() {
         progress.recorded().count_failures(reason, 1, true);
@@ -283,8 +210,8 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     };
     let code = match code {
         Ok(code) => code.clone(),
-        Err(reason) => {
-            progress.count_failure(reason);
+        Err(_) => {
+            progress.tally.refuse();
             return None;
         }
     };
@@ -311,6 +238,8 @@ fn claim(progress: &Progress, settings: &crate::settings::Settings, code: &Kerne
     let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
         .is_ok_and(|record| record.instances.contains_key(&dynamic_hash.to_string()));
     recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: false, known_before });
+    progress.tally.watch(dynamic_hash);
+    progress.update_tally(&recorded, settings);
     !known_before
 }
 
@@ -331,11 +260,7 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
         if matches!(failure, Failure::Recording(_)) {
             output::give_up(&reason);
         }
-        let mut recorded = plan.function.kernel.progress.recorded();
-        recorded.instances.remove(&plan.dynamic_hash);
-        recorded.given_up |= !captured;
-        recorded.count_failures(&reason, 1, failure.is_broken());
-        drop(recorded);
+        plan.function.kernel.progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), !captured);
         if !captured && output::broken().is_none() {
             warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
         }
@@ -372,7 +297,9 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
     }
     let output = output::open()?.ok_or(Failure::Closed)?;
     check(synchronise(&plan.devices, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
-    let allocations = reachable_allocations(plan);
+    let mut allocations = reachable_allocations(plan);
+    allocations.extend(unseen_allocations(plan, &variables, &allocations));
+    allocations.sort_unstable_by_key(|allocation| allocation.address);
     let written = Arc::default();
     let destination = Destination { context: plan.context, store: &output.store, background: &output.background, written: &written };
     let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
@@ -429,11 +356,14 @@ fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) ->
 /// The device variables of the closure that the loaded code has.
 fn variables(plan: &Plan) -> Result<Vec<Variable>, Failure> {
     let mut variables = Vec::new();
-    for (name, constant) in plan.code.variables() {
+    for (name, kind) in plan.code.variables() {
         match code::variable(plan.function.home, name) {
-            Some((address, size)) => variables.push(Variable { name: name.to_owned(), address, size, constant }),
+            Some((address, size)) => {
+                let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
+                variables.push(Variable { name: name.to_owned(), address, size, constant, code });
+            }
             // What is named after loaded code is there; a constant that nobody finds holds what the code says.
-            None if !plan.code.has_ir() && !constant => return Err(Failure::Private(name.to_owned())),
+            None if !plan.code.has_ir() && kind != VariableKind::Constant => return Err(Failure::Private(name.to_owned())),
             // The vendor's compiler drops what it has folded away.
             None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),
         }
@@ -494,6 +424,30 @@ fn reachable_allocations(plan: &Plan) -> Vec<Allocation> {
             Allocation { address: live.address, size: live.size, kind: live.kind, tag: annotation.tag, tolerance }
         })
         .collect()
+}
+
+/// Memory that arguments point into and that no hook has seen being allocated, as far as the vendor knows it: what a graph has allocated,
+/// or variables that the kernel does not know by name.
+fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Allocation]) -> Vec<Allocation> {
+    let mut known: Vec<(u64, u64)> = variables.iter().map(|variable| (variable.address, variable.size)).collect();
+    known.extend(allocations.iter().map(|allocation| (allocation.address, allocation.size)));
+    let mut found = Vec::new();
+    let words = plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
+    for word in words.filter(|word| ADDRESSES.contains(word)) {
+        if known.iter().any(|(start, size)| (*start..start.saturating_add(*size)).contains(&word)) {
+            continue;
+        }
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: valid places; the driver answers with an error for what is no address of its.
+        let status = unsafe { vendor::hooked::cuMemGetAddressRange_v2::call(&mut address, &mut bytes, word) };
+        let (end, size) = (address.saturating_add(bytes as u64), bytes as u64);
+        let overlaps = |(start, size): &(u64, u64)| *start < end && address < start.saturating_add(*size);
+        if status == SUCCESS && !known.iter().any(overlaps) {
+            known.push((address, size));
+            found.push(Allocation { address, size, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None });
+        }
+    }
+    found
 }
 
 /// Whether a stream is captured, or cannot be asked because another one is.
@@ -620,8 +574,11 @@ fn write_occurrences() {
         let Some(Ok(code)) = progress.code.get() else { continue };
         let repeated: Vec<(u64, u64)> = {
             let recorded = progress.recorded();
-            let repeated = recorded.instances.iter().filter(|(_, occurrences)| occurrences.written && occurrences.count > 1);
-            repeated.map(|(hash, occurrences)| (*hash, occurrences.count)).collect()
+            let written = recorded.instances.iter().filter(|(_, occurrences)| occurrences.written);
+            written
+                .map(|(hash, occurrences)| (*hash, occurrences.count + progress.tally.launches(*hash)))
+                .filter(|(_, count)| *count > 1)
+                .collect()
         };
         for (hash, count) in repeated {
             if let Err(error) = database::set_occurrences(&settings().folder, code.static_hash, &hash.to_string(), count) {
@@ -645,10 +602,13 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         _ => None,
     };
     let launches = progress.launches.load(Ordering::Relaxed);
-    let seen: u64 = recorded.instances.values().map(|occurrences| occurrences.count).sum();
+    let seen: u64 = recorded.instances.iter().map(|(hash, occurrences)| occurrences.count + progress.tally.launches(*hash)).sum();
     let failure =
         |(reason, failed): (&String, &Failed)| report::Failure { reason: reason.clone(), launches: failed.launches, broken: failed.broken };
     let mut failures: Vec<_> = recorded.failures.iter().map(failure).collect();
+    if let Some(Err(reason)) = progress.code.get() {
+        failures.push(report::Failure { reason: reason.clone(), launches: progress.tally.refused(), broken: false });
+    }
     let failed: u64 = failures.iter().map(|failure| failure.launches).sum();
     let mut left_out = if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed) };
     if recorded.given_up && left_out > 0 {
@@ -666,7 +626,7 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         left_out,
         memory_bytes: recorded.memory_bytes,
         disk_bytes: recorded.bytes,
-        code: progress.code.get().filter(|code| code.is_ok()).map_or_else(String::new, |_| "IR".to_owned()),
+        code: progress.code.get().and_then(|code| code.as_ref().ok()).map_or("", |code| code.source()).to_owned(),
         file,
         failures,
         gpu_time: profiled.or((recorded.gpu_time.count > 0).then_some(recorded.gpu_time)),

@@ -12,16 +12,35 @@ pub fn inside() -> bool {
     INSIDE.get()
 }
 
+/// Puts a thread's mark back to what it was.
+struct Restore<'a>(&'a Cell<bool>, bool);
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.1);
+    }
+}
+
+/// Runs `work` with the hooks of this thread switched off; `otherwise`, where this thread is inside a hook already.
+#[inline]
+pub fn once<R>(work: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
+    // The mark is looked up once: in a shared library that is a call.
+    INSIDE.with(|inside| {
+        if inside.get() {
+            return otherwise();
+        }
+        inside.set(true);
+        let _restore = Restore(inside, false);
+        work()
+    })
+}
+
 /// Runs `work` with the hooks of this thread switched off.
 pub fn bypassing<R>(work: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            INSIDE.set(self.0);
-        }
-    }
-    let _restore = Restore(INSIDE.replace(true));
-    work()
+    INSIDE.with(|inside| {
+        let _restore = Restore(inside, inside.replace(true));
+        work()
+    })
 }
 
 #[cfg(test)]
@@ -31,6 +50,7 @@ mod tests {
     #[test]
     fn the_mark_nests_and_survives_a_panic() {
         assert!(!inside());
+        assert!(once(inside, || false), "marked while it works");
         bypassing(|| {
             bypassing(|| assert!(inside()));
             assert!(inside());

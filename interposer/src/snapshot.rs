@@ -38,7 +38,7 @@ pub enum SnapshotError {
     Copy { address: u64, bytes: usize, status: Status },
     #[error("memory could not be hashed (CUDA error {0})")]
     Hash(Status),
-    #[error("no page-locked memory for copies (CUDA error {0})")]
+    #[error("no memory for copies (CUDA error {0})")]
     Staging(Status),
 }
 
@@ -162,6 +162,9 @@ pub fn take(
 }
 
 fn read(reader: &mut Reader, destination: &Destination<'_>, regions: &[Region]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
+    let most = regions.iter().map(|region| chunk_count(region.size)).sum();
+    // Without memory that kernels of ours can reach, everything is fetched.
+    reader.hasher = reader.hasher.take().and_then(|hasher| hasher.with_tables_for(most).ok());
     let is_hashed = |region: &&Region| match region.place {
         Place::Direct => true,
         Place::Device { .. } => reader.hasher.is_some() && region.address.is_multiple_of(chunk_hash::ALIGNMENT),

@@ -19,6 +19,7 @@ use crate::linker::vendor_symbol;
 pub type Status = u32;
 pub const SUCCESS: Status = 0;
 pub const INVALID_VALUE: Status = 1;
+pub const OUT_OF_MEMORY: Status = 2;
 pub const NOT_FOUND: Status = 500;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, the names of stream 0 under its two meanings.
@@ -35,11 +36,14 @@ impl Slot {
     }
 
     /// The function's address, null if the vendor's library (or the library itself) is missing.
-    pub fn get(&self, name: &CStr) -> *mut c_void {
+    #[inline]
+    pub fn get(&self, name: &'static CStr) -> *mut c_void {
         let known = self.0.load(Ordering::Relaxed);
-        if !known.is_null() {
-            return known;
-        }
+        if known.is_null() { self.find(name) } else { known }
+    }
+
+    #[cold]
+    fn find(&self, name: &CStr) -> *mut c_void {
         let found = vendor_symbol(name);
         self.0.store(found, Ordering::Relaxed);
         found
@@ -62,8 +66,9 @@ macro_rules! function {
             /// # Safety
             /// As for the driver function of this name.
             #[allow(clippy::too_many_arguments)]
+            #[inline]
             pub unsafe fn call($($argument: $type),*) -> Status {
-                let address = SLOT.get($crate::hooks::c_name(concat!(stringify!($name), "\0")));
+                let address = SLOT.get(const { $crate::hooks::c_name(concat!(stringify!($name), "\0")) });
                 if address.is_null() {
                     return $crate::vendor::NOT_FOUND;
                 }

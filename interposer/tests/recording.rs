@@ -34,7 +34,8 @@ fn table() -> Table {
     let argument = |name: &str, kind: &str, offset, size| Argument { name: name.into(), kind: kind.into(), offset, size };
     let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
     let kernel = |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..symbol(name, SymbolKind::Kernel) };
-    let counter = Symbol { variable: Some(VariableInfo { space: 1, size: 4, align: 4 }), ..symbol("counter", SymbolKind::Variable) };
+    let counter =
+        Symbol { variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }), ..symbol("counter", SymbolKind::Variable) };
     let symbols = vec![kernel("_Z3addPii"), counter, kernel("crash"), kernel("spin")];
     Table { arch: "sm_90".into(), triple: "nvptx64-nvidia-cuda".into(), unit: "u".into(), symbols, ..Table::default() }
 }

@@ -30,6 +30,8 @@ pub struct Region {
     pub variable: Option<String>,
     /// In constant memory.
     pub constant: bool,
+    /// A table of addresses of functions, which a replay fills with those of its own module.
+    pub code: bool,
     pub tag: String,
     /// How the application wanted it compared.
     pub tolerance: Option<Tolerance>,
@@ -94,6 +96,7 @@ impl Layout {
             layout.regions.push(Region {
                 variable: before.variable.map(|variable| variable.name.clone()),
                 constant: before.variable.is_some_and(|variable| variable.constant),
+                code: before.variable.is_some_and(|variable| variable.code),
                 tag: before.tag.to_owned(),
                 tolerance: before.tolerance,
                 address: before.address,

@@ -1,5 +1,8 @@
-// A table of function pointers in device memory, and a kernel that calls what it finds there.
+// A table of function pointers in device memory, and a kernel that calls what it finds there; objects of a class that is private to
+// this file, so that no name leads to its table of virtual functions.
 #include "check.cuh"
+
+#include <new>
 
 using Operation = long (*)(long);
 
@@ -17,6 +20,21 @@ __global__ void apply(const Operation *table, long *out, int n) {
         out[i] = table[i % 2](i);
 }
 
+namespace {
+struct Base {
+    __device__ virtual long value() const = 0;
+};
+struct Private : Base {
+    long stored;
+    __device__ explicit Private(long stored) : stored(stored) {}
+    __device__ long value() const override { return stored; }
+};
+} // namespace
+
+__global__ void create(void *place, Base **object) { *object = new (place) Private(7); }
+
+__global__ void ask(Base *const *object, long *out) { *out = (*object)->value(); }
+
 int main(int argc, char **argv) {
     int n = static_cast<int>(size_argument(argc, argv, 300));
     DeviceArray<Operation> table(2);
@@ -28,5 +46,11 @@ int main(int argc, char **argv) {
     std::vector<long> result = out.download();
     for (long i = 0; i < n; ++i)
         right = right && result[i] == (i % 2 ? i * i : -i);
+    DeviceArray<Private *> place(2);
+    DeviceArray<Base *> object(1);
+    create<<<1, 1>>>(place.get(), object.get());
+    ask<<<1, 1>>>(object.get(), out.get());
+    LAUNCH_OK();
+    right = right && out.download()[0] == 7;
     return finish("pointers", right, n);
 }

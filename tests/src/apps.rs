@@ -203,6 +203,9 @@ pub const COVERAGE: &[App] = &[
     App { name: "pointers", sources: &["pointers.cu"], kernels: &[] },
     App { name: "virtual", sources: &["virtual.cu"], kernels: &[] },
     App { name: "launches", sources: &["launches.cu"], kernels: &[] },
+    App { name: "symbol", sources: &["symbol.cu"], kernels: &[] },
+    App { name: "clusters", sources: &["clusters.cu"], kernels: &[] },
+    App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
 ];
 
 /// Every application, for building them all.

@@ -6,9 +6,10 @@ use llvm_sys::core::{LLVMConstNull, LLVMSetInitializer};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::image::cpu_object::Variable;
 
-use crate::ir;
+use crate::ir::{self, Value, reach};
 
 /// Address spaces of NVPTX.
+const GENERIC: u32 = 0;
 const GLOBAL: u32 = 1;
 const CONSTANT: u32 = 4;
 
@@ -24,12 +25,18 @@ pub fn define_builtin(module: &Module<'_>) {
     }
 }
 
+/// Whether a variable is a table of functions, which clang leaves in the generic address space.
+fn is_table(variable: Value<'_>) -> bool {
+    let is_visible = !variable.is_local() && variable.space() == GENERIC;
+    is_visible && reach::references(variable).iter().any(|other| other.as_function().is_some())
+}
+
 /// Every variable in global or constant memory that has a name of its own.
 pub fn list(module: &Module<'_>) -> Vec<Variable> {
     ir::variables(module)
         .into_iter()
         .filter(|variable| !variable.is_declaration() && variable.linkage() != LLVMLinkage::LLVMPrivateLinkage)
-        .filter(|variable| matches!(variable.space(), GLOBAL | CONSTANT))
+        .filter(|variable| matches!(variable.space(), GLOBAL | CONSTANT) || is_table(*variable))
         .map(|variable| {
             // SAFETY: a live variable of a sized type, and its module.
             let size = unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), variable.content_type()) };

@@ -21,8 +21,8 @@ pub fn device_symbol(name: &str) -> String {
     name.replace(['.', '@'], "_$_")
 }
 
-/// Makes the recorded variables absolute, constant ones too if `everything`. Returns the constant ones that stay in
-/// the module and must remain visible.
+/// Makes the recorded variables absolute, constant ones too if `everything`. Returns those that stay in the module and must remain
+/// visible: the constant ones otherwise, and tables of functions, from which the replayer fills what is at the recorded address.
 pub fn place<'m>(module: &'m Module<'_>, recorded: &[Variable], everything: bool) -> Vec<Value<'m>> {
     let mut visible = Vec::new();
     let mut absolute = Vec::new();
@@ -38,18 +38,23 @@ pub fn place<'m>(module: &'m Module<'_>, recorded: &[Variable], everything: bool
                 }
                 visible.push(variable);
             }
-            _ => absolute.push((variable, record.address)),
+            _ => absolute.push((variable, record)),
         }
     }
-    for (variable, address) in absolute {
+    for (variable, record) in absolute {
         // SAFETY: the context is the module's; the type of a global is a pointer type.
         let pointer = unsafe {
-            let number = LLVMConstInt(LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())), address, 0);
+            let number = LLVMConstInt(LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())), record.address, 0);
             Value::new(LLVMConstIntToPtr(number, variable.ty()))
         };
         if let Some(pointer) = pointer {
             variable.replace_uses_with(pointer);
-            variable.delete_global();
+            if record.code && !variable.is_declaration() {
+                variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
+                visible.push(variable);
+            } else {
+                variable.delete_global();
+            }
         }
     }
     visible

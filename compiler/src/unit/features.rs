@@ -5,27 +5,54 @@
 //! one module: a call through a pointer that comes from memory (a function pointer, a virtual table) would jump to where the
 //! recorded module had its code, and a kernel that stores such an address stores another one in a replay. A pointer that the
 //! optimiser has resolved is a direct call in the text, and an object that it has dissolved stores nothing.
+//!
+//! Calls of virtual functions are told from other calls through pointers: an object holds the address of its class's table, and a
+//! replay can have the tables at their recorded addresses, with its own functions in them.
 
-use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE};
+use std::collections::HashMap;
+
+use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE, VIRTUAL_CALL};
 
 /// Mnemonics of PTX for textures and surfaces, which CUDA's headers use in inline assembly.
 const ACCESSES: [&str; 7] = ["tex.", "tld4.", "txq.", "suld.", "sust.", "sured.", "suq."];
 
 /// The names of [`mneme_core::image::ir_section`] that stand for what this definition (textual IR) does. `is_code` says of a name
 /// whether it is a function, or a variable that holds addresses of functions.
-pub fn of(definition: &str, is_code: impl Fn(&str) -> bool) -> Vec<&'static str> {
+pub fn of(definition: &str, is_code: impl Fn(&str) -> bool, is_table_access: impl Fn(&str) -> bool) -> Vec<&'static str> {
     let calls: Vec<Callee<'_>> = definition.lines().filter_map(callee).collect();
     let mut found = Vec::new();
     if calls.iter().any(Callee::accesses_texture) {
         found.push(TEXTURE);
     }
-    if calls.iter().any(|callee| matches!(callee, Callee::Pointer)) {
-        found.push(INDIRECT_CALL);
+    let pointers: Vec<&str> =
+        calls.iter().filter_map(|callee| if let Callee::Pointer(name) = callee { Some(*name) } else { None }).collect();
+    if !pointers.is_empty() {
+        let values: HashMap<&str, &str> = definition.lines().filter_map(|line| line.trim_start().split_once(" = ")).collect();
+        let is_virtual = |name: &&str| from_table(name, &values, &is_table_access);
+        found.extend(pointers.iter().any(is_virtual).then_some(VIRTUAL_CALL));
+        found.extend((!pointers.iter().all(is_virtual)).then_some(INDIRECT_CALL));
     }
     if definition.starts_with("define ") && definition.lines().skip(1).any(|line| values(line).any(&is_code)) {
         found.push(CODE_ADDRESS);
     }
     found
+}
+
+/// The types in the metadata of a module's text by which accesses to the pointer to an object's table are known (`!tbaa`).
+pub fn table_accesses(text: &str) -> Vec<&str> {
+    let nodes: HashMap<&str, &str> = text.lines().filter(|line| line.starts_with('!')).filter_map(|line| line.split_once(" = ")).collect();
+    let is_table_pointer = |node: &str| nodes.get(node).is_some_and(|text| text.starts_with("!{!\"vtable pointer\""));
+    let base = |text: &str| text.strip_prefix("!{").and_then(|list| list.split([',', '}']).next()).is_some_and(is_table_pointer);
+    nodes.iter().filter(|(_, text)| base(text)).map(|(name, _)| *name).collect()
+}
+
+/// Whether a pointer was loaded from an object's table: from an element of what an access to the pointer to it gave.
+fn from_table(pointer: &str, values: &HashMap<&str, &str>, is_table_access: impl Fn(&str) -> bool) -> bool {
+    let loaded_from = |name: &str| values.get(name)?.strip_prefix("load ptr, ptr ")?.split(',').next();
+    let element_of = |name: &str| values.get(name)?.strip_prefix("getelementptr inbounds ptr, ptr ")?.split(',').next();
+    let table = loaded_from(pointer).map(|element| element_of(element).unwrap_or(element));
+    let access = table.and_then(|table| values.get(table)).and_then(|load| load.strip_prefix("load ptr, ").and(load.split_once("!tbaa ")));
+    access.is_some_and(|(_, tag)| is_table_access(tag.split(',').next().unwrap_or(tag).trim()))
 }
 
 /// The global names in an instruction that are not what it calls.
@@ -51,7 +78,7 @@ fn name_end(name: &str) -> usize {
 enum Callee<'t> {
     Function(&'t str),
     Assembly(&'t str),
-    Pointer,
+    Pointer(&'t str),
 }
 
 impl Callee<'_> {
@@ -64,7 +91,7 @@ impl Callee<'_> {
             Self::Assembly(text) => {
                 text.split([';', '{', '\\', ' ', '\t']).any(|word| ACCESSES.iter().any(|access| word.starts_with(access)))
             }
-            Self::Pointer => false,
+            Self::Pointer(_) => false,
         }
     }
 }
@@ -88,7 +115,11 @@ fn callee(line: &str) -> Option<Callee<'_>> {
         let name = &rest[at + found..];
         let end = name_end(name);
         if name[end..].starts_with('(') {
-            return Some(if name.starts_with('@') { Callee::Function(name[1..end].trim_matches('"')) } else { Callee::Pointer });
+            return Some(if name.starts_with('@') {
+                Callee::Function(name[1..end].trim_matches('"'))
+            } else {
+                Callee::Pointer(&name[..end])
+            });
         }
         at += found + end;
     }
@@ -106,7 +137,7 @@ mod tests {
             "  %9 = tail call noundef i64 %8(ptr noundef nonnull align 8 dereferenceable(16) %7) #3",
             "  %a = call %struct.S %f()",
         ] {
-            assert_eq!(of(line, |_| false), [INDIRECT_CALL], "{line}");
+            assert_eq!(of(line, |_| false, |_| false), [INDIRECT_CALL], "{line}");
         }
         for line in [
             "  call void @f(ptr %4)",
@@ -116,8 +147,22 @@ mod tests {
             "  call void asm sideeffect \"bar.sync 0;\", \"r\"(i32 %1)",
             "  %5 = load ptr, ptr %4, align 8",
         ] {
-            assert!(of(line, |_| false).is_empty(), "{line}");
+            assert!(of(line, |_| false, |_| false).is_empty(), "{line}");
         }
+    }
+
+    #[test]
+    fn calls_of_virtual_functions_are_told_from_others() {
+        let text = "define void @k(ptr %p) {\n  %7 = load ptr, ptr %p, align 8, !tbaa !11\n  %10 = load ptr, ptr %7, align 8, !tbaa !19\n  \
+            %11 = getelementptr inbounds ptr, ptr %10, i64 3\n  %12 = load ptr, ptr %11, align 8\n  %13 = call noundef i64 %12(ptr %7) #6\n}\n\
+            !11 = !{!12, !12, i64 0}\n!12 = !{!\"any pointer\", !13, i64 0}\n!19 = !{!20, !20, i64 0}\n!20 = !{!\"vtable pointer\", !14, i64 0}\n";
+        let accesses = table_accesses(text);
+        assert_eq!(accesses, ["!19"]);
+        let of = |text: &str| of(text, |_| false, |tag| accesses.contains(&tag));
+        assert_eq!(of(text), [VIRTUAL_CALL]);
+        assert_eq!(of(&text.replace("!tbaa !19", "!tbaa !11")), [INDIRECT_CALL]);
+        assert_eq!(of(&text.replace("call noundef i64 %12(", "call noundef i64 %10(")), [INDIRECT_CALL]);
+        assert_eq!(of(&text.replace("#6\n", "#6\n  call void %p()\n")), [VIRTUAL_CALL, INDIRECT_CALL]);
     }
 
     #[test]
@@ -127,9 +172,9 @@ mod tests {
             "  %2 = call { float, float, float, float } asm \"tex.1d.v4.f32.s32 {$0, $1, $2, $3}, [$4, {$5}];\", \"=f,=f,=f,=f,l,r\"(i64 %0, i32 %1)",
             "  call void asm sideeffect \"sust.b.1d.b32.trap [$0, {$1}], {$2};\", \"l,r,r\"(i64 %0, i32 %1, i32 %2)",
         ] {
-            assert_eq!(of(line, |_| false), [TEXTURE], "{line}");
+            assert_eq!(of(line, |_| false, |_| false), [TEXTURE], "{line}");
         }
-        assert!(of("  call void @texture.helper(i32 1)", |_| false).is_empty());
+        assert!(of("  call void @texture.helper(i32 1)", |_| false, |_| false).is_empty());
     }
 
     #[test]
@@ -140,10 +185,10 @@ mod tests {
             "store ptr getelementptr inbounds (i8, ptr @_ZTV1A, i64 16), ptr %p",
             "%1 = select i1 %0, ptr @\"odd name\", ptr null",
         ] {
-            assert_eq!(of(&format!("define void @k() {{\n  {line}\n}}"), is_code), [CODE_ADDRESS], "{line}");
+            assert_eq!(of(&format!("define void @k() {{\n  {line}\n}}"), is_code, |_| false), [CODE_ADDRESS], "{line}");
         }
         for line in ["call void @f(ptr @data)", "%1 = load i32, ptr @f.data"] {
-            assert!(of(&format!("define void @f() {{\n  {line}\n}}"), is_code).is_empty(), "{line}");
+            assert!(of(&format!("define void @f() {{\n  {line}\n}}"), is_code, |_| false).is_empty(), "{line}");
         }
     }
 }

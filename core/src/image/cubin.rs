@@ -42,6 +42,34 @@ pub struct Cubin {
     calls: HashMap<u32, Vec<u32>>,
     /// Functions that the object does not define, by symbol.
     undefined: HashMap<u32, String>,
+    /// What the code of each function does, by symbol.
+    code: HashMap<u32, Features>,
+}
+
+/// What machine code does that memory alone does not repeat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Reads or writes textures or surfaces.
+    pub textures: bool,
+    /// Calls functions by addresses in registers.
+    pub calls_pointers: bool,
+}
+
+/// Length of an instruction from architecture 70 on, bytes; its lowest 12 bits are the operation and the form of its operands.
+const INSTRUCTION: usize = 16;
+/// The lowest 9 bits of texture and surface instructions, and all 12 of a call by register: what `ptxas` 12.9 makes of each of
+/// PTX's, from architecture 75 to 120.
+const TEXTURES: [u16; 9] = [0x160, 0x163, 0x166, 0x16c, 0x16f, 0x199, 0x19b, 0x19d, 0x19f];
+const CALLS: [u16; 2] = [0x343, 0x344];
+
+impl Features {
+    fn of(code: &[u8]) -> Self {
+        let operations = || code.as_chunks::<INSTRUCTION>().0.iter().map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]) & 0xfff);
+        Self {
+            textures: operations().any(|operation| TEXTURES.contains(&(operation & 0x1ff))),
+            calls_pointers: operations().any(|operation| CALLS.contains(&operation)),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +80,8 @@ pub struct Kernel {
     pub registers: Option<u32>,
     /// Launch bound, threads of a block.
     pub max_threads: Option<u32>,
+    /// Of its own section, which has private functions of its too.
+    features: Features,
     symbol: u32,
 }
 
@@ -71,13 +101,27 @@ pub struct Variable {
 impl Cubin {
     /// Functions that a kernel's code calls, directly or not, and the object does not define (`vprintf`, `malloc`).
     pub fn undefined(&self, kernel: &Kernel) -> Vec<String> {
+        self.reached(kernel).iter().filter_map(|symbol| self.undefined.get(symbol)).cloned().collect()
+    }
+
+    /// What a kernel's code and the functions that it calls do; nothing for architectures before 70.
+    pub fn features(&self, kernel: &Kernel) -> Features {
+        let parts = self.reached(kernel).into_iter().filter_map(|symbol| self.code.get(&symbol).copied()).chain([kernel.features]);
+        parts.fold(Features::default(), |all, part| Features {
+            textures: all.textures | part.textures,
+            calls_pointers: all.calls_pointers | part.calls_pointers,
+        })
+    }
+
+    /// The functions that a kernel calls, directly or not.
+    fn reached(&self, kernel: &Kernel) -> BTreeSet<u32> {
         let mut reached = BTreeSet::new();
         let mut pending = vec![kernel.symbol];
         while let Some(caller) = pending.pop() {
             let callees = self.calls.get(&caller).into_iter().flatten();
             pending.extend(callees.filter(|callee| reached.insert(**callee)));
         }
-        reached.iter().filter_map(|symbol| self.undefined.get(symbol)).cloned().collect()
+        reached
     }
 }
 
@@ -120,14 +164,21 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
     for pair in words(contents(".nv.callgraph").unwrap_or_default()).chunks_exact(2) {
         cubin.calls.entry(pair[0]).or_default().push(pair[1]);
     }
+    let is_known = cubin.architecture.is_some_and(|architecture| architecture.number >= 70);
+    let mut features: HashMap<usize, Features> = HashMap::new();
     for (index, (symbol, symbol_name)) in symbols.iter().enumerate() {
         let section = name(symbol.st_shndx);
+        if symbol.is_function() && symbol.st_shndx != 0 && is_known {
+            let found = features.entry(symbol.st_shndx).or_insert_with(|| contents(section).map(Features::of).unwrap_or_default());
+            cubin.code.insert(index as u32, *found);
+        }
         if symbol.is_function()
             && symbol.st_shndx != 0
             && section.strip_prefix(".text.") == Some(symbol_name)
             && let Some(attributes) = contents(&format!(".nv.info.{symbol_name}"))
         {
-            let mut kernel = Kernel { name: (*symbol_name).to_owned(), symbol: index as u32, ..Kernel::default() };
+            let features = features.get(&symbol.st_shndx).copied().unwrap_or_default();
+            let mut kernel = Kernel { name: (*symbol_name).to_owned(), symbol: index as u32, features, ..Kernel::default() };
             read_attributes(attributes, &mut kernel);
             cubin.kernels.push(kernel);
         }
@@ -285,6 +336,55 @@ mod tests {
         assert!(!variable("counter").holds_addresses && !variable("counter").constant);
         assert!(variable("place").holds_addresses);
         assert!(variable("table").constant && contents(&image, variable("table")).unwrap().starts_with(&[1, 2, 3]));
+    }
+
+    /// A kernel of one statement between its loads and stores.
+    fn kernel_of(statement: &str, version: &str, arch: &str) -> String {
+        format!(
+            ".version {version}\n.target {arch}\n.address_size 64\n\
+             .func (.param .b32 r) direct (.param .b32 a) {{ .reg .b32 %r<3>; ld.param.b32 %r1, [a]; mul.lo.u32 %r1, %r1, %r1; st.param.b32 [r], %r1; ret; }}\n\
+             .visible .entry k(.param .u64 t, .param .u64 p, .param .u32 n) {{ .reg .b64 %d<4>; .reg .f32 %f<9>; .reg .b32 %r<9>;\n\
+             ld.param.u64 %d1, [t]; ld.param.u64 %d2, [p]; ld.param.u32 %r5, [n]; ld.global.f32 %f5, [%d2]; mov.u32 %r1, 0; mov.f32 %f1, 0f00000000;\n\
+             {statement}\n st.global.u32 [%d2], %r1; st.global.f32 [%d2+16], %f1; ret; }}\n"
+        )
+    }
+
+    #[test]
+    fn textures_and_calls_through_pointers_show_in_machine_code() {
+        let call = |callee: &str, prototype: &str| {
+            format!(
+                "{{ .param .b32 a; .param .b32 r; st.param.b32 [a], %r5; pr: .callprototype (.param .b32 _) _ (.param .b32 _); \
+                 call (r), {callee}, (a){prototype}; ld.param.b32 %r1, [r]; }}"
+            )
+        };
+        let (textures, pointers) = (Features { textures: true, calls_pointers: false }, Features { textures: false, calls_pointers: true });
+        let statements = [
+            ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f5}];".to_owned(), textures),
+            ("tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f5}], {%f5, %f5}, {%f5, %f5};".to_owned(), textures),
+            ("tex.1d.v4.s32.s32 {%r1, %r2, %r3, %r4}, [%d1, {%r5}];".to_owned(), textures),
+            ("tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f5}];".to_owned(), textures),
+            ("txq.width.b32 %r1, [%d1];".to_owned(), textures),
+            ("suld.b.1d.b32.trap {%r1}, [%d1, {%r5}];".to_owned(), textures),
+            ("sust.b.1d.b32.trap [%d1, {%r5}], {%r5};".to_owned(), textures),
+            ("sust.p.2d.v4.b32.trap [%d1, {%r5, %r5}], {%r5, %r5, %r5, %r5};".to_owned(), textures),
+            ("sured.b.add.2d.u32.trap [%d1, {%r5, %r5}], %r5;".to_owned(), textures),
+            (call("%d1", ", pr"), pointers),
+            (call("direct", ""), Features::default()),
+            (
+                "ts: .branchtargets L0, L1, L2; brx.idx %r5, ts; L0: mov.u32 %r1, %r5; bra L2; L1: st.global.u32 [%d2], %r5; L2:"
+                    .to_owned(),
+                Features::default(),
+            ),
+            ("atom.global.add.f32 %f1, [%d2], %f5; bar.sync 0; red.global.add.u32 [%d2], %r5;".to_owned(), Features::default()),
+        ];
+        for (arch, version) in [("sm_75", "7.0"), ("sm_90", "8.1"), ("sm_100", "8.6")] {
+            for (statement, expected) in &statements {
+                let Some(image) = assemble(&kernel_of(statement, version, arch), arch) else { return };
+                let cubin = parse(&image).unwrap();
+                let kernel = cubin.kernels.iter().find(|kernel| kernel.name == "k").unwrap();
+                assert_eq!(cubin.features(kernel), *expected, "{arch}: {statement}");
+            }
+        }
     }
 
     #[test]

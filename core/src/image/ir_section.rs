@@ -36,6 +36,10 @@ pub const TEXTURE: &str = "mneme.texture";
 pub const CODE_ADDRESS: &str = "mneme.code-address";
 /// An undefined function of this name stands for calls through pointers that come from memory.
 pub const INDIRECT_CALL: &str = "mneme.indirect-call";
+/// An undefined function of this name stands for calls of virtual functions, which find their tables through an object.
+pub const VIRTUAL_CALL: &str = "mneme.virtual-call";
+/// How the names of tables of virtual functions begin (Itanium C++ ABI).
+const VIRTUAL_TABLE: &str = "_ZTV";
 
 /// What a reader needs to know of a unit without reading its bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,6 +118,9 @@ pub struct VariableInfo {
     /// Bytes.
     pub size: u64,
     pub align: u32,
+    /// It is a constant table that holds addresses of functions, as those of virtual functions do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub code: bool,
 }
 
 /// One record: a unit for one architecture.
@@ -247,6 +254,22 @@ fn closure_from(units: &[Unit<'_>], start: (usize, usize), kernel: &str, arch: &
         let symbols = &units[unit_index].table.symbols;
         for reference in &symbols[index].refs {
             let Some(symbol) = symbols.get(*reference as usize) else { continue };
+            if symbol.name == VIRTUAL_CALL {
+                // The object may be of any class of the program that this unit is linked into.
+                let (tables, hidden) = virtual_tables(units, unit_index);
+                unresolved.extend(hidden.then(|| CODE_ADDRESS.to_owned()));
+                for (unit_index, index) in tables {
+                    let name = units[unit_index].table.symbols[index].name.as_str();
+                    let table = exported.get(name).copied().unwrap_or((unit_index, index));
+                    if reached.insert(table) {
+                        pending.push(table);
+                        if !order.contains(&table.0) {
+                            order.push(table.0);
+                        }
+                    }
+                }
+                continue;
+            }
             let target = if symbol.defined {
                 (unit_index, *reference as usize)
             } else if let Some(target) = exported.get(symbol.name.as_str()) {
@@ -291,6 +314,22 @@ fn closure_from(units: &[Unit<'_>], start: (usize, usize), kernel: &str, arch: &
         }
     }
     Closure { units: order, variables, unresolved: unresolved.into_iter().collect(), static_hash: hash.finish(), ambiguous }
+}
+
+/// The tables of virtual functions that objects may refer to in the program of a unit, by unit and symbol, and whether there are
+/// others, which no other program could place.
+fn virtual_tables(units: &[Unit<'_>], unit: usize) -> (Vec<(usize, usize)>, bool) {
+    let own = &units[unit].table;
+    let linked = |(index, other): &(usize, &Unit<'_>)| *index == unit || (own.rdc && other.table.rdc && other.table.arch == own.arch);
+    let symbols = units.iter().enumerate().filter(linked).flat_map(|(unit, other)| {
+        let tables = other.table.symbols.iter().enumerate();
+        tables
+            .filter(|(_, symbol)| symbol.defined && symbol.name.starts_with(VIRTUAL_TABLE))
+            .map(move |(index, symbol)| (unit, index, symbol))
+    });
+    let (placed, hidden): (Vec<_>, Vec<_>) =
+        symbols.partition(|(_, _, symbol)| symbol.variable.as_ref().is_some_and(|variable| variable.code));
+    (placed.into_iter().map(|(unit, index, _)| (unit, index)).collect(), !hidden.is_empty())
 }
 
 #[cfg(test)]
@@ -365,7 +404,7 @@ mod tests {
     fn private_names_of_several_units_are_told() {
         let private = |name: &str, space| Symbol {
             external: false,
-            variable: Some(VariableInfo { space, size: 4, align: 4 }),
+            variable: Some(VariableInfo { space, size: 4, align: 4, code: false }),
             ..symbol(name, SymbolKind::Variable, true, &[])
         };
         let relocatable = |symbols| {

@@ -21,7 +21,9 @@ use crate::tolerance::Tolerance;
 
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Without tables of functions, which a reader of this version would take for memory.
+const WITHOUT_TABLES: u32 = 1;
 /// A parameter buffer is no larger (bytes): the driver's limit is below 32 KiB.
 const MAX_PARAMETERS: u64 = 64 * 1024;
 pub(crate) const MAGIC: &[u8; 8] = b"MNEMEST1";
@@ -64,6 +66,9 @@ pub struct Variable {
     /// In constant memory: the kernel cannot write it.
     #[serde(default)]
     pub constant: bool,
+    /// A constant table of addresses of functions: a replay has its own functions' there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub code: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,7 +168,8 @@ impl State {
     pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
         let header = serde_json::to_vec(&self.header).expect("plain data serialises");
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        let has_tables = self.header.variables.iter().any(|variable| variable.code);
+        bytes.extend_from_slice(&if has_tables { VERSION } else { WITHOUT_TABLES }.to_le_bytes());
         bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&header);
         for id in self.chunks.iter().flatten() {
@@ -251,7 +257,7 @@ mod tests {
         State {
             header: Header {
                 moment: Moment::Prologue,
-                variables: vec![Variable { name: "counter".into(), address: 0x1000, size: 4, constant: false }],
+                variables: vec![Variable { name: "counter".into(), address: 0x1000, size: 4, constant: false, code: false }],
                 allocations: vec![Allocation {
                     address: 0x1000_0000_0000,
                     size: CHUNK + 1,

@@ -78,7 +78,7 @@ fn run_database(input: &[u8]) {
 fn manifest_seeds() -> Vec<Vec<u8>> {
     let header = Header {
         moment: Moment::Prologue,
-        variables: vec![Variable { name: "v".into(), address: 0x2000, size: 16, constant: true }],
+        variables: vec![Variable { name: "v".into(), address: 0x2000, size: 16, constant: true, code: false }],
         allocations: vec![
             // Fields that others add have their defaults.
             serde_json::from_value::<Allocation>(serde_json::json!({"address": 0x1000_0000_0000u64, "size": 200_000, "kind": "arena"}))
@@ -151,7 +151,7 @@ fn run_pack(input: &[u8]) {
 }
 
 /// Calls `read` with the path of a file in memory that holds the input.
-fn in_a_file(input: &[u8], read: impl FnOnce(&Path)) {
+pub fn in_a_file(input: &[u8], read: impl FnOnce(&Path)) {
     thread_local! {
         static FILE: (File, PathBuf) = {
             let flags = nix::sys::memfd::MFdFlags::MFD_CLOEXEC;

@@ -95,13 +95,20 @@ impl Arena {
 
     /// Allocates; `None` when the device is out of memory (after unused slabs were given back) or the range is full.
     pub fn allocate(&self, mapper: &dyn Mapper, bytes: u64) -> Option<u64> {
-        let size = bytes.max(1).checked_next_multiple_of(self.alignment).filter(|size| *size <= self.size)?;
+        let size = self.span(bytes).filter(|size| *size <= self.size)?;
         let exact = size.next_multiple_of(self.granularity);
         let preferred = exact.max(SLAB.next_multiple_of(self.granularity));
         self.try_allocate(mapper, size, preferred).or_else(|| {
             self.trim(mapper);
             self.try_allocate(mapper, size, preferred).or_else(|| self.try_allocate(mapper, size, exact))
         })
+    }
+
+    /// What an allocation of so many bytes takes of the range. Never without a byte behind it, so that the address of its end, which
+    /// programs pass to kernels, is not an address of the next allocation: a replay may then take either for the only way to its
+    /// memory.
+    fn span(&self, bytes: u64) -> Option<u64> {
+        bytes.checked_add(1)?.checked_next_multiple_of(self.alignment)
     }
 
     fn try_allocate(&self, mapper: &dyn Mapper, size: u64, slab: u64) -> Option<u64> {
@@ -134,7 +141,8 @@ impl Arena {
     pub fn free(&self, mapper: &dyn Mapper, address: u64, bytes: u64) {
         let idle = {
             let mut state = self.lock();
-            let (start, length) = state.free.insert(address, bytes.max(1).next_multiple_of(self.alignment));
+            let Some(span) = self.span(bytes) else { return };
+            let (start, length) = state.free.insert(address, span);
             let first = state.slabs.range(..=start).next_back().map_or(start, |(address, _)| *address);
             let candidates: Vec<(u64, u64)> = state
                 .slabs
@@ -265,7 +273,7 @@ mod tests {
                     arena.free(&device, address, size);
                     prop_assert!(live.iter().all(|(start, length)| device.backs(*start, *length)), "a live block lost its memory");
                 }
-                let blocks: u64 = live.iter().map(|(_, size)| size.next_multiple_of(ALIGNMENT)).sum();
+                let blocks: u64 = live.iter().map(|(_, size)| (size + 1).next_multiple_of(ALIGNMENT)).sum();
                 prop_assert_eq!(device.used(), blocks + arena.cached(), "memory is accounted for");
             }
             for (address, size) in live {
@@ -281,10 +289,10 @@ mod tests {
     fn whole_pages_are_shared_by_nobody() {
         let device = Device::new(4 * SLAB);
         let arena = Arena::new(BASE, 4 << 30, PAGE).with_whole_pages();
-        let blocks: Vec<u64> = [1, 1000, PAGE, PAGE + 1].iter().map(|size| arena.allocate(&device, *size).unwrap()).collect();
+        let blocks: Vec<u64> = [1, 1000, PAGE - 1, PAGE].iter().map(|size| arena.allocate(&device, *size).unwrap()).collect();
         assert!(blocks.iter().all(|address| address.is_multiple_of(PAGE)), "{blocks:x?}");
         assert_eq!(blocks.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>(), [PAGE; 3]);
-        for (address, size) in blocks.into_iter().zip([1, 1000, PAGE, PAGE + 1]) {
+        for (address, size) in blocks.into_iter().zip([1, 1000, PAGE - 1, PAGE]) {
             arena.free(&device, address, size);
         }
         arena.trim(&device);
@@ -295,10 +303,10 @@ mod tests {
     fn a_nearly_full_device_is_used_to_its_last_page() {
         let device = Device::new(SLAB + PAGE);
         let arena = Arena::new(BASE, 4 << 30, PAGE);
-        let first = arena.allocate(&device, SLAB).unwrap();
-        assert!(arena.allocate(&device, PAGE).is_some(), "no whole slab is left, a page is");
+        let first = arena.allocate(&device, SLAB - ALIGNMENT).unwrap();
+        assert!(arena.allocate(&device, PAGE - 1).is_some(), "no whole slab is left, a page is");
         assert!(arena.allocate(&device, 1).is_none());
-        arena.free(&device, first, SLAB);
+        arena.free(&device, first, SLAB - ALIGNMENT);
         assert!(arena.allocate(&device, SLAB / 2 + 1).is_some());
     }
 
@@ -309,7 +317,17 @@ mod tests {
         let small = arena.allocate(&device, 1000).unwrap();
         arena.free(&device, small, 1000);
         assert_eq!(device.used(), SLAB);
-        assert!(arena.allocate(&device, 3 * SLAB).is_some());
+        assert!(arena.allocate(&device, 3 * SLAB - 1).is_some());
+    }
+
+    #[test]
+    fn the_end_of_an_allocation_is_nobodys_start() {
+        let device = Device::new(4 * SLAB);
+        let arena = Arena::new(BASE, 4 << 30, PAGE);
+        let sizes = [ALIGNMENT, 1, 8 * ALIGNMENT, PAGE, SLAB];
+        let blocks = sizes.map(|size| arena.allocate(&device, size).unwrap());
+        let ends = blocks.iter().zip(sizes).map(|(start, size)| start + size);
+        assert!(ends.into_iter().all(|end| !blocks.contains(&end)), "{blocks:x?}");
     }
 
     #[test]

@@ -92,18 +92,19 @@ pub fn documentation() -> String {
 
 /// What every exported function does: its handler once per call and thread, the vendor's function otherwise; and when the
 /// handler panics, the application gets the vendor's result all the same.
+#[inline]
 pub(crate) fn enter(real: impl Fn() -> Status, handler: impl FnOnce(&dyn Fn() -> Status) -> Status) -> Status {
-    if reentrancy::inside() {
-        return real();
-    }
     let result = Cell::new(None);
     let call = || {
         let status = real();
         result.set(Some(status));
         status
     };
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| reentrancy::bypassing(|| handler(&call))));
-    outcome.unwrap_or_else(|_| result.get().unwrap_or_else(&real))
+    let handled = || {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(&call)));
+        outcome.unwrap_or_else(|_| result.get().unwrap_or_else(&real))
+    };
+    reentrancy::once(handled, &real)
 }
 
 /// Declares hooks. `=> gated` only passes the gate; `=> path` calls a handler with the call itself (`&dyn Fn() -> Status`)

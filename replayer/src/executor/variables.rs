@@ -1,7 +1,10 @@
-//! Variables of code that was not made from IR: the driver puts them where it likes, and the recording has them elsewhere.
+//! Variables that lie elsewhere than recorded.
 //!
-//! They stay part of the recorded memory, which is verified and restored as ever; a launch works on the module's own copy,
-//! which is brought there before and taken back after it.
+//! Those of code that was not made from IR are where the driver puts them. They stay part of the recorded memory, which is verified
+//! and restored as ever; a launch works on the module's own copy, which is brought there before and taken back after it.
+//!
+//! Tables of functions (of a class's virtual ones) are where they were recorded, because objects in memory point at them, but the
+//! functions are the module's: during a launch the recorded place holds what the module's own table has, and else what was recorded.
 
 use mneme_core::device::{Device, DeviceError, Module};
 
@@ -17,6 +20,8 @@ struct Variable {
     own: u64,
     /// Bytes.
     size: u64,
+    /// What a table of functions was recorded as.
+    table: Option<Vec<u8>>,
 }
 
 impl Moved {
@@ -27,7 +32,9 @@ impl Moved {
                 && let Some((own, size)) = device.variable(module, name)?
                 && own != region.address
             {
-                moved.push(Variable { recorded: region.address, own, size: size.min(region.size) });
+                let size = size.min(region.size);
+                let table = region.code.then(|| snapshot.before(region, 0, size).to_vec());
+                moved.push(Variable { recorded: region.address, own, size, table });
             }
         }
         Ok(Self(moved))
@@ -35,11 +42,17 @@ impl Moved {
 
     /// Before a launch.
     pub fn bring(&self, device: &dyn Device) -> Result<(), DeviceError> {
-        self.0.iter().try_for_each(|variable| device.copy(variable.own, variable.recorded, variable.size))
+        self.0.iter().try_for_each(|variable| match variable.table {
+            Some(_) => device.copy(variable.recorded, variable.own, variable.size),
+            None => device.copy(variable.own, variable.recorded, variable.size),
+        })
     }
 
     /// After it.
     pub fn take_back(&self, device: &dyn Device) -> Result<(), DeviceError> {
-        self.0.iter().try_for_each(|variable| device.copy(variable.recorded, variable.own, variable.size))
+        self.0.iter().try_for_each(|variable| match &variable.table {
+            Some(recorded) => device.write(variable.recorded, recorded),
+            None => device.copy(variable.recorded, variable.own, variable.size),
+        })
     }
 }

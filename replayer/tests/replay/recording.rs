@@ -67,7 +67,7 @@ impl Recording {
 fn state(store: &StoreWriter, moment: Moment, data: &[i32], counter: i32, arguments: Vec<Argument>) -> State {
     let bytes = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let contents = [bytes(&[STEP]), bytes(&[counter]), bytes(data)];
-    let variable = |name: &str, address, constant| Variable { name: name.into(), address, size: 4, constant };
+    let variable = |name: &str, address, constant| Variable { name: name.into(), address, size: 4, constant, code: false };
     State {
         header: Header {
             moment,

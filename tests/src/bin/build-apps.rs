@@ -8,7 +8,8 @@ use mneme_e2e::apps::{App, all, build};
 use mneme_e2e::installation::Cudart;
 
 /// What the recorder is measured with, statically linked.
-const BENCHES: [App; 5] = [
+const BENCHES: [App; 6] = [
+    App { name: "launch_cost", sources: &["../bench/launch_cost.cu"], kernels: &[] },
     App { name: "launches", sources: &["../bench/launches.cu"], kernels: &[] },
     App { name: "allocations", sources: &["../bench/allocations.cu"], kernels: &[] },
     App { name: "live", sources: &["../bench/live.cu"], kernels: &[] },

@@ -4,9 +4,11 @@
 use std::fs;
 use std::path::Path;
 
+use mneme_core::recording::manifest::State;
+use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
 use mneme_e2e::command::{Run, run};
-use mneme_e2e::installation::{Cudart, Device, have_compiler, program};
+use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
 use mneme_e2e::recording::{Instance, load_kernels};
 
 fn config(key: &str) -> String {
@@ -76,6 +78,60 @@ fn cmake_with_a_launcher() {
     ];
     cmake(&sources().join("cmake"), build.path(), &settings);
     record_and_verify(&build.path().join("saxpy"), "saxpy: ok");
+}
+
+/// Records a program that annotates its buffers, which keep differing where it is told to be silent.
+#[track_caller]
+fn record_annotated(command: &[&Path]) {
+    let record = |silent: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = run(program("mneme"))
+            .args(["record".as_ref(), "-rdb".as_ref(), folder.path().as_os_str(), "--".as_ref()])
+            .args(command)
+            .env("MNEME_DEVICE", Device::under_test().name());
+        let outcome = if silent { recording.env("WOBBLE_SILENT", "1") } else { recording }.succeed();
+        assert!(outcome.stdout.contains("wobble: ok"), "{outcome}");
+        let (database, kernel) = load_kernels(folder.path()).remove(0);
+        let (id, instance) = kernel.instances.first_key_value().expect("an instance");
+        let state = State::load(&folder.path().join(&instance.prologue)).unwrap_or_else(|error| panic!("{error}"));
+        (Instance::new(&database, id), state.header.allocations, folder)
+    };
+    let (instance, allocations, _folder) = record(false);
+    let tolerance = |tag: &str| {
+        let found = allocations.iter().find(|allocation| allocation.tag == tag);
+        found.and_then(|allocation| allocation.tolerance).unwrap_or_else(|| panic!("no tolerance for {tag}: {allocations:?}"))
+    };
+    let values = Tolerance { dtype: DataType::F64, threshold: 1e-8, kind: Threshold::Relative, norm: Norm::None, ignore: false };
+    assert_eq!(tolerance("values"), values);
+    assert!(tolerance("ticks").ignore);
+    instance.verify("default<O3>", &[]);
+    let (instance, allocations, _folder) = record(true);
+    assert!(allocations.iter().all(|allocation| allocation.tag.is_empty() && allocation.tolerance.is_none()), "{allocations:?}");
+    instance.refute("default<O3>", &[]);
+}
+
+#[test]
+fn annotations_from_every_language() {
+    if !have_compiler("annotations_from_every_language") {
+        return;
+    }
+    let build = tempfile::tempdir().unwrap();
+    let settings = [format!("-DCMAKE_PREFIX_PATH={}", config("cmakedir")), "-DCMAKE_CUDA_COMPILER=clang++-19".to_owned()];
+    let source = sources().join("annotations");
+    cmake(&source, build.path(), &settings);
+    for language in ["cpp", "c", "fortran"] {
+        let executable = build.path().join(format!("annotated_{language}"));
+        if language == "fortran" && !executable.exists() {
+            println!("skipped: annotations from Fortran, for which this machine has no compiler");
+            continue;
+        }
+        let plain = run(&executable).env("LD_PRELOAD", library("libmneme_cpu.so"));
+        if Device::under_test() == Device::Cpu {
+            assert!(plain.succeed().stdout.contains("wobble: ok"), "{language}: without the recorder");
+        }
+        record_annotated(&[&executable]);
+    }
+    record_annotated(&[Path::new("python3"), &source.join("annotated.py"), &build.path().join("libwobble.so")]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod coverage;
 mod faults;
 mod housekeeping;
 mod programs;
+mod proteus;
 mod recorder;
 mod statuses;
 mod tuning;

@@ -41,8 +41,9 @@ const CMAKE_FILES: [(&str, &str); 2] = [
 ];
 
 /// The headers, likewise.
-const HEADERS: [(&str, &str); 2] = [
+const HEADERS: [(&str, &str); 3] = [
     ("mneme.h", include_str!("../../../interposer/include/mneme.h")),
+    ("mneme.f90", include_str!("../../../interposer/include/mneme.f90")),
     ("mneme/MnemeAnnotation.hpp", include_str!("../../../interposer/include/mneme/MnemeAnnotation.hpp")),
 ];
 

@@ -311,7 +311,7 @@ mod tests {
         let state = |moment, bytes: &[u8]| State {
             header: Header {
                 moment,
-                variables: vec![Variable { name: "v".into(), address: 0x10, size: 4, constant: false }],
+                variables: vec![Variable { name: "v".into(), address: 0x10, size: 4, constant: false, code: false }],
                 allocations: vec![Allocation { address: 0x1000, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None }],
                 arguments: vec![],
             },

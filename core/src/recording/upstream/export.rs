@@ -216,7 +216,7 @@ mod tests {
             });
             let header = Header {
                 moment,
-                variables: vec![Variable { name: "v".into(), address: 0x7f00_0000_0000, size: 4, constant: false }],
+                variables: vec![Variable { name: "v".into(), address: 0x7f00_0000_0000, size: 4, constant: false, code: false }],
                 allocations: allocations.collect(),
                 arguments: if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![1, 2] }] } else { vec![] },
             };

@@ -75,7 +75,8 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), 
     let arguments = arguments(&before)?;
     let regions = regions(&before, &after)?;
     let header = |moment, arguments| {
-        let variable = |block: &Block| Variable { name: block.name.clone(), address: block.address, size: block.size, constant: false };
+        let variable =
+            |block: &Block| Variable { name: block.name.clone(), address: block.address, size: block.size, constant: false, code: false };
         Header {
             moment,
             variables: before.layout.globals.iter().map(variable).collect(),

@@ -1,0 +1,56 @@
+// A program as clang makes it with Proteus's plugin: launches go to `__proteus_launch_kernel`, code is registered with it, and the
+// LLVM IR of the translation unit is a device variable. JIT_BITCODE is a file of that IR's bytes, as an initialiser.
+#include "../check.cuh"
+
+extern "C" {
+cudaError_t __proteus_launch_kernel(const void *kernel, dim3 grid, dim3 block, void **arguments, uint64_t shared, void *stream);
+void __proteus_register_fatbinary(void *handle, void *wrapper, const char *module);
+void __proteus_register_fatbinary_end(void *handle);
+void __proteus_register_linked_binary(void *wrapper, const char *module);
+void __proteus_register_function(void *handle, void *kernel, const char *name, void **constants, int32_t count);
+void __proteus_register_var(void *handle, const void *host, const char *name, uint64_t size);
+}
+
+__device__ int calls = 0;
+
+__global__ void daxpy(double a, const double *x, double *y, size_t n) {
+    size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
+    if (i < n)
+        y[i] += a * x[i];
+    if (i == 0)
+        atomicAdd(&calls, 1);
+}
+
+#ifdef JIT_BITCODE
+extern "C" __device__ const unsigned char _jit_bitcode_tu_5eed[] = {
+#include JIT_BITCODE
+};
+#endif
+
+int main(int argc, char **argv) {
+    size_t n = size_argument(argc, argv, 5000);
+    void *kernel = reinterpret_cast<void *>(&daxpy);
+    char unit[] = "main.cu";
+    __proteus_register_linked_binary(nullptr, unit);
+    __proteus_register_fatbinary(nullptr, nullptr, unit);
+    __proteus_register_function(nullptr, kernel, "daxpy", nullptr, 0);
+    __proteus_register_var(nullptr, &calls, "calls", sizeof calls);
+    __proteus_register_fatbinary_end(nullptr);
+
+    std::vector<double> x(n), y(n);
+    for (size_t i = 0; i < n; ++i)
+        x[i] = i, y[i] = 1;
+    DeviceArray<double> dx(x), dy(y);
+    double a = 2;
+    const double *px = dx.get();
+    double *py = dy.get();
+    void *arguments[] = {&a, &px, &py, &n};
+    for (int step = 0; step < 2; ++step)
+        CUDA_OK(__proteus_launch_kernel(kernel, dim3(blocks_for(n, 128)), dim3(128), arguments, 0, nullptr));
+    LAUNCH_OK();
+    y = dy.download();
+    bool right = true;
+    for (size_t i = 0; i < n; ++i)
+        right = right && y[i] == 1 + 4.0 * i;
+    return finish("proteus", right, n);
+}

@@ -1,0 +1,69 @@
+//! Programs that were built with Proteus, by way of one of the same layout: its launch and register functions, and LLVM IR in a
+//! device variable.
+
+use std::path::Path;
+
+use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, recordable_clang, sources};
+use mneme_e2e::command::{Run, run};
+use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
+use mneme_e2e::recording::{Instance, load_kernels};
+
+/// Builds the program and its runtime library into a folder; gives the IR that is in it.
+fn build(folder: &Path) -> Vec<u8> {
+    let source = sources().join("proteus/main.cu");
+    let bitcode = folder.join("main.bc");
+    plain_clang()
+        .args(compile_flags())
+        .args(["--cuda-device-only", "-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes"])
+        .args([&source, Path::new("-o"), &bitcode])
+        .succeed();
+    let bitcode = std::fs::read(&bitcode).unwrap();
+    let text: Vec<String> = bitcode.iter().map(ToString::to_string).collect();
+    std::fs::write(folder.join("bitcode.inc"), text.join(",")).unwrap();
+    plain_clang()
+        .args(["-shared", "-fPIC", "-O2"])
+        .args([&sources().join("proteus/runtime.cpp"), Path::new("-o"), &folder.join("libproteus.so")])
+        .args(link_flags(Cudart::Shared))
+        .succeed();
+    // The CPU device runs what mneme-cc puts beside the machine code; a GPU needs nothing of ours in the program.
+    let compiler = if Device::under_test() == Device::Cpu { recordable_clang() } else { plain_clang() };
+    compiler
+        .args(compile_flags())
+        .arg(format!("-DJIT_BITCODE=\"{}\"", folder.join("bitcode.inc").display()))
+        .args([&source, Path::new("-o"), &folder.join("program")])
+        .args([format!("-L{}", folder.display()), "-lproteus".into(), "-Wl,-rpath,$ORIGIN".into()])
+        .args(link_flags(Cudart::Shared))
+        .succeed();
+    bitcode
+}
+
+#[test]
+fn launches_of_proteus_are_recorded_with_its_ir() {
+    if !have_compiler("launches_of_proteus_are_recorded_with_its_ir") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let bitcode = build(folder.path());
+    let executable = folder.path().join("program");
+    let on_device = |run: Run| match Device::under_test() {
+        Device::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
+        Device::Cuda => run,
+    };
+    let plain = on_device(run(&executable)).succeed();
+    assert_eq!(plain.stdout.matches("Proteus: launch").count(), 2, "{plain}");
+    let database = folder.path().join("recording");
+    let recorded = run(program("mneme"))
+        .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
+        .env("MNEME_DEVICE", Device::under_test().name())
+        .succeed();
+    assert!(recorded.stdout.contains("proteus: ok") && !recorded.stdout.contains("Proteus: "), "{recorded}");
+    recorded.complains("IR (Proteus)");
+    let (file, kernel) = load_kernels(&database).remove(0);
+    assert_eq!(kernel.demangled_name, "daxpy(double, double const*, double*, unsigned long)");
+    assert_eq!(std::fs::read(database.join(&kernel.modules[0])).unwrap(), bitcode);
+    let (id, instance) = kernel.instances.first_key_value().expect("an instance");
+    assert_eq!(instance.occurrences, 2);
+    for passes in ["default<O3>", "default<O1>"] {
+        Instance::new(&file, id).verify(passes, &[]);
+    }
+}
