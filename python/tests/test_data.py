@@ -90,6 +90,21 @@ def test_an_instance_gives_its_memory_without_an_executor(recording: RecordedExe
     assert memory[0].array().sum() >= 0, "the mapping outlives the engine"
 
 
+def test_an_instance_gives_its_ir_without_an_executor(recording: RecordedExecution) -> None:
+    llvmlite_of_today()
+    instance = next(iter(recording.values()))
+    module = instance.ir(["--device", DEVICE])
+    assert recording.kernel_name in [function.name for function in module.functions]
+
+
+def test_memory_is_found_by_argument(executor: AsyncReplayExecutor, recording: RecordedExecution, record_id: str) -> None:
+    before, after, arguments = executor.memory("prologue"), executor.memory("epilogue"), recording[record_id].args
+    written, read = (before[arguments[at]] for at in (0, 1))
+    assert numpy.array_equal(after[arguments[1]].array(), read.array())
+    sums = written.array("int64", ELEMENTS) + read.array("int64", ELEMENTS)
+    assert numpy.array_equal(after[arguments[0]].array("int64", ELEMENTS), sums)
+
+
 def test_databases_round_trip(database: Path, recording: RecordedExecution, tmp_path: Path) -> None:
     import json
 

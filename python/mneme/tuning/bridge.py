@@ -413,7 +413,7 @@ class Bridge:
             described = [each.description for each in space.parameters]
             return {"type": "space", "space": len(self.spaces) - 1, "parameters": described, "baseline": baseline}
         if kind == "ground":
-            return self.spaces[request["space"]].ground(request["point"])
+            return dict(self.spaces[request["space"]].ground(request["point"]))
         if kind == "study":
             place = request.get("space")
             self.study = Study(request, Described(request["parameters"]) if place is None else self.spaces[place])
