@@ -109,9 +109,10 @@ impl Nursery {
 
     /// Reads what has arrived. An error means that the nursery is gone.
     pub fn progress(&mut self) -> std::io::Result<Vec<Answer>> {
-        if !receive(&mut self.stream, &mut self.inbox)? {
-            let end = self.child.wait(Duration::from_secs(5)).map_or_else(String::new, |end| format!(", which {end}"));
-            return Err(std::io::Error::other(format!("the parent of the builders is gone{end}")));
+        // A reset is an end as well: of a stream on which an order was under way.
+        if !receive(&mut self.stream, &mut self.inbox).unwrap_or(false) {
+            let end = self.child.wait(Duration::from_secs(5)).map_or_else(|| "does not answer".into(), |end| end.to_string());
+            return Err(std::io::Error::other(format!("the parent of the builders {end}")));
         }
         let mut answers = Vec::new();
         while let Some((reply, image)) = self.inbox.pop::<Reply>()? {

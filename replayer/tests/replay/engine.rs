@@ -112,6 +112,10 @@ fn children(pid: u32) -> Vec<u32> {
     children.split_whitespace().map(|child| child.parse().unwrap()).collect()
 }
 
+fn kill(process: u32) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(process as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
 /// The processes that descend from this one and are alive.
 fn descendants(pid: u32) -> Vec<u32> {
     children(pid).iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
@@ -290,10 +294,7 @@ fn the_builders_parent_and_an_idle_executor_are_replaced() {
     for id in 0..2 {
         server.say(&json!({"type": "submit", "id": id, "config": {"maxnreg": 32 + id}}));
         assert!(server.result(id).verified);
-        // Both are told of their loss by nobody but the system.
-        for process in children(server.child.id()) {
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(process as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
-        }
+        children(server.child.id()).into_iter().for_each(kill);
     }
     for id in 2..8 {
         server.say(&json!({"type": "submit", "id": id, "config": {"maxnreg": 32 + id}}));
@@ -306,6 +307,30 @@ fn the_builders_parent_and_an_idle_executor_are_replaced() {
         .collect();
     verified.sort_unstable();
     assert_eq!(verified, [2, 3, 4, 5, 6, 7]);
+    server.end();
+}
+
+#[test]
+fn builds_whose_parent_dies_are_ordered_again() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device, "-v", "error", "--timeout", "2", "--builders", "3"]);
+    for id in 0..3 {
+        server.say(&json!({"type": "submit", "id": id, "config": {"passes": endless(), "maxnreg": 16 + id}}));
+    }
+    let start = Instant::now();
+    let parent = loop {
+        assert!(start.elapsed() < Duration::from_secs(20), "nothing is built");
+        if let Some(parent) = children(server.child.id()).into_iter().find(|child| !children(*child).is_empty()) {
+            break parent;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    kill(parent);
+    for _ in 0..3 {
+        assert!(matches!(server.reply(), Reply::Result { result, .. } if result.status.name() == "timeout"));
+    }
+    server.say(&json!({"type": "submit", "id": 3}));
+    assert!(server.result(3).verified);
     server.end();
 }
 
