@@ -3,14 +3,17 @@
 //! Neither compiles nor runs anything itself: kernels are replayed by a `mneme-replay serve` child process
 //! ([`server`]), so that nothing a candidate does can damage the session that judges it.
 
+pub mod archive;
 pub mod bridge;
 pub mod cache;
 pub mod document;
 pub mod evaluator;
+pub mod export;
 pub mod live;
 pub mod metric;
 pub mod options;
 pub mod output;
+pub mod report;
 pub mod results;
 pub mod sampler;
 pub mod search;
@@ -20,3 +23,4 @@ pub mod space;
 mod text;
 pub mod tune;
 pub mod umbrella;
+pub mod winner;

@@ -10,7 +10,11 @@ use mneme_tuner::tune;
 const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 
 fn main() {
-    let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
+    let mut arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
+    if arguments.get(1).is_some_and(|word| word == "report") {
+        arguments.remove(1);
+        exit(mneme_tuner::report::command::run(arguments));
+    }
     let options = Options::try_parse_from(arguments).unwrap_or_else(|error| {
         let _ = error.print();
         exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })

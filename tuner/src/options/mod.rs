@@ -293,6 +293,7 @@ const EXAMPLES: &str = "Examples:
   mneme-tune -rdb recording --space-preset full --print-space
   mneme-tune --config tune.yml --trials 50
   mneme-tune --resume --results-dir results
+  mneme-tune report results --csv trials.csv      (see mneme-tune report --help)
 
 Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 3 invalid configuration,
 4 the recording cannot be loaded, 5 internal error, 64 bad usage, 69 no such device,

@@ -121,11 +121,15 @@ fn free_name(folder: &Path) -> PathBuf {
 pub fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     let mut text = serde_json::to_string_pretty(value).expect("plain data serialises");
     text.push('\n');
+    replace(path, text.as_bytes()).map_err(|source| ResultsError::Io { path: path.into(), source })
+}
+
+/// Writes any file so.
+pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.tmp"));
-    std::fs::write(&temporary, text)
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .map_err(|source| ResultsError::Io { path: path.into(), source })
+    std::fs::write(&temporary, bytes)?;
+    std::fs::rename(&temporary, path)
 }
 
 /// The whole lines; what a session that was killed left of another is cut off.

@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::{Finished, Session, SessionError, Stop, status};
 use crate::evaluator::Evaluator;
+use crate::report;
 use crate::results::{Trial, proteus_tuned_kernels, write_whole};
 use crate::server::Runs;
+use crate::winner;
 
 impl Session {
     /// Writes what the session found, whatever ended it.
@@ -22,6 +24,10 @@ impl Session {
             self.export(tuned.as_ref())?;
         }
         self.results.write("summary.json", &self.summary)?;
+        // The results are complete without it.
+        if let Err(error) = report::write(self.results.folder(), None) {
+            self.results.log(&format!("no report: {error}"));
+        }
         if let Err(error) = &outcome {
             self.results.log(&error.to_string());
         }
@@ -98,6 +104,16 @@ impl Session {
         Ok(())
     }
 
+    /// Says how an application takes the best over.
+    fn tell_proteus(&self, best: &Trial) {
+        let file = self.plan.options.proteus_output.clone().unwrap_or_else(|| self.results.folder().join(PROTEUS));
+        let usage = winner::proteus_usage(&file, Some(&self.plan.search.space().baseline()), &best.config);
+        eprintln!("An application built with Proteus uses it by\n  {}", usage.command);
+        if let Some(remark) = usage.remark {
+            eprintln!("{remark}.");
+        }
+    }
+
     /// Prints the end of it, and gives the exit status.
     fn tell(&self, best: Option<&Trial>) -> i32 {
         if !self.quiet() {
@@ -112,6 +128,8 @@ impl Session {
             self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}", self.metric.name()));
             if metric >= self.baseline {
                 eprintln!("mneme-tune: no configuration is faster than the recorded one");
+            } else if !self.quiet() && self.plan.options.no_proteus_output != Some(true) {
+                self.tell_proteus(best);
             }
         } else {
             self.lines.say("No configuration verified.");

@@ -1,0 +1,85 @@
+"""What mneme-tune leaves for people and other programs: the report, the table, the study."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DEVICE
+
+optuna = pytest.importorskip("optuna")
+
+
+@pytest.fixture(scope="module")
+def results(database: Path, record_id: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session of four pipelines, one of which does not exist."""
+    folder = tmp_path_factory.mktemp("tuning") / "a session"
+    tune = ["mneme-tune", "-rdb", str(database), "-rid", record_id, "--device", DEVICE, "--space-preset", "compiler"]
+    passes = ["default<O3>", "default<O1>", "default<O0>", "no-such-pass"]
+    options = ["--passes", *passes, "--fixed-codegen-opt", "3", "--iterations", "2", "--warmup", "1", "--quiet"]
+    subprocess.run([*tune, *options, "--results-dir", str(folder)], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def trials(results: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (results / "trials.jsonl").read_text().splitlines()]
+
+
+def report(results: Path, *options: str) -> None:
+    subprocess.run(["mneme-tune", "report", str(results), *options], check=True)
+
+
+class Page(HTMLParser):
+    """The elements of a page, and where they point to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.targets: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.targets += [value or "" for name, value in attrs if name in ("src", "href", "data", "action")]
+
+
+def test_the_report_is_one_page(results: Path) -> None:
+    written = (results / "report.html").read_text()
+    page = Page()
+    page.feed(written)
+    assert page.elements.count("svg") >= 2 and not page.targets
+    assert "no-such-pass" in written and "mneme replay -rdb" in written
+    (results / "report.html").unlink()
+    report(results)
+    assert "no-such-pass" in (results / "report.html").read_text()
+
+
+def test_the_table_has_a_row_for_each_trial(results: Path, tmp_path: Path) -> None:
+    report(results, "--output", str(tmp_path / "elsewhere.html"), "--csv", str(tmp_path / "trials.csv"))
+    assert (tmp_path / "elsewhere.html").exists()
+    with open(tmp_path / "trials.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["config.passes"] for row in rows] == [trial["config"]["passes"] for trial in trials(results)]
+    assert [row["result.status"] for row in rows].count("compile_error") == 1
+
+
+def test_optuna_opens_the_study_and_goes_on(results: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "study.log"
+    report(results, "--optuna-journal", str(journal), "--study-name", "vecadd")
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
+    study = optuna.load_study(study_name="vecadd", storage=storage)
+    states = [trial.state.name for trial in study.trials]
+    assert sorted(states) == ["COMPLETE", "COMPLETE", "COMPLETE", "FAIL"]
+    for ours, theirs in zip(trials(results), study.trials, strict=True):
+        assert theirs.params["passes"] == ours["config"]["passes"]
+        assert theirs.value == ours["metric"]
+        assert theirs.user_attrs["status"] == ours["result"]["status"]
+        assert theirs.datetime_start <= theirs.datetime_complete
+    assert study.best_value == json.loads((results / "summary.json").read_text())["best_metric"]
+    choices = study.trials[0].distributions["passes"].choices
+    study.optimize(lambda trial: len(trial.suggest_categorical("passes", choices)), n_trials=2)
+    assert len(optuna.load_study(study_name="vecadd", storage=storage).trials) == 6

@@ -1,0 +1,274 @@
+//! A results folder, read back: for reports and exports.
+//!
+//! Whatever a session of any version has written is taken as far as it goes: a file or a field that is missing leaves a gap, never an
+//! error, except for the trials themselves.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::session::PROTEUS;
+
+/// What a session left.
+#[derive(Clone, Debug, Default)]
+pub struct Archive {
+    pub folder: PathBuf,
+    /// The JSON files, `Null` where there is none.
+    pub config: Value,
+    pub space: Value,
+    pub baseline: Value,
+    pub best: Value,
+    pub summary: Value,
+    pub tuned_kernels: Value,
+    /// In the order of `trials.jsonl`.
+    pub trials: Vec<Entry>,
+    /// Lines of it that are no JSON: a session was killed while it wrote one.
+    pub torn: usize,
+    /// What varies from trial to trial, in the order of the space where that is known.
+    pub parameters: Vec<String>,
+}
+
+/// A line of `trials.jsonl`.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    pub number: u64,
+    /// The session's metric, ns unless the objective is another; `None` unless verified.
+    pub metric: Option<f64>,
+    /// A name of [`mneme_core::result::Status`].
+    pub status: String,
+    /// What went wrong, or "".
+    pub error: String,
+    /// The point of the space, or the configuration where the line has none; without structure: `block.x`, not `block`.
+    pub choice: BTreeMap<String, Value>,
+    /// All of the line.
+    pub line: Value,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    #[error("{} cannot be read ({source}); name the folder that a tuning session wrote (--results-dir)", path.display())]
+    Trials { path: PathBuf, source: std::io::Error },
+    #[error("{} holds no trials yet", path.display())]
+    Empty { path: PathBuf },
+}
+
+impl Archive {
+    /// Reads a results folder.
+    pub fn read(folder: &Path) -> Result<Self, ArchiveError> {
+        let path = folder.join("trials.jsonl");
+        let failed = |source| ArchiveError::Trials { path: path.clone(), source };
+        let file =
+            |name: &str| std::fs::read(folder.join(name)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let mut archive = Self {
+            folder: folder.into(),
+            config: file("config.json"),
+            space: file("search_space.json"),
+            baseline: file("baseline.json"),
+            best: file("best.json"),
+            summary: file("summary.json"),
+            tuned_kernels: file(PROTEUS),
+            ..Self::default()
+        };
+        for line in BufReader::new(File::open(&path).map_err(failed)?).split(b'\n') {
+            let line = line.map_err(failed)?;
+            match serde_json::from_slice::<Value>(&line) {
+                Ok(line @ Value::Object(_)) => archive.trials.push(Entry::new(archive.trials.len(), line)),
+                _ if line.iter().all(u8::is_ascii_whitespace) => {}
+                _ => archive.torn += 1,
+            }
+        }
+        // A session whose baseline failed has none, and still something to tell.
+        if archive.trials.is_empty() && archive.summary.is_null() {
+            return Err(ArchiveError::Empty { path });
+        }
+        archive.parameters = archive.varying();
+        Ok(archive)
+    }
+
+    /// The kernel's name, mangled.
+    pub fn kernel(&self) -> Option<&str> {
+        let of_baseline = self.baseline["kernel"].as_str().filter(|name| !name.is_empty());
+        of_baseline.or_else(|| self.tuned_kernels.as_object()?.keys().next().map(String::as_str))
+    }
+
+    /// Keys whose values differ between trials. A key whose value follows from that of `block` (the grid, most often) is not one that
+    /// anybody chose.
+    fn varying(&self) -> Vec<String> {
+        let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for (key, value) in self.trials.iter().flat_map(|trial| &trial.choice) {
+            seen.entry(key).or_default().insert(value.to_string());
+        }
+        let varying: Vec<&str> = seen.iter().filter(|(_, values)| values.len() > 1).map(|(key, _)| *key).collect();
+        let blocks: Vec<&str> = varying.iter().copied().filter(|key| key.starts_with("block")).collect();
+        let follows = |key: &str| {
+            let mut known: HashMap<Vec<Option<&Value>>, Option<&Value>> = HashMap::new();
+            self.trials.iter().all(|trial| {
+                let block = blocks.iter().map(|key| trial.choice.get(*key)).collect();
+                *known.entry(block).or_insert(trial.choice.get(key)) == trial.choice.get(key)
+            })
+        };
+        let derived = |key: &str| (key.starts_with("grid.") || key == "max_threads") && !blocks.is_empty() && follows(key);
+        let mut parameters: Vec<String> = varying.into_iter().filter(|key| !derived(key)).map(str::to_owned).collect();
+        let order: Vec<&String> = self.space["parameters"].as_object().map_or(Vec::new(), |map| map.keys().collect());
+        let place = |name: &str| order.iter().position(|known| name.starts_with(known.as_str())).unwrap_or(usize::MAX);
+        parameters.sort_by_key(|name| place(name));
+        parameters
+    }
+}
+
+impl Entry {
+    fn new(place: usize, line: Value) -> Self {
+        let result = &line["result"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let verified = result["verified"] == true;
+        let status = match result["status"].as_str() {
+            Some(status) => status.to_owned(),
+            // The existing Mneme's results have none.
+            None if verified => "verified".to_owned(),
+            None if result["executed"] == true => "failed_verification".to_owned(),
+            None => "runtime_error".to_owned(),
+        };
+        let choice = ["params", "config"].iter().map(|key| &line[*key]).find(|value| value.as_object().is_some_and(|map| !map.is_empty()));
+        Self {
+            number: line["trial"].as_u64().unwrap_or(place as u64),
+            metric: line["metric"].as_f64().filter(|metric| verified && metric.is_finite()),
+            error: if verified { String::new() } else { reason(result, &text(&result["error"])) },
+            status,
+            choice: choice.map(flat).unwrap_or_default(),
+            line,
+        }
+    }
+}
+
+/// Why a result is none; a failed verification has its details in a field of its own.
+fn reason(result: &Value, error: &str) -> String {
+    if !error.is_empty() {
+        return error.into();
+    }
+    match result["mismatch"]["differing"].as_u64() {
+        Some(elements) => format!("memory differs from the recording in {elements} elements"),
+        None => "no reason was given".into(),
+    }
+}
+
+/// An object without objects in it: keys joined by dots. Lists become their elements joined by commas.
+pub fn flat(value: &Value) -> BTreeMap<String, Value> {
+    fn add(prefix: &str, map: &Map<String, Value>, into: &mut BTreeMap<String, Value>) {
+        for (key, value) in map {
+            let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            match value {
+                Value::Object(inner) => add(&name, inner, into),
+                Value::Array(values) => {
+                    into.insert(name, values.iter().map(plain).collect::<Vec<_>>().join(",").into());
+                }
+                other => {
+                    into.insert(name, other.clone());
+                }
+            }
+        }
+    }
+    let mut into = BTreeMap::new();
+    if let Value::Object(map) = value {
+        add("", map, &mut into);
+    }
+    into
+}
+
+/// A value as people write it: a string without quotes.
+pub fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A folder as a session leaves it, whose trials are `number` configurations made up by a rule.
+    pub fn folder(trials: u64) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, value: &Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+        let lines: Vec<Value> = (0..trials).map(trial).collect();
+        let best = lines
+            .iter()
+            .filter(|line| line["metric"].is_f64())
+            .min_by(|a, b| a["metric"].as_f64().unwrap().total_cmp(&b["metric"].as_f64().unwrap()));
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(folder.path().join("trials.jsonl"), text).unwrap();
+        write(
+            "config.json",
+            &json!({"record_database": "it's here/7.json", "record_id": "9", "device": "cpu", "iterations": 5, "warmup": 2, "metric": "mean"}),
+        );
+        let mut baseline = trial(3);
+        baseline["metric"] = json!(2000.0);
+        write("baseline.json", &baseline);
+        if let Some(best) = best {
+            write("best.json", best);
+            write("proteus_tuned_kernels.json", &json!({"_Z6vecaddIlEvPT_PKS0_m": {"Pipeline": best["config"]["passes"]}}));
+        }
+        let metric = best.map(|best| best["metric"].clone());
+        write(
+            "summary.json",
+            &json!({"status": "completed", "num_trials_completed": trials, "baseline_metric": 2000.0, "best_metric": metric}),
+        );
+        folder
+    }
+
+    fn trial(number: u64) -> Value {
+        let (width, level) = (32 << (number % 6), number / 6 % 4);
+        let config = json!({
+            "block": {"x": width, "y": 1, "z": 1}, "grid": {"x": 4096 / width, "y": 1, "z": 1},
+            "passes": format!("default<O{level}>"), "codegen_opt": number % 7 % 4, "specialize": number.is_multiple_of(3),
+        });
+        let environment = json!({"device": "NVIDIA <H200>", "arch": "sm_90", "driver": "13.0", "timer": "events",
+                                 "clocks": {"sm_mhz": 1900 + number % 3, "memory_mhz": 3201, "throttled": []}, "versions": {"llvm": "19.1.7"}});
+        let result = match number % 10 {
+            4 => {
+                json!({"verified": false, "executed": true, "failed": false, "error": "", "status": "failed_verification", "mismatch": {"differing": 12}})
+            }
+            7 => {
+                json!({"verified": false, "executed": false, "failed": true, "error": "unknown pass '<script>alert(1)</script>'; see opt", "status": "compile_error"})
+            }
+            _ => json!({"verified": true, "executed": true, "failed": false, "error": "", "status": "verified", "exec_time": [1, 2, 3],
+                        "start_time": "2026-11-21T15:00:00.25Z", "end_time": "2026-11-21T15:00:01Z", "environment": environment,
+                        "metrics": {"registers": 32, "spill_stores": 0, "occupancy": 0.75, "code_size": 1024}}),
+        };
+        let metric = (result["verified"] == true)
+            .then(|| 1500.0 + 400.0 * (level as f64 - 1.5).powi(2) + (number % 6) as f64 * 100.0 + number as f64 * 1e-3);
+        json!({"trial": number, "config_hash": format!("{number:064x}"), "config": config, "metric": metric,
+               "speedup": metric.map(|metric| 2000.0 / metric), "result": result})
+    }
+
+    #[test]
+    fn what_varies_is_found_and_what_follows_from_it_is_not() {
+        let folder = folder(60);
+        let archive = Archive::read(folder.path()).unwrap();
+        assert_eq!(archive.trials.len(), 60);
+        assert_eq!(archive.parameters, ["block.x", "codegen_opt", "passes", "specialize"]);
+        assert_eq!(archive.kernel(), Some("_Z6vecaddIlEvPT_PKS0_m"));
+        assert_eq!((archive.trials[4].status.as_str(), archive.trials[4].metric), ("failed_verification", None));
+        assert_eq!(archive.trials[4].error, "memory differs from the recording in 12 elements");
+    }
+
+    #[test]
+    fn a_torn_line_is_counted_and_missing_files_are_gaps() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Archive::read(folder.path()).unwrap_err().to_string().contains("--results-dir"));
+        let path = folder.path().join("trials.jsonl");
+        std::fs::write(&path, "").unwrap();
+        assert!(matches!(Archive::read(folder.path()), Err(ArchiveError::Empty { .. })));
+        // A line of the existing Mneme's, one with a point, and half of a third.
+        let whole = "{\"config\": {\"passes\": \"a\"}, \"metric\": 3, \"result\": {\"verified\": true}}\n\n\
+                     {\"trial\": 9, \"params\": {\"order\": [\"b\", 1]}, \"config\": {\"passes\": \"a\"}, \"result\": {\"executed\": true}}\n{\"trial\": 1";
+        std::fs::write(&path, whole).unwrap();
+        let archive = Archive::read(folder.path()).unwrap();
+        assert_eq!((archive.trials.len(), archive.torn), (2, 1));
+        assert_eq!((archive.trials[0].metric, archive.trials[0].status.as_str()), (Some(3.0), "verified"));
+        assert_eq!((archive.trials[1].number, archive.trials[1].status.as_str()), (9, "failed_verification"));
+        assert_eq!(archive.trials[1].choice["order"], "b,1");
+        assert_eq!(archive.kernel(), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! `mneme-tune report`: the report on a finished (or running) session, and its trials for other programs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+use mneme_core::exit;
+
+use crate::archive::Archive;
+use crate::{export, session::status};
+
+const EXAMPLES: &str = "Examples:
+  mneme-tune report mneme-tune-results/vecadd
+      writes mneme-tune-results/vecadd/report.html
+  mneme-tune report results --output for-the-wiki.html --csv trials.csv
+  mneme-tune report results --optuna-journal study.log
+      optuna-dashboard study.log then opens the trials; Optuna does with
+      JournalStorage(JournalFileBackend('study.log'))
+
+Exit status: 0 done, 3 the folder holds no results, 64 bad usage, 70 a file cannot be written.";
+
+/// Write the report of a tuning session, from its results folder
+#[derive(Debug, Parser)]
+#[command(name = "mneme-tune report", version, after_help = EXAMPLES)]
+pub struct Options {
+    /// The folder that the session wrote (its --results-dir)
+    results: PathBuf,
+    /// Where the report goes [default: report.html in the folder]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write the trials as a table with a row for each, too
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the trials as a study in Optuna's journal storage, too
+    #[arg(long, value_name = "FILE")]
+    optuna_journal: Option<PathBuf>,
+    /// Name of that study [default: the folder's name]
+    #[arg(long, value_name = "NAME", requires = "optuna_journal")]
+    study_name: Option<String>,
+}
+
+/// Runs the command, of which the first word is the program; gives the exit status.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
+    let options = match Options::try_parse_from(words) {
+        Ok(options) => options,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { exit::BAD_USAGE } else { 0 };
+        }
+    };
+    match write(&options) {
+        Ok(()) => 0,
+        Err((status, sentence)) => {
+            eprintln!("mneme-tune: {sentence}");
+            status
+        }
+    }
+}
+
+fn write(options: &Options) -> Result<(), (i32, String)> {
+    let archive = Archive::read(&options.results).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()))?;
+    let unwritable = |error: &dyn std::fmt::Display| (exit::INTERNAL, error.to_string());
+    let path = super::write_archive(&archive, options.output.as_deref()).map_err(|error| unwritable(&error))?;
+    eprintln!("The report is in {}", path.display());
+    if let Some(path) = &options.csv {
+        export::table::write(&archive, path).map_err(|error| unwritable(&error))?;
+        eprintln!("The trials are in {}", path.display());
+    }
+    if let Some(path) = &options.optuna_journal {
+        let name = options.results.file_name().map_or_else(|| "mneme".into(), |name| name.to_string_lossy().into_owned());
+        export::optuna::write(&archive, options.study_name.as_ref().unwrap_or(&name), path).map_err(|error| unwritable(&error))?;
+        eprintln!("The study is in {}", path.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! What a reader wants to know first: the kernel, the winner and whether it is one, and how to run it.
+
+use maud::{Markup, html};
+use mneme_core::configuration::Configuration;
+use serde_json::Value;
+
+use super::chart;
+use crate::archive::{Archive, flat, plain};
+use crate::session::PROTEUS;
+use crate::winner::{Circumstances, proteus_usage, replay_command};
+
+/// Whether metrics are times in ns: unless the objective is of the user's own.
+pub fn is_time(archive: &Archive) -> bool {
+    first(&archive.config["objective"]).is_none_or(|objective| ["time", "speedup"].contains(&objective))
+}
+
+/// The text of a setting that may be one or several.
+fn first(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value.get(0)?.as_str())
+}
+
+pub fn baseline_metric(archive: &Archive) -> Option<f64> {
+    archive.summary["baseline_metric"].as_f64().or_else(|| archive.baseline["metric"].as_f64())
+}
+
+/// The kernel's name for people.
+pub fn kernel_name(archive: &Archive) -> String {
+    let Some(name) = archive.kernel() else { return "a recorded kernel".into() };
+    let demangled = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok());
+    demangled.unwrap_or_else(|| name.into())
+}
+
+pub fn header(archive: &Archive, kernel: &str) -> Markup {
+    let environment = &archive.baseline["result"]["environment"];
+    let text = |key: &str| environment[key].as_str().unwrap_or_default();
+    // A signature of forty parameters is no headline.
+    let (name, parameters) = kernel.split_once('(').map_or((kernel, None), |(name, rest)| (name, Some(rest)));
+    html! {
+        header {
+            h1 { (name) }
+            @if let Some(parameters) = parameters { p class="signature" { "(" (parameters) } }
+            p class="note" {
+                @if !text("device").is_empty() { (text("device")) " (" (text("arch")) ", driver " (text("driver")) "). " }
+                @if let Some(started) = started(archive) { "Started " (started) ". " }
+                @if let Some(status) = archive.summary["status"].as_str() { "Session: " (status.replace('_', " ")) "." }
+            }
+        }
+    }
+}
+
+/// When the first result was begun.
+fn started(archive: &Archive) -> Option<String> {
+    let first = times(archive, "start_time").min()?;
+    Some(first.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+fn times(archive: &Archive, key: &'static str) -> impl Iterator<Item = jiff::Timestamp> {
+    archive.trials.iter().filter_map(move |trial| trial.line["result"][key].as_str()?.parse().ok())
+}
+
+/// Seconds that the session took, or from the first trial's start to the last one's end where it was interrupted.
+fn duration(archive: &Archive) -> Option<f64> {
+    let whole = archive.summary["num_resumed"].as_u64() == Some(0);
+    if let Some(seconds) = archive.summary["elapsed_s"].as_f64().filter(|seconds| whole && *seconds > 0.0) {
+        return Some(seconds);
+    }
+    let seconds = (times(archive, "end_time").max()? - times(archive, "start_time").min()?).total(jiff::Unit::Second).ok()?;
+    (seconds > 0.0).then_some(seconds)
+}
+
+/// The speedup, confirmed by runs interleaved with the baseline's.
+struct Confirmed {
+    speedup: f64,
+    interval: Option<(f64, f64)>,
+    confidence: Option<f64>,
+    significant: Option<bool>,
+}
+
+fn confirmed(archive: &Archive) -> Option<Confirmed> {
+    let found = [&archive.summary["confirmation"], &archive.best["confirmation"]].into_iter().find(|value| value.is_object())?;
+    let speedup = found["speedup"].as_f64()?;
+    let pair = |value: &Value| Some((value.get(0)?.as_f64()?, value.get(1)?.as_f64()?));
+    let interval = pair(&found["interval"]).or_else(|| found["low"].as_f64().zip(found["high"].as_f64()));
+    Some(Confirmed {
+        speedup,
+        interval,
+        confidence: found["confidence"].as_f64(),
+        significant: found["significant"].as_bool().or(interval.map(|(low, _)| low > 1.0)),
+    })
+}
+
+/// A row of figures.
+pub fn figures(archive: &Archive) -> Markup {
+    let is_time = is_time(archive);
+    let summary = &archive.summary;
+    let verified = archive.trials.iter().filter(|trial| trial.metric.is_some()).count();
+    let best = summary["best_metric"].as_f64().or_else(|| archive.best["metric"].as_f64());
+    let speedup = summary["best_speedup"].as_f64().or_else(|| archive.best["speedup"].as_f64());
+    let metric_name = archive.config["metric"].as_str().unwrap_or("metric");
+    html! {
+        section class="figures" {
+            @if let Some(confirmed) = confirmed(archive) {
+                (figure(&format!("{:.3}×", confirmed.speedup), &match (confirmed.interval, confirmed.confidence) {
+                    (Some((low, high)), Some(confidence)) => format!("confirmed speedup, {:.0} % confidence {low:.3} to {high:.3}", 100.0 * confidence),
+                    (Some((low, high)), None) => format!("confirmed speedup, {low:.3} to {high:.3}"),
+                    (None, _) => "confirmed speedup".into(),
+                }))
+            } @else if let Some(speedup) = speedup {
+                (figure(&format!("{speedup:.3}×"), "speedup of the best trial, not confirmed"))
+            }
+            @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
+            @if let Some(baseline) = baseline_metric(archive) { (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})"))) }
+            (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified")))
+            @if let Some(seconds) = duration(archive) {
+                (figure(&chart::number(archive.trials.len() as f64 / seconds), &format!("trials a second, {} s in all", chart::number(seconds))))
+            }
+        }
+    }
+}
+
+fn figure(value: &str, what: &str) -> Markup {
+    html! { div { strong { (value) } span { (what) } } }
+}
+
+/// The winner: what it has that the baseline has not, and the commands that run it.
+pub fn winner(archive: &Archive) -> Markup {
+    let configuration = serde_json::from_value::<Configuration>(archive.best["config"].clone()).ok();
+    let recorded = serde_json::from_value::<Configuration>(archive.baseline["config"].clone()).ok();
+    let Some(best) = configuration else {
+        return html! {
+            section {
+                h2 { "No winner" }
+                p { @match archive.baseline["metric"].as_f64() {
+                    Some(_) => { "No configuration but the baseline verified." }
+                    None => { "The baseline did not verify, so that nothing can be compared with it: " (archive.baseline["result"]["error"].as_str().unwrap_or("no reason was given")) }
+                } }
+            }
+        };
+    };
+    let changes = changes(&archive.baseline["config"], &archive.best["config"]);
+    let faster = match (confirmed(archive), archive.best["speedup"].as_f64()) {
+        (Some(Confirmed { significant: Some(true), .. }), _) => {
+            "The best configuration is faster than the baseline: measured in turn with it, the interval is above 1."
+        }
+        (Some(Confirmed { significant: Some(false), .. }), _) => {
+            "No significant improvement: measured in turn with the baseline, the best configuration cannot be told from it."
+        }
+        (_, Some(speedup)) if speedup > 1.0 => "The best configuration was faster than the baseline in its trial.",
+        _ => "No configuration was faster than the baseline.",
+    };
+    html! {
+        section {
+            h2 { "Winner" }
+            p { (faster) }
+            @if !changes.is_empty() {
+                table {
+                    thead { tr { th {} th { "baseline" } th { "best" } } }
+                    tbody { @for (name, before, after) in &changes { tr { th scope="row" { (name) } td { (before) } td { strong { (after) } } } } }
+                }
+            }
+            (command("Replay it", &replay_command(&circumstances(archive, recorded.as_ref()), &best)))
+            @if archive.config["no_proteus_output"] != true {
+                @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(PROTEUS), Into::into);
+                @let usage = proteus_usage(&file, recorded.as_ref(), &best);
+                (command("Use it in an application built with Proteus", &usage.command))
+                @if let Some(remark) = usage.remark { p class="note" { (remark) "." } }
+            }
+        }
+    }
+}
+
+fn command(what: &str, line: &str) -> Markup {
+    html! {
+        p class="what" { (what) }
+        div class="command" { pre { code { (line) } } button type="button" class="copy" hidden { "Copy" } }
+    }
+}
+
+/// Fields whose values differ: name, before, after.
+fn changes(before: &Value, after: &Value) -> Vec<(String, String, String)> {
+    let (before, after) = (flat(before), flat(after));
+    let absent = Value::Null;
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let value = |of: &std::collections::BTreeMap<String, Value>, name: &String| plain(of.get(name).unwrap_or(&absent)).replace("null", "–");
+    names
+        .into_iter()
+        .map(|name| (name.clone(), value(&before, name), value(&after, name)))
+        .filter(|(_, before, after)| before != after)
+        .collect()
+}
+
+/// How the session replayed.
+fn circumstances<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>) -> Circumstances<'a> {
+    let config = &archive.config;
+    let mut options = Vec::new();
+    for name in ["iterations", "warmup", "rtol", "atol", "tolerance", "timer", "device"] {
+        match &config[name] {
+            Value::Null => {}
+            Value::Array(values) => options.extend(values.iter().map(|value| format!("--{name}={}", plain(value)))),
+            value => options.push(format!("--{name}={}", plain(value))),
+        }
+    }
+    Circumstances {
+        database: first(&config["record_database"]).unwrap_or("RECORDING.json"),
+        instance: first(&config["record_id"]).unwrap_or("ID"),
+        recorded,
+        options,
+    }
+}

@@ -1,0 +1,166 @@
+//! `report.html`: what a session found, on one page that needs nothing but itself.
+//!
+//! Everything is in the page when it is written: charts are SVG, the script only adds to them (tips, selections, sorting, copying).
+//! Text from recordings and results goes through maud, which escapes it.
+
+mod chart;
+mod columns;
+pub mod command;
+mod environment;
+mod failures;
+mod headline;
+mod heat;
+mod history;
+mod importance;
+mod interactive;
+mod parallel;
+mod ranking;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::archive::{Archive, ArchiveError};
+use columns::Column;
+use importance::Importance;
+
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+
+/// Name of the file in a results folder.
+pub const FILE: &str = "report.html";
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    #[error("{} cannot be written: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// Writes the report on a results folder to `output`, or into the folder, and gives its path.
+pub fn write(folder: &Path, output: Option<&Path>) -> Result<PathBuf, ReportError> {
+    write_archive(&Archive::read(folder)?, output)
+}
+
+/// The same of a folder that has been read.
+pub fn write_archive(archive: &Archive, output: Option<&Path>) -> Result<PathBuf, ReportError> {
+    let path = output.map_or_else(|| archive.folder.join(FILE), Path::to_path_buf);
+    crate::results::replace(&path, page(archive).as_bytes()).map_err(|source| ReportError::Write { path: path.clone(), source })?;
+    Ok(path)
+}
+
+/// The page.
+pub fn page(archive: &Archive) -> String {
+    let unordered: Vec<Column> = archive.parameters.iter().map(|name| Column::new(archive, name)).collect();
+    let importance = importance::importance(archive, &unordered);
+    let place = |name: &str| importance.iter().position(|it| it.parameter == name).unwrap_or(usize::MAX);
+    let mut columns = unordered;
+    columns.sort_by_key(|column| place(&column.name));
+    let is_time = headline::is_time(archive);
+    let kernel = headline::kernel_name(archive);
+    let verified = archive.trials.iter().any(|trial| trial.metric.is_some());
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Tuning of " (kernel) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (headline::header(archive, &kernel))
+                main {
+                    (headline::figures(archive))
+                    (headline::winner(archive))
+                    @if verified {
+                        section {
+                            h2 { "Trials" }
+                            (history::history(archive, headline::baseline_metric(archive), is_time))
+                        }
+                        @if !columns.is_empty() {
+                            section {
+                                h2 { "Parallel coordinates" }
+                                p class="note" { "A line for each verified trial, the darker (on a dark page the brighter) the faster. Drag along an axis to choose trials, click the axis to drop the choice." }
+                                (parallel::parallel(archive, &columns, is_time))
+                                p id="chosen-count" class="note" {}
+                            }
+                        }
+                        (importance_section(&importance))
+                        (heat_maps(archive, &columns, is_time))
+                    }
+                    (failures::failures(archive))
+                    @if verified { (ranking::ranking(archive, &columns, is_time)) }
+                    (environment::environment(archive))
+                }
+                footer { "Written by mneme-tune " (env!("CARGO_PKG_VERSION")) " from " code { (archive.folder.display()) } "." }
+                script type="application/json" id="data" { (PreEscaped(interactive::data(archive, &columns, is_time))) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn importance_section(importance: &[Importance]) -> Markup {
+    const ROW: f64 = 26.0;
+    const LEFT: f64 = 200.0;
+    const FULL: f64 = 620.0;
+    let place = |share: f64| chart::coordinate(LEFT + FULL * share.clamp(0.0, 1.0));
+    html! {
+        @if !importance.is_empty() {
+            section {
+                h2 { "Importance of parameters" }
+                p class="note" {
+                    "The share of the variance of the metric's logarithm that each parameter explains by itself: functional analysis of variance (fANOVA) over a random forest of "
+                    (importance::TREES) " trees, grown from the verified trials (" (importance::SAMPLE) " of them at most). Whiskers are the standard deviation over the trees. "
+                    "What is missing to 1 is explained by parameters together, and by noise."
+                }
+                svg viewBox={ "0 0 960 " (ROW * importance.len() as f64 + 6.0) } role="img" aria-label="Importance of parameters" {
+                    @for (row, it) in importance.iter().enumerate() {
+                        @let middle = ROW * (row as f64 + 0.5);
+                        text class="tick" x=(LEFT - 8.0) y=(middle) text-anchor="end" dominant-baseline="middle" { (crate::text::shorten(&it.parameter, 28)) }
+                        rect class="bar" x=(LEFT) y=(middle - 8.0) width=(chart::coordinate(FULL * it.share.clamp(0.0, 1.0))) height="16" {}
+                        line class="whisker" x1=(place(it.share - it.deviation)) x2=(place(it.share + it.deviation)) y1=(middle) y2=(middle) {}
+                        text class="tick" x=(LEFT + FULL + 16.0) y=(middle) dominant-baseline="middle" { (format!("{:.3}", it.share)) " ± " (format!("{:.3}", it.deviation)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Maps over the block's shape where it varies, else over the two parameters that matter most.
+fn heat_maps(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
+    let named = |suffix: &str| {
+        columns.iter().find(|column| column.name == suffix || column.name.ends_with(&format!("block_shape.{}", &suffix[6..])))
+    };
+    let (x, y, z) = (named("block.x"), named("block.y"), named("block.z"));
+    let first_other =
+        columns.iter().find(|column| ![x, y, z].iter().flatten().any(|block| block.name == column.name) && !column.levels.is_empty());
+    let mut pairs: Vec<(&Column, &Column)> = Vec::new();
+    pairs.extend(x.zip(y));
+    pairs.extend(x.zip(z));
+    pairs.extend(x.or(y).or(z).zip(first_other));
+    if pairs.is_empty()
+        && let [first, second, ..] = columns
+    {
+        pairs.push((second, first));
+    }
+    let maps: Vec<Markup> = pairs.iter().filter_map(|(x, y)| heat::heat_map(archive, x, y, is_time)).collect();
+    html! {
+        @if !maps.is_empty() {
+            section {
+                h2 { "Heat map" }
+                p class="note" { "The best verified metric for each pair of values, over all others. Empty: not tried, or nothing verified." }
+                @for map in &maps { (map) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

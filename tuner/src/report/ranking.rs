@@ -1,0 +1,77 @@
+//! The fastest trials, with what the device says of their code.
+
+use maud::{Markup, html};
+use mneme_core::units;
+use serde_json::Value;
+
+use super::chart;
+use super::columns::Column;
+use crate::archive::{Archive, Entry, plain};
+use crate::text::shorten;
+
+/// Rows of the table.
+const ROWS: usize = 50;
+
+pub fn ranking(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
+    let mut ranked: Vec<(&Entry, f64)> = archive.trials.iter().filter_map(|trial| Some((trial, trial.metric?))).collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    html! {
+        section {
+            h2 { "Fastest trials" }
+            p class="note" { "Of " (ranked.len()) " that verified; click a heading to sort. All trials are in " code { "trials.jsonl" } ", and as a table with " code { "mneme-tune report --csv" } "." }
+            div class="wide" {
+                table class="sortable" {
+                    thead {
+                        tr {
+                            th class="number" { "rank" } th class="number" { "trial" }
+                            @for column in columns { th { (column.name) } }
+                            th class="number" { "metric" } th class="number" { "speedup" } th class="number" { "fastest run" } th class="number" { "registers" }
+                            th class="number" { "spilled bytes" } th class="number" { "occupancy" } th class="number" { "code" }
+                        }
+                    }
+                    tbody {
+                        @for (rank, (trial, metric)) in ranked.iter().take(ROWS).enumerate() {
+                            @let metrics = &trial.line["result"]["metrics"];
+                            tr {
+                                td class="number" { (rank + 1) } td class="number" { (trial.number) }
+                                @for column in columns { td { (trial.choice.get(&column.name).map_or_else(String::new, |value| text(value))) } }
+                                (cell(Some(*metric), |value| chart::metric(value, is_time)))
+                                (cell(trial.line["speedup"].as_f64(), |value| format!("{value:.3}")))
+                                (cell(fastest(&trial.line["result"]), units::time))
+                                (cell(known(&metrics["registers"]), chart::number))
+                                (cell(known(&metrics["spill_stores"]).zip(known(&metrics["spill_loads"])).map(|(stores, loads)| stores + loads), chart::number))
+                                (cell(metrics["occupancy"].as_f64(), |value| format!("{:.0} %", 100.0 * value)))
+                                (cell(known(&metrics["code_size"]), |value| units::bytes(value as u64)))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_f64().map_or_else(|| shorten(&plain(value), 60), chart::number)
+}
+
+/// A number that sorts by its value and reads as its text.
+fn cell(value: Option<f64>, text: impl Fn(f64) -> String) -> Markup {
+    html! {
+        @match value {
+            Some(value) => { td class="number" data-value=(value) { (text(value)) } }
+            None => { td class="number" { "–" } }
+        }
+    }
+}
+
+/// A number that is -1 where nobody knows.
+fn known(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|value| *value >= 0.0)
+}
+
+/// The fastest measured run, ns.
+fn fastest(result: &Value) -> Option<f64> {
+    let warmup = result["warmup"].as_u64().unwrap_or(0) as usize;
+    result["exec_time"].as_array()?.iter().skip(warmup).filter_map(Value::as_f64).min_by(f64::total_cmp)
+}

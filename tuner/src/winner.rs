@@ -1,0 +1,138 @@
+//! The best configuration as something to type.
+
+use std::path::Path;
+
+use mneme_core::configuration::{Configuration, Specialize};
+
+/// What `mneme replay` has to be told besides the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Circumstances<'a> {
+    /// `<static-hash>.json` and dynamic hash.
+    pub database: &'a str,
+    pub instance: &'a str,
+    /// The recorded launch: dimensions that are the same need not be said.
+    pub recorded: Option<&'a Configuration>,
+    /// Further words, as they are.
+    pub options: Vec<String>,
+}
+
+/// The command that replays a configuration, for a POSIX shell.
+pub fn replay_command(circumstances: &Circumstances, configuration: &Configuration) -> String {
+    let it = configuration;
+    let mut words: Vec<String> = ["mneme", "replay", "-rdb", circumstances.database, "-rid", circumstances.instance].map(Into::into).into();
+    for (axis, name) in ["x", "y", "z"].iter().enumerate() {
+        let as_recorded = |of: fn(&Configuration) -> u32| circumstances.recorded.map(of) == Some(of(it));
+        let grid: [fn(&Configuration) -> u32; 3] = [|it| it.grid.x, |it| it.grid.y, |it| it.grid.z];
+        let block: [fn(&Configuration) -> u32; 3] = [|it| it.block.x, |it| it.block.y, |it| it.block.z];
+        for (kind, of) in [("gid", grid[axis]), ("bid", block[axis])] {
+            if !as_recorded(of) {
+                words.extend([format!("-{kind}{name}"), of(it).to_string()]);
+            }
+        }
+    }
+    if circumstances.recorded.map(|recorded| recorded.shared_mem) != Some(it.shared_mem) {
+        words.push(format!("--shared-mem={}", it.shared_mem));
+    }
+    match &it.specialize {
+        Specialize::None => {}
+        Specialize::All => words.push("--specialize".into()),
+        Specialize::Arguments(list) => {
+            let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+            words.push(format!("--specialize={}", list.join(",")));
+        }
+    }
+    for (differs, option) in [
+        (it.specialize_dims, "--specialize-dims".to_owned()),
+        (it.set_launch_bounds, "--set-launch-bounds".to_owned()),
+        (it.set_launch_bounds && it.max_threads > Some(0), format!("--max-threads={}", it.max_threads.unwrap_or(0))),
+        (it.set_launch_bounds, format!("--min-blocks-per-sm={}", it.min_blocks_per_sm)),
+        (it.codegen_opt != 3, format!("--codegen-opt={}", it.codegen_opt)),
+        (it.ptx_opt != 3, format!("--ptx-opt={}", it.ptx_opt)),
+        (it.maxnreg > 0, format!("--maxnreg={}", it.maxnreg)),
+        (it.facts, "--facts".to_owned()),
+        (it.fast_math, "--fast-math".to_owned()),
+        (!it.prune, "--no-prune".to_owned()),
+        (!it.internalize, "--no-internalize".to_owned()),
+    ] {
+        if differs {
+            words.push(option);
+        }
+    }
+    words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
+    words.extend(circumstances.options.iter().cloned());
+    words.push(it.passes.clone());
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// How an application that is built with Proteus takes the best over from `file`, and what it has to change itself.
+pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Configuration) -> Usage {
+    let launch =
+        recorded.is_none_or(|recorded| (recorded.grid, recorded.block, recorded.shared_mem) != (best.grid, best.block, best.shared_mem));
+    Usage {
+        command: format!("PROTEUS_TUNED_KERNELS={} ./application", quoted(&file.display().to_string())),
+        remark: launch.then(|| {
+            let memory =
+                if best.shared_mem > 0 { format!(" and {} bytes of dynamic shared memory", best.shared_mem) } else { String::new() };
+            format!(
+                "Proteus compiles as the file says; the launch is the application's own: it has to use blocks of {}, a grid of {}{memory}",
+                best.block, best.grid
+            )
+        }),
+    }
+}
+
+/// What to type, and what to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub command: String,
+    /// Without a full stop.
+    pub remark: Option<String>,
+}
+
+/// A word as a POSIX shell reads it.
+pub fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:=,+@%-".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+
+    #[test]
+    fn what_is_as_recorded_goes_without_saying() {
+        let recorded = Configuration::recorded(Dim3::new(40, 2, 1), Dim3::new(256, 1, 1), 0);
+        let circumstances =
+            Circumstances { database: "it's/7.json", instance: "9", recorded: Some(&recorded), options: vec!["--rtol=0.1".into()] };
+        assert_eq!(replay_command(&circumstances, &recorded), "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --rtol=0.1 'default<O3>'");
+        let mut best = recorded.clone();
+        (best.block.x, best.grid.x) = (128, 80);
+        (best.set_launch_bounds, best.max_threads, best.min_blocks_per_sm) = (true, Some(128), 2);
+        best.specialize = Specialize::Arguments(vec![0, 2]);
+        best.passes = "default<O1>".into();
+        best.llvm_options = vec!["-unroll-count=4".into()];
+        assert_eq!(
+            replay_command(&Circumstances { database: "7.json", instance: "9", ..circumstances }, &best),
+            "mneme replay -rdb 7.json -rid 9 -gidx 80 -bidx 128 --specialize=0,2 --set-launch-bounds --max-threads=128 \
+             --min-blocks-per-sm=2 --llvm-option=-unroll-count=4 --rtol=0.1 'default<O1>'"
+        );
+    }
+
+    #[test]
+    fn proteus_is_not_said_to_change_the_launch() {
+        let recorded = Configuration::recorded(Dim3::new(40, 1, 1), Dim3::new(256, 1, 1), 0);
+        let same = proteus_usage(Path::new("my results/p.json"), Some(&recorded), &recorded);
+        assert_eq!(same, Usage { command: "PROTEUS_TUNED_KERNELS='my results/p.json' ./application".into(), remark: None });
+        let best = Configuration::recorded(Dim3::new(80, 1, 1), Dim3::new(128, 1, 1), 512);
+        let remark = proteus_usage(Path::new("p.json"), Some(&recorded), &best).remark.unwrap();
+        assert!(remark.ends_with("blocks of 128x1x1, a grid of 80x1x1 and 512 bytes of dynamic shared memory"), "{remark}");
+    }
+
+    #[test]
+    fn a_launch_that_is_not_known_is_said_whole() {
+        let best = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(8, 1, 1), 16);
+        let command = replay_command(&Circumstances { database: "a", instance: "b", ..Circumstances::default() }, &best);
+        assert_eq!(command, "mneme replay -rdb a -rid b -gidx 1 -bidx 8 -gidy 1 -bidy 1 -gidz 1 -bidz 1 --shared-mem=16 'default<O3>'");
+    }
+}
