@@ -413,10 +413,10 @@ class Bridge:
             described = [each.description for each in space.parameters]
             return {"type": "space", "space": len(self.spaces) - 1, "parameters": described, "baseline": baseline}
         if kind == "ground":
-            return dict(self.spaces[request["space"]].ground(request["point"]))
+            return self.spaces[int(request["space"])].ground(request["point"])
         if kind == "study":
             place = request.get("space")
-            self.study = Study(request, Described(request["parameters"]) if place is None else self.spaces[place])
+            self.study = Study(request, Described(request["parameters"]) if place is None else self.spaces[int(place)])
             return {"type": "study", "trials": len(self.study.study.get_trials(deepcopy=False))}
         assert self.study is not None, "a study comes before its questions"
         if kind == "ask":

@@ -1,12 +1,13 @@
 //! `mneme-tune`: a small space, walked completely; every candidate verified; the best one last.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Device, program};
-use mneme_e2e::recording::{Instance, Recording};
+use mneme_e2e::recording::{Instance, Recording, record_into};
 use serde_json::Value;
 
 fn tune(tuner: Run, instance: &Instance, results: &Path) -> Run {
@@ -81,4 +82,212 @@ fn a_baseline_that_fails_stops_the_tuning() {
         .args(["--passes", "no-such-pass"])
         .exit_with(1);
     assert!(!outcome.stdout.contains("BEST: "), "{outcome}");
+}
+
+/// A space in Python: what the first page of the tuning guide tries, all of it.
+const ENTIRE_SPACE: &str = r#"
+from mneme.mneme_types import ExperimentConfiguration
+from mneme.tuning.search_space import CategoricalParam, IntRangeParam, SearchSpace
+
+class EntireSpace(SearchSpace):
+    def __init__(self, kernel, low=64):
+        self.recorded = {"grid": kernel.grid_dim.to_dict(), "shared_mem": kernel.shared_mem}
+        self.block = kernel.block_dim.to_dict()
+        self.low = low
+
+    def dimensions(self):
+        pipelines = [f"default<O{level}>" for level in "123sz"]
+        return {
+            "block_dim_x": IntRangeParam("block_dim_x", low=self.low, high=1024, step=64),
+            "passes": CategoricalParam("passes", pipelines),
+        }
+
+    def derived(self, params):
+        block = {**self.block, "x": params["block_dim_x"]}
+        return ExperimentConfiguration.from_dict({**self.recorded, "block": block, "passes": params["passes"]})
+
+    def constraints(self, params):
+        return True
+
+    def baseline(self):
+        return ExperimentConfiguration.from_dict({**self.recorded, "block": self.block})
+"#;
+
+/// The end of command lines and configuration files of the tuning guide.
+const RUNS: [&str; 6] = ["iterations: 5", "warmup: 2", "workers: 1", "metric: mean", "objective: time", "sampler: exhaustive"];
+
+#[test]
+fn the_exhaustive_example_in_all_its_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    record_into(&path("record-example-dir"), app("vecadd"), &["1", "int"]).succeed();
+    let databases = fs::read_dir(path("record-example-dir")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let database = databases.into_iter().find(|name| name.ends_with(".json")).expect("a kernel was recorded");
+    let record = read(&path("record-example-dir"), &database);
+    let (id, _) = record["instances"].as_object().unwrap().iter().next().unwrap();
+    let database = format!("record-example-dir/{database}");
+    fs::create_dir_all(path("examples/hip_vec_add")).unwrap();
+    fs::write(path("examples/tuning_vecadd_exhaustive.py"), ENTIRE_SPACE).unwrap();
+
+    let tune = |arguments: &[&str]| run(program("mneme")).arg("tune").args(arguments).folder(folder.path()).succeed();
+    let device = Device::under_test().name();
+    let selection = ["--record-database", database.as_str(), "--record-id", id.as_str(), "--device", device];
+    let module = ["--space-module", "examples/tuning_vecadd_exhaustive.py:EntireSpace"];
+    let built_in = ["--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--fixed-codegen-opt", "3"];
+    let pipelines = ["--passes", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"];
+    let runs: Vec<String> =
+        RUNS.iter().flat_map(|run| run.split_once(": ")).flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect();
+    let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+    let file = |space: &str| format!("record_database: {database}\nrecord_id: \"{id}\"\n{space}\n{}\ndevice: {device}\n", RUNS.join("\n"));
+
+    let outcome = tune(&[&selection[..], &module, &runs, &["--results-dir", "mneme-tune-results/vecadd-exhaustive"]].concat());
+    let folder_of = |name: &str| path("mneme-tune-results").join(name);
+    assert_eq!(trials(&folder_of("vecadd-exhaustive")).len(), 80);
+    assert!(outcome.stdout.contains("\n[0] passes=default<O1> blockDim.x=64 "), "{outcome}");
+    assert!(outcome.stdout.contains("\n[79] passes=default<Oz> blockDim.x=1024 "), "{outcome}");
+    assert!(outcome.stdout.lines().any(|line| line.starts_with("BEST: passes=default<O")), "{outcome}");
+
+    // The same from a file, which finds the results of the first and overwrites nothing.
+    let text = file("space_module: examples/tuning_vecadd_exhaustive.py:EntireSpace\nresults_dir: mneme-tune-results/vecadd-exhaustive");
+    fs::write(path("examples/hip_vec_add/config.yml"), text).unwrap();
+    tune(&["--config", "examples/hip_vec_add/config.yml"]);
+    for name in ["vecadd-exhaustive", "vecadd-exhaustive.1"] {
+        assert_eq!(trials(&folder_of(name)).len(), 80, "{name}");
+    }
+    let hashes = |name: &str| trials(&folder_of(name)).iter().map(|trial| trial["config_hash"].to_string()).collect::<BTreeSet<_>>();
+    assert_eq!(hashes("vecadd-exhaustive"), hashes("vecadd-exhaustive.1"));
+
+    let results = ["--results-dir", "mneme-tune-results/vecadd-builtin"];
+    tune(&[&selection[..], &built_in, &pipelines, &runs, &results].concat());
+    let before = trials(&folder_of("vecadd-builtin")).len();
+    let summary = read(&folder_of("vecadd-builtin"), "summary.json");
+    assert_eq!((&summary["num_verified"], before % 5), (&Value::from(before), 0), "{summary}");
+    let passes = "passes:\n  - default<O1>\n  - default<O2>\n  - default<O3>\n  - default<Os>\n  - default<Oz>";
+    let text = file(&format!(
+        "space_preset: launch\nlaunch_dim: x\nlaunch_safety: aggressive\n{passes}\nfixed_codegen_opt: 3\nresults_dir: mneme-tune-results/vecadd-file"
+    ));
+    fs::write(path("config.yml"), text).unwrap();
+    tune(&["--config", "config.yml", "--iterations", "1", "--warmup", "0"]);
+    assert_eq!(hashes("vecadd-file"), hashes("vecadd-builtin"), "the command line changes how often, the file what");
+    assert_eq!(read(&folder_of("vecadd-file"), "config.json")["iterations"], 1);
+
+    // What the class is told, and what is wrong with it.
+    let space = tune(&[&selection[..], &module, &["--space-arg", "low=512", "--print-space"]].concat()).json();
+    assert_eq!(space["size"], 9 * 5);
+    let wrong = [&selection[..], &["--space-module", "examples/tuning_vecadd_exhaustive.py:None"]].concat();
+    run(program("mneme-tune")).args(wrong).folder(folder.path()).exit_with(3).complains("has no class None");
+}
+
+#[test]
+fn a_kernel_is_tuned_for_all_its_instances() {
+    let recording = Recording::of(app("steps"), &["3"]);
+    let (database, kernel) = recording.kernel("step");
+    assert_eq!(kernel.instances.len(), 3);
+    let results = tempfile::tempdir().unwrap();
+    let folder = results.path().join("all");
+    let tune = |more: &[&str]| {
+        let common =
+            ["--space-preset", "compiler", "--passes", "default<O1>", "default<O3>", "--fixed-codegen-opt", "3", "--iterations", "2"];
+        run(program("mneme-tune")).arg("-rdb").arg(&database).args(["--device", Device::under_test().name()]).args(common).args(more)
+    };
+    tune(&["--all-instances", "--results-dir"]).arg(&folder).succeed();
+    for trial in trials(&folder) {
+        let instances = trial["instances"].as_array().unwrap();
+        assert_eq!(instances.len(), 3, "{trial}");
+        assert!(instances.iter().all(|instance| instance["result"]["verified"] == true), "{trial}");
+        let sum: f64 = instances.iter().map(|instance| instance["metric"].as_f64().unwrap()).sum();
+        assert!((trial["metric"].as_f64().unwrap() - sum / 3.0).abs() < 1.0, "each was launched once: {trial}");
+    }
+    // The best of one instance is verified on the others before it is reported.
+    let (first, _) = kernel.instances.iter().next().unwrap();
+    let folder = results.path().join("verified");
+    tune(&["-rid", first, "--verify-all", "--results-dir"]).arg(&folder).succeed();
+    assert_eq!(read(&folder, "summary.json")["verified_on"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_session_that_is_killed_goes_on() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let instance = recording.single();
+    let results = tempfile::tempdir().unwrap();
+    let folder = results.path().join("killed");
+    let tuner = || {
+        tune(run(program("mneme-tune")), &instance, &folder).args(["--launch-safety", "aggressive", "--passes", "default<O1>", "--resume"])
+    };
+    let size = {
+        let space = run(program("mneme-tune")).args(["-rdb".as_ref(), instance.database.as_os_str()]);
+        let space = space.args(["--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--print-space"]);
+        space.succeed().json()["size"].as_u64().unwrap() as usize
+    };
+    // `timeout` ends it after each of these; what was measured stays.
+    let mut before = Vec::new();
+    for limit in ["0.4", "0.8", "1.2"] {
+        let mut killed = std::process::Command::new("timeout");
+        killed.args(["-s", "KILL", limit]).arg(program("mneme-tune"));
+        killed.args(["-rdb".as_ref(), instance.database.as_os_str(), "--results-dir".as_ref(), folder.as_os_str(), "--resume".as_ref()]);
+        killed.args([
+            "--device",
+            Device::under_test().name(),
+            "--space-preset",
+            "launch",
+            "--launch-dim",
+            "x",
+            "--iterations",
+            "2",
+            "--warmup",
+            "1",
+        ]);
+        killed.args(["--launch-safety", "aggressive", "--passes", "default<O1>"]);
+        killed.output().unwrap();
+        let text = fs::read_to_string(folder.join("trials.jsonl")).unwrap_or_default();
+        let lines: Vec<String> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_owned).collect();
+        assert!(lines.starts_with(&before), "what was measured stays");
+        before = lines;
+    }
+    tuner().succeed();
+    let all = trials(&folder);
+    let distinct: BTreeSet<String> = all.iter().map(|trial| trial["config_hash"].to_string()).collect();
+    assert_eq!((all.len(), distinct.len()), (size, size));
+    assert_eq!(read(&folder, "summary.json")["num_trials_completed"], size);
+}
+
+#[test]
+fn optuna_chooses_where_it_is_asked_to() {
+    let Some(python) = std::env::var_os("MNEME_TEST_OPTUNA") else {
+        eprintln!("left out: MNEME_TEST_OPTUNA names no Python with optuna");
+        return;
+    };
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let results = tempfile::tempdir().unwrap();
+    let instance = recording.single();
+    let tuner = |name: &str, trials: &str| {
+        let tuner = run(program("mneme-tune")).env("MNEME_PYTHON", &python).args(["-rdb".as_ref(), instance.database.as_os_str()]);
+        let tuner = tuner.args([
+            "--device",
+            Device::under_test().name(),
+            "--iterations",
+            "1",
+            "--warmup",
+            "0",
+            "--sampler",
+            "tpe",
+            "--trials",
+            trials,
+        ]);
+        let tuner = tuner.args(["--study-name", "shared", "--optuna-storage"]).arg(results.path().join("study.journal"));
+        tuner.arg("--results-dir").arg(results.path().join(name))
+    };
+    tuner("one", "6").succeed();
+    assert_eq!(trials(&results.path().join("one")).len(), 6);
+    // Another tuner adds to the same study.
+    tuner("two", "3").succeed();
+    assert_eq!(trials(&results.path().join("two")).len(), 3);
+    tuner("one", "8").arg("--resume").succeed();
+    assert_eq!(trials(&results.path().join("one")).len(), 8);
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "--python".as_ref(), "/nonexistent/python".as_ref()])
+        .args(["--sampler", "tpe", "--trials", "1", "--study-name", "none", "--results-dir"])
+        .arg(results.path().join("none"))
+        .exit_with(3)
+        .complains("/nonexistent/python cannot be started");
 }

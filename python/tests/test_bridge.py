@@ -1,0 +1,168 @@
+"""What mneme-tune starts to use Python, asked as the tuner asks it; the records of sessions need no device here."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mneme.tuning.bridge import serve
+
+SPACE = """
+from mneme.tuning.search_space import *
+from mneme.mneme_types import ExperimentConfiguration
+print("user code may print")
+
+class Space(SearchSpace):
+    def __init__(self, kernel, low=64):
+        self.kernel, self.low = kernel, low
+
+    def dimensions(self):
+        return {
+            "block": IntRangeParam("block", self.low, 256, 64),
+            "shape": CategoricalParam("shape", [(1, 2), (3, 4)]),
+            "when": BoolParam("when"),
+            "share": RealRangeParam("share", 0.0, 1.0),
+            "order": PermutationParam("order", ["x", "y", "z"]),
+            "passes": PipelineParam("passes", generator=lambda: "default<O1>"),
+        }
+
+    def constraints(self, params):
+        return params["block"] != 128
+
+    def derived(self, params):
+        assert isinstance(params["shape"], tuple) and isinstance(params["order"], tuple)
+        return ExperimentConfiguration(block={"x": params["block"] * params["shape"][0]}, passes=params["passes"])
+
+    def baseline(self):
+        return ExperimentConfiguration(grid=self.kernel.grid_dim, block=self.kernel.block_dim)
+"""
+
+POINT = {"block": 64, "shape": [1, 2], "when": True, "share": 0.5, "order": ["z", "x", "y"], "passes": "default<O1>"}
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "space.py").write_text(SPACE)
+    dims = {"x": 6, "y": 1, "z": 1}
+    instance = {"Prologue": "p", "Epilogue": "e", "BlockDims": dims, "GridDims": dims, "SharedMem": 0, "Args": [], "Occurrences": 1}
+    record = {"StaticHash": 5, "KernelName": "k", "DemangledName": "k()", "Modules": [], "ArgNames": [], "Specializations": []}
+    (tmp_path / "5.json").write_text(json.dumps({**record, "VAddr": "0x0", "VASize": 0, "BinaryBlobs": [], "instances": {"1": instance}}))
+    return {
+        "type": "space",
+        "class": f"{tmp_path / 'space.py'}:Space",
+        "arguments": {},
+        "database": str(tmp_path / "5.json"),
+        "instance": "1",
+    }
+
+
+def ask(*requests: dict[str, Any]) -> list[dict[str, Any]]:
+    replies = io.StringIO()
+    serve(io.StringIO("".join(json.dumps(request) + "\n" for request in requests)), replies)
+    return [json.loads(line) for line in replies.getvalue().splitlines()]
+
+
+def study(storage: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "study",
+        "name": "s",
+        "kernel": "k",
+        "session": "/results",
+        "sampler": "tpe",
+        "seed": 3,
+        "directions": ["minimize"],
+        "storage": str(storage),
+        **more,
+    }
+
+
+def test_points_become_configurations(space: dict[str, Any]) -> None:
+    opened, grounded, rejected, invalid = ask(
+        space,
+        {"type": "ground", "space": 0, "point": POINT},
+        {"type": "ground", "space": 0, "point": {**POINT, "block": 128}},
+        {"type": "ground", "space": 0, "point": {**POINT, "block": 2048}},
+    )
+    assert opened["baseline"]["block"] == {"x": 6, "y": 1, "z": 1}
+    described = {each["name"]: each for each in opened["parameters"]}
+    assert (described["block"]["low"], described["block"]["step"], described["shape"]["values"]) == (64, 64, [[1, 2], [3, 4]])
+    assert described["when"]["values"] == [True, False], "in the order in which Python lists them"
+    assert (described["passes"]["generated"], described["shape"]["generated"]) == (True, False)
+    assert grounded["config"]["block"]["x"] == 64
+    assert "constraints()" in rejected["reason"]
+    assert "2048" in invalid["reason"]
+
+
+def test_mistakes_are_sentences(space: dict[str, Any]) -> None:
+    target = space["class"].rpartition(":")[0]
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        ({"class": "nowhere:Space"}, "nowhere cannot be imported"),
+        ({"class": f"{target}:Other"}, "has no class Other"),
+        ({"class": "Space"}, "MODULE_OR_PATH:CLASS"),
+        ({"arguments": {"height": 4}}, "cannot be made for the recorded kernel: TypeError"),
+        ({"instance": "2"}, "no recorded instance 2"),
+    ]
+    for change, expected in mistakes:
+        (reply,) = ask({**space, **change})
+        assert expected in reply["error"], reply
+    assert ask({**space, "arguments": {"low": 128}})[0]["parameters"][0]["low"] == 128
+
+
+def test_a_study_is_asked_and_told(space: dict[str, Any], tmp_path: Path) -> None:
+    optuna = pytest.importorskip("optuna")
+    storage = tmp_path / "study.journal"
+    replies = ask(
+        space,
+        study(storage, space=0, pruner="median"),
+        {"type": "ask"},
+        {"type": "report", "number": 0, "step": 0, "value": 3.0},
+        {"type": "tell", "number": 0, "values": [3.0]},
+        {"type": "ask"},
+        {"type": "tell", "number": 1, "values": None},
+        {"type": "ask"},
+    )
+    assert all("error" not in reply for reply in replies), replies
+    assert sorted(replies[2]["point"]) == sorted(POINT)
+    lost = replies[-1]["point"]
+
+    # The session goes on in another process: it was killed after it had asked for the third trial, and knows of a fourth.
+    replies = ask(
+        space,
+        study(storage, space=0),
+        {"type": "recall", "point": lost, "values": [2.0]},
+        {"type": "recall", "point": POINT, "values": [1.0]},
+        {"type": "recall", "point": POINT, "values": [1.0]},
+        {"type": "ask"},
+    )
+    assert replies[1] == {"type": "study", "trials": 3}
+    ask(space, study(storage, space=0), {"type": "abandon"})
+    backend = optuna.storages.journal.JournalFileBackend(str(storage))
+    trials = optuna.load_study(study_name="s", storage=optuna.storages.JournalStorage(backend)).trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "COMPLETE", "COMPLETE", "FAIL"]
+    assert [trial.values for trial in trials[2:4]] == [[2.0], [1.0]]
+    assert trials[3].params["block"] == 64 and trials[3].params["order[0]"] == 2
+
+
+def test_a_space_of_the_tuners_own_is_sampled_too(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    parameters: list[dict[str, Any]] = [
+        {"name": "block_shape", "kind": "categorical", "values": [{"x": 1, "y": 1, "z": 1}, {"x": 2, "y": 1, "z": 1}]},
+        {"name": "codegen_opt", "kind": "integer", "low": 1, "high": 3, "step": 1, "log": False},
+    ]
+    known = {"block_shape": {"x": 2, "y": 1, "z": 1}, "codegen_opt": 3}
+    _, recalled, asked = ask(
+        study(tmp_path / "study.journal", parameters=parameters), {"type": "recall", "point": known, "values": [4.0]}, {"type": "ask"}
+    )
+    assert recalled == {"type": "told"}
+    assert asked["point"]["block_shape"] in parameters[0]["values"]
+
+
+def test_what_users_print_is_no_answer(space: dict[str, Any]) -> None:
+    request = json.dumps(space) + "\n"
+    process = subprocess.run([sys.executable, "-m", "mneme.tuning.bridge"], input=request, capture_output=True, text=True, check=True)
+    assert json.loads(process.stdout)["type"] == "space"
+    assert "user code may print" in process.stderr
