@@ -13,7 +13,8 @@ const PREFIX: &str = "/usr/lib/llvm-19";
 /// out: only parts of LLVM that we do not use refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
 /// Our own C++ beside LLVM's C interface.
-const SHIM: &str = "src/pipeline/llvm.cpp";
+const SHIM: [&str; 4] = ["src/pipeline/llvm.cpp", "src/pipeline/faults.cpp", "src/pipeline/reduce.cpp", "src/pipeline/undefined.cpp"];
+const HEADERS: [&str; 2] = ["src/pipeline/faults.h", "src/pipeline/revise.h"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -42,7 +43,9 @@ fn main() {
 
 /// Before LLVM's archives on the linker's command line, as it refers to them.
 fn compile_shim(includes: &str) {
-    println!("cargo:rerun-if-changed={SHIM}");
+    for file in SHIM.iter().chain(&HEADERS) {
+        println!("cargo:rerun-if-changed={file}");
+    }
     cc::Build::new()
         .cpp(true)
         .std("c++17")
@@ -51,7 +54,7 @@ fn compile_shim(includes: &str) {
         .define("NDEBUG", None)
         // LLVM's headers are not ours to warn about.
         .flag(format!("-isystem{includes}"))
-        .file(SHIM)
+        .files(SHIM)
         .compile("mneme_llvm");
 }
 

@@ -19,6 +19,7 @@ pub mod target;
 pub mod unit;
 mod warm;
 
+pub use inkwell::module::Module;
 pub use prepare::device_symbol;
 pub use request::{Artifact, BuildError, Code, ImageKind, Keep, Recorded, Request, Target, Times};
 pub use warm::Preloaded;
@@ -26,14 +27,15 @@ pub use warm::Preloaded;
 use std::time::Instant;
 
 use inkwell::context::Context;
-use inkwell::module::Module;
-use inkwell::targets::{FileType, TargetMachine};
+use inkwell::targets::TargetMachine;
+use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::configuration::Configuration;
 
 use assembler::{Assembler, Options};
 use instrument::Instrument;
 use ir::diagnostics::Diagnostics;
-use pipeline::{Observer, Watched};
+use pipeline::llvm::Gate;
+use pipeline::{CodegenInvocations, Observer, Watched};
 use progress::Stage;
 use target::Architecture;
 
@@ -44,11 +46,18 @@ pub fn build(request: &Request<'_>) -> Result<Artifact, BuildError> {
     build_with(request, Hooks::default())
 }
 
+/// A change to a module.
+pub type Revise<'a> = &'a mut dyn FnMut(&Module<'_>) -> Result<(), String>;
+
 /// Who is asked and told in the middle of a build.
 #[derive(Default)]
 pub struct Hooks<'a> {
     /// Of the passes (see [`pipeline::Invocations`]); those that run in another program are not seen.
     pub observer: Option<&'a mut dyn Observer>,
+    /// Changes the IR that the pipeline starts from, see [`pipeline::revise`]; or says why it cannot.
+    pub revise: Option<Revise<'a>>,
+    /// Of the passes of code generation.
+    pub codegen: Option<&'a mut CodegenInvocations>,
     /// Whether equal PTX has been assembled before, under equal options; the artifact then comes without an image.
     pub is_known: Option<&'a mut dyn FnMut(&str) -> bool>,
 }
@@ -94,8 +103,12 @@ fn build_ir<'ctx>(
     let machine = architecture.machine(configuration.codegen_opt)?;
     let mut specialised = prepare::specialise(&module, request, &architecture, &machine)?;
     let specialise = clock.elapsed().as_secs_f64();
+    if let Some(revise) = hooks.revise.take() {
+        revise(&module).map_err(|message| BuildError::Configuration { message })?;
+    }
     let begun = request.instrument.map(|instrument| instrument::before(&module, request.kernel, instrument, &machine)).transpose()?;
     let ir_before = request.keep.before.then(|| ir::text(&module));
+    let pipeline = request.keep.pipeline.then(|| pipeline::expand(&configuration.passes, &machine)).flatten();
 
     let (module, optimise) = match request.external {
         Some(external) => {
@@ -118,9 +131,17 @@ fn build_ir<'ctx>(
         request.instrument.zip(begun).map(|(instrument, begun)| instrument::after(&module, instrument, begun, &machine)).transpose()?;
 
     let clock = start(request, Stage::CodeGeneration);
+    let mut invocations = hooks.codegen.take();
+    let mut ask = |pass: &str, unit: &str| {
+        let (number, run) = invocations.as_mut().map_or((0, true), |invocations| invocations.ask(pass, unit));
+        if let Some(progress) = request.progress.filter(|_| run) {
+            progress.pass(number, pass, unit);
+        }
+        run
+    };
     let mut artifact = match request.target {
         Target::Nvptx { .. } => {
-            let ptx = emit_ptx(&module, &machine, &architecture, diagnostics)?;
+            let ptx = emit_ptx(&module, &machine, &architecture, diagnostics, &mut ask)?;
             let codegen = clock.elapsed().as_secs_f64();
             let options = Options { level: configuration.ptx_opt, registers: 0 };
             let mut artifact = assemble(request, ptx, &architecture.device, options, hooks)?;
@@ -128,18 +149,21 @@ fn build_ir<'ctx>(
             artifact
         }
         Target::Cpu { .. } => {
-            let image = cpu::lower(module, &cpu::LowerOptions { codegen_opt: configuration.codegen_opt })?;
+            let image = cpu::lower(module, &cpu::LowerOptions { codegen_opt: configuration.codegen_opt }, &mut ask)?;
             let mut artifact = artifact(request, image, ImageKind::CpuObject, None, format!("LLVM {}", llvm_version()));
             artifact.times.codegen = clock.elapsed().as_secs_f64();
             artifact
         }
     };
     artifact.times = Times { read, specialise, optimise, ..artifact.times };
-    (artifact.ir_before, artifact.ir) = (ir_before, ir);
     artifact.instrumented = instrumented;
+    (artifact.ir_before, artifact.ir, artifact.pipeline) = (ir_before, ir, pipeline);
     artifact.shared_is_static = specialised.shared_is_static;
     artifact.log.append(&mut specialised.log);
     artifact.log.append(&mut diagnostics.remarks());
+    if configuration.passes.contains(pipeline::FAULT) {
+        artifact.log.push(format!("the pipeline plants a fault on purpose: {}", pipeline::FAULT));
+    }
     Ok(artifact)
 }
 
@@ -239,6 +263,7 @@ fn artifact(request: &Request<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<
         ptx,
         ir_before: None,
         ir: None,
+        pipeline: None,
         times: Times::default(),
         spills: None,
         assembler,
@@ -274,7 +299,7 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
     prepare::whole(&module, &architecture);
     let mut nobody = Watched { progress: None, other: None };
     pipeline::run(&module, pipeline, &machine, &diagnostics, &mut nobody, false)?;
-    Ok(cpu::lower(module, &cpu::LowerOptions { codegen_opt })?)
+    Ok(cpu::lower(module, &cpu::LowerOptions { codegen_opt }, &mut |_, _| true)?)
 }
 
 /// Initialises LLVM and the assembler, so that children forked afterwards need not.
@@ -295,12 +320,12 @@ fn emit_ptx(
     machine: &TargetMachine,
     architecture: &Architecture,
     diagnostics: &Diagnostics<'_>,
+    gate: Gate<'_>,
 ) -> Result<String, BuildError> {
     let failed = |message: String| BuildError::Codegen { target: architecture.cpu.clone(), message };
-    let buffer = machine.write_to_memory_buffer(module, FileType::Assembly).map_err(|error| failed(error.to_string()))?;
+    let code = pipeline::llvm::emit(module, machine, LLVMCodeGenFileType::LLVMAssemblyFile, gate).map_err(failed)?;
     if let Some(message) = diagnostics.take() {
         return Err(failed(message));
     }
-    let text = String::from_utf8_lossy(buffer.as_slice()).into_owned();
-    Ok(text.trim_end_matches('\0').to_owned())
+    Ok(String::from_utf8_lossy(&code).into_owned())
 }

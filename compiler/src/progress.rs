@@ -3,8 +3,12 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use serde::{Deserialize, Serialize};
+
+use crate::pipeline::Invocation;
+
 /// What a build is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     Start,
     /// Reading and linking IR.
@@ -36,8 +40,16 @@ impl Stage {
 }
 
 const SIZE: usize = 1024;
-/// Stage, length of the text (two bytes, little endian), text.
-const HEAD: usize = 3;
+/// Stage, number of the pass (eight bytes), length of the text and of the pass's name in it (two bytes each), text; all little endian.
+const HEAD: usize = 13;
+
+/// What a build was at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub stage: Stage,
+    /// The pass that was told of last in this stage; its number is 0 where it cannot be left out.
+    pub pass: Option<Invocation>,
+}
 
 /// A page that this process and those forked from it share.
 ///
@@ -62,37 +74,54 @@ impl Progress {
     }
 
     pub fn stage(&self, stage: Stage) {
-        self.write("");
+        self.write(0, "", "");
         self.bytes()[0].store(Stage::ALL.iter().position(|other| *other == stage).unwrap_or(0) as u8, Ordering::Relaxed);
     }
 
-    /// The pass that is about to run.
-    pub fn pass(&self, pass: &str, unit: &str) {
-        self.write(&format!("{pass} on {unit}"));
+    /// The pass that is about to run. `number` is 0 where it cannot be left out.
+    pub fn pass(&self, number: u64, pass: &str, unit: &str) {
+        self.write(number, pass, unit);
     }
 
-    fn write(&self, text: &str) {
-        let bytes = self.bytes();
-        let length = text.len().min(SIZE - HEAD);
-        for (place, byte) in bytes[HEAD..].iter().zip(&text.as_bytes()[..length]) {
-            place.store(*byte, Ordering::Relaxed);
-        }
-        for (place, byte) in bytes[1..HEAD].iter().zip((length as u16).to_le_bytes()) {
+    fn write(&self, number: u64, pass: &str, unit: &str) {
+        let room = SIZE - HEAD;
+        let pass = &pass.as_bytes()[..pass.len().min(room)];
+        let unit = &unit.as_bytes()[..unit.len().min(room - pass.len())];
+        let lengths = [(pass.len() + unit.len()) as u16, pass.len() as u16];
+        let head = number.to_le_bytes().into_iter().chain(lengths.into_iter().flat_map(u16::to_le_bytes));
+        for (place, byte) in self.bytes()[1..].iter().zip(head.chain(pass.iter().copied()).chain(unit.iter().copied())) {
             place.store(byte, Ordering::Relaxed);
         }
     }
 
-    /// What was noted last, as the end of a sentence: "while running the pass pipeline, in loop-unroll on function f".
-    /// Empty before the first stage and after the last.
-    pub fn place(&self) -> String {
+    /// What was noted last; `None` before the first stage and after the last.
+    pub fn last(&self) -> Option<Place> {
         let bytes = self.bytes().each_ref().map(|byte| byte.load(Ordering::Relaxed));
-        let words = Stage::ALL.get(usize::from(bytes[0])).map_or("", |stage| stage.words());
-        let length = usize::from(u16::from_le_bytes([bytes[1], bytes[2]])).min(SIZE - HEAD);
-        let pass = String::from_utf8_lossy(&bytes[HEAD..HEAD + length]);
-        match (words, pass.as_ref()) {
-            ("", _) => String::new(),
-            (words, "") => format!(" while {words}"),
-            (words, pass) => format!(" while {words}, in {pass}"),
+        let stage = *Stage::ALL.get(usize::from(bytes[0]))?;
+        if stage.words().is_empty() {
+            return None;
+        }
+        let word = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        let text = &bytes[HEAD..HEAD + word(9).min(SIZE - HEAD)];
+        let (pass, unit) = text.split_at(word(11).min(text.len()));
+        let number = bytes[1..9].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let pass = (!pass.is_empty()).then(|| Invocation { number, pass: owned(pass), unit: owned(unit) });
+        Some(Place { stage, pass })
+    }
+
+    /// [`Progress::last`] as the end of a sentence: "while running the pass pipeline, in loop-unroll on function f".
+    pub fn place(&self) -> String {
+        self.last().map_or_else(String::new, |place| place.to_string())
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, " while {}", self.stage.words())?;
+        match &self.pass {
+            Some(Invocation { pass, unit, .. }) => write!(f, ", in {pass} on {unit}"),
+            None => Ok(()),
         }
     }
 }
@@ -113,9 +142,11 @@ mod tests {
         let progress = Progress::new().unwrap();
         assert_eq!(progress.place(), "");
         progress.stage(Stage::Pipeline);
-        progress.pass("licm", "loop x of function f");
+        progress.pass(7, "licm", "loop x of function f");
+        let invocation = progress.last().unwrap().pass.unwrap();
+        assert_eq!((invocation.number, invocation.pass.as_str()), (7, "licm"));
         assert_eq!(progress.place(), " while running the pass pipeline, in licm on loop x of function f");
-        progress.pass(&"é".repeat(SIZE), "");
+        progress.pass(0, &"é".repeat(SIZE), "x");
         assert!(progress.place().len() > SIZE / 2, "cut, also within a letter");
         progress.stage(Stage::Assembly);
         assert_eq!(progress.place(), " while assembling");

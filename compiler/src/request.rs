@@ -83,6 +83,8 @@ pub struct Keep {
     pub before: bool,
     /// The IR after it, in [`Artifact::ir`].
     pub after: bool,
+    /// What stands behind the pipeline's name, in [`Artifact::pipeline`].
+    pub pipeline: bool,
 }
 
 /// What to generate code for.
@@ -134,6 +136,8 @@ pub struct Artifact {
     /// IR text before and after the pipeline, where asked for.
     pub ir_before: Option<String>,
     pub ir: Option<String>,
+    /// The pipeline with every pass and its parameters, where asked for.
+    pub pipeline: Option<String>,
     pub times: Times,
     /// Registers spilled to local memory, where the assembler has told.
     pub spills: Option<Spills>,

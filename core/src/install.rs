@@ -10,6 +10,7 @@ pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
 pub const COMPILER: &str = "mneme-cc";
 pub const REPLAYER: &str = "mneme-replay";
+pub const BISECTOR: &str = "mneme-bisect";
 pub const TUNER: &str = "mneme-tune";
 
 /// Finds a program or library of this installation: in `MNEME_HOME`, then beside the asking object, then in the

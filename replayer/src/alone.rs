@@ -47,6 +47,7 @@ impl<'a> Alone<'a> {
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,
             parameters: &scene.parameters,
+            quiet: scene.quiet,
         };
         let resident = Resident::open(plan).map_err(|unfit| match unfit {
             Unfit::Clash(error) => Fatal { clash: true, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) },
@@ -126,14 +127,15 @@ impl<'a> Alone<'a> {
         let Scene { subject, modules, extras, .. } = self.scene;
         let own = job.replacement.as_deref();
         let order = builder::Order::new(subject, modules, extras, &self.target, &job.configuration, own, job.keep_ir, job.instrument());
+        let order = builder::Order { probe: &job.probe, ..order };
         let outcome = match job.configuration.check() {
             Ok(()) => builder::compile(&order, &mut |_| false),
-            Err(error) => Err(NotBuilt { status: Status::InvalidConfig, error }),
+            Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
         };
         self.statistics.built += 1;
         let done = match &outcome {
             Ok((built, image)) => self.resident.run(&job.run(built, self.scene), image),
-            Err(NotBuilt { status, error }) => Done { status: *status, error: error.clone(), ..Done::default() },
+            Err(NotBuilt { status, error, .. }) => Done { status: *status, error: error.clone(), ..Done::default() },
         };
         self.broken = done.broken;
         let result = crate::output::result(
@@ -145,7 +147,12 @@ impl<'a> Alone<'a> {
             &self.scene.snapshot.layout.regions,
         );
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
-        self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome: Some(Rc::new(outcome)) });
+        self.events.push_back(Event::Finished {
+            id: job.id,
+            result: Box::new(result),
+            outcome: Some(Rc::new(outcome)),
+            digest: done.digest,
+        });
         Ok(())
     }
 }

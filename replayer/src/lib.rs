@@ -10,6 +10,7 @@
 
 pub mod alone;
 pub mod arguments;
+pub mod bisect;
 pub mod builder;
 pub mod child;
 pub mod comparison;
@@ -24,6 +25,7 @@ pub mod observed;
 pub mod one_shot;
 pub mod output;
 pub mod outputs;
+pub mod program;
 pub mod replacement;
 pub mod scene;
 pub mod serve;

@@ -9,7 +9,7 @@ use mneme_core::exit;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{KernelRecord, kernels};
 
-use crate::arguments::{Arguments, Common, Isolation, OneShot, Timers};
+use crate::arguments::{Arguments, CodeOptions, Common, Isolation, OneShot, Timers};
 use crate::builder::Extras;
 use crate::replacement::Replacement;
 use crate::snapshot::{Layout, Snapshot};
@@ -39,6 +39,8 @@ pub struct Scene {
     pub workers: usize,
     /// More configurations may come: executors have others ready to take over.
     pub standby: bool,
+    /// What device and kernels print is not shown.
+    pub quiet: bool,
     /// For a build, and for all runs of a configuration.
     pub limit: Duration,
     /// Builders at a time, and the memory that each may take, bytes.
@@ -54,11 +56,10 @@ impl Scene {
 }
 
 /// Opens the recording and chooses the device. No process is left running; memory is read where the recording is the existing Mneme's.
-pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
-    let common = arguments.common();
+pub fn open(common: &Common, purpose: Purpose<'_>) -> Result<Scene, Fatal> {
     let database = choose(&common.database, common.id.as_deref(), common.kernel.as_deref())?;
     let subject = Subject::open(&database, common.id.as_deref()).map_err(bad_recording)?;
-    let extras = extras(arguments, &subject)?;
+    let extras = extras(&purpose, &subject)?;
     let modules = if extras.replacement.is_some() { Vec::new() } else { subject.modules().map_err(bad_recording)? };
     let devices = if common.device.is_empty() { vec![Choice::recorded(&subject)] } else { common.device.clone() };
     if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
@@ -81,13 +82,14 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
         workers: common.workers.map_or(devices.len(), |count| count as usize),
         timer: common.timer.into(),
         isolation: common.isolation,
-        standby: !matches!(arguments, Arguments::OneShot(_)),
+        standby: purpose.standby,
         subject,
         modules,
         snapshot,
         bounds,
-        survey: one_shot(arguments).is_some_and(|options| options.repeat.is_some()),
-        dump: one_shot(arguments).and_then(|options| options.dump_diff.clone()),
+        survey: purpose.survey,
+        quiet: purpose.quiet,
+        dump: purpose.dump,
         devices,
         library,
     })
@@ -95,7 +97,7 @@ pub fn open(arguments: &Arguments) -> Result<Scene, Fatal> {
 
 /// Replays what the command line asks for; returns the exit status.
 pub fn run(arguments: &Arguments) -> Result<i32, Fatal> {
-    let scene = open(arguments)?;
+    let scene = open(arguments.common(), Purpose::of(arguments))?;
     match arguments {
         Arguments::Serve(options) => crate::serve::run(options, &scene),
         Arguments::Sweep(options) => crate::sweep::run(options, &scene),
@@ -103,10 +105,25 @@ pub fn run(arguments: &Arguments) -> Result<i32, Fatal> {
     }
 }
 
-fn one_shot(arguments: &Arguments) -> Option<&OneShot> {
-    match arguments {
-        Arguments::OneShot(options) => Some(options),
-        Arguments::Serve(_) | Arguments::Sweep(_) => None,
+/// What one program asks of a scene and others do not.
+#[derive(Default)]
+pub struct Purpose<'a> {
+    /// Code in the recorded kernel's place.
+    pub code: Option<&'a CodeOptions>,
+    pub keep: Keep,
+    pub standby: bool,
+    pub survey: bool,
+    pub dump: Option<PathBuf>,
+    pub quiet: bool,
+}
+
+impl<'a> Purpose<'a> {
+    fn of(arguments: &'a Arguments) -> Self {
+        let Arguments::OneShot(options) = arguments else { return Self { standby: true, ..Self::default() } };
+        let OneShot { code, output_dir, output_ll, repeat, dump_diff, .. } = &**options;
+        let all = output_dir.is_some();
+        let keep = Keep { before: all, after: all || output_ll.is_some(), pipeline: false };
+        Self { code: Some(code), keep, standby: false, survey: repeat.is_some(), dump: dump_diff.clone(), quiet: false }
     }
 }
 
@@ -152,15 +169,10 @@ fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, 
     }
 }
 
-fn extras(arguments: &Arguments, subject: &Subject) -> Result<Extras, Fatal> {
-    let recorded = || Replacement::recorded(subject).map_err(bad_recording);
-    let Arguments::OneShot(options) = arguments else { return Ok(Extras { replacement: recorded()?, ..Extras::default() }) };
-    let all = options.output_dir.is_some();
-    Ok(Extras {
-        replacement: Replacement::read(&options.code, subject)?.map_or_else(recorded, |given| Ok(Some(given)))?,
-        external: options.code.external(),
-        keep: Keep { before: all, after: all || options.output_ll.is_some() },
-    })
+fn extras(purpose: &Purpose<'_>, subject: &Subject) -> Result<Extras, Fatal> {
+    let given = purpose.code.map(|code| Replacement::read(code, subject)).transpose()?.flatten();
+    let replacement = given.map_or_else(|| Replacement::recorded(subject).map_err(bad_recording), |given| Ok(Some(given)))?;
+    Ok(Extras { replacement, external: purpose.code.and_then(CodeOptions::external), keep: purpose.keep })
 }
 
 /// Half of the machine's memory, bytes.

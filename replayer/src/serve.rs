@@ -184,7 +184,7 @@ impl Server<'_> {
 
     fn tell(&mut self, event: Event) -> Result<(), Fatal> {
         match event {
-            Event::Finished { id, result, outcome } => {
+            Event::Finished { id, result, outcome, .. } => {
                 if let Some(outputs) = self.outputs.remove(&id)
                     && let Err(error) = submission::write(&outputs, outcome.as_deref())
                 {

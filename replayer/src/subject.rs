@@ -100,6 +100,12 @@ impl Subject {
         Configuration::recorded(self.instance.grid_dims, self.instance.block_dims, self.instance.shared_mem)
     }
 
+    /// The instance's dynamic hash.
+    pub fn id(&self) -> &str {
+        let own = |(_, instance): &(&String, &Instance)| instance.prologue == self.instance.prologue;
+        self.kernel.instances.iter().find(own).map_or("", |(id, _)| id)
+    }
+
     pub fn attributes(&self) -> LaunchAttributes {
         self.instance.ours.attributes
     }

@@ -208,9 +208,12 @@ pub const COVERAGE: &[App] = &[
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
 ];
 
+/// An application whose results no two configurations need agree on, for what finds out why: `tests/tests/e2e/bisecting.rs`.
+pub const DELICATE: App = App { name: "delicate", sources: &["delicate.cu"], kernels: &[] };
+
 /// Every application, for building them all.
 pub fn all() -> impl Iterator<Item = &'static App> {
-    APPS.iter().chain(COVERAGE)
+    APPS.iter().chain(COVERAGE).chain([&DELICATE])
 }
 
 pub fn app(name: &str) -> &'static App {

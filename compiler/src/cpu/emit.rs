@@ -4,14 +4,16 @@ use inkwell::OptimizationLevel;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
+use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine};
 use llvm_sys::LLVMLinkage;
 use llvm_sys::comdat::LLVMSetComdat;
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMStripModuleDebugInfo;
+use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::image::cpu_object::{self, Table};
 
 use crate::ir;
+use crate::pipeline::llvm::{self, Gate};
 
 use super::{LowerError, edit, intrinsics};
 
@@ -112,11 +114,11 @@ pub fn seal(module: &Module<'_>, table: &Table) {
 }
 
 /// Runs the cleanup, adds the table, generates the object.
-pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table) -> Result<Vec<u8>, LowerError> {
+pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table, gate: Gate<'_>) -> Result<Vec<u8>, LowerError> {
     module.verify().map_err(|message| LowerError::Invalid(message.to_string()))?;
     module.run_passes(CLEANUP, machine, PassBuilderOptions::create()).map_err(|message| LowerError::Codegen(message.to_string()))?;
     add_table(module, table)?;
-    let object = generate(module, machine)?;
+    let object = generate(module, machine, gate)?;
     if !imports_compiler_rt(&object)? {
         return Ok(object);
     }
@@ -125,12 +127,11 @@ pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table) -> Re
     module
         .run_passes("always-inline", machine, PassBuilderOptions::create())
         .map_err(|message| LowerError::Codegen(message.to_string()))?;
-    generate(module, machine)
+    generate(module, machine, gate)
 }
 
-fn generate(module: &Module<'_>, machine: &TargetMachine) -> Result<Vec<u8>, LowerError> {
-    let buffer = machine.write_to_memory_buffer(module, FileType::Object).map_err(|message| LowerError::Codegen(message.to_string()))?;
-    Ok(buffer.as_slice().to_vec())
+fn generate(module: &Module<'_>, machine: &TargetMachine, gate: Gate<'_>) -> Result<Vec<u8>, LowerError> {
+    llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, gate).map_err(LowerError::Codegen)
 }
 
 /// Whether an object imports a function of the compiler's own run-time library.

@@ -19,6 +19,8 @@ mod variables;
 use inkwell::module::Module;
 use mneme_core::image::cpu_object::{self, Refusal, Table};
 
+use crate::pipeline::llvm::Gate;
+
 use entry::Interface;
 
 /// How to lower.
@@ -43,11 +45,11 @@ pub enum LowerError {
 
 /// Lowers a module to a relocatable object with its table.
 ///
-/// Kernels that need what the CPU device does not have are listed in the table as refused; the others stay usable.
+/// `gate` is asked about the passes of code generation. Kernels that need what the CPU device does not have are listed in the table as refused; the others stay usable.
 ///
 /// # Errors
 /// LLVM cannot generate code for the module.
-pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions) -> Result<Vec<u8>, LowerError> {
+pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: Gate<'_>) -> Result<Vec<u8>, LowerError> {
     let machine = emit::target_machine(options.codegen_opt)?;
     exits::lower(&module)?;
     variables::define_builtin(&module);
@@ -69,7 +71,7 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions) -> Result<Vec<u
     }
     emit::link_runtime(&module, &replaced.definitions)?;
     emit::seal(&module, &table);
-    emit::object(&module, &machine, &table)
+    emit::object(&module, &machine, &table, gate)
 }
 
 #[cfg(test)]

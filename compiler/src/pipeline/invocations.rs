@@ -4,12 +4,13 @@
 //! are the same in every run up to the limit.
 
 use inkwell::module::Module;
+use serde::{Deserialize, Serialize};
 
 use super::llvm::Observer;
 use crate::ir;
 
 /// One pass on one unit of IR.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invocation {
     /// 1 for the first.
     pub number: u64,
@@ -58,5 +59,31 @@ impl Observer for Invocations {
         if self.shown == Some(number) {
             self.after = Some(ir::text(module));
         }
+    }
+}
+
+/// The passes of code generation, as [`Invocations`] has those of a pipeline: IR passes of the back end and machine passes, numbered by
+/// themselves. Those that the back end cannot do without have no number.
+#[derive(Debug, Default)]
+pub struct CodegenInvocations {
+    pub limit: Option<u64>,
+    pub ran: Vec<Invocation>,
+    asked: u64,
+}
+
+impl CodegenInvocations {
+    pub fn limited(limit: Option<u64>) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Whether the pass that asks may run; its number.
+    pub fn ask(&mut self, pass: &str, unit: &str) -> (u64, bool) {
+        self.asked += 1;
+        let number = self.asked;
+        let run = self.limit.is_none_or(|limit| number <= limit);
+        if run {
+            self.ran.push(Invocation { number, pass: pass.into(), unit: unit.into() });
+        }
+        (number, run)
     }
 }

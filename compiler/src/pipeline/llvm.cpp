@@ -2,11 +2,12 @@
 //
 // Everything here is called from llvm.rs, which describes the contracts; nothing keeps state between calls.
 
-#include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "faults.h"
+#include "revise.h"
 
 #include "llvm-c/Core.h"
 #include "llvm-c/TargetMachine.h"
@@ -15,6 +16,7 @@
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Instruction.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/StandardInstrumentations.h"
@@ -25,6 +27,7 @@
 #include "llvm/Target/TargetMachine.h"
 
 using namespace llvm;
+using mneme::copy;
 
 namespace {
 
@@ -54,13 +57,6 @@ std::string describe(const Any &IR) {
   if (const auto *L = any_cast<const Loop *>(&IR))
     return ("loop " + (*L)->getName() + " of function " + (*L)->getHeader()->getParent()->getName()).str();
   return "something";
-}
-
-char *copy(StringRef Text) {
-  char *Copy = static_cast<char *>(std::malloc(Text.size() + 1));
-  std::memcpy(Copy, Text.data(), Text.size());
-  Copy[Text.size()] = 0;
-  return Copy;
 }
 
 void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint64_t &Count, std::vector<uint64_t> &Running) {
@@ -101,6 +97,21 @@ void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint6
   Callbacks.registerAfterPassInvalidatedCallback([Ended](StringRef, const PreservedAnalyses &) { Ended(); });
 }
 
+/// Asks about the passes of code generation that may be left out.
+class Gate final : public OptPassGate {
+public:
+  using Asked = bool (*)(void *user, const char *pass, size_t pass_length, const char *unit, size_t unit_length);
+  Gate(void *User, Asked Ask) : User(User), Ask(Ask) {}
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(StringRef Pass, StringRef Unit) override {
+    return Ask(User, Pass.data(), Pass.size(), Unit.data(), Unit.size());
+  }
+
+private:
+  void *User;
+  Asked Ask;
+};
+
 } // namespace
 
 extern "C" {
@@ -129,11 +140,45 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
   Builder.registerFunctionAnalyses(FAM);
   Builder.registerLoopAnalyses(LAM);
   Builder.crossRegisterProxies(LAM, FAM, CGAM, MAM);
+  mneme::registerFaults(Builder, Callbacks);
   ModulePassManager Passes;
   if (Error Failure = Builder.parsePassPipeline(Passes, Pipeline))
     return copy(toString(std::move(Failure)));
   Passes.run(TheModule, MAM);
   return nullptr;
+}
+
+/// The pipeline as LLVM has understood it, every pass with its parameters (to be freed); null where it cannot be read.
+char *mneme_llvm_print(const char *Pipeline, LLVMTargetMachineRef T) {
+  PassInstrumentationCallbacks Callbacks;
+  PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), PipelineTuningOptions(), std::nullopt, &Callbacks);
+  mneme::registerFaults(Builder, Callbacks);
+  ModulePassManager Passes;
+  if (Error Failure = Builder.parsePassPipeline(Passes, Pipeline)) {
+    consumeError(std::move(Failure));
+    return nullptr;
+  }
+  std::string Text;
+  raw_string_ostream Stream(Text);
+  Passes.printPipeline(Stream, [&](StringRef Class) {
+    StringRef Name = Callbacks.getPassNameForClassName(Class);
+    return Name.empty() ? Class : Name;
+  });
+  return copy(Text);
+}
+
+/// Generates code: null and the code, or what is wrong (to be freed). `Ask` is asked about each pass that may be left out.
+char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileType Kind, void *User, Gate::Asked Ask,
+                      LLVMMemoryBufferRef *Code) {
+  LLVMContext &Context = unwrap(M)->getContext();
+  Gate TheGate(User, Ask);
+  OptPassGate &Usual = Context.getOptPassGate();
+  Context.setOptPassGate(TheGate);
+  mneme::breakCodegen(*unwrap(M));
+  char *Message = nullptr;
+  bool Failed = LLVMTargetMachineEmitToMemoryBuffer(T, M, Kind, &Message, Code);
+  Context.setOptPassGate(Usual);
+  return Failed ? Message : nullptr;
 }
 
 /// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).

@@ -4,8 +4,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
-use llvm_sys::prelude::{LLVMModuleRef, LLVMValueRef};
-use llvm_sys::target_machine::LLVMTargetMachineRef;
+use llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart};
+use llvm_sys::prelude::{LLVMMemoryBufferRef, LLVMModuleRef, LLVMValueRef};
+use llvm_sys::target_machine::{LLVMCodeGenFileType, LLVMTargetMachineRef};
 
 /// Who is asked and told about the passes of a pipeline.
 ///
@@ -35,6 +36,15 @@ unsafe extern "C" {
         machine: LLVMTargetMachineRef,
         observer: *const RawObserver,
         instrument: bool,
+    ) -> *mut c_char;
+    fn mneme_llvm_print(pipeline: *const c_char, machine: LLVMTargetMachineRef) -> *mut c_char;
+    fn mneme_llvm_emit(
+        module: LLVMModuleRef,
+        machine: LLVMTargetMachineRef,
+        kind: LLVMCodeGenFileType,
+        user: *mut c_void,
+        ask: extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> bool,
+        code: *mut LLVMMemoryBufferRef,
     ) -> *mut c_char;
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
@@ -66,6 +76,48 @@ pub fn run(
     // SAFETY: module, machine, text and observer live for the length of the call; the callbacks get the session.
     let message = unsafe { mneme_llvm_run(module.as_mut_ptr(), pipeline.as_ptr(), machine.as_mut_ptr(), &raw, instrument) };
     take(message).map_or(Ok(()), Err)
+}
+
+/// A pipeline as LLVM has understood it: what stands behind `default<O3>`, every pass with its parameters. `None` where LLVM cannot
+/// read it.
+pub fn print(pipeline: &str, machine: &TargetMachine) -> Option<String> {
+    let pipeline = CString::new(pipeline).ok()?;
+    // SAFETY: text and machine live for the length of the call.
+    take(unsafe { mneme_llvm_print(pipeline.as_ptr(), machine.as_mut_ptr()) })
+}
+
+/// Who is asked about the passes of code generation that may be left out: pass and unit, as LLVM's back end names them.
+pub type Gate<'a> = &'a mut dyn FnMut(&str, &str) -> bool;
+
+/// Generates code for a module.
+///
+/// # Errors
+/// LLVM's message.
+pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileType, gate: Gate<'_>) -> Result<Vec<u8>, String> {
+    let mut gate = gate;
+    let mut code: LLVMMemoryBufferRef = std::ptr::null_mut();
+    // SAFETY: module, machine and gate live for the length of the call, in which alone the gate is asked.
+    let message = unsafe {
+        let user = std::ptr::from_mut(&mut gate).cast();
+        mneme_llvm_emit(module.as_mut_ptr(), machine.as_mut_ptr(), kind, user, asked, &mut code)
+    };
+    if let Some(message) = take(message) {
+        return Err(message);
+    }
+    // SAFETY: LLVM has made the buffer, which has that many bytes and is ours to dispose of.
+    unsafe {
+        let bytes = std::slice::from_raw_parts(LLVMGetBufferStart(code).cast::<u8>(), LLVMGetBufferSize(code)).to_vec();
+        LLVMDisposeMemoryBuffer(code);
+        Ok(bytes)
+    }
+}
+
+extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {
+    // SAFETY: `user` is the gate of the call under way, on this thread; the texts live for the length of this call.
+    unsafe {
+        let gate = &mut *user.cast::<Gate<'_>>();
+        gate(&text(pass, pass_length), &text(unit, unit_length))
+    }
 }
 
 /// Sets options of LLVM's command line, for the whole process.
@@ -101,7 +153,7 @@ pub(crate) fn location(instruction: LLVMValueRef) -> Option<String> {
 }
 
 /// The text behind `pointer`, which is freed; `None` for null.
-fn take(pointer: *mut c_char) -> Option<String> {
+pub(super) fn take(pointer: *mut c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
     }

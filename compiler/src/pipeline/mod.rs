@@ -4,12 +4,13 @@ pub mod external;
 pub mod invocations;
 pub mod llvm;
 mod names;
+pub mod revise;
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 
 pub use self::external::External;
-pub use self::invocations::{Invocation, Invocations};
+pub use self::invocations::{CodegenInvocations, Invocation, Invocations};
 pub use self::llvm::Observer;
 
 use crate::ir::diagnostics::Diagnostics;
@@ -46,7 +47,7 @@ pub struct Watched<'p, 'o> {
 impl Observer for Watched<'_, '_> {
     fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool {
         if let Some(progress) = self.progress {
-            progress.pass(pass, unit);
+            progress.pass(number, pass, unit);
         }
         self.other.as_mut().is_none_or(|other| other.before(module, number, pass, unit))
     }
@@ -56,6 +57,14 @@ impl Observer for Watched<'_, '_> {
             other.after(module, number);
         }
     }
+}
+
+/// The pass in a pipeline's name that breaks kernels on purpose, see faults.cpp.
+pub const FAULT: &str = "mneme-fault";
+
+/// What stands behind a pipeline: every pass with its parameters. `None` where LLVM cannot read it.
+pub fn expand(pipeline: &str, machine: &TargetMachine) -> Option<String> {
+    llvm::print(&normalise(pipeline), machine)
 }
 
 /// Gives a bare `instcombine` the parameter that every `default<…>` pipeline gives it: without, LLVM 19 verifies that

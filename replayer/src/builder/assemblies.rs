@@ -100,8 +100,7 @@ fn with(built: Built, assembled: &Assembled) -> Outcome {
 }
 
 fn lost() -> NotBuilt {
-    let error = "the assembler failed on the same PTX for another configuration".into();
-    NotBuilt { status: mneme_core::result::Status::CompileError, error }
+    NotBuilt::new(mneme_core::result::Status::CompileError, "the assembler failed on the same PTX for another configuration")
 }
 
 #[cfg(test)]
@@ -154,7 +153,7 @@ mod tests {
         let mut assemblies = Assemblies::default();
         assert!(assemblies.ask(1, PTX) && !assemblies.ask(2, PTX) && !assemblies.ask(3, PTX));
         assert!(assemblies.settle(2, built("two", b"")).is_empty());
-        let failed = NotBuilt { status: Status::Timeout, error: "late".into() };
+        let failed = NotBuilt::new(Status::Timeout, "late");
         let complete = assemblies.settle(1, Err(failed.clone()));
         assert!(complete.iter().all(|(_, outcome, _)| outcome.as_ref().unwrap_err() == &failed) && complete.len() == 2);
         assert!(assemblies.settle(3, built("three", b""))[0].1.is_err());

@@ -1,13 +1,15 @@
 //! One build, in whatever process: LLVM and the assembler on recorded or other code.
 
+use mneme_compiler::Module;
 use mneme_compiler::instrument::Instrument;
 use mneme_compiler::pipeline::External;
+use mneme_compiler::pipeline::revise::{self, Inventory};
 use mneme_compiler::progress::Progress;
 use mneme_compiler::{BuildError, Code, Hooks, Keep, Preloaded, Recorded, Request, Target};
 use mneme_core::configuration::Configuration;
 use mneme_core::result::Status;
 
-use super::{Built, Extras, NotBuilt, Outcome};
+use super::{Built, Extras, NotBuilt, Outcome, Probe};
 use crate::replacement::Replacement;
 use crate::subject::Subject;
 
@@ -24,6 +26,7 @@ pub struct Order<'a> {
     /// The program that runs the pipeline.
     pub external: Option<&'a External>,
     pub keep: Keep,
+    pub probe: &'a Probe,
     pub instrument: Option<Instrument>,
     /// Where to note what the build is at.
     pub progress: Option<&'a Progress>,
@@ -51,6 +54,7 @@ impl<'a> Order<'a> {
             replacement: own.or(extras.replacement.as_ref()),
             external: extras.external.as_ref(),
             keep: Keep { after: extras.keep.after || keep_ir, ..extras.keep },
+            probe: Probe::usual(),
             instrument,
             progress: None,
         }
@@ -59,9 +63,9 @@ impl<'a> Order<'a> {
 
 /// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image.
 pub fn compile(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Outcome {
-    build(order, is_known).map_err(|error| NotBuilt {
-        status: if error.is_usage() { Status::InvalidConfig } else { Status::CompileError },
-        error: error.to_string(),
+    build(order, is_known).map_err(|error| {
+        let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
+        NotBuilt { place: order.progress.and_then(Progress::last), ..NotBuilt::new(status, error.to_string()) }
     })
 }
 
@@ -87,11 +91,20 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         launches: &launches,
         signature: if order.replacement.is_some() { &kernel.ours.arguments } else { &[] },
     };
-    request.keep = order.keep;
+    request.keep = Keep { before: order.keep.before || order.probe.before, pipeline: order.probe.expanded, ..order.keep };
     request.external = order.external;
     request.instrument = order.instrument;
     request.progress = order.progress;
-    let artifact = mneme_compiler::build_with(&request, Hooks { is_known: Some(is_known), ..Hooks::default() })?;
+    let (mut passes, mut codegen) = order.probe.observers();
+    let mut inventory = Inventory::default();
+    let mut revise = |module: &Module<'_>| {
+        for revision in &order.probe.revisions {
+            inventory = revise::revise(module, &kernel.kernel_name, *revision)?;
+        }
+        Ok(())
+    };
+    let hooks = Hooks { observer: Some(&mut passes), revise: Some(&mut revise), codegen: Some(&mut codegen), is_known: Some(is_known) };
+    let artifact = mneme_compiler::build_with(&request, hooks)?;
     let built = Built {
         entry: artifact.entry,
         preprocess: artifact.times.read + artifact.times.specialise,
@@ -105,6 +118,7 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         ir: artifact.ir,
         instrumented: artifact.instrumented,
         log: artifact.log,
+        looked: order.probe.looked(passes, codegen, artifact.pipeline, inventory),
     };
     Ok((built, artifact.image))
 }

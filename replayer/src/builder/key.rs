@@ -27,7 +27,8 @@ pub fn key(job: &Job) -> String {
     if let Some(fields) = key.as_object_mut() {
         fields.retain(|name, _| !RUNTIME.contains(&name.as_str()));
     }
-    format!("{key}{replacement:?}{}{:?}", job.keep_ir, job.instrument())
+    let probe = serde_json::to_string(&job.probe).expect("plain data serialises");
+    format!("{key}{replacement:?}{}{:?}{probe}", job.keep_ir, job.instrument())
 }
 
 #[cfg(test)]

@@ -8,17 +8,20 @@ mod compile;
 mod key;
 pub mod nursery;
 mod preload;
+mod probe;
 mod process;
 
 use mneme_compiler::Keep;
 use mneme_compiler::assembler::Spills;
 use mneme_compiler::instrument::Instrumented;
 use mneme_compiler::pipeline::External;
+use mneme_compiler::progress::Place;
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
 
 pub use compile::{Order, compile};
 pub use key::key;
+pub use probe::{Looked, Probe};
 
 use crate::replacement::Replacement;
 
@@ -54,6 +57,8 @@ pub struct Built {
     pub instrumented: Option<Instrumented>,
     /// What the build has to say, a line each.
     pub log: Vec<String>,
+    /// What was asked of the build beyond its code.
+    pub looked: Looked,
 }
 
 /// Why there is no code object, in one sentence.
@@ -61,6 +66,14 @@ pub struct Built {
 pub struct NotBuilt {
     pub status: Status,
     pub error: String,
+    /// What the build was at, where it has ended before its time.
+    pub place: Option<Place>,
+}
+
+impl NotBuilt {
+    pub fn new(status: Status, error: impl Into<String>) -> Self {
+        Self { status, error: error.into(), place: None }
+    }
 }
 
 /// The outcome of a build and the code object.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::preload::Preload;
 use super::process::{Builder, Progress};
-use super::{Built, Extras, NotBuilt, Outcome, assemblies::Assemblies};
+use super::{Built, Extras, NotBuilt, Outcome, Probe, assemblies::Assemblies};
 use crate::child::{Child, Complaints};
 use crate::frame::{self, Inbox, Outbox};
 use crate::replacement::Replacement;
@@ -34,6 +34,7 @@ struct Order {
     replacement: Option<CodeKind>,
     keep_ir: bool,
     instrument: Option<Instrument>,
+    probe: Probe,
     limit: Duration,
 }
 
@@ -101,8 +102,8 @@ impl Nursery {
         };
         let (replacement, code) = job.replacement.as_ref().map_or((None, &[][..]), |code| (Some(code.kind()), code.bytes()));
         let configuration = job.configuration.clone();
-        let order =
-            Order { number: self.last, configuration, arch, cpu, replacement, keep_ir: job.keep_ir, instrument: job.instrument(), limit };
+        let (number, keep_ir, instrument, probe) = (self.last, job.keep_ir, job.instrument(), job.probe.clone());
+        let order = Order { number, configuration, arch, cpu, replacement, keep_ir, instrument, probe, limit };
         frame::write(&mut self.stream, &order, code)?;
         Ok(self.last)
     }
@@ -225,7 +226,7 @@ impl House<'_> {
         let Plan { subject, modules, extras, memory } = *self.plan;
         let build = super::Order::new(subject, modules, extras, &target, configuration, own.as_ref(), order.keep_ir, order.instrument);
         let preloaded = self.preload.as_mut().and_then(|preload| preload.of(&build));
-        let build = super::Order { preloaded, ..build };
+        let build = super::Order { preloaded, probe: &order.probe, ..build };
         let builder = Builder::start(&build, options, order.limit, memory)?;
         self.builders.push(AtWork { number: order.number, builder, of_recording: Preload::concerns(&build) });
         Ok(())

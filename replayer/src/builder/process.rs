@@ -72,14 +72,9 @@ impl Builder {
 
     /// The result of a builder that has run out of time.
     pub fn time_out(&self) -> Outcome {
-        Err(NotBuilt {
-            status: Status::Timeout,
-            error: format!(
-                "the build took longer than {} s and was stopped{}; --timeout raises the limit",
-                self.limit.as_secs_f64(),
-                self.place.place()
-            ),
-        })
+        let (limit, place) = (self.limit.as_secs_f64(), self.place.place());
+        let error = format!("the build took longer than {limit} s and was stopped{place}; --timeout raises the limit");
+        Err(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) })
     }
 
     /// Kills it and gives it away, to be waited for.
@@ -130,12 +125,12 @@ impl Builder {
             let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
             format!("the compiler {how}{place}{said}")
         };
-        Err(NotBuilt { status: Status::CompileError, error })
+        Err(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::CompileError, error) })
     }
 }
 
 fn internal(error: &str) -> NotBuilt {
-    NotBuilt { status: Status::InternalError, error: error.into() }
+    NotBuilt::new(Status::InternalError, error)
 }
 
 /// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.

@@ -37,7 +37,7 @@ pub enum News {
 impl Executor {
     pub fn start(plan: &Plan<'_>) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let child = Child::start(Complaints::Shown, || serve(plan, theirs))?;
+        let child = Child::start(if plan.quiet { Complaints::Kept } else { Complaints::Shown }, || serve(plan, theirs))?;
         let deadline = Some(Instant::now() + START_LIMIT);
         Ok(Self { child, stream: ours, inbox: Inbox::default(), description: None, loading: false, ready: false, deadline })
     }

@@ -36,6 +36,8 @@ pub struct Run {
     pub tolerance: Option<Tolerance>,
     /// Tell how runs differ from each other, in place of stopping at the first that differs from the recording.
     pub survey: bool,
+    /// Tell a digest of what the last run leaves, in place of comparing it with the recording.
+    pub digest: bool,
     /// Folder for memory that differs.
     pub dump: Option<PathBuf>,
     /// File for all recorded memory as the last run leaves it.
@@ -104,6 +106,9 @@ pub enum Report {
     Unfit(Unfit),
 }
 
+/// In place of a digest, where runs differ from each other.
+pub const VARIES: &str = "varies";
+
 /// What became of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
@@ -121,6 +126,8 @@ pub struct Done {
     pub differing_buffers: u64,
     /// What a survey found.
     pub variations: Option<Vec<Variation>>,
+    /// Hash of what the runs left where that is not as recorded: equal for runs that left equal memory; [`VARIES`] where they did not.
+    pub digest: String,
     /// After the runs.
     pub clocks: Option<Clocks>,
     pub metrics: Metrics,

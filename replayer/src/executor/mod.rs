@@ -42,6 +42,8 @@ pub struct Plan<'a> {
     pub bounds: &'a Bounds,
     /// The parameter buffer of every launch.
     pub parameters: &'a [u8],
+    /// What device and kernel print is nobody's concern.
+    pub quiet: bool,
 }
 
 fn open(plan: &Plan<'_>) -> Result<Cuda, DeviceError> {

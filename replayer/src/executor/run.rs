@@ -1,16 +1,18 @@
 //! One run request: load, launch again and again, each time from restored memory, and verify every launch.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_core::configuration::Cache;
 use mneme_core::device::nvml::Nvml;
 use mneme_core::device::{Device, DeviceError, Function, Limit, Module, Timer};
+use mneme_core::hash::chunk_id;
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
 use super::Plan;
 use super::memory::Memory;
-use super::message::{Done, Run};
+use super::message::{Done, Run, VARIES};
 use super::observe::Observer;
 use super::report::{self, MOST_TOLD};
 use super::survey::Survey;
@@ -106,6 +108,12 @@ impl<'a> Runner<'a> {
             if let Some(path) = &order.memory {
                 repaired(memory.save(path), done)?;
             }
+            if order.digest {
+                let digest = digest(&repaired(memory.take_differing(), done)?);
+                let same = done.digest.is_empty() || done.digest == digest;
+                done.digest = if same { digest } else { VARIES.into() };
+                continue;
+            }
             if let Some(survey) = &mut survey {
                 let taken = repaired(memory.take_differing(), done)?;
                 survey.add(memory, &comparisons, taken);
@@ -174,6 +182,13 @@ impl<'a> Runner<'a> {
         }
         self.nvml.as_ref()
     }
+}
+
+/// A hash over pieces of memory by their numbers.
+fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
+    let hashes: Vec<u8> =
+        pieces.iter().flat_map(|(number, bytes)| [(*number as u64).to_le_bytes().to_vec(), chunk_id(bytes).0.to_vec()].concat()).collect();
+    chunk_id(&hashes).to_string()
 }
 
 fn metrics(device: &dyn Device, function: Function, launch: &Launch) -> Metrics {

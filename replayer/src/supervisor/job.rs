@@ -9,7 +9,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::observation::Observe;
 
-use crate::builder::Built;
+use crate::builder::{Built, Probe};
 use crate::executor::message::{self, Run};
 use crate::replacement::Replacement;
 use crate::scene::Scene;
@@ -33,6 +33,12 @@ pub struct Job {
     pub memory: Option<PathBuf>,
     /// Instrument the code, and tell what it does.
     pub observe: Option<Observe>,
+    /// What is special about its build.
+    pub probe: Probe,
+    /// Tell how its runs differ from each other, in place of stopping at the first that differs from the recording.
+    pub survey: bool,
+    /// Tell a digest of what the run leaves in place of comparing it.
+    pub digest: bool,
 }
 
 impl Job {
@@ -50,6 +56,9 @@ impl Job {
             keep_ir: false,
             memory: None,
             observe: None,
+            probe: Probe::default(),
+            survey: false,
+            digest: false,
         }
     }
 
@@ -71,7 +80,8 @@ impl Job {
             warmup: self.warmup,
             cache: self.configuration.cache,
             tolerance: self.configuration.tolerance,
-            survey: scene.survey,
+            survey: scene.survey || self.survey,
+            digest: self.digest,
             dump: scene.dump.clone(),
             memory: self.memory.clone(),
             observe: self.observe.zip(built.instrumented.as_ref()).map(|(observe, instrumented)| message::Watch {

@@ -41,6 +41,8 @@ pub enum Event {
         id: u64,
         result: Box<ReplayResult>,
         outcome: Option<Rc<Outcome>>,
+        /// Of what the run left, where that was asked for.
+        digest: String,
     },
     Cancelled(u64),
     /// The client's requests can be read.
@@ -228,7 +230,7 @@ impl<'a> Supervisor<'a> {
             let Some((id, outcome)) = self.queue.iter().take(self.horizon()).find_map(built) else { return };
             let Some(pending) = self.queue.take(id) else { return };
             let (built, image) = match &*outcome {
-                Err(NotBuilt { status, error }) => {
+                Err(NotBuilt { status, error, .. }) => {
                     let done = Done { status: *status, error: error.clone(), ..Done::default() };
                     self.finish(pending, Some(outcome), &done, None, None);
                     continue;
@@ -382,6 +384,6 @@ impl<'a> Supervisor<'a> {
         let mut result = crate::output::result(&pending.start, job, outcome.as_deref(), done, device, &self.scene.snapshot.layout.regions);
         result.shared_with = shared_with;
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
-        self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome });
+        self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome, digest: done.digest.clone() });
     }
 }

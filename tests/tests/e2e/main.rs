@@ -1,5 +1,6 @@
 //! The main job end to end, on real programs: compile, record, replay, verify, tune.
 
+mod bisecting;
 mod building;
 mod compiling;
 mod coverage;

@@ -32,6 +32,9 @@ enum Command {
     /// Find the fastest configuration of a recorded kernel (mneme-tune)
     #[command(disable_help_flag = true)]
     Tune(Handover),
+    /// Find the pass, or whatever else, that broke a recorded kernel (mneme-bisect)
+    #[command(disable_help_flag = true)]
+    Bisect(Handover),
     /// List recorded kernels and instances
     #[command(
         after_help = "Example:\n  mneme ls recording\n\nSEEN counts launches: those that agree in shape and scalar arguments are one instance."
@@ -83,7 +86,7 @@ const EXAMPLES: &str = "Examples:
   mneme tune -rdb recording/7312.json -rid 1631 --space-preset quick
 
 Exit status: 0 done, 64 bad usage, 65 bad recording, 69 no such device, 70 internal error;
-that of the program for record, profile, replay and tune.";
+that of the program for record, profile, replay, tune and bisect.";
 
 const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording -- ./app arguments
@@ -134,6 +137,7 @@ fn run(command: Command) -> Result<(), Error> {
         Command::Profile(options) => match profile::run(&options)? {},
         Command::Replay(handover) => Err(siblings::become_program(install::REPLAYER, &handover.arguments)),
         Command::Tune(handover) => Err(siblings::become_program(install::TUNER, &handover.arguments)),
+        Command::Bisect(handover) => Err(siblings::become_program(install::BISECTOR, &handover.arguments)),
         Command::Ls(options) => list::run(&options),
         Command::Show(options) => show::run(&options),
         Command::Annotate(options) => annotate::run(&options),

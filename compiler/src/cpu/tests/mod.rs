@@ -76,7 +76,7 @@ pub fn object(bitcode: &[u8], pipeline: &str) -> Vec<u8> {
     let context = Context::create();
     let module = Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(bitcode, "test"), &context).unwrap();
     module.run_passes(pipeline, &nvptx(), PassBuilderOptions::create()).unwrap();
-    lower(module, &LowerOptions { codegen_opt: 2 }).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
+    lower(module, &LowerOptions { codegen_opt: 2 }, &mut |_, _| true).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
 }
 
 /// Lowers a module given as text.
@@ -85,7 +85,7 @@ pub fn object_of_text(assembly: &str) -> Vec<u8> {
     let buffer = MemoryBuffer::create_from_memory_range_copy(assembly.as_bytes(), "test");
     let module = context.create_module_from_ir(buffer).unwrap();
     module.set_data_layout(&nvptx().get_target_data().get_data_layout());
-    lower(module, &LowerOptions { codegen_opt: 2 }).unwrap()
+    lower(module, &LowerOptions { codegen_opt: 2 }, &mut |_, _| true).unwrap()
 }
 
 pub fn table(object: &[u8]) -> Table {
@@ -366,7 +366,7 @@ fn the_same_module_gives_the_same_object_at_every_code_generation_level() {
             let buffer = MemoryBuffer::create_from_memory_range_copy(&bitcode, "test");
             let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
             module.run_passes("default<O1>", &nvptx(), PassBuilderOptions::create()).unwrap();
-            lower(module, &LowerOptions { codegen_opt }).unwrap()
+            lower(module, &LowerOptions { codegen_opt }, &mut |_, _| true).unwrap()
         };
         let object = lowered();
         assert!(table(&object).kernels.iter().any(|kernel| kernel.collective));

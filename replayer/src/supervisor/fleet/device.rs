@@ -65,6 +65,7 @@ impl Device {
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,
             parameters: &scene.parameters,
+            quiet: scene.quiet,
         })
     }
 

@@ -1,0 +1,155 @@
+// The pass `mneme-fault<KIND>`: it breaks a kernel on purpose, for those who test or try what finds broken passes.
+//
+// It runs only where a pipeline names it, as LLVM's own `trigger-crash-function` does. No list of passes has it, so no search of
+// pipelines comes across it.
+
+#include "faults.h"
+
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Pass.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+
+using namespace llvm;
+
+namespace {
+
+/// Names a module whose code generation is to be broken.
+constexpr StringLiteral CodegenMark = "mneme.fault.codegen";
+
+/// Whether a store writes to memory that other threads or the host can see.
+bool isVisible(const StoreInst &Store) { return !isa<AllocaInst>(getUnderlyingObject(Store.getPointerOperand())); }
+
+/// Adds where the function subtracts and subtracts where it adds, once, in what it stores: in an address it would end in a fault of
+/// the device.
+bool wrongOperator(Function &F) {
+  for (Instruction &I : instructions(F)) {
+    auto *Store = dyn_cast<StoreInst>(&I);
+    auto *Right = Store && isVisible(*Store) ? dyn_cast<BinaryOperator>(Store->getValueOperand()) : nullptr;
+    if (!Right)
+      continue;
+    Instruction::BinaryOps Other;
+    switch (Right->getOpcode()) {
+    case Instruction::FAdd: Other = Instruction::FSub; break;
+    case Instruction::FSub: Other = Instruction::FAdd; break;
+    case Instruction::Add: Other = Instruction::Sub; break;
+    case Instruction::Sub: Other = Instruction::Add; break;
+    default: continue;
+    }
+    auto *Wrong = BinaryOperator::Create(Other, Right->getOperand(0), Right->getOperand(1), "", Right->getIterator());
+    Store->setOperand(0, Wrong);
+    return true;
+  }
+  return false;
+}
+
+/// Loses all bits but the lowest eight of the integers that one store writes.
+bool narrowedStore(Function &F) {
+  for (Instruction &I : instructions(F)) {
+    auto *Store = dyn_cast<StoreInst>(&I);
+    if (!Store || !isVisible(*Store) || !Store->getValueOperand()->getType()->isIntegerTy())
+      continue;
+    IRBuilder<> Builder(Store);
+    Value *Whole = Store->getValueOperand();
+    Store->setOperand(0, Builder.CreateAnd(Whole, ConstantInt::get(Whole->getType(), 0xff)));
+    return true;
+  }
+  return false;
+}
+
+/// Forgets the last store that others can see.
+bool lostStore(Function &F) {
+  StoreInst *Last = nullptr;
+  for (Instruction &I : instructions(F))
+    if (auto *Store = dyn_cast<StoreInst>(&I))
+      Last = isVisible(*Store) ? Store : Last;
+  if (!Last)
+    return false;
+  Last->eraseFromParent();
+  return true;
+}
+
+/// Lets every thread count to 2,000 first.
+bool slow(Function &F) {
+  BasicBlock *Entry = &F.getEntryBlock();
+  BasicBlock *Rest = Entry->splitBasicBlock(Entry->getFirstNonPHIOrDbgOrAlloca());
+  auto *Loop = BasicBlock::Create(F.getContext(), "slow", &F, Rest);
+  Entry->getTerminator()->setSuccessor(0, Loop);
+  IRBuilder<> Builder(Entry->getTerminator());
+  Type *Number = Builder.getInt32Ty();
+  // Volatile, or a later pass would undo it.
+  AllocaInst *Place = new AllocaInst(Number, F.getDataLayout().getAllocaAddrSpace(), "", Entry->getFirstInsertionPt());
+  Builder.CreateStore(Builder.getInt32(0), Place, true);
+  Builder.SetInsertPoint(Loop);
+  Value *Next = Builder.CreateAdd(Builder.CreateLoad(Number, Place, true), Builder.getInt32(1));
+  Builder.CreateStore(Next, Place, true);
+  Builder.CreateCondBr(Builder.CreateICmpULT(Next, Builder.getInt32(2000)), Loop, Rest);
+  return true;
+}
+
+class FaultPass : public PassInfoMixin<FaultPass> {
+public:
+  explicit FaultPass(StringRef Kind) : Kind(Kind.str()) {}
+
+  PreservedAnalyses run(Function &F, FunctionAnalysisManager &) {
+    bool Changed = Kind == "wrong-operator"   ? wrongOperator(F)
+                   : Kind == "narrowed-store" ? narrowedStore(F)
+                   : Kind == "lost-store"     ? lostStore(F)
+                   : Kind == "slow"           ? slow(F)
+                                              : mark(F);
+    return Changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+
+  void printPipeline(raw_ostream &OS, function_ref<StringRef(StringRef)> Name) {
+    OS << Name(FaultPass::name()) << '<' << Kind << '>';
+  }
+
+  static bool knows(StringRef Kind) {
+    return Kind == "wrong-operator" || Kind == "narrowed-store" || Kind == "lost-store" || Kind == "slow" || Kind == "codegen";
+  }
+
+private:
+  static bool mark(Function &F) {
+    F.getParent()->getOrInsertNamedMetadata(CodegenMark);
+    return false;
+  }
+
+  std::string Kind;
+};
+
+/// The fault in code generation: a pass of its kind that can be left out like the others.
+class CodegenFault : public FunctionPass {
+public:
+  static char ID;
+  CodegenFault() : FunctionPass(ID) {}
+  StringRef getPassName() const override { return "Mneme's planted fault"; }
+  bool runOnFunction(Function &F) override { return !skipFunction(F) && wrongOperator(F); }
+};
+
+char CodegenFault::ID = 0;
+
+} // namespace
+
+void mneme::registerFaults(PassBuilder &Builder, PassInstrumentationCallbacks &Callbacks) {
+  constexpr StringLiteral Name = "mneme-fault";
+  Callbacks.addClassToPassName(FaultPass::name(), Name);
+  Builder.registerPipelineParsingCallback([](StringRef Text, FunctionPassManager &Passes, ArrayRef<PassBuilder::PipelineElement>) {
+    if (!Text.consume_front("mneme-fault<") || !Text.consume_back(">") || !FaultPass::knows(Text))
+      return false;
+    Passes.addPass(FaultPass(Text));
+    return true;
+  });
+}
+
+void mneme::breakCodegen(Module &M) {
+  if (!M.getNamedMetadata(CodegenMark))
+    return;
+  legacy::PassManager Passes;
+  Passes.add(new CodegenFault());
+  Passes.run(M);
+}

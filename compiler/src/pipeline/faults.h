@@ -1,0 +1,16 @@
+// Faults that are planted on purpose, see faults.cpp.
+#pragma once
+
+#include "llvm/IR/Module.h"
+#include "llvm/IR/PassInstrumentation.h"
+#include "llvm/Passes/PassBuilder.h"
+
+namespace mneme {
+
+/// Lets pipelines name `mneme-fault<KIND>`.
+void registerFaults(llvm::PassBuilder &Builder, llvm::PassInstrumentationCallbacks &Callbacks);
+
+/// Breaks the code generation of a module where `mneme-fault<codegen>` has marked it.
+void breakCodegen(llvm::Module &M);
+
+} // namespace mneme

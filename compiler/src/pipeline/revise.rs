@@ -1,0 +1,164 @@
+//! Changes to IR before its pipeline runs, for finding out about a kernel: parts taken out (reduce.cpp), undefined behaviour made to
+//! show (undefined.cpp).
+
+use std::ffi::{CString, c_char, c_int};
+
+use inkwell::module::Module;
+use llvm_sys::prelude::LLVMModuleRef;
+use serde::{Deserialize, Serialize};
+
+use super::llvm;
+
+/// A kind of parts that can be taken out of a module. Each kind is numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// What no computation needs: debug information and other metadata. Has no parts.
+    Everything,
+    /// Functions that the kernel calls, and their calls.
+    Functions,
+    /// Blocks that go on to others; they return in place of that.
+    Ends,
+    /// Branches: one for each successor that a branch may always go to.
+    Branches,
+    /// Instructions, replaced by zero.
+    Values,
+    /// Instructions, replaced by an operand of theirs.
+    Chains,
+    /// Arguments, replaced by zero; signatures stay.
+    Arguments,
+}
+
+impl Part {
+    /// Those that have parts, in the order in which taking them out pays.
+    pub const ALL: [Self; 6] = [Self::Functions, Self::Ends, Self::Branches, Self::Values, Self::Chains, Self::Arguments];
+}
+
+/// Change of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Revision {
+    /// Takes out the parts from `from` up to, but without, `to`.
+    Remove { part: Part, from: u64, to: u64 },
+    /// Local variables hold this byte until they are set.
+    FillLocals(u8),
+    /// Instructions that may have no defined result (overflow of signed integers, shifts too far, division by zero, unreachable code, wrong
+    /// assumptions) end the kernel where they have none: those from `from` up to, but without, `to` do.
+    TrapUndefined { from: u64, to: u64 },
+}
+
+/// What there is in a module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inventory {
+    pub instructions: u64,
+    /// Parts by kind, as in [`Part::ALL`].
+    pub parts: [u64; 6],
+    /// Instructions that [`Revision::TrapUndefined`] knows, in words.
+    pub checked: Vec<String>,
+}
+
+unsafe extern "C" {
+    fn mneme_llvm_reduce(module: LLVMModuleRef, kernel: *const c_char, part: c_int, from: u64, to: u64, counts: *mut u64) -> *mut c_char;
+    fn mneme_llvm_trap_undefined(module: LLVMModuleRef, from: u64, to: u64) -> *mut c_char;
+    fn mneme_llvm_fill_locals(module: LLVMModuleRef, byte: u8);
+}
+
+/// Changes a module.
+///
+/// # Errors
+/// One sentence, where what is left would be no use.
+pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<Inventory, String> {
+    let mut found = Inventory::default();
+    match revision {
+        Revision::Remove { part, from, to } => {
+            let kernel = CString::new(kernel).map_err(|_| "the kernel's name contains a NUL character".to_owned())?;
+            let mut counts = [0; 7];
+            // SAFETY: module and name live for the length of the call, which fills the seven counts.
+            let wrong = unsafe { mneme_llvm_reduce(module.as_mut_ptr(), kernel.as_ptr(), part as c_int, from, to, counts.as_mut_ptr()) };
+            if let Some(wrong) = llvm::take(wrong) {
+                return Err(wrong);
+            }
+            found.instructions = counts[0];
+            found.parts.copy_from_slice(&counts[1..]);
+        }
+        // SAFETY: the module lives for the length of the call.
+        Revision::FillLocals(byte) => unsafe { mneme_llvm_fill_locals(module.as_mut_ptr(), byte) },
+        Revision::TrapUndefined { from, to } => {
+            // SAFETY: as above.
+            let text = llvm::take(unsafe { mneme_llvm_trap_undefined(module.as_mut_ptr(), from, to) }).unwrap_or_default();
+            found.checked = text.lines().map(str::to_owned).collect();
+        }
+    }
+    module.verify().map_err(|error| format!("what is left is not valid: {error}"))?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inkwell::context::Context;
+    use inkwell::memory_buffer::MemoryBuffer;
+
+    const KERNEL: &str = "
+        define void @k(ptr %out, i32 %n) {
+        entry:
+          %local = alloca i32
+          store i32 %n, ptr %local
+          %above = icmp sgt i32 %n, 5
+          br i1 %above, label %big, label %end
+        big:
+          %sum = add nsw i32 %n, 7
+          %twice = mul i32 %sum, 2
+          %helped = call i32 @helper(i32 %twice)
+          br label %end
+        end:
+          %value = phi i32 [ %helped, %big ], [ %n, %entry ]
+          store i32 %value, ptr %out
+          ret void
+        }
+        define i32 @helper(i32 %x) {
+          %y = shl i32 1, %x
+          ret i32 %y
+        }";
+
+    /// The module's text after a revision.
+    fn revised(revision: Revision) -> (String, Inventory) {
+        let context = Context::create();
+        let buffer = MemoryBuffer::create_from_memory_range_copy(KERNEL.as_bytes(), "test");
+        let module = context.create_module_from_ir(buffer).unwrap();
+        let found = revise(&module, "k", revision).unwrap();
+        (crate::ir::text(&module), found)
+    }
+
+    fn without(part: Part, from: u64, to: u64) -> (String, Inventory) {
+        revised(Revision::Remove { part, from, to })
+    }
+
+    #[test]
+    fn parts_are_counted_and_taken_out() {
+        let (text, found) = without(Part::Everything, 0, 0);
+        // The local variable is written only.
+        assert!(!text.contains("alloca"));
+        assert_eq!((found.instructions, found.parts), (11, [1, 2, 2, 7, 4, 2]), "{text}");
+        let (text, _) = without(Part::Functions, 0, 1);
+        assert!(!text.contains("@helper") && text.contains("phi i32 [ 0, %big ]"), "{text}");
+        let (text, found) = without(Part::Ends, 0, 1);
+        assert!(!text.contains("phi") && text.matches("ret void").count() == 1 && found.parts[1] == 0, "{text}");
+        let (text, _) = without(Part::Branches, 1, 2);
+        assert!(!text.contains("%sum") && text.contains("store i32 %n, ptr %out"), "{text}");
+        let (text, found) = without(Part::Branches, 0, 1);
+        assert!(!text.contains("br ") && found.parts[2] == 0, "{text}");
+        let (text, _) = without(Part::Arguments, 0, 1);
+        assert!(text.contains("icmp sgt i32 0, 5"), "{text}");
+    }
+
+    #[test]
+    fn undefined_results_end_the_kernel() {
+        let (text, found) = revised(Revision::TrapUndefined { from: 0, to: 9 });
+        assert_eq!(text.matches("call void @llvm.trap()").count(), 2, "{text}");
+        assert!(found.checked[0].contains("add nsw i32 %n, 7") && found.checked[1].contains("helper"), "{found:?}");
+        assert!(text.contains("@llvm.sadd.with.overflow.i32"), "{text}");
+        let (text, found) = revised(Revision::TrapUndefined { from: 1, to: 2 });
+        assert!(text.matches("call void @llvm.trap()").count() == 1 && found.checked.len() == 2, "{text}");
+        let (text, _) = revised(Revision::FillLocals(170));
+        assert!(text.contains("@llvm.memset") && text.contains("i8 -86"), "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! The command line of mneme-bisect.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use mneme_core::configuration::Configuration;
+
+use super::{CodeOptions, Common, Launch, ONE_DASH};
+
+const EXAMPLES: &str = "\
+Examples:
+  mneme-bisect -rdb recording/1234.json -rid 5678 \"default<O3>\"
+      the kernel does not verify with default<O3>: which pass, on which function, and what did it do?
+  mneme-bisect -rdb recording/1234.json \"default<O3>\" --reference \"default<O1>\" --rtol 1e-5
+      default<O1> is known to be good; floats may differ a little
+  mneme-bisect -rdb recording/1234.json \"function(instcombine,gvn)\" --failing crash
+      LLVM crashes
+  mneme-bisect -rdb recording/1234.json \"default<O3>\" --reference \"default<O2>\" --failing slow --threshold 1.1
+      which pass makes it more than 1.1 times as slow as default<O2> does?
+  mneme-bisect -rdb recording/1234.json \"default<O3>\" --reference \"default<O1>\" --failing regs
+      which pass makes it take more registers than default<O1> does?
+  mneme-bisect -rdb recording/1234.json --source kernel.cu --json
+      an edited kernel; what was found, as JSON on standard output
+
+Exit status, as git bisect run takes it:
+  0 nothing fails                         5 found: a field of the configuration, such as --fast-math
+  1 found: an IR pass                     125 cannot be judged: the reference fails too
+  2 found: LLVM's code generation         64 bad usage
+  3 found: the assembler                  65 bad recording
+  4 found: undefined behaviour or a race  69 no such device
+    in the kernel itself";
+
+/// Finds out why a recorded kernel is right with one pipeline and wrong with another: the pass, the back end, the assembler or the
+/// kernel itself.
+///
+/// What was found is told on standard error; the IR before and after the pass, their difference and a reproducer are written to a folder.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-bisect", version, after_help = EXAMPLES)]
+pub struct Bisect {
+    #[command(flatten)]
+    pub common: Common,
+
+    /// The pipeline that fails, in the syntax of opt -passes
+    #[arg(value_name = "PIPELINE", default_value = "default<O3>")]
+    pub passes: String,
+
+    /// A pipeline that is known to be good
+    #[arg(long, value_name = "PIPELINE", default_value = "default<O0>")]
+    pub reference: String,
+
+    /// What failing means
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub failing: Failing,
+
+    /// How many times the reference's time (slow) or registers (regs) are too much [default: 1.2 for slow, 1 for regs]
+    #[arg(long, value_name = "X", value_parser = threshold)]
+    pub threshold: Option<f64>,
+
+    /// Runs of each candidate; the reference has at least five
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeat: u32,
+
+    /// Folder for what was found [default: bisect-ID]
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
+
+    /// Time for making the reproducer smaller, seconds; 0 to leave it as it is
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub reduce: Duration,
+
+    /// Print what was found as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+
+    /// Colours on standard error
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: When,
+
+    #[command(flatten)]
+    pub launch: Launch,
+    #[command(flatten)]
+    pub code: CodeOptions,
+}
+
+/// What makes a configuration a bad one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failing {
+    /// It runs and does not verify, faults or hangs
+    #[default]
+    Wrong,
+    /// It cannot be built: LLVM or the assembler crashes, hangs or gives up
+    Crash,
+    /// It is slower than the reference by more than the threshold
+    Slow,
+    /// It takes more registers than the reference, by more than the threshold
+    Regs,
+}
+
+/// Whether to write colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum When {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl Bisect {
+    /// Reads a command line, of which the first word is the program.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::try_parse_from(mneme_core::arguments::normalise(words, ONE_DASH))
+    }
+
+    /// The configuration that fails.
+    pub fn configuration(&self, recorded: Configuration) -> Configuration {
+        self.launch.configuration(&self.passes, recorded)
+    }
+
+    /// What the reference's figure is multiplied by.
+    pub fn threshold(&self) -> f64 {
+        self.threshold.unwrap_or(if self.failing == Failing::Slow { 1.2 } else { 1.0 })
+    }
+}
+
+fn threshold(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value: &f64| (1.0..=1e6).contains(value)).ok_or_else(|| "it must be a number of at least 1".into())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| (0.0..=1e6).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be a number of seconds".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn read(line: &str) -> Result<Bisect, clap::Error> {
+        Bisect::read(std::iter::once("mneme-bisect").chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    #[test]
+    fn a_command_line_is_a_replays_and_more() {
+        Bisect::command().debug_assert();
+        let options = read("-rdb a.json -rid 7 default<O2> -bidx 64 --failing slow --codegen-opt 1").unwrap();
+        assert_eq!((options.failing, options.threshold(), options.reference.as_str()), (Failing::Slow, 1.2, "default<O0>"));
+        let found = options.configuration(Configuration::recorded(Default::default(), Default::default(), 0));
+        assert_eq!((found.block.x, found.codegen_opt, found.passes.as_str()), (64, 1, "default<O2>"));
+        assert_eq!(read("-rdb a.json --failing regs").unwrap().threshold(), 1.0);
+        assert!(read("-rdb a.json --threshold 0.5").is_err());
+        assert!(read("-rdb a.json --failing often").is_err());
+    }
+}

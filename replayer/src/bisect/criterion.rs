@@ -1,0 +1,63 @@
+//! What makes a replay a bad one.
+
+use mneme_core::result::{ReplayResult, Status};
+
+use super::lab::Observation;
+use super::search::Judgement;
+use crate::arguments::Failing;
+
+/// What is looked for, and the figure that it is measured by.
+#[derive(Clone, Copy, Debug)]
+pub struct Criterion {
+    pub failing: Failing,
+    /// The largest figure that is good.
+    pub bound: f64,
+}
+
+impl Criterion {
+    pub fn judge(&self, observation: &Observation) -> Judgement {
+        let built = observation.outcome.as_ref().is_some_and(|outcome| outcome.is_ok());
+        let status = observation.result.status;
+        match self.failing {
+            Failing::Crash => match status {
+                Status::InvalidConfig | Status::InternalError => Judgement::Unclear,
+                _ if built => Judgement::Good,
+                _ => Judgement::Bad,
+            },
+            Failing::Wrong => match status {
+                Status::Verified => Judgement::Good,
+                Status::FailedVerification | Status::RuntimeError => Judgement::Bad,
+                Status::Timeout if built => Judgement::Bad,
+                _ => Judgement::Unclear,
+            },
+            Failing::Slow | Failing::Regs => match self.figure(&observation.result) {
+                Some(figure) if status == Status::Verified => {
+                    if figure > self.bound {
+                        Judgement::Bad
+                    } else {
+                        Judgement::Good
+                    }
+                }
+                _ => Judgement::Unclear,
+            },
+        }
+    }
+
+    /// What is measured, where something is: the median time in ns, or registers.
+    pub fn figure(&self, result: &ReplayResult) -> Option<f64> {
+        match self.failing {
+            Failing::Slow => {
+                let mut times = result.measured().to_vec();
+                times.sort_unstable();
+                times.get(times.len() / 2).map(|time| *time as f64)
+            }
+            Failing::Regs => (result.reg_usage >= 0).then_some(result.reg_usage as f64),
+            Failing::Wrong | Failing::Crash => None,
+        }
+    }
+
+    /// Whether something is measured at all.
+    pub fn measures(&self) -> bool {
+        matches!(self.failing, Failing::Slow | Failing::Regs)
+    }
+}

@@ -1,0 +1,266 @@
+//! What the culprit did, as files: the module and the function before and after it, their difference, and a reproducer that needs
+//! nothing but LLVM.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use mneme_compiler::pipeline::{FAULT, Invocation};
+use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::exit;
+use serde_json::json;
+
+use super::criterion::Criterion;
+use super::finding::{Files, Finding};
+use super::lab::{Experiment, Lab};
+use super::reduction::Reduction;
+use super::text;
+use crate::arguments::{Bisect, Failing};
+use crate::builder::Probe;
+use crate::replacement::Replacement;
+use crate::supervisor::Fatal;
+
+/// A file's name in the folder.
+const BEFORE: &str = "before.ll";
+const AFTER: &str = "after.ll";
+
+/// Writes everything about the pass that was found.
+pub fn write(
+    lab: &mut Lab<'_>,
+    options: &Bisect,
+    failing: &Configuration,
+    criterion: &Criterion,
+    finding: &mut Finding,
+) -> Result<(), Fatal> {
+    let Some(culprit) = finding.pass.clone() else { return Ok(()) };
+    lab.say("writing what the pass did");
+    let Some(around) = around(lab, failing, criterion, &culprit.pass)? else {
+        finding.evidence.push("the IR around the pass could not be had".into());
+        return Ok(());
+    };
+    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.scene.subject.id())));
+    std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
+    let mut files = Files { folder, ..Files::default() };
+    save(&files.folder, BEFORE, &around.before)?;
+    if let Some(after) = &around.after {
+        save(&files.folder, AFTER, after)?;
+        let changed = text::changed(&around.before, after);
+        let named = |function: &text::Function<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
+        if let Some((function, now)) = changed.iter().find(|(function, _)| named(function)).or(changed.first()) {
+            let (diff, removed, added) = text::difference(function.text, now, ("before", "after"));
+            save(&files.folder, "function-before.ll", function.text)?;
+            save(&files.folder, "function-after.ll", now)?;
+            save(&files.folder, "pass.diff", &diff)?;
+            (files.function, files.removed, files.added, files.diff) = (function.name.to_owned(), removed, added, diff);
+        }
+    }
+    let configuration = again(lab, failing)?;
+    files.opt = alone(lab, &configuration, &culprit.pass, &around)?;
+    if let Some(pass) = &files.opt
+        && options.reduce > Duration::ZERO
+        && criterion.failing != Failing::Slow
+    {
+        let reduction = Reduction { lab: &mut *lab, configuration, failing: criterion.failing, pass: pass.clone() };
+        if let Some(reduced) = reduction.run(&around.before, options.reduce)? {
+            save(&files.folder, "reduced.ll", &reduced.before)?;
+            if let Some(after) = &reduced.after {
+                save(&files.folder, "reduced-after.ll", after)?;
+            }
+            files.instructions = Some(reduced.instructions);
+        }
+    }
+    reproducer(lab, failing, finding, &files)?;
+    finding.files = Some(files);
+    Ok(())
+}
+
+/// A pass and the IR around it.
+struct Around {
+    before: String,
+    /// Nothing where the pass crashes.
+    after: Option<String>,
+    /// Every pass of the pipeline with its parameters.
+    pipeline: String,
+}
+
+fn around(lab: &mut Lab<'_>, failing: &Configuration, criterion: &Criterion, pass: &Invocation) -> Result<Option<Around>, Fatal> {
+    let crash = criterion.failing == Failing::Crash;
+    let mut experiment = Experiment::of(failing);
+    experiment.probe = if crash {
+        // What a process knew is gone with it: the module is had from one that stops before.
+        Probe { passes: Some(pass.number.saturating_sub(1)), expanded: true, ..Probe::default() }
+    } else {
+        Probe { passes: Some(pass.number), shown: Some(pass.number), expanded: true, ..Probe::default() }
+    };
+    experiment.keep_ir = crash;
+    let seen = lab.observe_one(experiment)?;
+    let Some(built) = seen.built() else { return Ok(None) };
+    let pipeline = built.looked.pipeline.clone().unwrap_or_default();
+    let shown = built.looked.shown.clone().map(|(before, after)| (before, Some(after)));
+    let found = if crash { built.ir.clone().map(|before| (before, None)) } else { shown };
+    Ok(found.map(|(before, after)| Around { before, after, pipeline }))
+}
+
+/// The configuration under which IR from the middle of a pipeline is built: it is specialised already.
+fn again(lab: &mut Lab<'_>, failing: &Configuration) -> Result<Configuration, Fatal> {
+    let static_memory = failing.specialize == Specialize::All
+        && lab.observe_one(Experiment::of(failing))?.built().is_some_and(|built| built.shared_is_static);
+    Ok(Configuration {
+        specialize: Specialize::None,
+        specialize_dims: false,
+        set_launch_bounds: false,
+        maxnreg: 0,
+        facts: false,
+        fast_math: false,
+        shared_mem: if static_memory { 0 } else { failing.shared_mem },
+        ..failing.clone()
+    })
+}
+
+/// The pass as `opt -passes` takes it, tried: what it makes of `before` is what the pass has made of it in its pipeline.
+fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, around: &Around) -> Result<Option<String>, Fatal> {
+    let candidates = candidates(pass, &around.pipeline);
+    let (before, after) = (around.before.as_str(), around.after.as_deref());
+    let replacement = Rc::new(Replacement::Ir(before.as_bytes().to_vec()));
+    let experiments = candidates.iter().map(|passes| Experiment {
+        replacement: Some(replacement.clone()),
+        keep_ir: true,
+        ..Experiment::of(&Configuration { passes: passes.clone(), ..configuration.clone() })
+    });
+    let seen = lab.observe(experiments.collect())?;
+    let wanted = after.map(|after| text::changed(before, after));
+    let equal = |ir: &str| {
+        let functions = text::functions(ir);
+        wanted.iter().flatten().all(|(function, now)| {
+            functions.iter().any(|found| found.name == function.name && text::comparable(found.text) == text::comparable(now))
+        })
+    };
+    let fits = |observation: &super::lab::Observation| match (after, observation.built()) {
+        (Some(_), Some(built)) => built.ir.as_deref().is_some_and(equal),
+        (None, None) => observation.not_built().is_some_and(|not_built| not_built.place.is_some()),
+        _ => false,
+    };
+    Ok(candidates.into_iter().zip(&seen).find(|(_, observation)| fits(observation)).map(|(passes, _)| passes))
+}
+
+/// Ways to run one pass on what it ran on, with the parameters that it has in the pipeline.
+fn candidates(pass: &Invocation, pipeline: &str) -> Vec<String> {
+    let mut forms: Vec<String> = forms(&pass.pass, pipeline);
+    if forms.is_empty() {
+        forms.push(pass.pass.clone());
+    }
+    let around: &[(&str, &str)] = match pass.unit.split(' ').next() {
+        Some("function") => &[("function(", ")"), ("require<globals-aa>,function(", ")")],
+        Some("loop") => &[("function(loop-mssa(", "))"), ("function(loop(", "))"), ("require<globals-aa>,function(loop-mssa(", "))")],
+        Some("call") => &[("cgscc(", ")"), ("require<globals-aa>,cgscc(", ")")],
+        _ => &[("", "")],
+    };
+    forms.iter().flat_map(|form| around.iter().map(move |(head, tail)| format!("{head}{form}{tail}"))).collect()
+}
+
+/// The pass with each set of parameters that it has in a pipeline, in order, each once.
+fn forms(name: &str, pipeline: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let part_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    for (at, _) in pipeline.match_indices(name) {
+        let (before, rest) = (&pipeline[..at], &pipeline[at + name.len()..]);
+        if before.ends_with(part_of_name) || rest.starts_with(part_of_name) {
+            continue;
+        }
+        let form = format!("{name}{}", parameters(rest));
+        if !found.contains(&form) {
+            found.push(form);
+        }
+    }
+    found
+}
+
+/// What stands in angle brackets at the start of a text, with them.
+fn parameters(text: &str) -> &str {
+    if !text.starts_with('<') {
+        return "";
+    }
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        depth += i32::from(letter == '<') - i32::from(letter == '>');
+        if depth == 0 {
+            return &text[..=at];
+        }
+    }
+    ""
+}
+
+/// The launch, and the command that shows the fault with LLVM's own programs.
+fn reproducer(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files) -> Result<(), Fatal> {
+    let subject = &lab.scene.subject;
+    let header = &subject.moments.prologue.header;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let launch = json!({
+        "kernel": subject.kernel.kernel_name,
+        "demangled": subject.kernel.demangled_name,
+        "grid": failing.grid,
+        "block": failing.block,
+        "dynamic_shared_bytes": failing.shared_mem,
+        "arguments": header.arguments.iter().map(|argument| json!({"offset": argument.offset, "bytes": hex(&argument.bytes)})).collect::<Vec<_>>(),
+        "verdict": finding.verdict,
+        "summary": finding.summary,
+        "mismatch": finding.mismatch,
+    });
+    save(&files.folder, "launch.json", &(serde_json::to_string_pretty(&launch).expect("plain data serialises") + "\n"))?;
+    let version = mneme_compiler::llvm_version();
+    let major = version.split('.').next().unwrap_or_default();
+    let what = match &files.opt {
+        Some(passes) if passes.contains(FAULT) => format!(
+            "# {}\n# {FAULT} is a fault that Mneme plants on request; LLVM's own opt does not have it. Compare before.ll with after.ll.\n\
+             cd \"$(dirname \"$0\")\"\nexec diff -u before.ll after.ll\n",
+            finding.summary.replace('\n', " ")
+        ),
+        Some(passes) => format!(
+            "# {}\n# Runs that pass alone on before.ll. What it makes of {} is wrong.\nset -eu\ncd \"$(dirname \"$0\")\"\n\
+             ${{OPT:-opt-{major}}} -S -passes='{passes}' before.ll -o again.ll\n",
+            finding.summary.replace('\n', " "),
+            if files.function.is_empty() { "it" } else { files.function.as_str() },
+        ),
+        None => format!(
+            "# {}\n# No pass of LLVM's alone makes after.ll of before.ll: in its pipeline it has analyses at hand that it would not\n\
+             # have alone, or it is none of LLVM's. Compare before.ll with after.ll.\ncd \"$(dirname \"$0\")\"\nexec diff -u before.ll after.ll\n",
+            finding.summary.replace('\n', " ")
+        ),
+    };
+    let script = files.folder.join("reproduce.sh");
+    save(&files.folder, "reproduce.sh", &format!("#!/bin/sh\n# LLVM {version}. {what}"))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).map_err(|error| unwritable(&script, &error))
+}
+
+pub fn save(folder: &Path, name: &str, text: &str) -> Result<(), Fatal> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
+    Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIPELINE: &str = "function(simplifycfg<a;b>,sroa<modify-cfg>),cgscc(inline<only-mandatory>,inline,function(simplifycfg<c>,\
+                            early-cse<memssa>,simplifycfg<a;b>,loop-mssa(licm<allowspeculation>)))";
+
+    fn pass(name: &str, unit: &str) -> Invocation {
+        Invocation { number: 1, pass: name.into(), unit: unit.into() }
+    }
+
+    #[test]
+    fn a_pass_has_the_parameters_of_its_pipeline() {
+        assert_eq!(forms("simplifycfg", PIPELINE), ["simplifycfg<a;b>", "simplifycfg<c>"]);
+        assert_eq!(forms("inline", PIPELINE), ["inline<only-mandatory>", "inline"]);
+        assert_eq!(forms("cse", PIPELINE), [""; 0]);
+        assert!(
+            candidates(&pass("licm", "loop l of function f"), PIPELINE).contains(&"function(loop-mssa(licm<allowspeculation>))".into())
+        );
+        assert_eq!(candidates(&pass("globaldce", "the module"), PIPELINE), ["globaldce"]);
+    }
+}

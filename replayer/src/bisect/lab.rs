@@ -1,0 +1,156 @@
+//! Replays that answer one question each, many at a time.
+
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::rc::Rc;
+use std::time::Instant;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+
+use crate::builder::{Looked, NotBuilt, Outcome, Probe};
+use crate::engine::Engine;
+use crate::executor::message::VARIES;
+use crate::replacement::Replacement;
+use crate::scene::Scene;
+use crate::supervisor::{Client, Event, Fatal, Job};
+
+/// What to replay.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    pub configuration: Configuration,
+    pub probe: Probe,
+    /// IR in the kernel's place.
+    pub replacement: Option<Rc<Replacement>>,
+    pub runs: u32,
+    pub warmup: u32,
+    /// Tell how the runs differ from each other.
+    pub survey: bool,
+    /// Hash what the run leaves, in place of comparing it.
+    pub digest: bool,
+    /// Return the IR after the pipeline.
+    pub keep_ir: bool,
+}
+
+impl Experiment {
+    pub fn of(configuration: &Configuration) -> Self {
+        let (configuration, probe) = (configuration.clone(), Probe::default());
+        Self { configuration, probe, replacement: None, runs: 1, warmup: 0, survey: false, digest: false, keep_ir: false }
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    pub result: ReplayResult,
+    pub outcome: Option<Rc<Outcome>>,
+    pub digest: String,
+}
+
+impl Observation {
+    pub fn looked(&self) -> Option<&Looked> {
+        self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| &built.looked)
+    }
+
+    /// Why there is no code.
+    pub fn not_built(&self) -> Option<&NotBuilt> {
+        self.outcome.as_ref()?.as_ref().as_ref().err()
+    }
+
+    pub fn built(&self) -> Option<&crate::builder::Built> {
+        self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| built)
+    }
+
+    /// Runs of the same code left different memory.
+    pub fn varies(&self) -> bool {
+        self.digest == VARIES
+    }
+
+    /// The kernel ran and did not come to its end.
+    pub fn has_failed(&self) -> bool {
+        self.built().is_some() && matches!(self.result.status, Status::RuntimeError | Status::Timeout)
+    }
+
+    /// The kernel ran to its end, whatever it left.
+    pub fn has_run(&self) -> bool {
+        self.result.executed && !matches!(self.result.status, Status::RuntimeError | Status::Timeout)
+    }
+}
+
+pub struct Lab<'a> {
+    pub scene: &'a Scene,
+    engine: Engine<'a>,
+    next: u64,
+    start: Instant,
+    status_line: bool,
+}
+
+impl<'a> Lab<'a> {
+    pub fn open(scene: &'a Scene) -> Result<Self, Fatal> {
+        let engine = Engine::start(scene)?;
+        Ok(Self { scene, engine, next: 0, start: Instant::now(), status_line: std::io::stderr().is_terminal() })
+    }
+
+    /// Experiments that are worth trying at a time.
+    pub fn width(&self) -> usize {
+        self.scene.builders.clamp(1, 64)
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    /// Builds and configurations so far.
+    pub fn effort(&self) -> (u64, u64) {
+        let statistics = self.engine.statistics();
+        (statistics.built, statistics.submitted)
+    }
+
+    /// Says on a terminal what is going on.
+    pub fn say(&self, what: &str) {
+        if self.status_line {
+            // A terminal that cannot be written to has nobody who reads.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{what}");
+        }
+    }
+
+    /// Clears what [`Lab::say`] has written.
+    pub fn hush(&self) {
+        self.say("");
+    }
+
+    /// Carries out experiments; their observations in the same order.
+    pub fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal> {
+        let first = self.next;
+        let count = experiments.len();
+        for experiment in experiments {
+            let job = Job::new(self.next, experiment.configuration, experiment.runs, experiment.warmup);
+            self.engine.submit(Job {
+                replacement: experiment.replacement,
+                keep_ir: experiment.keep_ir,
+                probe: experiment.probe,
+                survey: experiment.survey,
+                digest: experiment.digest,
+                ..job
+            });
+            self.next += 1;
+        }
+        let mut seen: HashMap<u64, Observation> = HashMap::new();
+        while seen.len() < count {
+            if let Event::Finished { id, result, outcome, digest } = self.engine.next(Client::default())? {
+                seen.insert(id, Observation { result: *result, outcome, digest });
+            }
+        }
+        Ok((first..self.next).filter_map(|id| seen.remove(&id)).collect())
+    }
+
+    pub fn observe_one(&mut self, experiment: Experiment) -> Result<Observation, Fatal> {
+        let mut seen = self.observe(vec![experiment])?;
+        seen.pop().ok_or_else(|| Fatal::new(mneme_core::exit::INTERNAL, "a replay has no result"))
+    }
+
+    /// Ends all work.
+    pub fn close(self) {
+        self.engine.leave();
+    }
+}

@@ -1,0 +1,221 @@
+//! Finding out why a kernel is right with one configuration and wrong with another.
+//!
+//! The stages of a build are searched in their order: the passes of the pipeline, the passes of code generation, the levels of
+//! code generation and of the assembler, and the fields of the configuration that allow a compiler more than the source does. Each
+//! question is one replay; several are asked at a time, and those that come to the same code are run once.
+
+mod criterion;
+mod files;
+mod finding;
+mod lab;
+mod reduction;
+mod report;
+mod search;
+mod stages;
+mod text;
+mod trial;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::exit;
+use mneme_core::result::Status;
+
+use self::criterion::Criterion;
+use self::finding::{Effort, Finding, Verdict};
+use self::lab::{Experiment, Lab, Observation};
+use self::search::Judgement;
+use self::stages::Stages;
+use crate::arguments::{Bisect, Failing};
+use crate::scene::{self, Purpose};
+use crate::supervisor::Fatal;
+
+/// Runs of the reference, which has to be the same every time.
+const REFERENCE_RUNS: u32 = 5;
+/// Runs before those that are timed.
+const WARMUP: u32 = 2;
+
+/// Bisects; returns the exit status.
+pub fn run(options: &Bisect) -> Result<i32, Fatal> {
+    if options.code.external().is_some() {
+        let error = "passes in another program cannot be told apart; leave --opt, --opt-arg and --load-pass-plugin out";
+        return Err(Fatal::new(exit::BAD_USAGE, error));
+    }
+    let scene = scene::open(&options.common, Purpose { code: Some(&options.code), standby: true, quiet: true, ..Purpose::default() })?;
+    if options.failing == Failing::Regs && scene.is_cpu() {
+        return Err(Fatal::new(exit::BAD_USAGE, "the CPU device has no registers to count; --failing regs needs a GPU"));
+    }
+    let failing = options.configuration(scene.subject.recorded_configuration());
+    failing.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
+    let mut lab = Lab::open(&scene)?;
+    let found = Bisection { options, failing: &failing, lab: &mut lab }.find();
+    lab.hush();
+    lab.close();
+    let finding = found?;
+    report::tell(&finding, options)?;
+    Ok(finding.verdict.exit_status())
+}
+
+/// One bisection.
+struct Bisection<'o, 'l, 's> {
+    options: &'o Bisect,
+    failing: &'o Configuration,
+    lab: &'l mut Lab<'s>,
+}
+
+impl Bisection<'_, '_, '_> {
+    fn find(mut self) -> Result<Finding, Fatal> {
+        self.lab.say("replaying the reference and the failing configuration");
+        let references = self.references();
+        let mut experiments: Vec<Experiment> = references.iter().map(|configuration| self.reference(configuration)).collect();
+        let mut failing = Experiment::of(self.failing);
+        (failing.runs, failing.probe.listed) = (self.options.repeat, true);
+        failing.warmup = if self.options.failing == Failing::Slow { WARMUP } else { 0 };
+        experiments.push(failing.clone());
+        let mut seen = self.lab.observe(experiments)?;
+        let failed = seen.pop().ok_or_else(|| Fatal::new(exit::INTERNAL, "a replay has no result"))?;
+
+        let mut finding = self.blank(&references[0]);
+        finding.error = failed.result.error.clone();
+        finding.mismatch = failed.result.mismatch.clone();
+        if failed.result.status == Status::InvalidConfig {
+            return Err(Fatal::new(exit::BAD_USAGE, failed.result.error));
+        }
+        let good = |seen: &Observation| seen.result.status == Status::Verified;
+        let Some(chosen) = seen.iter().position(good).or((self.options.failing == Failing::Crash).then_some(0)) else {
+            let mut finding = self.without_reference(finding, &seen[0]);
+            if finding.verdict == Verdict::Unclear {
+                self.put_on_trial(&references[0], &mut finding)?;
+            }
+            return Ok(self.done(finding));
+        };
+        finding.reference = describe(&references[chosen]);
+        let mut criterion = Criterion { failing: self.options.failing, bound: f64::INFINITY };
+        if criterion.measures() {
+            let figures = criterion.figure(&seen[chosen].result).zip(criterion.figure(&failed.result));
+            criterion.bound = figures.map_or(f64::INFINITY, |(reference, _)| reference * self.options.threshold());
+            finding.figures = figures;
+        }
+        match criterion.judge(&failed) {
+            Judgement::Bad => {}
+            Judgement::Good => {
+                finding.verdict = Verdict::Good;
+                finding.summary = match (self.options.failing, finding.figures) {
+                    (Failing::Wrong, _) => "the configuration verifies".into(),
+                    (Failing::Crash, _) => "the configuration is built".into(),
+                    (_, Some((reference, figure))) => {
+                        format!("{figure} is not more than {} times the reference's {reference}", self.options.threshold())
+                    }
+                    (_, None) => "it does not fail".into(),
+                };
+                return Ok(self.done(finding));
+            }
+            Judgement::Unclear => {
+                finding.summary = format!("the failing configuration does not fail as --failing says: {}", failed.result.error);
+                return Ok(self.done(finding));
+            }
+        }
+        let stages = Stages { lab: &mut *self.lab, criterion, experiment: failing };
+        stages.find(&failed, &mut finding)?;
+        finding.effort.search_seconds = self.lab.seconds();
+        if self.options.failing == Failing::Wrong && finding.verdict != Verdict::Configuration {
+            self.put_on_trial(&references[chosen], &mut finding)?;
+        }
+        if finding.pass.is_some() {
+            files::write(&mut *self.lab, self.options, self.failing, &criterion, &mut finding)?;
+        }
+        Ok(self.done(finding))
+    }
+
+    /// A kernel that does what has no defined result is to blame, whichever pass makes use of it.
+    fn put_on_trial(&mut self, reference: &Configuration, finding: &mut Finding) -> Result<(), Fatal> {
+        let evidence = trial::hold(&mut *self.lab, reference)?;
+        if let Some(first) = evidence.first() {
+            let shown = finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
+            finding.summary = format!("{first}{shown}");
+            finding.verdict = Verdict::Kernel;
+        }
+        finding.evidence.extend(evidence);
+        Ok(())
+    }
+
+    fn blank(&self, reference: &Configuration) -> Finding {
+        Finding {
+            verdict: Verdict::Unclear,
+            failing: self.options.failing,
+            summary: String::new(),
+            pipeline: self.options.passes.clone(),
+            reference: describe(reference),
+            pass: None,
+            codegen_pass: None,
+            level: None,
+            field: None,
+            evidence: Vec::new(),
+            figures: None,
+            error: String::new(),
+            mismatch: None,
+            files: None,
+            effort: Effort::default(),
+        }
+    }
+
+    fn done(&self, mut finding: Finding) -> Finding {
+        let effort = &mut finding.effort;
+        (effort.builds, effort.replays) = self.lab.effort();
+        effort.seconds = self.lab.seconds();
+        finding
+    }
+
+    /// The known-good pipeline as the failing one is compiled, but for what allows more than the source does; and, where that
+    /// does not verify, with as little code generation as there is.
+    fn references(&self) -> Vec<Configuration> {
+        let usual = Configuration { passes: self.options.reference.clone(), ..stages::strict(self.failing) };
+        if self.options.failing != Failing::Wrong {
+            return vec![usual];
+        }
+        let least = Configuration { codegen_opt: 0, ptx_opt: 0, ..usual.clone() };
+        vec![usual, least]
+    }
+
+    fn reference(&self, configuration: &Configuration) -> Experiment {
+        let mut experiment = Experiment::of(configuration);
+        experiment.runs = self.options.repeat.max(REFERENCE_RUNS);
+        experiment.warmup = if self.options.failing == Failing::Slow { WARMUP } else { 0 };
+        // What differs between runs of the same code is the kernel's own doing.
+        experiment.survey = self.options.failing == Failing::Wrong;
+        experiment
+    }
+
+    /// The reference is no good: because runs of it differ from each other, or for a reason of which nothing is known.
+    fn without_reference(&self, mut finding: Finding, reference: &Observation) -> Finding {
+        let varying = reference.result.variations.iter().flatten().find(|variation| variation.runs > 0);
+        match varying {
+            Some(variation) => {
+                finding.verdict = Verdict::Kernel;
+                let tag = if variation.tag.is_empty() { String::new() } else { format!(" '{}'", variation.tag) };
+                finding.evidence.push(format!(
+                    "{} of {} runs of the same code ({}) differ from the first, in up to {} elements of the {}{tag} at {}",
+                    variation.runs,
+                    reference.result.exec_time.len(),
+                    finding.reference,
+                    variation.elements,
+                    variation.region,
+                    variation.address
+                ));
+                finding.summary =
+                    "the kernel's result differs from run to run with the same code: a race, or an order that it does not fix".into();
+            }
+            None => {
+                finding.summary = format!(
+                    "the reference ({}) is not good itself: {}; --reference names another, --rtol and --tolerance allow for rounding",
+                    finding.reference, reference.result.error
+                );
+            }
+        }
+        finding
+    }
+}
+
+/// A reference in words.
+fn describe(configuration: &Configuration) -> String {
+    let Configuration { passes, codegen_opt, ptx_opt, .. } = configuration;
+    format!("{passes}, code generation {codegen_opt}, assembler {ptx_opt}")
+}

@@ -1,0 +1,124 @@
+//! What was found, for people and for programs.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+
+use mneme_core::exit;
+
+use super::finding::{Finding, Verdict};
+use crate::arguments::{Bisect, Failing, When};
+use crate::supervisor::Fatal;
+
+/// Lines of a difference that are shown; all of them are in a file.
+const SHOWN: usize = 60;
+
+/// Tells people on standard error, and programs on standard output where that was asked for.
+pub fn tell(finding: &Finding, options: &Bisect) -> Result<(), Fatal> {
+    let colours = match options.color {
+        When::Always => true,
+        When::Never => false,
+        When::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    };
+    eprint!("{}", text(finding, colours));
+    if options.json {
+        let json = serde_json::to_string_pretty(finding).expect("plain data serialises") + "\n";
+        let mut stdout = std::io::stdout().lock();
+        let written = stdout.write_all(json.as_bytes()).and_then(|()| stdout.flush());
+        written.map_err(|error| Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")))?;
+    }
+    Ok(())
+}
+
+fn text(finding: &Finding, colours: bool) -> String {
+    let paint = |code: &str, text: &str| if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
+    let mut text = String::new();
+    let mut line = |words: &str| {
+        text.push_str(words);
+        text.push('\n');
+    };
+    line(&format!("{}: {}", paint("1", finding.verdict.words()), finding.summary));
+    line(&format!("  compared with  {}", finding.reference));
+    if let Some((reference, figure)) = finding.figures {
+        let (unit, factor) = if finding.failing == Failing::Slow { ("µs", 1e-3) } else { ("registers", 1.0) };
+        line(&format!("  measured       {:.1} {unit}, the reference {:.1} {unit}", figure * factor, reference * factor));
+    }
+    if finding.verdict != Verdict::Good && !finding.error.is_empty() {
+        line(&format!("  how it fails   {}", finding.error));
+    }
+    for evidence in &finding.evidence {
+        line(&format!("  evidence       {evidence}"));
+    }
+    if let Some(files) = &finding.files {
+        if !files.diff.is_empty() {
+            line(&format!("  what it did    {} lines removed and {} added in {}:", files.removed, files.added, files.function));
+            let lines: Vec<&str> = files.diff.lines().skip(2).collect();
+            for shown in lines.iter().take(SHOWN) {
+                let colour = match shown.as_bytes().first() {
+                    Some(b'-') => "31",
+                    Some(b'+') => "32",
+                    Some(b'@') => "36",
+                    _ => "0",
+                };
+                line(&paint(colour, shown));
+            }
+            if lines.len() > SHOWN {
+                line(&format!("… {} more lines in pass.diff", lines.len() - SHOWN));
+            }
+        }
+        if let Some(opt) = &files.opt {
+            line(&format!("  alone          opt -passes='{opt}' before.ll"));
+        }
+        line(&format!("  written to     {}", files.folder.display()));
+        if let Some((whole, reduced)) = files.instructions {
+            line(&format!("  reproducer     reduced.ll, {reduced} of {whole} instructions"));
+        }
+    }
+    let effort = finding.effort;
+    let _ = writeln!(
+        text,
+        "  {} builds for {} replays in {:.2} s, {:.2} s of it for the search",
+        effort.builds, effort.replays, effort.seconds, effort.search_seconds
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bisect::finding::{Culprit, Effort, Files};
+    use mneme_compiler::pipeline::Invocation;
+
+    #[test]
+    fn a_finding_reads_well_with_and_without_colours() {
+        let pass = Invocation { number: 3, pass: "gvn".into(), unit: "function f".into() };
+        let culprit = Culprit { pass, of: Some(9), from: 3 };
+        let finding = Finding {
+            verdict: Verdict::IrPass,
+            failing: Failing::Wrong,
+            summary: culprit.to_string(),
+            pipeline: "default<O3>".into(),
+            reference: "default<O0>".into(),
+            pass: Some(culprit),
+            codegen_pass: None,
+            level: None,
+            field: None,
+            evidence: Vec::new(),
+            figures: None,
+            error: "1 element differs".into(),
+            mismatch: None,
+            files: Some(Files {
+                function: "f".into(),
+                removed: 1,
+                added: 1,
+                diff: "--- a\n+++ b\n@@ 1 @@\n-x\n+y\n".into(),
+                ..Files::default()
+            }),
+            effort: Effort::default(),
+        };
+        let plain = text(&finding, false);
+        assert!(plain.starts_with("an IR pass: pass 3 of 9: gvn on function f\n") && plain.contains("\n-x\n+y\n"), "{plain}");
+        assert!(text(&finding, true).contains("\x1b[31m-x\x1b[0m"));
+        let json = serde_json::to_value(&finding).unwrap();
+        assert_eq!((json["verdict"].as_str(), json["pass"]["number"].as_u64()), (Some("ir_pass"), Some(3)));
+    }
+}

@@ -1,0 +1,110 @@
+//! The search itself: among the first n passes of a pipeline, which is the one that makes the difference?
+//!
+//! Points are judged several at a time. Nothing is assumed of points that were not judged but that good and bad ones do not alternate
+//! between neighbours that were; what is found was always judged on both sides.
+
+use std::collections::BTreeMap;
+
+/// How a point did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    Good,
+    Bad,
+    /// It could not be judged: it could not be built, say.
+    Unclear,
+}
+
+/// Where bad begins: after the first of these numbers, up to the second. They are neighbours unless all between them are unclear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Border {
+    pub good: u64,
+    pub bad: u64,
+}
+
+pub struct Search {
+    judged: BTreeMap<u64, Judgement>,
+    end: u64,
+}
+
+impl Search {
+    /// The point `end` is bad. Points begin at 0.
+    pub fn new(end: u64) -> Self {
+        Self { judged: BTreeMap::from([(end, Judgement::Bad)]), end }
+    }
+
+    pub fn learn(&mut self, point: u64, judgement: Judgement) {
+        self.judged.insert(point, judgement);
+    }
+
+    /// At most `width` points to judge next; none when there is nothing left to learn.
+    pub fn next(&self, width: usize) -> Vec<u64> {
+        let (from, to) = match self.border() {
+            Some(border) => (border.good + 1, border.bad),
+            // No good point is known: anywhere, from the bad end downwards.
+            None => (0, self.end),
+        };
+        let open: Vec<u64> = (from..to).filter(|point| !self.judged.contains_key(point)).collect();
+        let width = width.max(1).min(open.len());
+        (1..=width).map(|at| open[(at * (open.len() + 1) / (width + 1)).saturating_sub(1)]).collect()
+    }
+
+    /// The last good point and the first bad one after it, as far as is known; `None` where no point was good.
+    pub fn border(&self) -> Option<Border> {
+        let of = |wanted: Judgement| self.judged.iter().filter(move |(_, judgement)| **judgement == wanted).map(|(point, _)| *point);
+        let good = of(Judgement::Good).next_back()?;
+        let bad = of(Judgement::Bad).find(|point| *point > good)?;
+        Some(Border { good, bad })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Searches; the border and the number of rounds.
+    fn search(end: u64, width: usize, judge: impl Fn(u64) -> Judgement) -> (Option<Border>, usize) {
+        let mut search = Search::new(end);
+        let mut rounds = 0;
+        loop {
+            let points = search.next(width);
+            if points.is_empty() {
+                return (search.border(), rounds);
+            }
+            assert!(points.len() <= width && points.windows(2).all(|pair| pair[0] < pair[1]));
+            rounds += 1;
+            points.into_iter().for_each(|point| search.learn(point, judge(point)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_bad_pass_is_found(end in 1u64..2000, width in 1usize..20, culprit in 0u64..2000) {
+            let culprit = culprit % end + 1;
+            let (border, rounds) = search(end, width, |point| if point < culprit { Judgement::Good } else { Judgement::Bad });
+            prop_assert_eq!(border, Some(Border { good: culprit - 1, bad: culprit }));
+            prop_assert!(rounds as f64 <= (end as f64 + 1.0).log(width as f64 + 1.0).ceil() + 2.0, "{} rounds", rounds);
+        }
+
+        #[test]
+        fn whatever_is_found_was_judged_on_both_sides(end in 1u64..300, width in 1usize..8, seed: u64) {
+            let judge = |point: u64| match (point.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed) >> 61 {
+                0..=3 => Judgement::Good,
+                4..=6 => Judgement::Bad,
+                _ => Judgement::Unclear,
+            };
+            if let Some(border) = search(end, width, judge).0 {
+                prop_assert_eq!(judge(border.good), Judgement::Good);
+                prop_assert!(border.bad == end || judge(border.bad) == Judgement::Bad);
+                prop_assert!((border.good + 1..border.bad).all(|point| judge(point) == Judgement::Unclear));
+            } else {
+                prop_assert!((0..end).all(|point| judge(point) != Judgement::Good));
+            }
+        }
+    }
+
+    #[test]
+    fn three_hundred_passes_take_three_rounds_of_sixteen() {
+        assert!(search(300, 16, |point| if point < 137 { Judgement::Good } else { Judgement::Bad }).1 <= 3);
+    }
+}

@@ -1,0 +1,291 @@
+//! The stages of a build, one after the other: at which does good turn into bad?
+
+use mneme_compiler::pipeline::Invocation;
+use mneme_compiler::progress::{Place, Stage};
+use mneme_core::configuration::{Configuration, Specialize};
+
+use super::criterion::Criterion;
+use super::finding::{Culprit, Finding, Level, Verdict};
+use super::lab::{Experiment, Lab, Observation};
+use super::search::{Judgement, Search};
+use crate::arguments::Failing;
+use crate::builder::Probe;
+use crate::supervisor::Fatal;
+
+/// What is asked of one field of a configuration.
+type Field = (&'static str, fn(&mut Configuration), fn(&Configuration) -> bool);
+
+/// Fields that allow a compiler more than the source does: their name, how to take them back, whether they are set.
+const ALLOWANCES: [Field; 6] = [
+    ("fast_math", |it| it.fast_math = false, |it| it.fast_math),
+    ("facts", |it| it.facts = false, |it| it.facts),
+    ("specialize", |it| it.specialize = Specialize::None, |it| it.specialize.any()),
+    ("specialize_dims", |it| it.specialize_dims = false, |it| it.specialize_dims),
+    ("set_launch_bounds", |it| it.set_launch_bounds = false, |it| it.set_launch_bounds),
+    ("llvm_options", |it| it.llvm_options.clear(), |it| !it.llvm_options.is_empty()),
+];
+
+/// A configuration without them.
+pub fn strict(configuration: &Configuration) -> Configuration {
+    let mut strict = configuration.clone();
+    ALLOWANCES.iter().for_each(|(_, take_back, _)| take_back(&mut strict));
+    strict
+}
+
+pub struct Stages<'l, 's> {
+    pub lab: &'l mut Lab<'s>,
+    pub criterion: Criterion,
+    /// The failing one.
+    pub experiment: Experiment,
+}
+
+/// The passes of which stage are searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passes {
+    Pipeline,
+    Codegen,
+}
+
+impl Stages<'_, '_> {
+    /// Finds the stage, and the pass where it has some; `failed` is how the failing configuration did.
+    pub fn find(mut self, failed: &Observation, finding: &mut Finding) -> Result<(), Fatal> {
+        let crash = failed.not_built().and_then(|not_built| not_built.place.clone());
+        if self.criterion.failing == Failing::Crash {
+            return self.crash(crash, finding);
+        }
+        let allowances: Vec<&Field> = ALLOWANCES.iter().filter(|(.., is_set)| is_set(&self.experiment.configuration)).collect();
+        let mut experiments = vec![self.with_passes(Some(0)), self.with_least_assembly(&self.experiment)];
+        for (_, take_back, _) in &allowances {
+            let mut without = self.experiment.clone();
+            take_back(&mut without.configuration);
+            experiments.push(without);
+        }
+        self.lab.say("replaying without passes");
+        let judged = self.judge(experiments)?;
+        finding.field = allowances.iter().zip(&judged[2..]).find(|(_, judged)| **judged == Judgement::Good).map(|((name, ..), _)| *name);
+
+        let total = failed.looked().map_or(0, |looked| looked.passes.len() as u64);
+        if (judged[0] != Judgement::Bad || self.criterion.measures()) && total > 0 {
+            let start = (judged[0] == Judgement::Good).then_some(0);
+            if let Some(culprit) = self.search(Passes::Pipeline, start, total, Some(failed))? {
+                self.at_pass(culprit, finding)?;
+                self.settle_field(finding);
+                return Ok(());
+            }
+        }
+        let bare = self.with_passes(if judged[0] == Judgement::Bad { Some(0) } else { None });
+        if judged[1] == Judgement::Good {
+            self.assembler(&bare, finding)?;
+        } else if self.judge_one(self.with_least_codegen(&bare))? == Judgement::Good {
+            self.code_generation(&bare, finding)?;
+        } else {
+            finding.summary =
+                "it fails without a single pass and with the least of code generation: what LLVM never leaves out makes the difference"
+                    .into();
+        }
+        self.settle_field(finding);
+        Ok(())
+    }
+
+    /// A field of the configuration that has to be there for the failure goes before the pass that made use of it. Options of LLVM's are the
+    /// exception: they steer passes, which have to be right with any.
+    fn settle_field(&self, finding: &mut Finding) {
+        let Some(field) = finding.field else { return };
+        if field == "llvm_options" && finding.verdict != Verdict::Unclear {
+            finding.evidence.push("without the options in llvm_options nothing fails".into());
+            return;
+        }
+        finding.evidence.push(format!("without {field} nothing fails"));
+        let user = finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
+        finding.verdict = Verdict::Configuration;
+        finding.summary = format!("{field} allows the compiler what this kernel does not bear{user}");
+    }
+
+    /// The culprit is known: is it to blame, or does what comes after it stumble over what it makes?
+    fn at_pass(&mut self, culprit: Culprit, finding: &mut Finding) -> Result<(), Fatal> {
+        let base = self.with_passes(Some(culprit.pass.number));
+        let judged = self.judge(vec![self.with_least_codegen(&base), self.with_least_assembly(&base)])?;
+        let assembles = !self.lab.scene.is_cpu() && base.configuration.ptx_opt > 0;
+        if !self.criterion.measures() && assembles && judged[1] == Judgement::Good {
+            self.assembler(&base, finding)?;
+            finding.evidence.push(format!("{culprit} makes the code that the assembler gets wrong"));
+        } else if !self.criterion.measures() && judged[0] == Judgement::Good {
+            self.code_generation(&base, finding)?;
+            finding.evidence.push(format!("{culprit} makes the IR that code generation gets wrong"));
+        } else {
+            finding.verdict = Verdict::IrPass;
+            finding.summary = culprit.to_string();
+        }
+        finding.pass = Some(culprit);
+        Ok(())
+    }
+
+    /// The assembler: from which level on?
+    fn assembler(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
+        let bad = base.configuration.ptx_opt;
+        let experiments = (0..bad).map(|level| {
+            let mut experiment = base.clone();
+            experiment.configuration.ptx_opt = level;
+            experiment
+        });
+        let judged = self.judge(experiments.collect())?;
+        let level = level("ptx_opt", &judged, bad);
+        finding.verdict = Verdict::Assembler;
+        finding.summary = format!("the assembler at optimisation level {}; at level {} the same PTX is good", level.bad, level.good);
+        finding.level = Some(level);
+        Ok(())
+    }
+
+    /// Code generation: which pass, or else from which level on?
+    fn code_generation(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
+        finding.verdict = Verdict::BackEnd;
+        let limited = |limit| Experiment { probe: Probe { codegen_passes: limit, listed: true, ..base.probe.clone() }, ..base.clone() };
+        self.lab.say("searching the passes of code generation");
+        let none = self.judge_one(limited(Some(0)))?;
+        let all = self.lab.observe_one(limited(None))?;
+        let total = all.looked().map_or(0, |looked| looked.codegen_passes.len() as u64);
+        if none == Judgement::Good && total > 0 {
+            let saved = std::mem::replace(&mut self.experiment, base.clone());
+            let culprit = self.search(Passes::Codegen, Some(0), total, Some(&all));
+            self.experiment = saved;
+            if let Some(culprit) = culprit? {
+                finding.summary = format!("code generation, {culprit}");
+                finding.codegen_pass = Some(culprit);
+                return Ok(());
+            }
+        }
+        let bad = base.configuration.codegen_opt;
+        let experiments = (0..bad).map(|level| {
+            let mut experiment = base.clone();
+            experiment.configuration.codegen_opt = level;
+            experiment
+        });
+        let judged = self.judge(experiments.collect())?;
+        let level = level("codegen_opt", &judged, bad);
+        finding.summary = format!("code generation at level {}, by what LLVM does not leave out; level {} is good", level.bad, level.good);
+        finding.level = Some(level);
+        Ok(())
+    }
+
+    /// The build ended where it ended: is it that pass?
+    fn crash(mut self, place: Option<Place>, finding: &mut Finding) -> Result<(), Fatal> {
+        let Some(place) = place else {
+            finding.summary = format!("the build fails before it begins: {}", finding.error);
+            return Ok(());
+        };
+        let culprit = |pass: Invocation| Culprit { of: None, from: pass.number, pass };
+        match (place.stage, place.pass) {
+            (Stage::Pipeline, Some(pass)) => {
+                let number = pass.number;
+                finding.verdict = Verdict::IrPass;
+                if number > 0 && self.judge_one(self.with_passes(Some(number - 1)))? != Judgement::Good {
+                    finding.evidence.push("with only the passes before it the build fails as well, later".into());
+                }
+                let culprit = culprit(pass);
+                finding.summary = culprit.to_string();
+                finding.pass = Some(culprit);
+            }
+            (Stage::CodeGeneration, pass) => {
+                finding.verdict = Verdict::BackEnd;
+                let last = pass.map_or(0, |pass| pass.number);
+                let base = self.experiment.clone();
+                if last > 0 {
+                    self.experiment = base.clone();
+                    if let Some(found) = self.search(Passes::Codegen, None, last, None)? {
+                        finding.summary = format!("code generation, {found}");
+                        finding.codegen_pass = Some(found);
+                        return Ok(());
+                    }
+                }
+                let judged = self.judge_one(self.with_least_codegen(&base))?;
+                let hint = if judged == Judgement::Good { "; level 0 of code generation is good" } else { "" };
+                finding.summary = format!("code generation, in what LLVM does not leave out{hint}");
+            }
+            (Stage::Assembly, _) => {
+                finding.verdict = Verdict::Assembler;
+                finding.summary = "the assembler gives up".into();
+            }
+            (stage, _) => {
+                finding.summary = format!("the build fails before any pass runs ({stage:?}): {}", finding.error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches the passes up to `total`, which fails; `start` is known to be good. `None` where no number of passes is good.
+    fn search(&mut self, passes: Passes, start: Option<u64>, total: u64, all: Option<&Observation>) -> Result<Option<Culprit>, Fatal> {
+        let mut search = Search::new(total);
+        if let Some(start) = start {
+            search.learn(start, Judgement::Good);
+        }
+        let mut names: Vec<Invocation> = all.and_then(Observation::looked).map_or_else(Vec::new, |looked| of(passes, looked).to_vec());
+        loop {
+            let points = search.next(self.lab.width());
+            if points.is_empty() {
+                break;
+            }
+            let left = search.border().map_or(total, |border| border.bad - border.good);
+            self.lab.say(&format!("{left} of {total} passes left"));
+            let experiments = points.iter().map(|point| {
+                let mut experiment = self.experiment.clone();
+                experiment.probe.listed = true;
+                match passes {
+                    Passes::Pipeline => experiment.probe.passes = Some(*point),
+                    Passes::Codegen => experiment.probe.codegen_passes = Some(*point),
+                }
+                experiment
+            });
+            let seen = self.lab.observe(experiments.collect())?;
+            for (point, observation) in points.into_iter().zip(&seen) {
+                search.learn(point, self.criterion.judge(observation));
+            }
+            // The last pass of a build is the one of its number; one that crashes tells none.
+            names.extend(seen.iter().filter_map(Observation::looked).filter_map(|looked| of(passes, looked).last().cloned()));
+        }
+        let Some(border) = search.border() else { return Ok(None) };
+        let name = names.into_iter().rfind(|pass| pass.number == border.bad);
+        let pass = name.unwrap_or_else(|| Invocation { number: border.bad, pass: "a pass".into(), unit: "something".into() });
+        let of = (self.criterion.failing != Failing::Crash).then_some(total);
+        Ok(Some(Culprit { pass, of, from: border.good + 1 }))
+    }
+
+    fn judge(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Judgement>, Fatal> {
+        let seen = self.lab.observe(experiments)?;
+        Ok(seen.iter().map(|observation| self.criterion.judge(observation)).collect())
+    }
+
+    fn judge_one(&mut self, experiment: Experiment) -> Result<Judgement, Fatal> {
+        Ok(self.criterion.judge(&self.lab.observe_one(experiment)?))
+    }
+
+    fn with_passes(&self, limit: Option<u64>) -> Experiment {
+        let probe = Probe { passes: limit, ..self.experiment.probe.clone() };
+        Experiment { probe, ..self.experiment.clone() }
+    }
+
+    fn with_least_codegen(&self, base: &Experiment) -> Experiment {
+        let mut experiment = base.clone();
+        experiment.configuration.codegen_opt = 0;
+        experiment.probe.codegen_passes = Some(0);
+        experiment
+    }
+
+    fn with_least_assembly(&self, base: &Experiment) -> Experiment {
+        let mut experiment = base.clone();
+        experiment.configuration.ptx_opt = 0;
+        experiment
+    }
+}
+
+fn of(passes: Passes, looked: &crate::builder::Looked) -> &[Invocation] {
+    match passes {
+        Passes::Pipeline => &looked.passes,
+        Passes::Codegen => &looked.codegen_passes,
+    }
+}
+
+/// The highest good level below `bad`, and the one above it.
+fn level(field: &'static str, judged: &[Judgement], bad: u8) -> Level {
+    let good = judged.iter().rposition(|judged| *judged == Judgement::Good).unwrap_or(0) as u8;
+    Level { field, good, bad: (good + 1).min(bad) }
+}

@@ -1,0 +1,48 @@
+//! The kernel on trial: does it do what has no defined result? A pass that makes use of that is right.
+//!
+//! What is replayed here is the reference, so that what shows is the source's own and no pass's doing.
+
+use mneme_compiler::pipeline::revise::Revision;
+use mneme_core::configuration::Configuration;
+use mneme_core::result::Status;
+
+use super::lab::{Experiment, Lab};
+use crate::supervisor::Fatal;
+
+/// Two bytes with no bit in common.
+const FILLINGS: [u8; 2] = [0x55, 0xaa];
+/// All instructions.
+const ALL: u64 = u64::MAX;
+
+/// What was seen, a sentence each; none where the kernel behaved.
+pub fn hold(lab: &mut Lab<'_>, reference: &Configuration) -> Result<Vec<String>, Fatal> {
+    lab.say("looking for undefined behaviour of the kernel");
+    let plain = Experiment { digest: true, runs: 2, ..Experiment::of(reference) };
+    let revised = |revision| {
+        let mut experiment = plain.clone();
+        experiment.probe.revisions = vec![revision];
+        experiment
+    };
+    let fillings = FILLINGS.map(|byte| revised(Revision::FillLocals(byte)));
+    let trap = |from, to| Experiment { runs: 1, ..revised(Revision::TrapUndefined { from, to }) };
+    let [one, other] = fillings;
+    let seen = lab.observe(vec![plain.clone(), one, other, trap(0, ALL)])?;
+    let mut evidence = Vec::new();
+    let [usual, one, other, trapped] = &seen[..] else { return Ok(evidence) };
+    if one.has_run() && other.has_run() && one.digest != other.digest {
+        evidence.push("the result depends on what local variables hold before they are set".into());
+    }
+    if usual.has_run() && trapped.result.status == Status::RuntimeError {
+        // The first that ends the kernel by itself.
+        let checked = lab.observe_one(trap(0, 0))?.looked().map_or_else(Vec::new, |looked| looked.inventory.checked.clone());
+        let (mut from, mut to) = (0, checked.len());
+        while from + 1 < to {
+            let middle = (from + to) / 2;
+            let ended = lab.observe_one(trap(from as u64, middle as u64))?.result.status == Status::RuntimeError;
+            (from, to) = if ended { (from, middle) } else { (middle, to) };
+        }
+        let what = checked.get(from).map_or("an instruction", String::as_str);
+        evidence.push(format!("{what} has no defined result for the recorded values: the kernel overflows, shifts too far, divides by zero or goes where it promised not to go"));
+    }
+    Ok(evidence)
+}

@@ -1,0 +1,178 @@
+//! mneme-bisect names what is at fault: planted passes, real ones that crash, code generation, the configuration, the kernel itself.
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mneme_core::recording::database::KernelRecord;
+use mneme_e2e::apps::{DELICATE, app};
+use mneme_e2e::command::{Outcome, Run, run};
+use mneme_e2e::installation::{Device, program};
+use mneme_e2e::recording::Recording;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Exit statuses of docs/exit-status.md.
+const NOTHING: i32 = 0;
+const IR_PASS: i32 = 1;
+const BACK_END: i32 = 2;
+const KERNEL: i32 = 4;
+const CONFIGURATION: i32 = 5;
+const UNCLEAR: i32 = 125;
+
+/// A recorded kernel, and a folder for what is found of it.
+struct Case {
+    recording: Recording,
+    output: TempDir,
+}
+
+impl Case {
+    fn of(name: &str) -> Self {
+        let app = if name == DELICATE.name { &DELICATE } else { app(name) };
+        Self { recording: Recording::of(app, &[]), output: tempfile::tempdir().unwrap() }
+    }
+
+    /// `mneme bisect -rdb … --kernel KERNEL PIPELINE --json`.
+    fn bisect(&self, kernel: &str, pipeline: &str) -> Run {
+        run(program("mneme"))
+            .args(["bisect".as_ref(), "-rdb".as_ref(), self.recording.folder().as_os_str()])
+            .args(["--kernel", kernel, "--json", "--device", Device::under_test().name(), pipeline, "-o"])
+            .arg(self.output.path())
+    }
+
+    fn file(&self, name: &str) -> String {
+        let path = self.output.path().join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// What was planted was found, and nothing else.
+    #[track_caller]
+    fn finds(&self, bisect: Run, status: i32, verdict: &str) -> (Outcome, Value) {
+        let outcome = bisect.exit_with(status);
+        let json = outcome.json();
+        assert_eq!(json["verdict"], verdict, "{outcome}");
+        (outcome, json)
+    }
+
+    fn kernel_name(&self) -> String {
+        let (_, KernelRecord { kernel_name, .. }) = self.recording.kernels().remove(0);
+        kernel_name
+    }
+}
+
+/// A long pipeline of passes over functions and loops, with another one at a place that nobody knows beforehand.
+fn long_pipeline(planted: &str) -> (String, usize) {
+    let usual = "sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(licm),gvn,dse,reassociate,sccp,adce,jump-threading,\
+                 correlated-propagation,loop-simplify,lcssa,tailcallelim,memcpyopt,bdce,div-rem-pairs,float2int,sink";
+    let usual: Vec<&str> = usual.split(',').collect();
+    let mut passes: Vec<&str> = usual.iter().copied().cycle().take(5 * usual.len()).collect();
+    let random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos() as usize;
+    let place = random % passes.len();
+    passes.insert(place, planted);
+    println!("planted at place {place}");
+    (format!("function({})", passes.join(",")), place)
+}
+
+#[test]
+fn a_wrong_pass_is_found_wherever_it_is() {
+    let case = Case::of("vecadd");
+    for fault in ["wrong-operator", "narrowed-store"] {
+        let planted = format!("mneme-fault<{fault}>");
+        let (pipeline, _) = long_pipeline(&planted);
+        let (outcome, json) = case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "4"]), IR_PASS, "ir_pass");
+        let pass = &json["pass"];
+        assert_eq!((&pass["pass"], pass["from"].as_u64()), (&"mneme-fault".into(), pass["number"].as_u64()), "{outcome}");
+        assert_eq!(pass["unit"], format!("function {}", case.kernel_name()), "{outcome}");
+        assert!(pass["of"].as_u64() >= Some(100), "{outcome}");
+        assert_eq!(json["mismatch"]["dtype"], "i64", "{outcome}");
+        // What it did is there to see, and so is how to make it do that again.
+        let (before, after) = (case.file("function-before.ll"), case.file("function-after.ll"));
+        assert!(before.starts_with("define ") && after.starts_with("define ") && before != after);
+        assert!(case.file("pass.diff").lines().any(|line| line.starts_with("+  ")));
+        assert_eq!(json["files"]["opt"], format!("function({planted})"), "{outcome}");
+        let [whole, reduced] = [0, 1].map(|at| json["files"]["instructions"][at].as_u64().unwrap_or(u64::MAX));
+        assert!(reduced < 30 && reduced <= whole, "{outcome}");
+        assert!(case.file("reduced.ll").contains(&case.kernel_name()) && case.file("reduced.ll") != case.file("reduced-after.ll"));
+    }
+}
+
+#[test]
+fn a_fault_between_real_pipelines_is_found() {
+    let case = Case::of("saxpy");
+    let pipeline = "default<O1>,function(mneme-fault<lost-store>),default<O3>";
+    let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "4"]), IR_PASS, "ir_pass");
+    assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    let launch: Value = serde_json::from_str(&case.file("launch.json")).unwrap();
+    assert_eq!(launch["block"]["x"], 128);
+    outcome.complains("an IR pass: pass ");
+}
+
+#[test]
+fn a_pass_that_crashes_is_found_and_llvm_alone_shows_it() {
+    let case = Case::of("vecadd");
+    let (pipeline, _) = long_pipeline("trigger-crash-function");
+    let bisect = case.bisect("vecadd", &pipeline).args(["--failing", "crash", "--reduce", "3"]);
+    let (outcome, json) = case.finds(bisect, IR_PASS, "ir_pass");
+    assert_eq!(
+        (&json["pass"]["pass"], &json["files"]["opt"]),
+        (&"trigger-crash-function".into(), &"function(trigger-crash-function)".into()),
+        "{outcome}"
+    );
+    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    if Path::new("/usr/bin/opt-19").exists() {
+        let reproduced = run(case.output.path().join("reproduce.sh")).outcome();
+        assert_ne!(reproduced.status, 0, "{reproduced}");
+        reproduced.complains("PLEASE submit a bug report");
+    }
+    // What does not crash is no crash.
+    case.finds(case.bisect("vecadd", "default<O2>").args(["--failing", "crash"]), NOTHING, "good");
+}
+
+#[test]
+fn wrong_code_generation_is_told_from_wrong_passes() {
+    let case = Case::of("vecadd");
+    let pipeline = "default<O1>,function(mneme-fault<codegen>),default<O3>";
+    let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(["--reduce", "0"]), BACK_END, "back_end");
+    assert_eq!(json["codegen_pass"]["pass"], "Mneme's planted fault", "{outcome}");
+}
+
+#[test]
+fn a_slow_pass_is_found() {
+    let case = Case::of("vecadd");
+    let pipeline = "default<O1>,function(mneme-fault<slow>),default<O1>";
+    let options = ["--failing", "slow", "--threshold", "3", "--reference", "default<O1>", "--repeat", "3"];
+    let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(options), IR_PASS, "ir_pass");
+    assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
+    assert!(json["figures"][1].as_f64().unwrap() > 3.0 * json["figures"][0].as_f64().unwrap(), "{outcome}");
+}
+
+#[test]
+fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
+    let case = Case::of(DELICATE.name);
+    let (outcome, json) =
+        case.finds(case.bisect("numbers", "default<O3>").args(["--fast-math", "--reduce", "0"]), CONFIGURATION, "configuration");
+    assert_eq!(json["field"], "fast_math", "{outcome}");
+    case.finds(case.bisect("numbers", "default<O3>"), NOTHING, "good");
+
+    let bisect = case.bisect("overflow", "default<O0>").args(["--reference", "default<O3>", "--reduce", "0"]);
+    let (outcome, json) = case.finds(bisect, KERNEL, "kernel");
+    assert!(json["evidence"].to_string().contains("add nsw"), "{outcome}");
+
+    let (outcome, json) = case.finds(case.bisect("order", "default<O3>"), KERNEL, "kernel");
+    assert!(json["evidence"].to_string().contains("runs of the same code"), "{outcome}");
+}
+
+#[test]
+fn what_cannot_be_judged_is_said_to_be_so() {
+    let case = Case::of("vecadd");
+    let bisect = case.bisect("vecadd", "default<O3>").args(["--reference", "function(mneme-fault<lost-store>)"]);
+    let (outcome, _) = case.finds(bisect, UNCLEAR, "unclear");
+    outcome.complains("the reference");
+    run(program("mneme-bisect")).args(["-rdb", "/nonexistent.json"]).exit_with(mneme_core::exit::BAD_RECORDING);
+    run(program("mneme-bisect")).args(["--failing", "sometimes"]).exit_with(mneme_core::exit::BAD_USAGE);
+    if Device::under_test() == Device::Cpu {
+        let outcome = case.bisect("vecadd", "default<O3>").args(["--failing", "regs"]).exit_with(mneme_core::exit::BAD_USAGE);
+        outcome.complains("needs a GPU");
+    }
+}
