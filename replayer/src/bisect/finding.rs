@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use mneme_compiler::pipeline::Invocation;
+use mneme_core::observation::LastWrite;
 use mneme_core::result::Mismatch;
 use serde::Serialize;
 
@@ -120,6 +121,9 @@ pub struct Finding {
     /// The first buffer that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<Mismatch>,
+    /// Who wrote its first differing element last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<LastWrite>,
     /// What was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,

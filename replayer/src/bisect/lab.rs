@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mneme_core::configuration::Configuration;
+use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, Status};
 
 use crate::builder::{Looked, NotBuilt, Outcome, Probe};
@@ -30,12 +31,14 @@ pub struct Experiment {
     pub digest: bool,
     /// Return the IR after the pipeline.
     pub keep_ir: bool,
+    /// Instrument the code, and tell what it does.
+    pub observe: Option<Observe>,
 }
 
 impl Experiment {
     pub fn of(configuration: &Configuration) -> Self {
         let (configuration, probe) = (configuration.clone(), Probe::default());
-        Self { configuration, probe, replacement: None, runs: 1, warmup: 0, survey: false, digest: false, keep_ir: false }
+        Self { configuration, probe, replacement: None, runs: 1, warmup: 0, survey: false, digest: false, keep_ir: false, observe: None }
     }
 }
 
@@ -131,6 +134,7 @@ impl<'a> Lab<'a> {
                 probe: experiment.probe,
                 survey: experiment.survey,
                 digest: experiment.digest,
+                observe: experiment.observe,
                 ..job
             });
             self.next += 1;

@@ -17,6 +17,7 @@ mod trial;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
+use mneme_core::observation::Observe;
 use mneme_core::result::Status;
 
 use self::criterion::Criterion;
@@ -119,6 +120,7 @@ impl Bisection<'_, '_, '_> {
         if self.options.failing == Failing::Wrong && finding.verdict != Verdict::Configuration {
             self.put_on_trial(&references[chosen], &mut finding)?;
         }
+        self.name_writer(&mut finding)?;
         if finding.pass.is_some() {
             files::write(&mut *self.lab, self.options, self.failing, &criterion, &mut finding)?;
         }
@@ -137,6 +139,18 @@ impl Bisection<'_, '_, '_> {
         Ok(())
     }
 
+    /// Who wrote the first element that differs, in the failing configuration.
+    fn name_writer(&mut self, finding: &mut Finding) -> Result<(), Fatal> {
+        let Some(mismatch) = &finding.mismatch else { return Ok(()) };
+        let start = mismatch.address.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let Some(address) = start.map(|start| start + mismatch.offset) else { return Ok(()) };
+        let mut experiment = Experiment::of(self.failing);
+        experiment.observe = Some(Observe::Writes { address, bytes: mismatch.element_size.clamp(1, 8) });
+        self.lab.say("looking for who wrote it");
+        finding.writer = self.lab.observe_one(experiment)?.result.last_write;
+        Ok(())
+    }
+
     fn blank(&self, reference: &Configuration) -> Finding {
         Finding {
             verdict: Verdict::Unclear,
@@ -152,6 +166,7 @@ impl Bisection<'_, '_, '_> {
             figures: None,
             error: String::new(),
             mismatch: None,
+            writer: None,
             files: None,
             effort: Effort::default(),
         }

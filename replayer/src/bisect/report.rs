@@ -45,6 +45,9 @@ fn text(finding: &Finding, colours: bool) -> String {
     if finding.verdict != Verdict::Good && !finding.error.is_empty() {
         line(&format!("  how it fails   {}", finding.error));
     }
+    if let Some(writer) = &finding.writer {
+        line(&format!("  written by     {}", crate::observed::last_write_text(writer)));
+    }
     for evidence in &finding.evidence {
         line(&format!("  evidence       {evidence}"));
     }
@@ -106,6 +109,7 @@ mod tests {
             figures: None,
             error: "1 element differs".into(),
             mismatch: None,
+            writer: None,
             files: Some(Files {
                 function: "f".into(),
                 removed: 1,

@@ -4,6 +4,7 @@
 
 use mneme_compiler::pipeline::revise::Revision;
 use mneme_core::configuration::Configuration;
+use mneme_core::observation::{Fault, Finding, Observe};
 use mneme_core::result::Status;
 
 use super::lab::{Experiment, Lab};
@@ -11,10 +12,12 @@ use crate::supervisor::Fatal;
 
 /// Two bytes with no bit in common.
 const FILLINGS: [u8; 2] = [0x55, 0xaa];
+/// Faulty accesses that are told.
+const MOST: usize = 4;
 /// All instructions.
 const ALL: u64 = u64::MAX;
 
-/// What was seen, a sentence each; none where the kernel behaved.
+/// What was seen, a sentence each; none where the kernel behaved. Accesses are watched as mneme-replay --check does.
 pub fn hold(lab: &mut Lab<'_>, reference: &Configuration) -> Result<Vec<String>, Fatal> {
     lab.say("looking for undefined behaviour of the kernel");
     let plain = Experiment { digest: true, runs: 2, ..Experiment::of(reference) };
@@ -26,12 +29,14 @@ pub fn hold(lab: &mut Lab<'_>, reference: &Configuration) -> Result<Vec<String>,
     let fillings = FILLINGS.map(|byte| revised(Revision::FillLocals(byte)));
     let trap = |from, to| Experiment { runs: 1, ..revised(Revision::TrapUndefined { from, to }) };
     let [one, other] = fillings;
-    let seen = lab.observe(vec![plain.clone(), one, other, trap(0, ALL)])?;
+    let watched = Experiment { observe: Some(Observe::Faults), ..Experiment::of(reference) };
+    let seen = lab.observe(vec![plain.clone(), one, other, trap(0, ALL), watched])?;
     let mut evidence = Vec::new();
-    let [usual, one, other, trapped] = &seen[..] else { return Ok(evidence) };
+    let [usual, one, other, trapped, watched] = &seen[..] else { return Ok(evidence) };
     if one.has_run() && other.has_run() && one.digest != other.digest {
         evidence.push("the result depends on what local variables hold before they are set".into());
     }
+    evidence.extend(watched.result.faults.iter().flat_map(|faults| &faults.findings).take(MOST).map(access));
     if usual.has_run() && trapped.result.status == Status::RuntimeError {
         // The first that ends the kernel by itself.
         let checked = lab.observe_one(trap(0, 0))?.looked().map_or_else(Vec::new, |looked| looked.inventory.checked.clone());
@@ -45,4 +50,20 @@ pub fn hold(lab: &mut Lab<'_>, reference: &Configuration) -> Result<Vec<String>,
         evidence.push(format!("{what} has no defined result for the recorded values: the kernel overflows, shifts too far, divides by zero or goes where it promised not to go"));
     }
     Ok(evidence)
+}
+
+/// A faulty access in one sentence.
+fn access(finding: &Finding) -> String {
+    let what = match finding.fault {
+        Fault::OutOfBounds => "is outside of all memory that it may touch",
+        Fault::Uninitialised => "reads what nothing has written",
+        Fault::Race => "races with another thread of its block",
+        Fault::Misaligned => "is misaligned",
+    };
+    let site = &finding.site;
+    let place = site.source.first().map_or_else(String::new, |line| format!(" ({}:{})", line.file, line.line));
+    let example = finding.examples.first().map_or_else(String::new, |example| {
+        format!(", first by thread {} of block {} at {}", example.thread, example.block, example.place)
+    });
+    format!("'{}' in {}{place} {what}, {} times{example}", site.instruction.trim(), site.function, finding.count)
 }
