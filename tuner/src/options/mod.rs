@@ -211,7 +211,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial_timeout: Option<f64>,
-    /// End at the first candidate that fails for another reason than its own (a broken replayer), with status 5
+    /// End at the first candidate that does not verify, with status 2
     #[arg(long, num_args = 0, default_missing_value = "true", conflicts_with = "keep_going", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_fast: Option<bool>,
