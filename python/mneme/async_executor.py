@@ -138,6 +138,8 @@ class AsyncReplayExecutor:
     def memory(self, of: Union[str, EvalFuture]) -> Memory:
         """Device memory: ``"prologue"``, ``"epilogue"``, or what a replay submitted with ``memory=True`` left."""
         if isinstance(of, str):
+            if of not in ("prologue", "epilogue"):
+                raise ValueError(f"there is memory of the prologue and of the epilogue, and of a future, but none of {of!r}")
             reply = self.engine.ask({"type": "memory", "moment": of}, "memory")
             return Memory.from_reply(reply)
         of.result()

@@ -20,7 +20,7 @@ from typing import Any, Optional, Union
 from mneme.errors import Cancelled, EngineError, EngineNotFound, RequestError
 from mneme.futures import EvalFuture
 from mneme.ir import to_text
-from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, plain
+from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, dim3, plain
 
 PROTOCOL = 2
 """Version of the protocol that this package speaks."""
@@ -132,8 +132,8 @@ class Engine:
         if isinstance(config, ExperimentConfiguration):
             fields: Mapping[str, Any] = config.to_dict()
         else:
-            fields = config
-            config = ExperimentConfiguration.from_dict({**self.hello["recorded"], **config})
+            fields = {**config, **{name: self._shape(name, config[name]) for name in ("grid", "block") if name in config}}
+            config = ExperimentConfiguration.from_dict({**self.hello["recorded"], **fields})
         message: dict[str, Any] = {"type": "submit", "config": fields}
         if iterations is not None:
             message["iterations"] = iterations
@@ -153,6 +153,10 @@ class Engine:
             self._pending[future.job_id] = future
             self._write(message)
         return future
+
+    def _shape(self, name: str, shape: Any) -> dict[str, int]:
+        """A grid or block; axes that a mapping leaves out are as recorded."""
+        return dim3.from_dict({**self.hello["recorded"][name], **shape} if isinstance(shape, Mapping) else shape).to_dict()
 
     def ask(self, request: Mapping[str, Any], reply: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """Sends a request that is no submission and waits for the reply of type ``reply``."""

@@ -10,18 +10,21 @@ from mneme import mapping
 from mneme.errors import RecordingError
 
 
-@dataclass
+@dataclass(repr=False)
 class Region:
     """An allocation or a device variable. Sizes and offsets are bytes."""
 
     address: int
     size: int
-    file: mapping.File = field(repr=False, compare=False)
+    file: mapping.File = field(compare=False)
     parts: list[mapping.Part]
     """Where it is in the file; without gaps."""
     variable: Optional[str] = None
     tag: str = ""
-    _joined: Optional[memoryview] = field(default=None, init=False, repr=False, compare=False)
+    _joined: Optional[memoryview] = field(default=None, init=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.size} bytes at 0x{self.address:x}>"
 
     @property
     def name(self) -> str:
@@ -54,6 +57,9 @@ class Memory(Sequence[Region]):
 
     def __init__(self, regions: list[Region]) -> None:
         self.regions = regions
+
+    def __repr__(self) -> str:
+        return f"Memory({self.regions})"
 
     @classmethod
     def from_reply(cls, reply: dict[str, Any]) -> Memory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Optional, Union
 
@@ -50,8 +50,20 @@ class dim3:
         return {"x": self.x, "y": self.y, "z": self.z}
 
     @classmethod
-    def from_dict(cls, data: Union[Mapping[str, int], dim3]) -> dim3:
-        return cls(**(data.to_dict() if isinstance(data, dim3) else data))
+    def from_dict(cls, data: Union[Mapping[str, int], dim3, int, Sequence[int]]) -> dim3:
+        """From what :meth:`to_dict` gives; also from the extent along x alone, or those along x, y and z in their order.
+
+        Raises ``ValueError`` for anything else.
+        """
+        if isinstance(data, dim3):
+            return cls(data.x, data.y, data.z)
+        if isinstance(data, Mapping) and set(data) <= {"x", "y", "z"}:
+            return cls(**data)
+        if isinstance(data, Sequence) and not isinstance(data, (str, bytes)) and 1 <= len(data) <= 3:
+            return cls(*data)
+        if hasattr(data, "__index__"):
+            return cls(data.__index__())
+        raise ValueError(f"{data!r} is no dim3; it has an x, a y and a z, as in {{'x': 128}}")
 
 
 @dataclass

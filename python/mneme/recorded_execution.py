@@ -85,8 +85,13 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
 
     @classmethod
     def from_json(cls, fn: PathLike) -> RecordedExecution:
-        """Reads a ``<static-hash>.json``. Raises :class:`~mneme.errors.RecordingError` where it is missing or damaged."""
+        """Reads a ``<static-hash>.json``, or that of the only kernel in a recording's folder.
+
+        Raises :class:`~mneme.errors.RecordingError` where it is missing or damaged.
+        """
         path = Path(fn)
+        if path.is_dir():
+            path = _only_kernel(path)
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
             instances = {
@@ -176,6 +181,14 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
 
 
 KernelInstance = RecordedExecution.KernelInstance
+
+
+def _only_kernel(folder: Path) -> Path:
+    found = sorted(path for path in folder.glob("*.json") if path.stem.isdigit())
+    if len(found) == 1:
+        return found[0]
+    which = f"{len(found)} kernels; name one: {', '.join(path.name for path in found)}" if found else "no recorded kernel"
+    raise RecordingError(f"{folder} holds {which}")
 
 
 def _instance_to_json(instance: KernelInstance) -> dict[str, Any]:

@@ -22,6 +22,9 @@ def test_recorded_memory_is_what_the_program_computed(executor: AsyncReplayExecu
         after["0x10"]
     with pytest.raises(KeyError, match="'nothing'"):
         after["nothing"]
+    with pytest.raises(ValueError, match="'middle'"):
+        executor.memory("middle")
+    assert f"{whole.size} bytes at 0x{whole.address:x}" in repr(after)
 
 
 def test_a_prologue_is_mapped_not_copied(executor: AsyncReplayExecutor) -> None:
@@ -112,6 +115,7 @@ def test_databases_round_trip(database: Path, recording: RecordedExecution, tmp_
     assert json.loads(recording.to_json(copy)) == json.loads(database.read_text())
     assert RecordedExecution.from_json(copy).kernel_name == recording.kernel_name
     assert "vecadd" in recording.kernel_name
+    assert RecordedExecution.from_json(database.parent).static_hash == recording.static_hash
     assert list(recording.keys()) == list(recording)
     with pytest.raises(KeyError, match="no recorded instance 5"):
         recording["5"]
@@ -120,6 +124,8 @@ def test_databases_round_trip(database: Path, recording: RecordedExecution, tmp_
 def test_bad_databases_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"there is no recording database .*none\.json"):
         RecordedExecution.from_json(tmp_path / "none.json")
+    with pytest.raises(RecordingError, match="holds no recorded kernel"):
+        RecordedExecution.from_json(tmp_path)
     for text in ("{", "[]", '{"instances": {}}', '{"instances": 3}'):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(RecordingError, match=r"bad\.json"):

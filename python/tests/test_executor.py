@@ -77,6 +77,20 @@ def test_a_submission_costs_little(executor: AsyncReplayExecutor) -> None:
     assert time.process_time() - start < 1.0
 
 
+def test_shapes_are_as_recorded_where_nothing_is_said(executor: AsyncReplayExecutor) -> None:
+    recorded = executor.hello["recorded"]
+    result = executor.evaluate({"grid": {"x": recorded["grid"]["x"] * 2}, "block": {}})
+    assert result.verified
+    assert result.config is not None
+    assert result.config.grid.to_dict() == {**recorded["grid"], "x": recorded["grid"]["x"] * 2}
+    assert result.config.block.to_dict() == recorded["block"]
+    assert executor.evaluate({"block": recorded["block"]["x"]}).verified
+    assert executor.evaluate({"block": (recorded["block"]["x"], 1)}).verified
+    for bad in ("large", {"w": 3}, (1, 2, 3, 4), 2.5):
+        with pytest.raises(ValueError, match="is no dim3"):
+            executor.submit({"block": bad})
+
+
 def test_numbers_of_numpy_are_numbers(executor: AsyncReplayExecutor) -> None:
     numpy = pytest.importorskip("numpy")
     config = ExperimentConfiguration(**executor.hello["recorded"])

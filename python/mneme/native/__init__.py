@@ -10,4 +10,7 @@ from pathlib import Path
 def main() -> None:
     """Becomes the carried program that this was called as (the wheel's console scripts)."""
     program = Path(__file__).parent / "bin" / Path(sys.argv[0]).name
-    os.execv(program, [str(program), *sys.argv[1:]])
+    try:
+        os.execv(program, [str(program), *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"{program} cannot be started: {error.strerror}; is another mneme before the wheel's on PYTHONPATH?")
