@@ -31,6 +31,8 @@ pub struct Experiment {
     pub digest: bool,
     /// Return the IR after the pipeline.
     pub keep_ir: bool,
+    /// Run it even where an equal one has run.
+    pub fresh: bool,
     /// Instrument the code, and tell what it does.
     pub observe: Option<Observe>,
 }
@@ -38,7 +40,18 @@ pub struct Experiment {
 impl Experiment {
     pub fn of(configuration: &Configuration) -> Self {
         let (configuration, probe) = (configuration.clone(), Probe::default());
-        Self { configuration, probe, replacement: None, runs: 1, warmup: 0, survey: false, digest: false, keep_ir: false, observe: None }
+        Self {
+            configuration,
+            probe,
+            replacement: None,
+            runs: 1,
+            warmup: 0,
+            survey: false,
+            digest: false,
+            keep_ir: false,
+            fresh: false,
+            observe: None,
+        }
     }
 }
 
@@ -135,6 +148,7 @@ impl<'a> Lab<'a> {
                 survey: experiment.survey,
                 digest: experiment.digest,
                 observe: experiment.observe,
+                fresh: experiment.fresh,
                 ..job
             });
             self.next += 1;
