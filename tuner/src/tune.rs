@@ -10,14 +10,20 @@ use serde_json::{Value, json};
 use crate::bridge::{Bridge, BridgeError, OptunaSampler, PythonSpace, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document::{self, DocumentError};
-use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Pruner, Range, SamplerName, Switch};
+use crate::metric::Metric;
+use crate::objective::{ObjectiveError, Objectives};
+use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Pruner, Range, Switch};
 use crate::output;
+use crate::racing::Racing;
 use crate::results::{self, Results, ResultsError, default_folder};
-use crate::sampler::{Exhaustive, Random, Sampler};
+use crate::sampler::{Kind, Sampler, Settings, SettingsError};
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, status};
-use crate::space::{MaxThreads, Preset, PresetOptions, PresetSpace, Recorded, Space};
+use crate::simulate::{Simulation, SimulationError};
+use crate::space::{
+    DeviceLimits, FileError, FileSpace, MaxThreads, Point, Preset, PresetOptions, PresetSpace, Recorded, Space, Surroundings,
+};
 
 /// Candidates under way where none depends on what became of others: builders have something to do while others run.
 const WINDOW: usize = 32;
@@ -35,6 +41,14 @@ pub enum TuneError {
     #[error("{0}")]
     Setting(String),
     #[error(transparent)]
+    Space(#[from] FileError),
+    #[error(transparent)]
+    Sampler(#[from] SettingsError),
+    #[error(transparent)]
+    Objective(#[from] ObjectiveError),
+    #[error(transparent)]
+    Simulation(#[from] SimulationError),
+    #[error(transparent)]
     Recording(#[from] RecordingError),
     /// A folder that does not say which kernel is meant.
     #[error("{0}")]
@@ -49,7 +63,13 @@ impl TuneError {
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::Usage(_) => exit::BAD_USAGE,
-            Self::Merge(_) | Self::Document(_) | Self::Setting(_) => status::INVALID_CONFIGURATION,
+            Self::Merge(_)
+            | Self::Document(_)
+            | Self::Setting(_)
+            | Self::Space(_)
+            | Self::Sampler(_)
+            | Self::Objective(_)
+            | Self::Simulation(_) => status::INVALID_CONFIGURATION,
             Self::Recording(_) | Self::Kernel(_) => status::BAD_RECORD,
             Self::Incomplete => status::INTERNAL,
             Self::Session(error) => error.exit_status(),
@@ -220,6 +240,8 @@ impl Subject {
             verified_on,
             window,
             early_stop,
+            objectives: Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?,
+            simulation: options.simulate.as_deref().map(Simulation::load).transpose()?,
             bridge,
             cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options) }),
             options,
@@ -240,7 +262,8 @@ impl Subject {
 
     fn instance(&self, options: &Options, id: &str, log: &Path) -> Result<Instance, TuneError> {
         let command = ServerCommand {
-            program: install::locate(install::REPLAYER).ok_or(TuneError::Incomplete)?,
+            // Nothing is replayed in a simulation.
+            program: install::locate(install::REPLAYER).or(options.simulate.clone()).ok_or(TuneError::Incomplete)?,
             database: self.database.clone(),
             instance: id.into(),
             options: server_options(options),
@@ -250,14 +273,14 @@ impl Subject {
     }
 
     fn choice(&self, options: &Options, space: &dyn Space, bridge: Option<&Bridge>, python: Option<u64>) -> Result<Choice, TuneError> {
-        let name = options.sampler.unwrap_or(SamplerName::Exhaustive);
+        let kind = options.sampler.unwrap_or(Kind::Exhaustive);
         let seed = options.seed.unwrap_or(0);
         if let Some(bridge) = bridge.filter(|_| options.uses_optuna()) {
             let folder = options.results_dir.clone().unwrap_or_default();
             let study = StudyOptions {
                 name: options.study_name.clone(),
                 storage: options.optuna_storage.clone(),
-                sampler: name.name(),
+                sampler: kind.name(),
                 pruner: options.pruner.map(Pruner::name),
                 seed: options.seed,
                 objectives: options.objective.len().max(1),
@@ -269,14 +292,11 @@ impl Subject {
             let early_stop = prunes.then(|| Box::new(sampler.pruner()) as Box<dyn EarlyStop>);
             return Ok(Choice { sampler: Box::new(sampler), window: None, early_stop });
         }
-        let (sampler, window): (Box<dyn Sampler>, _) = match name {
-            SamplerName::Exhaustive | SamplerName::Grid => (Box::new(Exhaustive::default()), Some(WINDOW)),
-            SamplerName::Random => (Box::new(Random::new(seed)), Some(WINDOW)),
-            SamplerName::Tpe => {
-                return Err(TuneError::Setting("this build has no TPE sampler of its own; use Optuna's by --study-name NAME".into()));
-            }
-        };
-        Ok(Choice { sampler, window, early_stop: None })
+        let start = options.start_from.as_deref().map(start_point).transpose()?;
+        let trials = options.trials.map(|trials| usize::try_from(trials).unwrap_or(usize::MAX));
+        let sampler = kind.build(space, &Settings { seed, trials, start })?;
+        let early_stop = options.racing.map(|factor| Box::new(Racing::new(factor)) as Box<dyn EarlyStop>);
+        Ok(Choice { sampler, window: (!kind.learns()).then_some(WINDOW), early_stop })
     }
 
     /// What two sessions must have in common to share results.
@@ -328,19 +348,33 @@ impl Spaces<'_> {
             self.number.get_or_insert(space.number());
             return Ok(Box::new(space));
         }
-        if self.options.space.is_some() {
-            return Err(TuneError::Setting("this build has no spaces from files".into()));
+        if let Some(file) = &self.options.space {
+            let arguments = instance.args.iter().map(|bits| Value::from(*bits)).collect();
+            let surroundings = Surroundings { recorded, arguments, device: DeviceLimits::default() };
+            return Ok(Box::new(FileSpace::load(file, &surroundings)?));
         }
         Ok(Box::new(PresetSpace::new(&preset_options(self.options), recorded)))
     }
 
     fn walks(&self) -> bool {
-        self.options.sampler.is_none_or(SamplerName::is_exhaustive)
+        self.options.sampler.is_none_or(Kind::is_exhaustive)
     }
 
     fn endless(&self, space: &dyn Space) -> Option<String> {
         let name = &space.parameters().iter().find(|parameter| parameter.domain.size().is_none())?.name;
         self.walks().then(|| format!("the parameter '{name}' has no end of values to go through; use --sampler random or tpe"))
+    }
+}
+
+/// The point that a file of results is about: `best.json`, or the first line of `trials.jsonl`.
+fn start_point(path: &Path) -> Result<Point, TuneError> {
+    let wrong = |problem: String| TuneError::Setting(format!("--start-from {}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let trial = serde_json::Deserializer::from_str(&text).into_iter::<results::Trial>().next();
+    match trial {
+        Some(Ok(trial)) if !trial.params.is_empty() => Ok(trial.params),
+        Some(Err(error)) => Err(wrong(format!("it is no trial ({error}); name the best.json of a results folder"))),
+        _ => Err(wrong("it has no parameters; name the best.json of a results folder".into())),
     }
 }
 

@@ -9,6 +9,7 @@ mod housekeeping;
 mod programs;
 mod proteus;
 mod recorder;
+mod searching;
 mod statuses;
 mod tuning;
 mod upstream;

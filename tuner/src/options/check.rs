@@ -92,7 +92,7 @@ impl Options {
             ("--pruner", self.pruner.is_some()),
         ];
         let optuna = optuna.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
-        let sampler = self.sampler.unwrap_or(super::SamplerName::Exhaustive);
+        let sampler = self.sampler.unwrap_or(crate::sampler::Kind::Exhaustive);
         match optuna {
             Some(name) if !sampler.is_optunas() => {
                 Some(format!("{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"))
@@ -119,9 +119,16 @@ impl Options {
         if self.iterations == Some(0) || self.trials == Some(0) || self.workers == Some(0) {
             return Some("iterations, trials and workers are at least 1".into());
         }
-        let seconds = [("--timeout", self.timeout), ("--trial-timeout", self.trial_timeout)];
+        let seconds = [("--timeout", self.timeout), ("--trial-timeout", self.trial_timeout), ("--confirm-time", self.confirm_time)];
         if let Some((name, _)) = seconds.into_iter().find(|(_, seconds)| seconds.is_some_and(|it| !(it.is_finite() && it > 0.0))) {
             return Some(format!("{name} is a number of seconds above 0"));
+        }
+        if self.racing.is_some_and(|factor| !(factor.is_finite() && factor > 1.0)) {
+            return Some("--racing is a number above 1: how much slower than the best a candidate may be at first".into());
+        }
+        let local = matches!(self.sampler, Some(crate::sampler::Kind::Greedy | crate::sampler::Kind::Annealing));
+        if self.start_from.is_some() && !local {
+            return Some("--start-from is for --sampler greedy and --sampler annealing".into());
         }
         if [self.rtol, self.atol].into_iter().flatten().any(|bound| !(bound.is_finite() && bound >= 0.0)) {
             return Some("--rtol and --atol are numbers that are not negative".into());

@@ -5,36 +5,6 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-/// How candidates are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SamplerName {
-    /// At random; needs --trials
-    Random,
-    /// Tree-structured Parzen estimator, which learns from what it has seen; needs --trials
-    Tpe,
-    /// Every configuration of a finite space
-    Grid,
-    /// The same
-    Exhaustive,
-}
-
-impl SamplerName {
-    /// Walks a finite space from its beginning to its end.
-    pub fn is_exhaustive(self) -> bool {
-        matches!(self, Self::Grid | Self::Exhaustive)
-    }
-
-    /// Optuna has a sampler of this kind.
-    pub fn is_optunas(self) -> bool {
-        matches!(self, Self::Random | Self::Tpe)
-    }
-
-    pub fn name(self) -> String {
-        name(&self)
-    }
-}
-
 /// How a setting that is on or off varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -15,9 +15,10 @@ use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Contradiction;
-pub use self::choices::{MaxThreadsPolicy, Pruner, Range, SamplerName, Switch};
+pub use self::choices::{MaxThreadsPolicy, Pruner, Range, Switch};
 pub use self::merge::MergeError;
 use crate::metric::Metric;
+use crate::sampler::Kind;
 use crate::space::{LaunchDimensions, LaunchSafety, Preset};
 
 /// Find the fastest configuration of a recorded kernel
@@ -136,7 +137,7 @@ pub struct Options {
     /// How candidates are chosen [default: exhaustive]
     #[arg(long, value_enum, help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sampler: Option<SamplerName>,
+    pub sampler: Option<Kind>,
     /// Configurations to evaluate at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,6 +146,10 @@ pub struct Options {
     #[arg(long, value_name = "N", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// Where the samplers greedy and annealing start: best.json, or a line of trials.jsonl, of a session over the same space
+    #[arg(long, value_name = "FILE", help_heading = SAMPLING)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_from: Option<PathBuf>,
     /// Submit no more candidates after so many seconds
     #[arg(long, value_name = "SECONDS", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,6 +224,24 @@ pub struct Options {
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_going: Option<bool>,
+    /// Give up a candidate whose first measured run takes longer than the fastest first run so far, multiplied by this [default: every
+    /// candidate has all its runs]
+    #[arg(long, value_name = "FACTOR", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub racing: Option<f64>,
+    /// The best candidates that are measured again, in turns with the baseline, before one is reported; 0 reports the first
+    /// measurements [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100), help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finalists: Option<u32>,
+    /// Seconds that this may take [default: 20]
+    #[arg(long, value_name = "SECONDS", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirm_time: Option<f64>,
+    /// Replay nothing: take results from the results folder of a session that has tried all of the space. For comparing samplers
+    #[arg(long, value_name = "FOLDER", conflicts_with = "cache", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<PathBuf>,
     /// Before it is reported, verify the best on these recorded instances too; without ID on all of the kernel's
     #[arg(long, value_name = "ID", num_args = 0.., value_delimiter = ',', default_missing_value = "all", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
@@ -289,6 +312,7 @@ const EXAMPLES: &str = "Examples:
       --iterations 5 --warmup 2 --results-dir results
   mneme-tune -rdb recording/7312.json --space-module examples/tuning.py:EntireSpace
   mneme-tune -rdb recording --sampler tpe --trials 200 --seed 1 --space-preset full
+  mneme-tune -rdb recording --space space.yaml --sampler nsga2 --trials 500 --objective time registers
   mneme-tune -rdb recording --all-kernels --all-instances --space-preset compiler
   mneme-tune -rdb recording --space-preset full --print-space
   mneme-tune --config tune.yml --trials 50

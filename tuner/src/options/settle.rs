@@ -1,14 +1,15 @@
 //! Defaults: what is meant where nothing was said.
 
-use super::{MaxThreadsPolicy, Options, Range, SamplerName, Switch};
+use super::{MaxThreadsPolicy, Options, Range, Switch};
 use crate::document::DocumentError;
 use crate::metric::Metric;
+use crate::sampler::Kind;
 use crate::space::{LaunchDimensions, LaunchSafety, Preset};
 
 impl Options {
     /// Fills in every default, so that what is written to `config.json` says everything.
     pub fn settled(mut self) -> Self {
-        self.sampler.get_or_insert(SamplerName::Exhaustive);
+        self.sampler.get_or_insert(Kind::Exhaustive);
         // A session that is resumed needs the same random numbers.
         self.seed.get_or_insert_with(random_seed);
         self.metric.get_or_insert(Metric::Mean);
@@ -17,6 +18,8 @@ impl Options {
         }
         self.iterations.get_or_insert(5);
         self.warmup.get_or_insert(2);
+        self.finalists.get_or_insert(3);
+        self.confirm_time.get_or_insert(20.0);
         self.adaptive_invalid_ban.get_or_insert(true);
         if self.space_module.is_none() && self.space.is_none() {
             self.settle_preset();

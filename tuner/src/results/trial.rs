@@ -4,6 +4,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 use serde::{Deserialize, Serialize};
 
+use crate::confirm::Confirmation;
 use crate::space::Point;
 
 /// One evaluated candidate: a line of `trials.jsonl`.
@@ -99,6 +100,14 @@ pub struct Summary {
     pub best_metric: Option<f64>,
     pub best_speedup: Option<f64>,
     pub best_trial: Option<u64>,
+    /// The best few against the baseline, measured again in turns, and the outcome in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<Confirmation>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub verdict: String,
+    /// Trials that nothing dominates, where there are several objectives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pareto_front: Vec<u64>,
     /// Instances on which the best was verified beyond those that were tuned for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verified_on: Vec<String>,

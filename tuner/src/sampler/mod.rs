@@ -4,11 +4,28 @@
 //! that which need no device. A sampler's choices follow from its seed and the history alone, so that a session with one worker is
 //! repeatable where its measurements are.
 
+mod axis;
+mod dominance;
 mod exhaustive;
+mod kind;
+mod local;
+mod nsga2;
 mod random;
+mod sequence;
+mod sobol;
+mod tpe;
+mod variation;
 
+pub use dominance::{dominates, fronts};
 pub use exhaustive::{Exhaustive, walk};
+pub use kind::{Kind, Settings, SettingsError};
+pub use local::Local;
+pub use nsga2::Nsga2;
 pub use random::Random;
+pub(crate) use random::draw;
+pub use sequence::{Sequences, Shrinking};
+pub use sobol::Sobol;
+pub use tpe::Tpe;
 
 use std::collections::HashSet;
 
@@ -92,3 +109,6 @@ pub trait Sampler {
     /// Says what became of a point; the history that comes with the next question has it too.
     fn tell(&mut self, _point: &Point, _outcome: &Outcome) {}
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,7 +53,7 @@ pub(super) fn fresh<R: Rng>(space: &dyn Space, history: &History, rng: &mut R, m
 }
 
 /// A point, uniform in every domain.
-pub(super) fn draw(space: &dyn Space, rng: &mut impl Rng) -> Point {
+pub(crate) fn draw(space: &dyn Space, rng: &mut impl Rng) -> Point {
     complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng))
 }
 

@@ -21,6 +21,15 @@ impl Session {
         self.summary.baseline_metric = baseline.metric;
         let Some(metric) = baseline.metric else { return Err(SessionError::Baseline(what_went_wrong(&baseline.result))) };
         self.baseline = metric;
+        let results = baseline_results(&baseline);
+        let configurations: Vec<_> = if baseline.instances.is_empty() {
+            vec![&baseline.config]
+        } else {
+            baseline.instances.iter().map(|instance| &instance.config).collect()
+        };
+        // What has no value here has none anywhere: better said now than after the last candidate.
+        self.costs(&configurations, &results, Some(metric))?;
+        self.baseline_trial = Some(baseline.clone());
         let samples: Vec<String> = baseline_results(&baseline).iter().map(samples).collect();
         let line = format!("Baseline {} exec_time = {metric} ({})", self.metric.name(), samples.join("; "));
         self.live.baseline(metric);

@@ -1,11 +1,12 @@
 //! The end of a session: the best, and what is written of it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Finished, Session, SessionError, Stop, status};
 use crate::evaluator::Evaluator;
 use crate::report;
 use crate::results::{Trial, proteus_tuned_kernels, write_whole};
+use crate::sampler::fronts;
 use crate::server::Runs;
 use crate::winner;
 
@@ -19,6 +20,11 @@ impl Session {
         };
         let tuned = best.as_ref().map(|best| proteus_tuned_kernels(&self.plan.kernel, &best.config));
         self.summarise(&outcome, best.as_ref());
+        if !self.plan.objectives.is_single() {
+            let front = self.front();
+            self.summary.pareto_front = front.iter().map(|trial| trial.trial).collect();
+            self.results.write("pareto.json", &json!({"objectives": self.plan.objectives.names(), "trials": front}))?;
+        }
         if let Some(best) = &best {
             self.results.write("best.json", best)?;
             self.export(tuned.as_ref())?;
@@ -37,16 +43,43 @@ impl Session {
         Ok(Finished { status, summary: self.summary, tuned })
     }
 
-    /// Everything that verified, the fastest first.
+    /// Everything that verified, the best by the first objective first.
     fn ranked(&self) -> Vec<Trial> {
-        let mut ranked = self.ranking.clone();
-        ranked.sort_by(|one, other| one.metric.partial_cmp(&other.metric).expect("metrics are numbers").then(one.trial.cmp(&other.trial)));
+        let mut ranked: Vec<Trial> = self.ranking.iter().filter(|trial| !trial.objectives.is_empty()).cloned().collect();
+        ranked.sort_by(|one, other| one.objectives[0].total_cmp(&other.objectives[0]).then(one.trial.cmp(&other.trial)));
         ranked
+    }
+
+    /// Trials that no other is better than in every objective, the best by the first one first.
+    fn front(&self) -> Vec<Trial> {
+        let ranked = self.ranked();
+        let costs: Vec<&[f64]> = ranked.iter().map(|trial| trial.objectives.as_slice()).collect();
+        let fronts = fronts(&costs);
+        ranked.iter().zip(fronts).filter(|(_, front)| *front == 0).map(|(trial, _)| trial.clone()).collect()
+    }
+
+    /// The trials in the order in which they are to be reported: what was confirmed to be the best goes first.
+    fn confirmed(&mut self) -> Result<Vec<Trial>, SessionError> {
+        let mut ranked = self.ranked();
+        // A winner by time is all that rounds of times can confirm.
+        if !self.plan.objectives.is_time() {
+            return Ok(ranked);
+        }
+        if let Some(confirmation) = self.confirm(&ranked)? {
+            let best = confirmation.finalists.first().filter(|best| best.speedup.is_some());
+            if let Some(place) = best.and_then(|best| ranked.iter().position(|trial| trial.trial == best.trial)) {
+                let best = ranked.remove(place);
+                ranked.insert(0, best);
+            }
+            self.summary.verdict = confirmation.sentence();
+            self.summary.confirmation = Some(confirmation);
+        }
+        Ok(ranked)
     }
 
     /// The fastest that also verifies on the instances of `--verify-all`.
     fn best(&mut self) -> Result<Option<Trial>, SessionError> {
-        let ranked = self.ranked();
+        let ranked = self.confirmed()?;
         if self.plan.verified_on.is_empty() || ranked.is_empty() {
             return Ok(ranked.into_iter().next());
         }
@@ -126,7 +159,9 @@ impl Session {
         if let Some((best, metric, speedup)) = found {
             let label = self.plan.search.space().label(&best.params, &best.config);
             self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}", self.metric.name()));
-            if metric >= self.baseline {
+            if !self.summary.verdict.is_empty() {
+                eprintln!("mneme-tune: {}", self.summary.verdict);
+            } else if metric >= self.baseline {
                 eprintln!("mneme-tune: no configuration is faster than the recorded one");
             } else if !self.quiet() && self.plan.options.no_proteus_output != Some(true) {
                 self.tell_proteus(best);

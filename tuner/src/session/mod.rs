@@ -5,6 +5,7 @@
 
 mod ban;
 mod baseline;
+mod confirm;
 mod early;
 mod finish;
 mod lines;
@@ -26,11 +27,13 @@ use crate::cache::{Cache, CacheError, CachePlan};
 use crate::evaluator::Evaluator;
 use crate::live::Live;
 use crate::metric::Metric;
+use crate::objective::{Measurement, ObjectiveError, Objectives};
 use crate::options::Options;
 use crate::output::Lines;
 use crate::results::{Baseline, InstanceTrial, Results, ResultsError, Summary, Trial};
 use crate::search::Search;
 use crate::server::{Runs, ServerCommand, ServerError};
+use crate::simulate::Simulation;
 use crate::space::{Point, Rejection, Space};
 
 /// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
@@ -67,6 +70,9 @@ pub struct Plan {
     pub window: Option<usize>,
     /// Gives up candidates after their first runs.
     pub early_stop: Option<Box<dyn EarlyStop>>,
+    pub objectives: Objectives,
+    /// Results in place of replays.
+    pub simulation: Option<Simulation>,
     /// The helper process, where Python has a part in the search.
     pub bridge: Option<Bridge>,
     pub cache: Option<CachePlan>,
@@ -87,6 +93,8 @@ pub enum SessionError {
     Cache(#[from] CacheError),
     #[error("the baseline did not verify, so nothing can be compared with it: {0}")]
     Baseline(String),
+    #[error(transparent)]
+    Objective(#[from] ObjectiveError),
     /// The session itself is complete.
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
@@ -98,6 +106,7 @@ impl SessionError {
             Self::Results(_) | Self::Cache(_) => status::INVALID_CONFIGURATION,
             Self::Bridge(BridgeError::Died { .. }) => status::INTERNAL,
             Self::Bridge(_) => status::INVALID_CONFIGURATION,
+            Self::Objective(_) => status::INVALID_CONFIGURATION,
             Self::Baseline(_) => status::BASELINE_FAILED,
             Self::Output(_) => exit::INTERNAL,
             Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
@@ -135,6 +144,7 @@ struct Session {
     flying: HashMap<u64, Flying>,
     /// Metric of the baseline, ns.
     baseline: f64,
+    baseline_trial: Option<Baseline>,
     stop: Stop,
     /// Metric of the fastest so far, ns.
     fastest: f64,
@@ -191,18 +201,21 @@ pub struct Finished {
 ///
 /// # Errors
 /// What keeps it from its end; the results folder says how far it came.
-pub fn run(plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
-    let options = &plan.options;
-    results.write("config.json", options)?;
+pub fn run(mut plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
+    results.write("config.json", &plan.options)?;
     results.write("search_space.json", &plan.search.space().describe())?;
     let start = Instant::now();
-    let evaluator = Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?;
+    let evaluator = match plan.simulation.take() {
+        Some(simulation) => Evaluator::simulated(simulation),
+        None => Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?,
+    };
     let greeting = evaluator.greeting().clone();
     let open = |cache: &CachePlan| {
         let device = [&greeting.device, &greeting.driver, &greeting.version];
         Cache::open(&cache.path, serde_json::json!([cache.conditions, device]).to_string())
     };
     let cache = plan.cache.as_ref().map(open).transpose()?;
+    let options = &plan.options;
     let runs = Runs { iterations: options.iterations.unwrap_or(5), warmup: options.warmup.unwrap_or(2), fresh: false };
     let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
     known.sort_by_key(|trial| trial.trial);
@@ -221,6 +234,7 @@ pub fn run(plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finish
         numbers: Numbers::after(&known),
         flying: HashMap::new(),
         baseline: 0.0,
+        baseline_trial: None,
         stop: Stop::Complete,
         fastest: f64::INFINITY,
         ranking: Vec::new(),
@@ -252,6 +266,28 @@ impl Session {
             sum += instance.weight * self.metric.of(result.measured()).filter(|_| result.verified)?;
         }
         Some(sum / self.plan.instances.iter().map(|instance| instance.weight).sum::<f64>())
+    }
+
+    /// The objectives, of which smaller is better: over all instances, each weighing as often as it was launched. Empty unless all
+    /// verified.
+    fn costs(
+        &self,
+        configurations: &[&Configuration],
+        results: &[ReplayResult],
+        baseline: Option<f64>,
+    ) -> Result<Vec<f64>, ObjectiveError> {
+        if results.len() < self.plan.instances.len() || results.iter().any(|result| !result.verified) {
+            return Ok(Vec::new());
+        }
+        let all: f64 = self.plan.instances.iter().map(|instance| instance.weight).sum();
+        let mut sums = vec![0.0; self.plan.objectives.names().len()];
+        for ((instance, configuration), result) in self.plan.instances.iter().zip(configurations).zip(results) {
+            let values = self.plan.objectives.evaluate(&Measurement { result, configuration, baseline })?;
+            for (sum, cost) in sums.iter_mut().zip(self.plan.objectives.costs(&values)) {
+                *sum += instance.weight * cost / all;
+            }
+        }
+        Ok(sums)
     }
 
     /// What is told of each instance, where there are several.

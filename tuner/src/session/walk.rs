@@ -188,10 +188,21 @@ impl Session {
     }
 
     /// Fills in what a trial's results come to.
-    fn judge(&self, mut trial: Trial, results: &[ReplayResult]) -> Trial {
+    fn judge(&mut self, mut trial: Trial, results: &[ReplayResult]) -> Trial {
         trial.metric = self.condense(results).filter(|_| trial.stopped.is_none());
         trial.speedup = trial.metric.map(|metric| self.baseline / metric);
-        trial.objectives = trial.metric.or(trial.stopped).into_iter().collect();
+        let configurations: Vec<&Configuration> = if trial.instances.is_empty() {
+            vec![&trial.config]
+        } else {
+            trial.instances.iter().map(|instance| &instance.config).collect()
+        };
+        match self.costs(&configurations, results, Some(self.baseline)) {
+            Ok(costs) => trial.objectives = costs,
+            Err(error) => {
+                self.results.log(&format!("[{}] {error}", trial.trial));
+                trial.objectives = Vec::new();
+            }
+        }
         trial
     }
 

@@ -54,6 +54,8 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
         verified_on: Vec::new(),
         window: Some(8),
         early_stop: None,
+        objectives: mneme_tuner::objective::Objectives::read(&["time"], mneme_tuner::metric::Metric::Mean).unwrap(),
+        simulation: None,
         bridge: None,
         cache: None,
         options,

@@ -1,0 +1,117 @@
+//! Spaces from files, samplers that learn, winners that are confirmed, and sessions without a device.
+
+use std::fs;
+use std::path::Path;
+
+use mneme_e2e::apps::app;
+use mneme_e2e::command::{Run, run};
+use mneme_e2e::installation::{Device, program};
+use mneme_e2e::recording::{Instance, Recording};
+use serde_json::Value;
+
+fn tune(instance: &Instance, space: &Path, results: &Path) -> Run {
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", Device::under_test().name(), "--quiet", "--seed", "3", "--space"])
+        .arg(space)
+        .arg("--results-dir")
+        .arg(results)
+}
+
+fn read(folder: &Path, name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap()
+}
+
+fn trials(folder: &Path) -> Vec<Value> {
+    fs::read_to_string(folder.join("trials.jsonl")).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_pass_that_a_sequence_may_have_is_llvms_and_keeps_the_kernel_right() {
+    // Sums of whole numbers: no order of operations changes them.
+    let recording = Recording::of(app("matmul"), &["40"]);
+    let work = tempfile::tempdir().unwrap();
+    let space = work.path().join("space.yaml");
+    fs::write(&space, "parameters:\n  passes: {type: pipeline, start: [sroa], longest: 1}\n").unwrap();
+    let results = work.path().join("results");
+    tune(&recording.single(), &space, &results).args(["--iterations", "1", "--warmup", "0", "--finalists", "0"]).succeed();
+    let trials = trials(&results);
+    assert!(trials.len() >= 70, "{}", trials.len());
+    let wrong: Vec<String> = trials
+        .iter()
+        .filter(|trial| trial["result"]["status"] != "verified")
+        .map(|trial| format!("{}: {}", trial["config"]["passes"], trial["result"]["error"]))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_session_is_confirmed_and_can_be_simulated() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let instance = recording.single();
+    let work = tempfile::tempdir().unwrap();
+    let space = work.path().join("space.yaml");
+    let text = "parameters:\n  block.x: {type: int, low: 32, high: 256, step: 32}\n  passes: [\"default<O3>\", \"default<O1>\"]\n\
+                derived:\n  grid.x: ceil(args[2] / block.x)\nconstraints: [block.x != 96]\n";
+    fs::write(&space, text).unwrap();
+    let all = work.path().join("all");
+    let outcome = tune(&instance, &space, &all).args(["--iterations", "2", "--warmup", "1", "--finalists", "2"]).succeed();
+    let summary = read(&all, "summary.json");
+    assert_eq!(summary["num_trials_completed"], 14, "seven widths, two pipelines");
+    assert_eq!((&summary["num_verified"], &summary["num_rejected"]), (&Value::from(14), &Value::from(2)));
+    let confirmation = &summary["confirmation"];
+    assert!(confirmation["rounds"].as_u64().unwrap() >= 6, "{summary}");
+    let finalists = confirmation["finalists"].as_array().unwrap();
+    assert_eq!(finalists.len(), 2, "{summary}");
+    for finalist in finalists {
+        let speedup = &finalist["speedup"];
+        assert!(speedup["low"].as_f64().unwrap() <= speedup["estimate"].as_f64().unwrap(), "{finalist}");
+    }
+    assert_eq!(read(&all, "best.json")["trial"], finalists[0]["trial"]);
+    let verdict = summary["verdict"].as_str().unwrap();
+    assert!(verdict.starts_with("confirmed: speedup") || verdict.starts_with("no significant improvement: speedup"), "{verdict}");
+    assert!(outcome.stderr.contains(verdict), "{outcome}");
+
+    let simulated = work.path().join("simulated");
+    let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "code_size", "--simulate"];
+    tune(&instance, &space, &simulated).args(simulate).arg(&all).succeed();
+    let recorded = trials(&all);
+    let again = trials(&simulated);
+    assert_eq!(again.len(), 9);
+    for trial in &again {
+        let before = recorded.iter().find(|before| before["config_hash"] == trial["config_hash"]).expect("it was tried before");
+        assert_eq!(before["result"], trial["result"]);
+        assert_eq!(trial["objectives"].as_array().unwrap().len(), 2);
+    }
+    assert!(!read(&simulated, "pareto.json")["trials"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn the_best_of_a_session_is_polished_by_another() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let instance = recording.single();
+    let work = tempfile::tempdir().unwrap();
+    let space = work.path().join("space.toml");
+    fs::write(
+        &space,
+        "[parameters]\n'block.x' = { type = 'int', low = 32, high = 512, step = 32 }\npasses = ['default<O3>', 'default<O1>']\n",
+    )
+    .unwrap();
+    let (first, second) = (work.path().join("first"), work.path().join("second"));
+    let options = ["--iterations", "1", "--warmup", "0", "--finalists", "0", "--trials", "4"];
+    tune(&instance, &space, &first).args(options).args(["--sampler", "sobol", "--racing", "4"]).succeed();
+    tune(&instance, &space, &second).args(options).args(["--sampler", "greedy", "--start-from"]).arg(first.join("best.json")).succeed();
+    assert_eq!(trials(&second)[0]["params"], read(&first, "best.json")["params"]);
+    let wrong = tune(&instance, &space, &second).args(options).args(["--sampler", "tpe", "--start-from"]).arg(first.join("best.json"));
+    wrong.exit_with(64).complains("--start-from is for --sampler greedy");
+}
+
+#[test]
+fn a_space_file_that_is_wrong_is_told_before_anything_runs() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let work = tempfile::tempdir().unwrap();
+    let space = work.path().join("space.yaml");
+    fs::write(&space, "parameters:\n  block.x: [32, 64]\nderived:\n  grid.x: ceil(n / block.x)\n").unwrap();
+    let outcome = tune(&recording.single(), &space, &work.path().join("results")).exit_with(3);
+    outcome.complains("space.yaml: derived.grid.x: 'ceil(n / block.x)' has the name 'n', which is not known here");
+}

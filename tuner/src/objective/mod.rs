@@ -1,0 +1,218 @@
+//! Objectives: the numbers that candidates are compared by.
+//!
+//! `time` and `speedup` are the existing Mneme's. Others are expressions over a result's fields, each `min:` (as it is without) or `max:`;
+//! several make a Pareto front. docs/samplers.md lists the names.
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::ReplayResult;
+use serde_json::{Value, json};
+
+use crate::expression::{Expression, ExpressionError, Language, Values};
+use crate::metric::Metric;
+
+/// What is wrong with an objective.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectiveError {
+    #[error("the objective {0}")]
+    Expression(#[from] ExpressionError),
+    #[error("the objective '{objective}' comes to {value}, which is no number{remedy}")]
+    NoNumber { objective: String, value: String, remedy: &'static str },
+    #[error("nothing was measured")]
+    NothingMeasured,
+}
+
+/// What an objective is computed from.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement<'a> {
+    pub result: &'a ReplayResult,
+    pub configuration: &'a Configuration,
+    /// The baseline's metric, ns.
+    pub baseline: Option<f64>,
+}
+
+/// The objectives of a session.
+pub struct Objectives {
+    language: Language,
+    metric: Metric,
+    list: Vec<Objective>,
+}
+
+struct Objective {
+    text: String,
+    maximise: bool,
+    kind: Kind,
+}
+
+enum Kind {
+    Time,
+    Speedup,
+    Expression(Expression),
+}
+
+impl Objectives {
+    /// Reads objectives; `metric` says what `time` is.
+    ///
+    /// # Errors
+    /// An expression that is wrong.
+    pub fn read(texts: &[impl AsRef<str>], metric: Metric) -> Result<Self, ObjectiveError> {
+        let language = Language::default();
+        let (result, configuration) = (ReplayResult::default(), Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
+        let names = names(&Measurement { result: &result, configuration: &configuration, baseline: None }, metric);
+        let read = |text: &str| -> Result<Objective, ObjectiveError> {
+            let (maximise, rest) = match text.split_once(':') {
+                Some((direction, rest)) if ["min", "max"].contains(&direction.trim()) => (direction.trim() == "max", rest.trim()),
+                _ => (false, text.trim()),
+            };
+            let (maximise, kind) = match rest {
+                "time" if !maximise => (false, Kind::Time),
+                // More is better, whatever was said.
+                "speedup" => (true, Kind::Speedup),
+                _ => (maximise, Kind::Expression(language.read(rest, &names)?)),
+            };
+            Ok(Objective { text: rest.to_owned(), maximise, kind })
+        };
+        let list = texts.iter().map(|text| read(text.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Self { language, metric, list })
+    }
+
+    /// The objectives as they were written, without `min:` and `max:`.
+    pub fn names(&self) -> Vec<&str> {
+        self.list.iter().map(|objective| objective.text.as_str()).collect()
+    }
+
+    /// Whether one number, or a front.
+    pub fn is_single(&self) -> bool {
+        self.list.len() == 1
+    }
+
+    /// Whether the time alone decides.
+    pub fn is_time(&self) -> bool {
+        self.is_single() && self.list.iter().all(|objective| matches!(objective.kind, Kind::Time | Kind::Speedup))
+    }
+
+    /// The objectives of a verified result, as users read them.
+    ///
+    /// # Errors
+    /// One has no value here: the device does not say something, or the numbers do not fit.
+    pub fn evaluate(&self, measurement: &Measurement) -> Result<Vec<f64>, ObjectiveError> {
+        let time = self.metric.of(measurement.result.measured()).ok_or(ObjectiveError::NothingMeasured)?;
+        let mut all = None;
+        self.list
+            .iter()
+            .map(|objective| match &objective.kind {
+                Kind::Time => Ok(time),
+                // The baseline's own.
+                Kind::Speedup => Ok(measurement.baseline.map_or(1.0, |baseline| baseline / time)),
+                Kind::Expression(expression) => {
+                    let values = all.get_or_insert_with(|| names(measurement, self.metric));
+                    let value = self.language.evaluate(expression, values)?;
+                    value.as_f64().filter(|number| number.is_finite()).ok_or_else(|| ObjectiveError::NoNumber {
+                        objective: objective.text.clone(),
+                        remedy: if value.is_null() { ": the device does not say it" } else { "" },
+                        value: if value.is_null() { "nothing".into() } else { value.to_string() },
+                    })
+                }
+            })
+            .collect()
+    }
+
+    /// The same so that smaller is better, as samplers want them.
+    pub fn costs(&self, values: &[f64]) -> Vec<f64> {
+        self.list.iter().zip(values).map(|(objective, value)| if objective.maximise { -value } else { *value }).collect()
+    }
+}
+
+/// All names that an objective may have. What a device does not say is nothing.
+fn names(measurement: &Measurement, metric: Metric) -> Values {
+    let Measurement { result, configuration, baseline } = *measurement;
+    let said = |number: i64| if number < 0 { Value::Null } else { number.into() };
+    let metrics = &result.metrics;
+    let time = metric.of(result.measured());
+    let errors = result.mismatch.iter().chain(&result.more_mismatches).flat_map(|mismatch| mismatch.largest_error);
+    let errors = errors.chain(result.variations.iter().flatten().filter_map(|variation| variation.largest_error));
+    let mut values = Values::default();
+    for (name, value) in [
+        ("time", json!(time)),
+        ("exec_time", json!(result.measured())),
+        ("baseline", json!(baseline)),
+        ("speedup", json!(time.zip(baseline).map(|(time, baseline)| baseline / time))),
+        ("registers", said(metrics.registers.max(result.reg_usage))),
+        ("local", said(metrics.local.max(result.local_mem_usage))),
+        ("constant", said(metrics.constant.max(result.const_mem_usage))),
+        ("static_shared", said(metrics.static_shared)),
+        ("dynamic_shared", said(metrics.dynamic_shared)),
+        ("spill_stores", said(metrics.spill_stores)),
+        ("spill_loads", said(metrics.spill_loads)),
+        ("active_blocks_per_sm", said(metrics.active_blocks_per_sm)),
+        ("occupancy", json!(metrics.occupancy)),
+        ("code_size", said(metrics.code_size)),
+        ("obj_size", json!(result.obj_size)),
+        ("build_time", json!(result.preprocess_ir_time + result.opt_time + result.codegen_time)),
+        ("largest_error", json!(errors.fold(0.0, f64::max))),
+        ("config", json!(configuration)),
+        ("grid", json!(configuration.grid)),
+        ("block", json!(configuration.block)),
+        ("result", json!(result)),
+    ] {
+        values.set(name, &value);
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::result::Metrics;
+
+    fn result() -> ReplayResult {
+        ReplayResult {
+            exec_time: vec![900, 100, 200, 300, 400, 500],
+            warmup: 1,
+            opt_time: 0.25,
+            codegen_time: 0.5,
+            metrics: Metrics { registers: 40, code_size: 2048, ..Metrics::default() },
+            ..ReplayResult::default()
+        }
+    }
+
+    fn of(objectives: &[&str]) -> Result<Vec<f64>, String> {
+        let configuration = Configuration::recorded([10, 1, 1].into(), [64, 1, 1].into(), 0);
+        let objectives = Objectives::read(objectives, Metric::Mean).map_err(|error| error.to_string())?;
+        objectives
+            .evaluate(&Measurement { result: &result(), configuration: &configuration, baseline: Some(600.0) })
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn objectives_are_computed_from_results() {
+        assert_eq!(of(&["time", "speedup"]).unwrap(), [300.0, 2.0]);
+        assert_eq!(of(&["percentile(exec_time, 90)", "min:registers", "code_size", "build_time"]).unwrap(), [460.0, 40.0, 2048.0, 0.75]);
+        // Two operations for each of 640 threads, a nanosecond being a billionth of a second.
+        assert_eq!(of(&["max: 2 * grid.x * block.x / time"]).unwrap(), [2.0 * 640.0 / 300.0]);
+        assert_eq!(of(&["time * (1 + 0.1 * (registers > 32 ? 1 : 0))"]).is_err(), true);
+        assert_eq!(of(&["if registers > 32 { time * 1.1 } else { time }"]).unwrap(), [330.0 + 0.0]);
+        assert_eq!(of(&["result.metrics.code_size + config.codegen_opt"]).unwrap(), [2051.0]);
+        assert_eq!(of(&["max(exec_time) - min(exec_time)", "largest_error"]).unwrap(), [400.0, 0.0]);
+    }
+
+    #[test]
+    fn more_is_better_where_it_is_said() {
+        let objectives = Objectives::read(&["speedup", "registers", "max: occupancy"], Metric::Min).unwrap();
+        assert_eq!(objectives.costs(&[2.0, 40.0, 0.5]), [-2.0, 40.0, -0.5]);
+        assert_eq!(objectives.names(), ["speedup", "registers", "occupancy"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, words) in [
+            ("registres", "known are active_blocks_per_sm, baseline"),
+            ("spill_stores", "the device does not say it"),
+            ("occupancy * 2", "nothing"),
+            ("time <", "cannot be read"),
+            ("exec_time", "no number"),
+        ] {
+            let error = of(&[text]).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Samplers by name.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::space::{Domain, Point, Space};
+
+use super::{Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
+
+/// How candidates are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Every configuration of the space
+    #[value(alias = "grid")]
+    #[serde(alias = "grid")]
+    Exhaustive,
+    /// Uniformly at random
+    Random,
+    /// A sequence that fills the space evenly
+    Sobol,
+    /// Where densities say that good candidates are (tree-structured Parzen estimators)
+    Tpe,
+    /// Evolution, for several objectives (NSGA-II)
+    Nsga2,
+    /// Evolution of pass sequences, the best of which is shrunk
+    Passes,
+    /// From --start-from to better neighbours
+    Greedy,
+    /// From --start-from to better neighbours, and at first to worse ones
+    Annealing,
+}
+
+/// What samplers need to know.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub seed: u64,
+    /// Trials of the session; `None` where nothing limits them.
+    pub trials: Option<usize>,
+    /// Where local search starts.
+    pub start: Option<Point>,
+}
+
+/// Why a sampler cannot search a space.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    #[error("the space cannot be walked: '{parameter}' has values without end; give it a step, or use another sampler")]
+    Infinite { parameter: String },
+    #[error("the sampler {sampler} needs --trials N: it has no end of its own")]
+    Endless { sampler: String },
+    #[error("the sampler passes needs a parameter of type pipeline, and the space has none; declare one in a space file")]
+    NoSequence,
+}
+
+impl Kind {
+    /// Walks a finite space from its beginning to its end.
+    pub fn is_exhaustive(self) -> bool {
+        self == Self::Exhaustive
+    }
+
+    /// Optuna has a sampler of this kind.
+    pub fn is_optunas(self) -> bool {
+        matches!(self, Self::Random | Self::Tpe | Self::Nsga2)
+    }
+
+    /// What to propose next follows from what became of points before.
+    pub fn learns(self) -> bool {
+        !matches!(self, Self::Exhaustive | Self::Random | Self::Sobol)
+    }
+
+    /// The name on a command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// The sampler.
+    ///
+    /// # Errors
+    /// It cannot search this space, or needs to know when to end.
+    pub fn build(self, space: &dyn Space, settings: &Settings) -> Result<Box<dyn Sampler>, SettingsError> {
+        let Settings { seed, trials, start } = settings.clone();
+        match self {
+            Self::Exhaustive => {
+                if let Some(endless) = space.parameters().iter().find(|parameter| parameter.domain.size().is_none()) {
+                    return Err(SettingsError::Infinite { parameter: endless.name.clone() });
+                }
+            }
+            _ if trials.is_none() => return Err(SettingsError::Endless { sampler: self.name() }),
+            Self::Passes if !space.parameters().iter().any(|parameter| matches!(parameter.domain, Domain::Pipeline(_))) => {
+                return Err(SettingsError::NoSequence);
+            }
+            _ => {}
+        }
+        Ok(match self {
+            Self::Exhaustive => Box::new(Exhaustive::default()),
+            Self::Random => Box::new(Random::new(seed)),
+            Self::Sobol => Box::new(Sobol::new(seed)),
+            Self::Tpe => Box::new(Tpe::new(seed)),
+            Self::Nsga2 => Box::new(Nsga2::new(seed)),
+            Self::Passes => Box::new(Sequences::new(seed, trials)),
+            Self::Greedy => Box::new(Local::greedy(seed, start)),
+            Self::Annealing => Box::new(Local::annealing(seed, start, trials.unwrap_or(1))),
+        })
+    }
+}

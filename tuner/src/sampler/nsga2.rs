@@ -1,0 +1,74 @@
+//! Evolution towards several objectives at once (NSGA-II), one child at a time so that workers never wait for a generation.
+
+use rand::{Rng, RngExt};
+
+use crate::space::{Point, Space};
+
+use super::random::{draw, fresh, generator};
+use super::{History, Sampler, dominance, sobol, variation};
+
+/// Points that may have children.
+const POPULATION: usize = 32;
+/// Children with two parents; the others are changed copies of one.
+const CROSSED: f64 = 0.9;
+
+/// The sampler.
+#[derive(Debug)]
+pub struct Nsga2 {
+    seed: u64,
+    /// Best first.
+    parents: Vec<Point>,
+    /// Points that had their outcome when the parents were chosen.
+    settled: usize,
+}
+
+impl Nsga2 {
+    pub fn new(seed: u64) -> Self {
+        Self { seed, parents: Vec::new(), settled: 0 }
+    }
+
+    /// The better of two parents, drawn at random.
+    fn parent(&self, rng: &mut impl Rng) -> &Point {
+        let place = rng.random_range(0..self.parents.len()).min(rng.random_range(0..self.parents.len()));
+        &self.parents[place]
+    }
+}
+
+impl Sampler for Nsga2 {
+    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+        let mut rng = generator(self.seed, history.tried().len());
+        let settled = history.tried().len() - history.in_flight();
+        if settled != self.settled || self.parents.is_empty() {
+            self.parents = best(history, POPULATION);
+            self.settled = settled;
+        }
+        if history.tried().len() < POPULATION || self.parents.len() < 2 {
+            let mut next = history.tried().len() as u64;
+            return fresh(space, history, &mut rng, |_| {
+                next += 1;
+                sobol::point(space, self.seed, next - 1)
+            });
+        }
+        // One parameter changed in the mean.
+        let rate = 1.0 / space.parameters().len() as f64;
+        fresh(space, history, &mut rng, |rng| {
+            let mother = self.parent(rng);
+            let child = if rng.random_bool(CROSSED) {
+                let father = self.parent(rng);
+                variation::cross(space, mother, father, rng)
+            } else {
+                mother.clone()
+            };
+            variation::mutate(space, &child, rate, rng)
+        })
+        .or_else(|| fresh(space, history, &mut rng, |rng| draw(space, rng)))
+    }
+}
+
+/// The best points that were measured, best first.
+fn best(history: &History, most: usize) -> Vec<Point> {
+    let measured: Vec<(&Point, &[f64])> =
+        history.tried().iter().filter_map(|tried| Some((&tried.point, tried.outcome.as_ref()?.values()?))).collect();
+    let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
+    dominance::ranking(&values).into_iter().take(most).map(|place| measured[place].0.clone()).collect()
+}

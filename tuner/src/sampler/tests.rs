@@ -1,0 +1,250 @@
+//! What every sampler has to keep to, on a space with every kind of domain.
+
+use std::collections::HashSet;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::launch::Dim3;
+use mneme_core::result::Status;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::space::{Domain, Parameter, PassChoice, Rejection};
+
+const KINDS: [Kind; 8] = [Kind::Exhaustive, Kind::Random, Kind::Sobol, Kind::Tpe, Kind::Nsga2, Kind::Passes, Kind::Greedy, Kind::Annealing];
+
+/// A space of given parameters; "bounded" ones apply where "bounds" is true.
+struct Given(Vec<Parameter>);
+
+impl Space for Given {
+    fn parameters(&self) -> &[Parameter] {
+        &self.0
+    }
+
+    fn is_active(&self, parameter: &Parameter, point: &Point) -> bool {
+        parameter.name != "bounded" || point["bounds"] == true
+    }
+
+    fn ground(&self, _point: &Point) -> Result<Configuration, Rejection> {
+        Ok(self.baseline())
+    }
+
+    fn baseline(&self) -> Configuration {
+        Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0)
+    }
+}
+
+fn choice(passes: &[&str], start: &[&str], longest: usize) -> Domain {
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    Domain::Pipeline(PassChoice { passes: names(passes), start: names(start), shortest: 1, longest })
+}
+
+/// Every kind of domain; infinite with `fraction`.
+fn mixed(fraction: bool) -> Given {
+    let mut parameters = vec![
+        Parameter::new("width", Domain::Integer { low: 32, high: 1024, step: 32, log: false }),
+        Parameter::new("blocks", Domain::Integer { low: 1, high: 1_000_000, step: 1, log: true }),
+        Parameter::new("level", Domain::Categorical(vec![json!("O1"), json!("O2"), json!("O3")])),
+        Parameter::new("shape", Domain::Categorical(vec![json!({"x": 8, "y": 8}), json!({"x": 64, "y": 1}), json!({"x": 32, "y": 4})])),
+        Parameter::new("bounds", Domain::Boolean),
+        Parameter::new("bounded", Domain::Real { low: 0.5, high: 2.0, step: Some(0.25), log: true }).when("bounds"),
+        Parameter::new("order", Domain::Permutation((0..5).map(Value::from).collect())),
+        Parameter::new("passes", choice(&["gvn", "licm", "sroa", "adce"], &["sroa", "gvn"], 8)),
+    ];
+    if fraction {
+        parameters.push(Parameter::new("fraction", Domain::Real { low: 0.0, high: 1.0, step: None, log: false }));
+    }
+    Given(parameters)
+}
+
+/// 12 points, of which 6 have "bounded".
+fn small() -> Given {
+    Given(vec![
+        Parameter::new("width", Domain::Integer { low: 1, high: 3, step: 1, log: false }),
+        Parameter::new("bounds", Domain::Boolean),
+        Parameter::new("bounded", Domain::Categorical(vec![json!(1), json!(2), json!(3)])).when("bounds"),
+        Parameter::new("passes", choice(&["gvn"], &["gvn"], 1)),
+    ])
+}
+
+fn fits(space: &Given, point: &Point) -> bool {
+    let active: Vec<&Parameter> = space.0.iter().filter(|parameter| space.is_active(parameter, point)).collect();
+    active.len() == point.len()
+        && active.iter().all(|parameter| point.get(&parameter.name).is_some_and(|value| parameter.domain.contains(value)))
+}
+
+/// Asks for `count` points, `window` of them in flight, whose outcomes follow from them alone.
+fn run(kind: Kind, space: &Given, seed: u64, count: usize, window: usize, objective: &dyn Fn(&Point) -> Outcome) -> Vec<Point> {
+    let mut sampler = kind.build(space, &Settings { seed, trials: Some(count), start: None }).unwrap();
+    let mut history = History::default();
+    let mut waiting: std::collections::VecDeque<usize> = Default::default();
+    loop {
+        let point = if history.tried().len() < count && waiting.len() < window { sampler.ask(space, &history) } else { None };
+        match (point, waiting.pop_front()) {
+            (Some(point), first) => {
+                waiting.extend(first);
+                waiting.push_back(history.add(point, None));
+            }
+            (None, Some(place)) => {
+                let outcome = objective(&history.tried()[place].point);
+                sampler.tell(&history.tried()[place].point, &outcome);
+                history.settle(place, outcome);
+            }
+            (None, None) => return history.tried().iter().map(|tried| tried.point.clone()).collect(),
+        }
+    }
+}
+
+fn number(point: &Point, name: &str) -> f64 {
+    point.get(name).and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+/// Smallest, 0, at width 512, about 1000 blocks, O2 and bounds of 1.0.
+fn distance(point: &Point) -> f64 {
+    let bounds = if point["bounds"] == true { (number(point, "bounded") - 1.0).abs() } else { 0.5 };
+    let level = if point["level"] == "O2" { 0.0 } else { 0.5 };
+    ((number(point, "width") - 512.0) / 512.0).abs() + ((number(point, "blocks").ln() - 1000f64.ln()) / 7.0).abs() + bounds + level
+}
+
+fn outcome(point: &Point) -> Outcome {
+    match number(point, "width") as u64 % 128 {
+        32 => Outcome::Failed(Status::FailedVerification),
+        64 if point["bounds"] == true => Outcome::Rejected,
+        _ => Outcome::Measured(vec![1.0 + distance(point), number(point, "blocks")]),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn points_are_of_the_space_and_none_comes_twice(seed: u64, window in 1usize..9, fraction: bool) {
+        let space = mixed(fraction);
+        for kind in KINDS.into_iter().skip(1) {
+            let points = run(kind, &space, seed, 60, window, &outcome);
+            prop_assert_eq!(points.len(), 60, "{:?}", kind);
+            for point in &points {
+                prop_assert!(fits(&space, point), "{:?}: {:?}", kind, point);
+            }
+            let distinct: HashSet<&Point> = points.iter().collect();
+            prop_assert_eq!(distinct.len(), points.len(), "{:?}", kind);
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_all(seed: u64) {
+        for kind in KINDS.into_iter().skip(1) {
+            let again = || run(kind, &mixed(true), seed, 50, 1, &outcome);
+            prop_assert_eq!(again(), again(), "{:?}", kind);
+            prop_assert_ne!(run(kind, &mixed(true), seed ^ 1, 50, 1, &outcome), again(), "{:?}", kind);
+        }
+    }
+
+    #[test]
+    fn a_small_space_is_tried_to_its_end(seed: u64, window in 1usize..5) {
+        for kind in KINDS {
+            let space = small();
+            let points = run(kind, &space, seed, 100, window, &|point| Outcome::Measured(vec![1.0 + number(point, "width")]));
+            prop_assert_eq!(points.len(), 12, "{:?}", kind);
+            prop_assert!(points.iter().all(|point| fits(&space, point)));
+            prop_assert_eq!(points.iter().collect::<HashSet<_>>().len(), 12, "{:?}", kind);
+        }
+    }
+}
+
+/// The median over seeds of the best of 80 points.
+fn best(kind: Kind, space: &Given, outcome: &dyn Fn(&Point) -> Outcome, distance: fn(&Point) -> f64) -> f64 {
+    let mut found: Vec<f64> =
+        (0..9).map(|seed| run(kind, space, seed, 80, 1, outcome).iter().map(distance).fold(f64::INFINITY, f64::min)).collect();
+    found.sort_by(f64::total_cmp);
+    found[4]
+}
+
+#[test]
+fn densities_find_more_than_chance_does() {
+    let (found, chance) = (best(Kind::Tpe, &mixed(false), &outcome, distance), best(Kind::Random, &mixed(false), &outcome, distance));
+    assert!(found < 0.7 * chance, "{found}, chance {chance}");
+}
+
+#[test]
+fn local_search_goes_down_a_valley() {
+    let space = Given(vec![
+        Parameter::new("width", Domain::Integer { low: 1, high: 1000, step: 1, log: false }),
+        Parameter::new("blocks", Domain::Integer { low: 1, high: 1_000_000, step: 1, log: true }),
+        Parameter::new("fraction", Domain::Real { low: 0.0, high: 1.0, step: None, log: false }),
+    ]);
+    let depth = |point: &Point| {
+        let far = [(number(point, "width") - 700.0) / 1000.0, number(point, "blocks").log10() / 6.0 - 0.5, number(point, "fraction") - 0.2];
+        far.iter().map(|far| far.abs()).sum::<f64>()
+    };
+    let outcome = |point: &Point| Outcome::Measured(vec![1.0 + 10.0 * depth(point)]);
+    let chance = best(Kind::Random, &space, &outcome, depth);
+    for kind in [Kind::Greedy, Kind::Annealing] {
+        let found = best(kind, &space, &outcome, depth);
+        assert!(found < 0.8 * chance, "{kind:?} comes to {found}, chance to {chance}");
+    }
+}
+
+#[test]
+fn evolution_finds_a_front() {
+    // Two objectives that no point has both of: few blocks, and many.
+    let space = mixed(false);
+    let outcome = |point: &Point| {
+        Outcome::Measured(vec![number(point, "blocks").ln() + distance(point), 14.0 - number(point, "blocks").ln() + distance(point)])
+    };
+    let area = |kind| {
+        let points = run(kind, &space, 5, 300, 4, &outcome);
+        let values: Vec<Vec<f64>> = points.iter().map(|point| outcome(point).values().unwrap().to_vec()).collect();
+        // The area that the front dominates below (20, 20).
+        let mut front: Vec<&Vec<f64>> = values.iter().filter(|a| !values.iter().any(|b| dominates(b, a))).collect();
+        front.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        let mut above = 20.0;
+        front.iter().filter(|point| point[0] < 20.0 && point[1] < 20.0).fold(0.0, |area, point| {
+            let more = (20.0 - point[0]) * (above - point[1]);
+            above = point[1];
+            area + more
+        })
+    };
+    let (evolved, chance) = (area(Kind::Nsga2), area(Kind::Random));
+    assert!(evolved > 1.02 * chance, "{evolved} against {chance}");
+}
+
+#[test]
+fn passes_that_do_not_matter_are_dropped() {
+    let start = ["adce", "sroa", "adce", "gvn", "adce", "licm", "adce", "gvn", "sroa", "adce"];
+    let space = Given(vec![Parameter::new("passes", choice(&["gvn", "licm", "sroa", "adce"], &start, 20))]);
+    // Only a gvn with a licm after it helps.
+    let time = |point: &Point| {
+        let sequence = point["passes"].as_array().unwrap();
+        let gvn = sequence.iter().position(|pass| pass == "gvn");
+        let helps = gvn.is_some_and(|place| sequence[place..].iter().any(|pass| pass == "licm"));
+        if helps { 1.0 } else { 2.0 }
+    };
+    for window in [1, 6] {
+        let points = run(Kind::Passes, &space, 11, 120, window, &|point| Outcome::Measured(vec![time(point)]));
+        let shortest = points.iter().filter(|point| time(point) == 1.0).map(|point| point["passes"].as_array().unwrap().len()).min();
+        assert_eq!(shortest, Some(2), "window {window}");
+        assert_eq!(points[0]["passes"], json!(start));
+    }
+}
+
+#[test]
+fn local_search_starts_where_it_is_told() {
+    let space = mixed(false);
+    let start = run(Kind::Random, &space, 3, 1, 1, &outcome).remove(0);
+    let settings = Settings { seed: 1, trials: Some(5), start: Some(start.clone()) };
+    for kind in [Kind::Greedy, Kind::Annealing] {
+        let mut sampler = kind.build(&space, &settings).unwrap();
+        assert_eq!(sampler.ask(&space, &History::default()), Some(start.clone()));
+    }
+}
+
+#[test]
+fn samplers_say_what_they_miss() {
+    let settings = |trials| Settings { seed: 0, trials, start: None };
+    let error = |kind: Kind, space: &Given, trials| kind.build(space, &settings(trials)).map(|_| ()).unwrap_err().to_string();
+    assert!(error(Kind::Exhaustive, &mixed(true), None).contains("'fraction'"));
+    assert!(error(Kind::Tpe, &mixed(true), None).contains("--trials"));
+    let plain = Given(vec![Parameter::new("width", Domain::Boolean)]);
+    assert!(error(Kind::Passes, &plain, Some(3)).contains("pipeline"));
+}

@@ -1,0 +1,150 @@
+//! Tree-structured Parzen estimators: one density over good points, one over the others, and the next point where their ratio is
+//! largest (Bergstra, Bardenet, Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).
+//!
+//! Densities are over all parameters jointly (a product of kernels for each observation), so that what depends on each other is seen
+//! together. Where an observation lacks a parameter that applies to a candidate, the kernel along it is uniform. Points that failed, were
+//! rejected or are in flight are among the others; no point is proposed twice.
+
+use rand::{Rng, RngExt};
+
+use crate::space::{Point, Space};
+
+use super::axis::{Axis, Code, Kernels};
+use super::random::{complete, draw_value, fresh, generator};
+use super::{History, Sampler, dominance, sobol};
+
+/// Points of a Sobol sequence before the first density.
+const STARTUP: usize = 10;
+/// Draws from the good density, of which the best is taken.
+const CANDIDATES: usize = 32;
+/// Of the points that were measured, this share is good, and no more than so many.
+const GOOD_SHARE: f64 = 0.1;
+const MOST_GOOD: usize = 25;
+/// Other points that the second density is made of: the latest.
+const MOST_OTHERS: usize = 1000;
+/// Width of a kernel of a single observation, as a share of the axis.
+const WIDTH: f64 = 0.1;
+
+/// The sampler.
+#[derive(Debug)]
+pub struct Tpe {
+    seed: u64,
+    axes: Vec<Axis>,
+}
+
+impl Tpe {
+    pub fn new(seed: u64) -> Self {
+        Self { seed, axes: Vec::new() }
+    }
+}
+
+impl Sampler for Tpe {
+    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+        if self.axes.is_empty() {
+            self.axes = space.parameters().iter().map(|parameter| Axis::new(&parameter.domain)).collect();
+        }
+        let mut rng = generator(self.seed, history.tried().len());
+        let (good, others) = split(history);
+        if history.tried().len() < STARTUP || good.is_empty() {
+            let first = history.tried().len() as u64;
+            let mut next = first;
+            return fresh(space, history, &mut rng, |_| {
+                next += 1;
+                sobol::point(space, self.seed, next - 1)
+            });
+        }
+        let good = Estimator::new(space, &self.axes, good);
+        let others = Estimator::new(space, &self.axes, others);
+        let mut best: Option<(f64, Point)> = None;
+        for _ in 0..CANDIDATES {
+            let point = good.draw(space, &mut rng);
+            if !history.has(&point) {
+                let codes = codes(space, &self.axes, &point);
+                let ratio = good.density(&codes) - others.density(&codes);
+                if best.as_ref().is_none_or(|(known, _)| ratio > *known) {
+                    best = Some((ratio, point));
+                }
+            }
+        }
+        match best {
+            Some((_, point)) => Some(point),
+            None => fresh(space, history, &mut rng, |rng| good.draw(space, rng)),
+        }
+    }
+}
+
+/// The good points, and the others.
+fn split(history: &History) -> (Vec<&Point>, Vec<&Point>) {
+    let mut measured: Vec<(&Point, &[f64])> = Vec::new();
+    let mut others: Vec<&Point> = Vec::new();
+    for tried in history.tried() {
+        match tried.outcome.as_ref().and_then(|outcome| outcome.values()) {
+            Some(values) => measured.push((&tried.point, values)),
+            None => others.push(&tried.point),
+        }
+    }
+    let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
+    let count = ((GOOD_SHARE * measured.len() as f64).ceil() as usize).min(MOST_GOOD);
+    let order = dominance::ranking(&values);
+    let good = order.iter().take(count).map(|place| measured[*place].0).collect();
+    others.extend(order.iter().skip(count).map(|place| measured[*place].0));
+    if others.len() > MOST_OTHERS {
+        others.drain(..others.len() - MOST_OTHERS);
+    }
+    (good, others)
+}
+
+fn codes(space: &dyn Space, axes: &[Axis], point: &Point) -> Vec<Code> {
+    space.parameters().iter().zip(axes).map(|(parameter, axis)| axis.code(point.get(&parameter.name))).collect()
+}
+
+/// A density: a kernel around each observation, and one that is uniform.
+struct Estimator<'a> {
+    axes: &'a [Axis],
+    kernels: Vec<Kernels<'a>>,
+    points: Vec<&'a Point>,
+    observations: Vec<Vec<Code>>,
+}
+
+impl<'a> Estimator<'a> {
+    fn new(space: &dyn Space, axes: &'a [Axis], points: Vec<&'a Point>) -> Self {
+        let dimensions = axes.iter().filter(|axis| axis.varies()).count();
+        let count = points.len();
+        // Scott's rule; no narrower than the distance of so many points on a line.
+        let width = WIDTH * (count.max(1) as f64).powf(-1.0 / (dimensions as f64 + 4.0));
+        let width = width.max(1.0 / (count as f64 + 1.0).min(100.0) * 0.1);
+        let observations = points.iter().map(|point| codes(space, axes, point)).collect();
+        Self { axes, kernels: axes.iter().map(|axis| axis.kernels(width, count)).collect(), points, observations }
+    }
+
+    fn draw(&self, space: &dyn Space, rng: &mut impl Rng) -> Point {
+        let chosen = rng.random_range(0..=self.points.len());
+        let Some(origin) = self.points.get(chosen) else {
+            return complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng));
+        };
+        complete(space, Point::new(), |parameter| {
+            let place = space.parameters().iter().position(|known| known.name == parameter.name).expect("a parameter of the space");
+            match origin.get(&parameter.name) {
+                Some(value) => self.kernels[place].draw(&self.observations[chosen][place], value, rng),
+                None => draw_value(&parameter.domain, rng),
+            }
+        })
+    }
+
+    /// The logarithm of the density.
+    fn density(&self, x: &[Code]) -> f64 {
+        let uniform: Vec<f64> = self.axes.iter().zip(x).map(|(axis, x)| if *x == Code::Absent { 0.0 } else { axis.uniform(x) }).collect();
+        let mut logarithms: Vec<f64> = Vec::with_capacity(self.observations.len() + 1);
+        logarithms.push(uniform.iter().sum());
+        for observation in &self.observations {
+            let of = |(place, x): (usize, &Code)| match (&observation[place], x) {
+                (_, Code::Absent) => 0.0,
+                (Code::Absent, _) => uniform[place],
+                (centre, x) => self.kernels[place].density(centre, x),
+            };
+            logarithms.push(x.iter().enumerate().map(of).sum());
+        }
+        let largest = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        largest + logarithms.iter().map(|logarithm| (logarithm - largest).exp()).sum::<f64>().ln() - (logarithms.len() as f64).ln()
+    }
+}

@@ -1,0 +1,121 @@
+//! Recorded results in place of a device: what an exhaustive session has measured answers for every candidate of another search.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::result::{ReplayResult, Status};
+use serde::Deserialize;
+
+/// Why recorded results cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    #[error("{}: {source}; name a results folder of a session that has finished", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{}, line {line}: {source}", path.display())]
+    Line { path: PathBuf, line: usize, source: serde_json::Error },
+    #[error("{} holds no trials; let a session with --sampler exhaustive finish first", path.display())]
+    Empty { path: PathBuf },
+}
+
+/// Results by configuration.
+#[derive(Debug)]
+pub struct Simulation {
+    folder: PathBuf,
+    results: HashMap<String, ReplayResult>,
+    baseline: Option<ReplayResult>,
+}
+
+/// What is needed of a line of `trials.jsonl` and of `baseline.json`.
+#[derive(Deserialize)]
+struct Line {
+    config: Configuration,
+    result: ReplayResult,
+}
+
+impl Simulation {
+    /// Reads `trials.jsonl` and, where it is, `baseline.json` of a results folder.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or holds no results.
+    pub fn load(folder: &Path) -> Result<Self, SimulationError> {
+        let path = folder.join("trials.jsonl");
+        let text = std::fs::read_to_string(&path).map_err(|source| SimulationError::Read { path: path.clone(), source })?;
+        let mut results = HashMap::new();
+        for (place, line) in text.lines().enumerate() {
+            let line: Line =
+                serde_json::from_str(line).map_err(|source| SimulationError::Line { path: path.clone(), line: place + 1, source })?;
+            results.insert(line.config.hash(), line.result);
+        }
+        if results.is_empty() {
+            return Err(SimulationError::Empty { path });
+        }
+        let baseline = std::fs::read_to_string(folder.join("baseline.json")).ok();
+        let baseline = baseline.and_then(|text| serde_json::from_str::<Line>(&text).ok());
+        if let Some(baseline) = &baseline {
+            results.entry(baseline.config.hash()).or_insert_with(|| baseline.result.clone());
+        }
+        Ok(Self { folder: folder.into(), results, baseline: baseline.map(|line| line.result) })
+    }
+
+    /// Configurations with a result.
+    pub fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// The baseline's result, as that session measured it.
+    pub fn baseline(&self) -> Option<&ReplayResult> {
+        self.baseline.as_ref()
+    }
+
+    /// What a replay of the configuration has come to; an `invalid_config` that says so where it was not measured.
+    pub fn replay(&self, configuration: &Configuration) -> ReplayResult {
+        self.results.get(&configuration.hash()).cloned().unwrap_or_else(|| ReplayResult {
+            failed: true,
+            status: Status::InvalidConfig,
+            error: format!("{} has no result of this configuration", self.folder.display()),
+            ..ReplayResult::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn block(x: u32) -> Configuration {
+        Configuration::recorded([4, 1, 1].into(), [x, 1, 1].into(), 0)
+    }
+
+    #[test]
+    fn recorded_results_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let result =
+            |time: u64| ReplayResult { exec_time: vec![time], status: Status::Verified, verified: true, ..ReplayResult::default() };
+        let line = |x: u32, time| json!({"trial": x, "config": block(x), "config_hash": "", "result": result(time)}).to_string() + "\n";
+        std::fs::write(folder.path().join("trials.jsonl"), line(32, 7) + line(64, 5).as_str()).unwrap();
+        std::fs::write(folder.path().join("baseline.json"), line(128, 9)).unwrap();
+        let simulation = Simulation::load(folder.path()).unwrap();
+        assert_eq!(simulation.len(), 3);
+        assert_eq!(simulation.replay(&block(64)).exec_time, [5]);
+        assert_eq!(simulation.baseline().unwrap().exec_time, [9]);
+        let missing = simulation.replay(&block(96));
+        assert_eq!((missing.status, missing.verified), (Status::InvalidConfig, false));
+        assert!(missing.error.contains("no result"));
+    }
+
+    #[test]
+    fn folders_without_results_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Simulation::load(folder.path()).unwrap_err().to_string().contains("results folder"));
+        std::fs::write(folder.path().join("trials.jsonl"), "").unwrap();
+        assert!(Simulation::load(folder.path()).unwrap_err().to_string().contains("exhaustive"));
+        std::fs::write(folder.path().join("trials.jsonl"), "{}\n").unwrap();
+        assert!(Simulation::load(folder.path()).unwrap_err().to_string().contains("line 1"));
+    }
+}

@@ -1,0 +1,81 @@
+//! What a space file says, before it is laid around a recorded launch.
+
+use std::path::Path;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::FileError;
+
+/// A mapping in the order of the file.
+#[derive(Debug, Default)]
+pub struct Ordered(pub Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Ordered;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a mapping of names")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if entries.iter().any(|(known, _)| *known == name) {
+                        return Err(serde::de::Error::custom(format!("'{name}' is there twice; drop one")));
+                    }
+                    entries.push((name, value));
+                }
+                Ok(Ordered(entries))
+            }
+
+            fn visit_unit<E>(self) -> Result<Ordered, E> {
+                Ok(Ordered::default())
+            }
+        }
+        deserializer.deserialize_any(Entries)
+    }
+}
+
+/// A file's content.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// For people.
+    #[serde(default)]
+    pub description: String,
+    pub parameters: Ordered,
+    /// Expressions by name.
+    #[serde(default)]
+    pub derived: Ordered,
+    /// Expressions that have to be true.
+    #[serde(default)]
+    pub constraints: Vec<String>,
+    /// Fields in which the baseline is not the recorded configuration.
+    #[serde(default)]
+    pub baseline: Map<String, Value>,
+}
+
+impl Document {
+    /// Reads a file: TOML where its name ends so, else YAML, of which JSON is a part.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let fail = |what: String| FileError::new(path, "", what);
+        let text = std::fs::read_to_string(path).map_err(|error| fail(format!("it cannot be read: {error}")))?;
+        Self::parse(&text, path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))).map_err(fail)
+    }
+
+    pub fn parse(text: &str, toml: bool) -> Result<Self, String> {
+        let document: Self = if toml {
+            toml::from_str(text).map_err(|error| format!("it is no space: {}", error.to_string().trim().replace('\n', " ")))?
+        } else {
+            yaml_serde::from_str(text).map_err(|error| format!("it is no space: {error}"))?
+        };
+        if document.parameters.0.is_empty() {
+            return Err("it has no parameters; give at least one below 'parameters'".into());
+        }
+        Ok(document)
+    }
+}

@@ -1,0 +1,392 @@
+//! Spaces as data: a YAML or TOML file with parameters, derived values and constraints.
+//!
+//! A parameter or derived value that is named as a field of a configuration (`block.x`, `passes`) is that field; others are helpers
+//! with a name. Fields that are not named stay as recorded. docs/spaces.md describes the format.
+
+mod document;
+mod domains;
+mod fields;
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::protocol::Changes;
+use rand::SeedableRng;
+use serde_json::{Map, Value, json};
+
+use super::{Domain, Parameter, Point, Recorded, Rejection, Space, passes, plain};
+use crate::expression::{Expression, ExpressionError, Language, Values};
+use document::Document;
+
+/// Points that are tried when a file is read, so that mistakes in it show before anything is replayed.
+const TRIED: usize = 64;
+
+/// What is wrong with a space file: the file, the key and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {key}{}{what}", file.display(), if key.is_empty() { "" } else { ": " })]
+pub struct FileError {
+    pub file: PathBuf,
+    /// As in `parameters.block.x.low`; empty for the whole file.
+    pub key: String,
+    pub what: String,
+}
+
+impl FileError {
+    fn new(file: &Path, key: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { file: file.into(), key: key.into(), what: what.into() }
+    }
+}
+
+/// What expressions may ask for beside parameters.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    pub recorded: Recorded,
+    /// Recorded arguments of the kernel, as numbers.
+    pub arguments: Vec<Value>,
+    pub device: DeviceLimits,
+}
+
+/// What a device can do. The default is what every CUDA device can.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceLimits {
+    /// Threads of a block.
+    pub max_threads: u32,
+    /// Threads of a block along each axis.
+    pub max_block: [u32; 3],
+    /// Blocks of a grid along each axis.
+    pub max_grid: [u32; 3],
+    pub warp_size: u32,
+    /// Shared memory of a block, bytes.
+    pub shared_mem: u32,
+    /// 0 where no device was asked.
+    pub multiprocessors: u32,
+    /// Threads that one multiprocessor holds.
+    pub threads_per_multiprocessor: u32,
+}
+
+impl Default for DeviceLimits {
+    fn default() -> Self {
+        Self {
+            max_threads: 1024,
+            max_block: [1024, 1024, 64],
+            max_grid: [i32::MAX as u32, 65_535, 65_535],
+            warp_size: 32,
+            shared_mem: 48 << 10,
+            multiprocessors: 0,
+            threads_per_multiprocessor: 2048,
+        }
+    }
+}
+
+impl DeviceLimits {
+    fn value(&self) -> Value {
+        let axes = |[x, y, z]: [u32; 3]| json!({"x": x, "y": y, "z": z});
+        // An unknown number is nothing, which no expression can calculate with.
+        let multiprocessors = if self.multiprocessors == 0 { Value::Null } else { self.multiprocessors.into() };
+        json!({
+            "max_threads": self.max_threads,
+            "max_block": axes(self.max_block),
+            "max_grid": axes(self.max_grid),
+            "warp_size": self.warp_size,
+            "shared_mem": self.shared_mem,
+            "multiprocessors": multiprocessors,
+            "threads_per_multiprocessor": self.threads_per_multiprocessor,
+        })
+    }
+}
+
+/// A space that a file describes.
+pub struct FileSpace {
+    file: PathBuf,
+    description: String,
+    parameters: Vec<Parameter>,
+    /// Conditions by parameter.
+    conditions: Vec<Option<Expression>>,
+    derived: Vec<(String, Expression)>,
+    constraints: Vec<Expression>,
+    recorded: Configuration,
+    baseline: Configuration,
+    language: Language,
+    /// `recorded`, `args` and `device`.
+    surroundings: Values,
+}
+
+/// Why a point has no configuration.
+enum Trouble {
+    /// A constraint.
+    Rejected(String),
+    /// The file's mistake: key and sentence.
+    Mistake(String, String),
+}
+
+impl FileSpace {
+    /// Reads a space file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong: it is tried on some points.
+    pub fn load(path: &Path, surroundings: &Surroundings) -> Result<Self, FileError> {
+        Self::new(path, Document::read(path)?, surroundings)
+    }
+
+    fn new(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
+        let Recorded { grid, block, shared_mem } = surroundings.recorded;
+        let recorded = Configuration::recorded(grid, block, shared_mem);
+        let wrong = |key: String, what: String| FileError::new(path, key, what);
+        let (language, mut values) = (Language::default(), Values::default());
+        values.set("recorded", &json!({"grid": grid, "block": block, "shared_mem": shared_mem}));
+        values.set("args", &Value::Array(surroundings.arguments.clone()));
+        values.set("device", &surroundings.device.value());
+        let outside = values.clone();
+        values.set("grid", &json!(grid));
+        values.set("block", &json!(block));
+
+        let (mut parameters, mut conditions) = (Vec::new(), Vec::new());
+        for (name, entry) in &document.parameters.0 {
+            let key = format!("parameters.{name}");
+            check_name(name).map_err(|what| wrong(key.clone(), what))?;
+            let resolve = |text: &str| evaluate_now(&language, text, &outside);
+            let (domain, when) = domains::read(entry, &resolve)
+                .map_err(|(inner, what)| wrong(if inner.is_empty() { key.clone() } else { format!("{key}.{inner}") }, what))?;
+            let condition = when.as_ref().map(|text| language.read(text, &values)).transpose();
+            conditions.push(condition.map_err(|error| wrong(format!("{key}.when"), error.to_string()))?);
+            parameters.push(Parameter { name: name.clone(), domain, when });
+            declare(&mut values, name);
+        }
+        let mut derived = Vec::new();
+        for (name, entry) in &document.derived.0 {
+            let key = format!("derived.{name}");
+            check_name(name).map_err(|what| wrong(key.clone(), what))?;
+            if parameters.iter().any(|parameter| parameter.name == *name) {
+                return Err(wrong(key, "there is a parameter of that name; rename one".into()));
+            }
+            let expression = language.read(&plain(entry), &values).map_err(|error| wrong(key, error.to_string()))?;
+            derived.push((name.clone(), expression));
+            declare(&mut values, name);
+        }
+        let constraints =
+            document.constraints.iter().enumerate().map(|(place, text)| {
+                language.read(text, &values).map_err(|error| wrong(format!("constraints[{place}]"), error.to_string()))
+            });
+        let constraints = constraints.collect::<Result<_, _>>()?;
+        let baseline = Changes(document.baseline).apply(&recorded).and_then(|baseline| baseline.check().map(|()| baseline));
+        let baseline = baseline.map_err(|what| wrong("baseline".into(), what))?;
+        let space = Self {
+            file: path.into(),
+            description: document.description,
+            parameters,
+            conditions,
+            derived,
+            constraints,
+            recorded,
+            baseline,
+            language,
+            surroundings: outside,
+        };
+        space.try_out()?;
+        Ok(space)
+    }
+
+    /// Grounds some points, so that what is wrong with the file is told now.
+    fn try_out(&self) -> Result<(), FileError> {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
+        for _ in 0..TRIED {
+            let point = crate::sampler::draw(self, &mut rng);
+            for (place, condition) in self.conditions.iter().enumerate() {
+                let name = &self.parameters[place].name;
+                if let Some(condition) = condition {
+                    self.truth(condition, &mut self.values(&point).1)
+                        .map_err(|what| FileError::new(&self.file, format!("parameters.{name}.when"), what))?;
+                }
+            }
+            if let Err(Trouble::Mistake(key, what)) = self.configuration(&point) {
+                return Err(FileError::new(&self.file, key, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The fields that a point's parameters are, and the values of all names.
+    fn values(&self, point: &Point) -> (Fields, Values) {
+        let mut fields = Fields::new(&self.recorded);
+        let mut values = self.surroundings.clone();
+        fields.publish(&mut values);
+        for parameter in &self.parameters {
+            let value = point.get(&parameter.name).map_or(Value::Null, |value| meaning(&parameter.domain, value));
+            fields.take(&parameter.name, &value, &mut values);
+        }
+        (fields, values)
+    }
+
+    fn configuration(&self, point: &Point) -> Result<Configuration, Trouble> {
+        let (mut fields, mut values) = self.values(point);
+        for (name, expression) in &self.derived {
+            let mistake = |error: ExpressionError| Trouble::Mistake(format!("derived.{name}"), error.to_string());
+            let value = self.language.evaluate(expression, &mut values).map_err(mistake)?;
+            fields.take(name, &value, &mut values);
+        }
+        for (place, constraint) in self.constraints.iter().enumerate() {
+            let holds = self.truth(constraint, &mut values);
+            if !holds.map_err(|what| Trouble::Mistake(format!("constraints[{place}]"), what))? {
+                return Err(Trouble::Rejected(format!("the constraint '{}' does not hold", constraint.text())));
+            }
+        }
+        let configuration = fields.apply(&self.recorded).map_err(|(name, what)| {
+            let key = if self.parameters.iter().any(|parameter| parameter.name == name) { "parameters" } else { "derived" };
+            Trouble::Mistake(format!("{key}.{name}"), what)
+        })?;
+        configuration.check().map_err(Trouble::Rejected)?;
+        Ok(configuration)
+    }
+
+    fn truth(&self, expression: &Expression, values: &mut Values) -> Result<bool, String> {
+        let value = self.language.evaluate(expression, values).map_err(|error| error.to_string())?;
+        value
+            .as_bool()
+            .ok_or_else(|| format!("'{}' comes to {value}; it has to be true or false, so compare it with something", expression.text()))
+    }
+}
+
+fn evaluate_now(language: &Language, text: &str, values: &Values) -> Result<Value, String> {
+    let mut values = values.clone();
+    let evaluated = language.read(text, &values).and_then(|expression| language.evaluate(&expression, &mut values));
+    evaluated.map_err(|error| error.to_string())
+}
+
+/// What a value is in expressions and configurations: a sequence of passes is its pipeline.
+fn meaning(domain: &Domain, value: &Value) -> Value {
+    match (domain, value) {
+        (Domain::Pipeline(_), Value::Array(sequence)) => passes::pipeline(sequence.iter().filter_map(Value::as_str)).into(),
+        _ => value.clone(),
+    }
+}
+
+/// Names that expressions have already.
+const TAKEN: [&str; 5] = ["recorded", "args", "device", "grid", "block"];
+
+fn check_name(name: &str) -> Result<(), String> {
+    if fields::is_field(name) && !TAKEN.contains(&name) {
+        return Ok(());
+    }
+    let mut characters = name.chars();
+    let starts = characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
+    if TAKEN.contains(&name) {
+        Err(format!("the name '{name}' is taken; use another, or one of its parts, such as 'block.x'"))
+    } else if !starts || !characters.all(|character| character.is_ascii_alphanumeric() || character == '_') {
+        Err("a name has letters, digits and '_', or is grid.x to block.z".into())
+    } else {
+        Ok(())
+    }
+}
+
+/// Makes a name known to expressions that are read.
+fn declare(values: &mut Values, name: &str) {
+    if !name.contains('.') {
+        values.set(name, &Value::Null);
+    }
+}
+
+/// The configuration's fields that a point names.
+struct Fields {
+    changed: Vec<(String, Value)>,
+    /// Dimensions as they are so far.
+    grid: Map<String, Value>,
+    block: Map<String, Value>,
+}
+
+impl Fields {
+    fn new(recorded: &Configuration) -> Self {
+        let map = |dimensions: mneme_core::launch::Dim3| match json!(dimensions) {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        Self { changed: Vec::new(), grid: map(recorded.grid), block: map(recorded.block) }
+    }
+
+    fn publish(&self, values: &mut Values) {
+        values.set("grid", &Value::Object(self.grid.clone()));
+        values.set("block", &Value::Object(self.block.clone()));
+    }
+
+    /// Notes a value, and makes it known to expressions. A parameter that does not apply leaves its field as recorded.
+    fn take(&mut self, name: &str, value: &Value, values: &mut Values) {
+        if let Some((dimensions, axis)) = name.split_once('.') {
+            if !value.is_null() {
+                let map = if dimensions == "grid" { &mut self.grid } else { &mut self.block };
+                map.insert(axis.into(), value.clone());
+                self.publish(values);
+            }
+        } else {
+            values.set(name, value);
+        }
+        if fields::is_field(name) && !value.is_null() {
+            self.changed.push((name.into(), value.clone()));
+        }
+    }
+
+    fn apply(&self, recorded: &Configuration) -> Result<Configuration, (String, String)> {
+        let mut configuration = recorded.clone();
+        for (name, value) in &self.changed {
+            let value = whole(value);
+            let change = match name.split_once('.') {
+                Some((dimensions, axis)) => (dimensions.to_owned(), json!({axis: value})),
+                None => (name.clone(), value.clone()),
+            };
+            let applied = Changes(Map::from_iter([change])).apply(&configuration);
+            configuration = applied.map_err(|_| {
+                let remedy = if value.is_f64() { "; use ceil, floor or round" } else { "" };
+                (name.clone(), format!("it comes to {value}, which it cannot be{remedy}"))
+            })?;
+        }
+        Ok(configuration)
+    }
+}
+
+/// A number without a fraction as a whole number, which is what configurations have.
+fn whole(value: &Value) -> Value {
+    match value.as_f64() {
+        Some(number) if value.is_f64() && number.fract() == 0.0 && number.abs() < 9e15 => (number as i64).into(),
+        _ => value.clone(),
+    }
+}
+
+impl Space for FileSpace {
+    fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    fn is_active(&self, parameter: &Parameter, point: &Point) -> bool {
+        let place = self.parameters.iter().position(|known| known.name == parameter.name);
+        match place.and_then(|place| self.conditions[place].as_ref()) {
+            None => true,
+            // A condition that has no truth was told of when the file was read; where it is new, the parameter does not apply.
+            Some(condition) => self.truth(condition, &mut self.values(point).1).unwrap_or(false),
+        }
+    }
+
+    fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
+        self.configuration(point).map_err(|trouble| match trouble {
+            Trouble::Rejected(reason) => Rejection(reason),
+            Trouble::Mistake(key, what) => Rejection(FileError::new(&self.file, key, what).to_string()),
+        })
+    }
+
+    fn baseline(&self) -> Configuration {
+        self.baseline.clone()
+    }
+
+    fn describe(&self) -> Value {
+        let derived: Map<String, Value> = self.derived.iter().map(|(name, expression)| (name.clone(), expression.text().into())).collect();
+        json!({
+            "file": self.file,
+            "description": self.description,
+            "size": self.size(),
+            "baseline": self.baseline,
+            "parameters": super::describe(&self.parameters),
+            "derived": derived,
+            "constraints": self.constraints.iter().map(Expression::text).collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

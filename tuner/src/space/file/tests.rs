@@ -1,0 +1,165 @@
+use super::*;
+use crate::sampler::{Kind, Settings, walk};
+use crate::search::{Next, Search};
+use mneme_core::launch::Dim3;
+use std::path::PathBuf;
+
+fn surroundings() -> Surroundings {
+    let recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 16 };
+    Surroundings { recorded, arguments: vec![json!(0x1000), json!(10_240_000)], device: DeviceLimits::default() }
+}
+
+fn space(text: &str) -> Result<FileSpace, String> {
+    let document = Document::parse(text, false)?;
+    FileSpace::new(Path::new("space.yaml"), document, &surroundings()).map_err(|error| error.to_string())
+}
+
+fn shipped() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("spaces");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// The first `count` candidates of a random search.
+fn some(space: FileSpace, count: usize) -> Vec<Configuration> {
+    let sampler = Kind::Random.build(&space, &Settings { seed: 1, trials: Some(count), start: None }).unwrap();
+    let mut search = Search::new(Box::new(space), sampler);
+    let candidates = std::iter::from_fn(|| match search.next() {
+        Next::Try(candidate) => Some(candidate.configuration),
+        _ => None,
+    });
+    candidates.take(count).collect()
+}
+
+#[test]
+fn shipped_spaces_make_valid_configurations() {
+    let files = shipped();
+    assert_eq!(files.len(), 5, "{files:?}");
+    for file in files {
+        let space = FileSpace::load(&file, &surroundings()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(space.baseline().grid.x, 40_000);
+        let found = some(space, 40);
+        assert_eq!(found.len(), 40, "{}", file.display());
+        for configuration in found {
+            assert_eq!(configuration.check(), Ok(()));
+            assert_eq!(configuration.shared_mem, 16);
+            let threads = configuration.block.count() as u32;
+            if configuration.set_launch_bounds {
+                assert!((threads..=1024).contains(&configuration.max_threads.unwrap()), "{}: {configuration:?}", file.display());
+                assert!(configuration.min_blocks_per_sm >= 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_shipped_spaces_do_what_they_say() {
+    let configurations = |name: &str| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("spaces").join(name);
+        some(FileSpace::load(&file, &surroundings()).unwrap(), 80)
+    };
+    let one = configurations("one-dimension.yaml");
+    assert_eq!(one.len(), 80, "16 widths, 5 pipelines");
+    assert!(one.iter().all(|configuration| configuration.grid.x == 40_000 && !configuration.set_launch_bounds));
+    for configuration in configurations("derived.yaml") {
+        assert_eq!(u64::from(configuration.grid.x), 10_240_000u64.div_ceil(u64::from(configuration.block.x)));
+        assert_eq!(configuration.max_threads, Some(configuration.block.x));
+    }
+    for configuration in configurations("fraction.yaml") {
+        assert_eq!((configuration.max_threads.unwrap() - configuration.block.x) % 64, 0);
+    }
+    let conditional = configurations("conditional.yaml");
+    assert!(conditional.iter().any(|configuration| !configuration.set_launch_bounds));
+    // Without bounds there are three pipelines, specialised or not.
+    assert_eq!(conditional.iter().filter(|configuration| !configuration.set_launch_bounds).count(), 6);
+    let cube = configurations("unit-hypercube.yaml");
+    assert!(cube.iter().all(|configuration| configuration.grid.x as u64 <= 10_240_000u64.div_ceil(configuration.block.x.into())));
+    assert!(cube.iter().any(|configuration| configuration.grid.x < 1000 || configuration.block.x < 128));
+}
+
+#[test]
+fn toml_is_read_as_well() {
+    let text = "constraints = ['block.x != 96']\n[parameters]\n'block.x' = { type = 'int', low = 32, high = 128, step = 32 }\n\
+                passes = ['default<O3>', 'default<O1>']\n[derived]\n'grid.x' = 'ceil(args[1] / block.x)'\n";
+    let space = FileSpace::new(Path::new("space.toml"), Document::parse(text, true).unwrap(), &surroundings()).unwrap();
+    let found: Vec<(u32, u32, String)> = walk(&space)
+        .filter_map(|point| space.ground(&point).ok())
+        .map(|configuration| (configuration.block.x, configuration.grid.x, configuration.passes))
+        .collect();
+    assert_eq!(found.len(), 6);
+    assert_eq!(found[0], (32, 320_000, "default<O3>".into()));
+    assert_eq!(found[5], (128, 80_000, "default<O1>".into()));
+}
+
+#[test]
+fn sequences_of_passes_become_pipelines() {
+    let text = "parameters:\n  passes: {type: pipeline, passes: [gvn, licm, 'default<O1>'], start: [gvn, licm], longest: 3}\n";
+    let space = space(text).unwrap();
+    let point = Point::from([("passes".to_owned(), json!(["gvn", "licm", "gvn"]))]);
+    assert_eq!(space.ground(&point).unwrap().passes, "function(gvn,loop-mssa(licm),gvn)");
+    assert_eq!(space.size(), Some(3 + 9 + 27));
+}
+
+#[test]
+fn an_order_can_be_used_in_expressions() {
+    let text = "parameters:\n  order: {type: permutation, values: [gvn, sroa, adce]}\nderived:\n  passes: '\"function(\" + join(order, \",\") + \")\"'\n";
+    let found: Vec<String> = some(space(text).unwrap(), 10).into_iter().map(|configuration| configuration.passes).collect();
+    assert_eq!(found.len(), 6);
+    assert!(found.contains(&"function(adce,gvn,sroa)".to_owned()), "{found:?}");
+}
+
+#[test]
+fn configurations_without_what_does_not_apply_are_one() {
+    let text =
+        "parameters:\n  set_launch_bounds: {type: bool}\n  min_blocks_per_sm: {type: int, low: 1, high: 4, when: set_launch_bounds}\n";
+    let space = space(text).unwrap();
+    let hashes: std::collections::BTreeSet<String> = walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
+    assert_eq!((walk(&space).count(), hashes.len()), (5, 5));
+    let wide = "parameters:\n  set_launch_bounds: {type: bool}\n  min_blocks_per_sm: {type: int, low: 1, high: 4}\n";
+    let space = self::space(wide).unwrap();
+    let hashes: std::collections::BTreeSet<String> = walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
+    assert_eq!((walk(&space).count(), hashes.len()), (8, 5));
+}
+
+#[test]
+fn mistakes_name_file_key_and_remedy() {
+    let block = "parameters:\n  block.x: {type: int, low: 32, high: 96, step: 32}\n";
+    for (text, key, words) in [
+        ("parameters: {}\n", "", "no parameters"),
+        ("parameter:\n  a: [1]\n", "", "unknown field `parameter`"),
+        ("parameters:\n  a: {type: int, low: 5, high: 1}\n", "parameters.a.low", "exchange"),
+        ("parameters:\n  a: {type: int, low: 1}\n", "parameters.a.high", "missing"),
+        ("parameters:\n  a: {type: int, low: 1, high: 2, stepp: 1}\n", "parameters.a.stepp", "low, high, step, log"),
+        ("parameters:\n  a: {type: number}\n", "parameters.a.type", "int, real"),
+        ("parameters:\n  a: {low: 1}\n", "parameters.a.type", "missing"),
+        ("parameters:\n  a: {type: real, low: 0, high: 1, log: true}\n", "parameters.a.low", "above 0"),
+        ("parameters:\n  a: [1, 2, 1]\n", "parameters.a", "drop one"),
+        ("parameters:\n  a-b: [1]\n", "parameters.a-b", "letters"),
+        ("parameters:\n  block: [1]\n", "parameters.block", "block.x"),
+        ("parameters:\n  passes: {type: pipeline, passes: [gnv]}\n", "parameters.passes.passes", "function(gnv)"),
+        ("parameters:\n  a: {type: bool, when: b}\n  b: {type: bool}\n", "parameters.a.when", "'b'"),
+        ("parameters:\n  b: [1, 2]\n  a: {type: bool, when: b}\n", "parameters.a.when", "true or false"),
+        ("parameters:\n  codegen_opt: [1, 7]\n", "", ""),
+        ("parameters:\n  codegen_opt: [fast]\n", "parameters.codegen_opt", "\"fast\", which it cannot be"),
+        (&format!("{block}derived:\n  grid.x: 1000 / block.x\n"), "derived.grid.x", "ceil"),
+        (&format!("{block}derived:\n  grid.x: ceil(n / block.x)\n"), "derived.grid.x", "'n'"),
+        (&format!("{block}derived:\n  block.x: 3\n"), "derived.block.x", "rename"),
+        (&format!("{block}constraints: ['block.x']\n"), "constraints[0]", "true or false"),
+        (&format!("{block}constraints: ['device.multiprocessors * 2 > block.x']\n"), "constraints[0]", "nothing"),
+        (&format!("{block}baseline: {{pases: x}}\n"), "baseline", "'pases'"),
+    ] {
+        if words.is_empty() {
+            // Rejected at the points where it is wrong, and a space all the same.
+            assert!(space(text).is_ok());
+            continue;
+        }
+        let error = space(text).map(|_| ()).unwrap_err();
+        assert!(key.is_empty() || error.starts_with(&format!("space.yaml: {key}: ")), "{error}");
+        assert!(error.contains(words), "{text}: {error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing.yaml");
+    let error = FileSpace::load(&missing, &surroundings()).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("missing.yaml: it cannot be read"), "{error}");
+}
