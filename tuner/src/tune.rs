@@ -215,6 +215,8 @@ impl Subject {
             (None, Vec::new())
         } else {
             let (results, known) = Results::open(&folder, options.resume)?;
+            // First of all: whatever happens from here on, the folder says what was wanted.
+            results.write("config.json", &options)?;
             (Some(results), known)
         };
         let log = results.as_ref().map_or_else(|| PathBuf::from("/dev/stderr"), Results::log_path);

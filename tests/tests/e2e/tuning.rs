@@ -15,7 +15,8 @@ fn tune(tuner: Run, instance: &Instance, results: &Path) -> Run {
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
         .args(["--device", Device::under_test().name()])
         .args(["--space-preset", "launch", "--launch-dim", "x", "--sampler", "exhaustive"])
-        .args(["--iterations", "2", "--warmup", "1", "--results-dir"])
+        // Winners are confirmed in tests of their own.
+        .args(["--iterations", "2", "--warmup", "1", "--finalists", "0", "--results-dir"])
         .arg(results)
 }
 
@@ -131,14 +132,16 @@ fn the_exhaustive_example_in_all_its_forms() {
 
     let tune = |arguments: &[&str]| run(program("mneme")).arg("tune").args(arguments).folder(folder.path()).succeed();
     let device = Device::under_test().name();
-    let selection = ["--record-database", database.as_str(), "--record-id", id.as_str(), "--device", device];
+    let selection = ["--record-database", database.as_str(), "--record-id", id.as_str(), "--device", device, "--finalists", "0"];
     let module = ["--space-module", "examples/tuning_vecadd_exhaustive.py:EntireSpace"];
     let built_in = ["--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--fixed-codegen-opt", "3"];
     let pipelines = ["--passes", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"];
     let runs: Vec<String> =
         RUNS.iter().flat_map(|run| run.split_once(": ")).flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect();
     let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
-    let file = |space: &str| format!("record_database: {database}\nrecord_id: \"{id}\"\n{space}\n{}\ndevice: {device}\n", RUNS.join("\n"));
+    let file = |space: &str| {
+        format!("record_database: {database}\nrecord_id: \"{id}\"\n{space}\n{}\ndevice: {device}\nfinalists: 0\n", RUNS.join("\n"))
+    };
 
     let outcome = tune(&[&selection[..], &module, &runs, &["--results-dir", "mneme-tune-results/vecadd-exhaustive"]].concat());
     let folder_of = |name: &str| path("mneme-tune-results").join(name);
@@ -186,8 +189,19 @@ fn a_kernel_is_tuned_for_all_its_instances() {
     let results = tempfile::tempdir().unwrap();
     let folder = results.path().join("all");
     let tune = |more: &[&str]| {
-        let common =
-            ["--space-preset", "compiler", "--passes", "default<O1>", "default<O3>", "--fixed-codegen-opt", "3", "--iterations", "2"];
+        let common = [
+            "--space-preset",
+            "compiler",
+            "--passes",
+            "default<O1>",
+            "default<O3>",
+            "--fixed-codegen-opt",
+            "3",
+            "--iterations",
+            "2",
+            "--finalists",
+            "0",
+        ];
         run(program("mneme-tune")).arg("-rdb").arg(&database).args(["--device", Device::under_test().name()]).args(common).args(more)
     };
     tune(&["--all-instances", "--results-dir"]).arg(&folder).succeed();
@@ -265,6 +279,8 @@ fn optuna_chooses_where_it_is_asked_to() {
         let tuner = tuner.args([
             "--device",
             Device::under_test().name(),
+            "--finalists",
+            "0",
             "--iterations",
             "1",
             "--warmup",

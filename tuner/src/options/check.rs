@@ -15,6 +15,25 @@ pub(super) const EXCLUSIVE: &[&[&str]] = &[
     &["record_id", "all_instances"],
 ];
 
+/// Options that change the built-in space, by their keys.
+pub(super) const BUILT_IN: [&str; 15] = [
+    "launch_dim",
+    "launch_safety",
+    "passes",
+    "fixed_passes",
+    "pipeline_file",
+    "codegen_opt_range",
+    "fixed_codegen_opt",
+    "codegen_method",
+    "specialize_space",
+    "specialize_dims_space",
+    "launch_bounds_space",
+    "min_blocks_per_sm_range",
+    "fixed_min_blocks_per_sm",
+    "max_threads_range",
+    "max_threads_policy",
+];
+
 /// One sentence.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -64,25 +83,9 @@ impl Options {
             (_, Some(_)) => "--space",
             _ => return (!self.space_arg.is_empty()).then(|| "--space-arg is for the class that --space-module names".into()),
         };
-        let built_in = [
-            ("--launch-dim", self.launch_dim.is_some()),
-            ("--launch-safety", self.launch_safety.is_some()),
-            ("--passes", !self.passes.is_empty()),
-            ("--fixed-passes", self.fixed_passes.is_some()),
-            ("--pipeline-file", self.pipeline_file.is_some()),
-            ("--codegen-opt-range", self.codegen_opt_range.is_some()),
-            ("--fixed-codegen-opt", self.fixed_codegen_opt.is_some()),
-            ("--codegen-method", self.codegen_method.is_some()),
-            ("--specialize-space", self.specialize_space.is_some()),
-            ("--specialize-dims-space", self.specialize_dims_space.is_some()),
-            ("--launch-bounds-space", self.launch_bounds_space.is_some()),
-            ("--min-blocks-per-sm-range", self.min_blocks_per_sm_range.is_some()),
-            ("--fixed-min-blocks-per-sm", self.fixed_min_blocks_per_sm.is_some()),
-            ("--max-threads-range", self.max_threads_range.is_some()),
-            ("--max-threads-policy", self.max_threads_policy.is_some()),
-        ];
-        let (name, _) = built_in.into_iter().find(|(_, given)| *given)?;
-        Some(format!("{name} changes the built-in search space and {own} names another one; leave one of them out"))
+        let said = serde_json::to_value(self).expect("plain data serialises");
+        let name = BUILT_IN.iter().find(|name| said.get(**name).is_some())?;
+        Some(format!("{} changes the built-in search space and {own} names another one; leave one of them out", option(name)))
     }
 
     fn sampling_problem(&self) -> Option<String> {

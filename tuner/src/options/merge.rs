@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::check::EXCLUSIVE;
+use super::check::{BUILT_IN, EXCLUSIVE};
 use crate::document::{self, DocumentError};
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,12 @@ impl Options {
             let earlier = folder.and_then(Value::as_str).map(|folder| Path::new(folder).join("config.json"));
             if let Some(earlier) = earlier.filter(|path| path.exists()) {
                 cover(&mut merged, layer(&earlier)?);
+            }
+            // What went with the space of then says nothing about another one.
+            let other_space =
+                |layer: &Map<String, Value>| ["space_preset", "space_module", "space"].iter().any(|key| layer.contains_key(*key));
+            if other_space(&said) || file.as_ref().is_some_and(other_space) {
+                merged.retain(|key, _| !BUILT_IN.contains(&key.as_str()) && key != "space_arg");
             }
         }
         cover(&mut merged, file.unwrap_or_default());

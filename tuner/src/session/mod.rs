@@ -31,6 +31,7 @@ use crate::objective::{Measurement, ObjectiveError, Objectives};
 use crate::options::Options;
 use crate::output::Lines;
 use crate::results::{Baseline, InstanceTrial, Results, ResultsError, Summary, Trial};
+use crate::sampler::Outcome;
 use crate::search::Search;
 use crate::server::{Runs, ServerCommand, ServerError};
 use crate::simulate::Simulation;
@@ -142,6 +143,8 @@ struct Session {
     /// By trial as the search counts them: the number in the results, and what is being replayed.
     numbers: Numbers,
     flying: HashMap<u64, Flying>,
+    /// By configuration hash: what became of trials of the session before that are no points of this space.
+    foreign: HashMap<String, Outcome>,
     /// Metric of the baseline, ns.
     baseline: f64,
     baseline_trial: Option<Baseline>,
@@ -202,7 +205,6 @@ pub struct Finished {
 /// # Errors
 /// What keeps it from its end; the results folder says how far it came.
 pub fn run(mut plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
-    results.write("config.json", &plan.options)?;
     results.write("search_space.json", &plan.search.space().describe())?;
     let start = Instant::now();
     let evaluator = match plan.simulation.take() {
@@ -233,6 +235,7 @@ pub fn run(mut plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Fi
         start,
         numbers: Numbers::after(&known),
         flying: HashMap::new(),
+        foreign: HashMap::new(),
         baseline: 0.0,
         baseline_trial: None,
         stop: Stop::Complete,

@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::results::Trial;
 use crate::sampler::Outcome;
 use crate::search::{Candidate, End, Next};
+use crate::space::holds;
 
 impl Session {
     /// Tells the search what the session before found, in the order of the trials.
@@ -17,7 +18,11 @@ impl Session {
         for trial in known {
             let results = results_of(&trial);
             let trial = self.judge(trial, &results);
-            self.plan.search.resume(trial.params.clone(), trial.config_hash.clone(), outcome(&trial));
+            if holds(self.plan.search.space(), &trial.params) {
+                self.plan.search.resume(trial.params.clone(), trial.config_hash.clone(), outcome(&trial));
+            } else {
+                self.foreign.insert(trial.config_hash.clone(), outcome(&trial));
+            }
             self.account(trial);
         }
         self.live.skip(self.summary.num_resumed);
@@ -83,6 +88,10 @@ impl Session {
     /// Submits a candidate, or ends it at once where its result is known.
     fn consider(&mut self, candidate: Candidate) -> Result<Option<Stop>, SessionError> {
         let Candidate { trial: id, point, configuration, hash } = candidate;
+        if let Some(outcome) = self.foreign.get(&hash) {
+            self.plan.search.tell(id, outcome.clone());
+            return Ok(None);
+        }
         if self.bans.has(configuration.block) {
             self.summary.num_banned += 1;
             self.results.log(&format!("not tried, because its block shape was refused before: {}", configuration.block));

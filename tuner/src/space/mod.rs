@@ -68,6 +68,18 @@ pub trait Space {
     }
 }
 
+/// Whether a point has a value for each parameter that applies to it.
+pub fn holds(space: &dyn Space, point: &Point) -> bool {
+    let mut before = Point::new();
+    for parameter in space.parameters() {
+        if space.is_active(parameter, &before) {
+            let Some(value) = point.get(&parameter.name).filter(|value| parameter.domain.contains(value)) else { return false };
+            before.insert(parameter.name.clone(), value.clone());
+        }
+    }
+    true
+}
+
 /// The product of the domains' sizes.
 fn count(parameters: &[Parameter]) -> Option<u64> {
     parameters.iter().try_fold(1u64, |product, parameter| product.checked_mul(parameter.domain.size()?))

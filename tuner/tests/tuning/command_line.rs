@@ -48,13 +48,15 @@ fn failures_are_short_lines_and_counted() {
 #[test]
 fn a_search_that_finds_nothing_faster_says_so() {
     let home = Home::new();
-    let sentence = "mneme-tune: no configuration is faster than the recorded one";
+    let unconfirmed = "mneme-tune: no configuration is faster than the recorded one";
     // The recorded block is the only one of this preset.
-    let (stdout, stderr) = home.run(&["--space-preset", "compiler", "--results-dir", "same"], 0);
+    let (stdout, stderr) = home.run(&["--space-preset", "compiler", "--finalists", "0", "--results-dir", "same"], 0);
     assert!(stdout.lines().last().unwrap().starts_with("BEST: ") && stdout.ends_with("speedup=1\n"), "{stdout}");
-    assert!(stderr.lines().any(|line| line == sentence), "{stderr}");
+    assert!(stderr.lines().any(|line| line == unconfirmed), "{stderr}");
+    let (_, stderr) = home.run(&["--space-preset", "compiler", "--results-dir", "measured"], 0);
+    assert!(stderr.contains("mneme-tune: no significant improvement"), "{stderr}");
     let (_, stderr) = home.run(&["--space-preset", "launch", "--results-dir", "faster"], 0);
-    assert!(!stderr.contains(sentence), "{stderr}");
+    assert!(!stderr.contains(unconfirmed) && stderr.contains("mneme-tune: confirmed: speedup"), "{stderr}");
 }
 
 #[test]

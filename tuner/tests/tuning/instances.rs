@@ -50,8 +50,20 @@ fn the_best_is_verified_on_other_instances() {
     let home = Home::new();
     home.record(5, &LAUNCHES);
     let with = |folder: &str, more: &[&str]| {
-        let arguments =
-            ["-rid", "1", "--space-preset", "compiler", "--passes", "only-first", "right", "--fixed-codegen-opt", "3", "--results-dir"];
+        let arguments = [
+            "-rid",
+            "1",
+            "--space-preset",
+            "compiler",
+            "--passes",
+            "only-first",
+            "right",
+            "--fixed-codegen-opt",
+            "3",
+            "--finalists",
+            "0",
+            "--results-dir",
+        ];
         let (_, stderr) = home.run(&[&arguments[..], &[folder], more].concat(), 0);
         (home.json(&format!("{folder}/best.json"))["config"]["passes"].clone(), stderr)
     };

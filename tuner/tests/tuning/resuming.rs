@@ -12,8 +12,12 @@ const SPACE: [&str; 6] = ["--space-preset", "launch", "--launch-safety", "aggres
 const SIZE: usize = 10 * 6;
 
 fn arguments(results: &str) -> Vec<&str> {
-    [&["-rdb", "5.json", "--results-dir", results, "--quiet", "--iterations", "2", "--warmup", "1"], &SPACE[..], &["b", "c", "d", "e", "f"]]
-        .concat()
+    [
+        &["-rdb", "5.json", "--results-dir", results, "--quiet", "--finalists", "0", "--iterations", "2", "--warmup", "1"],
+        &SPACE[..],
+        &["b", "c", "d", "e", "f"],
+    ]
+    .concat()
 }
 
 /// Hashes of the configurations that the server was given, in order, without the baseline of each start.
@@ -106,7 +110,7 @@ fn a_folder_says_what_its_session_was_told() {
 #[test]
 fn the_baseline_stands_unless_it_is_to_be_measured_again() {
     let home = Home::new();
-    home.tune(&["--space-preset", "quick", "--results-dir", "here"], 0);
+    home.tune(&["--space-preset", "quick", "--finalists", "0", "--results-dir", "here"], 0);
     let with = |more: &[&str]| {
         let _ = std::fs::remove_file(home.path("log"));
         let mut command = home.command(&[&["--resume", "--results-dir", "here"], more].concat());
@@ -121,4 +125,18 @@ fn the_baseline_stands_unless_it_is_to_be_measured_again() {
     home.record(6, &[("1", 1)]);
     let (_, stderr) = home.run(&["--resume", "--results-dir", "here", "--record-database", "6.json"], 3);
     assert!(stderr.contains("another recording"), "{stderr}");
+}
+
+#[test]
+fn a_session_may_go_on_in_another_space() {
+    let home = Home::new();
+    home.tune(&["--space-preset", "compiler", "--passes", "a", "b", "--results-dir", "here"], 0);
+    let before = home.trials("here");
+    assert_eq!(before.len(), 6);
+    let arguments =
+        ["--resume", "--results-dir", "here", "--space-preset", "full", "--passes", "b", "c", "--sampler", "tpe", "--trials", "30"];
+    home.tune(&arguments, 0);
+    let after = home.trials("here");
+    let distinct: HashSet<String> = after.iter().map(|trial| trial["config_hash"].to_string()).collect();
+    assert_eq!((after.len(), distinct.len(), &after[..6]), (30, 30, &before[..]));
 }

@@ -94,7 +94,7 @@ fn the_fastest_verified_configuration_wins() {
     }
     assert_eq!(summary["baseline_metric"], 997.0);
     assert_eq!(trials(folder.path()).len(), size);
-    for name in ["config.json", "search_space.json", "baseline.json"] {
+    for name in ["search_space.json", "baseline.json"] {
         json(folder.path(), name);
     }
     assert!(json(folder.path(), "proteus_tuned_kernels.json")["_Z1kv"].is_object());
