@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mneme_compiler::instrument::Instrument;
 use mneme_compiler::{Code, ImageKind, Request, Target, build};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
@@ -53,6 +54,15 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                 assert!(artifact.image.starts_with(b"\x7fELF"));
                 println!("{kernel} {level}: {:?} {}", artifact.times, artifact.assembler);
                 built += 1;
+            }
+            for instrument in [Instrument::Faults, Instrument::Writes] {
+                let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
+                let target = Target::Nvptx { arch: "sm_90".into() };
+                let modules: [&[u8]; 1] = [&bitcode];
+                let request =
+                    Request { instrument: Some(instrument), ..Request::new(Code::Ir(&modules), &kernel, &target, &configuration) };
+                let artifact = build(&request).unwrap_or_else(|error| panic!("{} {kernel} {instrument:?}: {error}", source.display()));
+                assert!(artifact.instrumented.is_some() && artifact.image.starts_with(b"\x7fELF"), "{kernel}");
             }
         }
     }

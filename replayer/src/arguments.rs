@@ -41,6 +41,10 @@ Examples:
       what the second argument points into may be 2 units in the last place away; buffers that differ are written to diff/
   mneme-replay -rdb recording/1234.json --repeat 20 --write-tolerances
       finds what differs from run to run (atomics add up in any order), and lets it differ that much from now on
+  mneme-replay -rdb recording/1234.json --check
+      is it the kernel? looks for accesses out of bounds, of memory that nothing wrote, unordered and misaligned ones
+  mneme-replay -rdb recording/1234.json \"default<O3>\" --wrote 0x100000013a80:4
+      tells which thread, instruction and line wrote these four bytes last
   mneme-replay -rdb recording/1234.json --facts --specialize=2,3 --llvm-option=-unroll-threshold=400 --output-dir out
       states what the recording proves, folds two arguments, sets an option of LLVM's, and keeps IR, PTX, SASS and the log
   mneme-replay -rdb recording/1234.json --source kernel.cu --source-flag -Iinclude

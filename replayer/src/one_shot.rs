@@ -32,7 +32,9 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     if result.status == Status::InvalidConfig {
         return Err(Fatal::new(exit::BAD_USAGE, result.error));
     }
-    if !result.error.is_empty() {
+    // Accesses that were kept from happening may have changed memory.
+    let is_no_wonder = result.faults.is_some() && result.status == Status::FailedVerification;
+    if !result.error.is_empty() && !is_no_wonder {
         eprintln!("mneme-replay: {}", result.error);
     }
     if let Some(variations) = &result.variations {
@@ -44,8 +46,9 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     if let Some(faults) = &result.faults {
         eprintln!("{}", observed::text(faults));
     }
-    if let Some(write) = &result.last_write {
-        eprintln!("{}", observed::last_write_text(write));
+    if options.observation.wrote.is_some() && result.executed {
+        let nothing = || "the kernel wrote none of these bytes".to_owned();
+        eprintln!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
     }
     let printed = Printed { configuration: &configuration, result: &result };
     let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
@@ -53,7 +56,7 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")))?;
     Ok(match &result.faults {
-        // Whether memory is as recorded is another question: accesses that were kept from happening may have changed it.
+        // Whether memory is as recorded is another question.
         Some(faults) => {
             if faults.findings.is_empty() {
                 exit::VERIFIED
@@ -69,7 +72,9 @@ fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Re
     let mut engine = Engine::start(scene)?;
     // Every run of a survey counts.
     let (iterations, warmup) = options.repeat.map_or((options.iterations, options.warmup), |runs| (runs, 0));
+    // Times of instrumented code mean nothing.
     let observe = options.observation.observe();
+    let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
     engine.submit(Job { observe, ..Job::new(0, configuration.clone(), iterations, warmup) });
     loop {
         if let Event::Finished { result, outcome, .. } = engine.next(Client::default())? {

@@ -206,10 +206,14 @@ pub const COVERAGE: &[App] = &[
     App { name: "symbol", sources: &["symbol.cu"], kernels: &[] },
     App { name: "clusters", sources: &["clusters.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
+    App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
 ];
 
 /// An application whose results no two configurations need agree on, for what finds out why: `tests/tests/e2e/bisecting.rs`.
 pub const DELICATE: App = App { name: "delicate", sources: &["delicate.cu"], kernels: &[] };
+
+/// Applications that are built with lines of the source.
+const WITH_LINES: &[&str] = &["faulty"];
 
 /// Every application, for building them all.
 pub fn all() -> impl Iterator<Item = &'static App> {
@@ -316,6 +320,7 @@ pub fn build(app: &App, cudart: Cudart, path: &Path) {
     recordable_clang()
         .args(compile_flags())
         .args(relocatable)
+        .args(WITH_LINES.contains(&app.name).then_some("-gline-tables-only"))
         .args(app.sources.iter().map(|source| sources().join(source)))
         .args([Path::new("-o"), &unfinished])
         .arg(format!("-L{}", folder.display()))

@@ -290,6 +290,13 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
         unsafe { LLVMBuildMemMove(self.builder, to.raw(), 1, from.raw(), 1, bytes.raw()) };
     }
 
+    /// A generic pointer, so many bytes further.
+    pub fn moved(&self, pointer: Value<'m>, bytes: u64) -> Value<'m> {
+        let mut index = [self.number(64, bytes as i64).raw()];
+        // SAFETY: a live pointer and a number.
+        made(unsafe { LLVMBuildGEP2(self.builder, self.integer(8), pointer.raw(), index.as_mut_ptr(), 1, c"".as_ptr()) })
+    }
+
     /// The same step as `instruction` (`getelementptr`, a cast of a pointer), from another pointer.
     pub fn step(&self, instruction: Value<'m>, from: Value<'m>) -> Value<'m> {
         // SAFETY: the clone has the operands of a live instruction; the new one has the type of the one it replaces.

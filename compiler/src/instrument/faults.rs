@@ -11,7 +11,7 @@ use super::accesses::{self, Length, Memory, MemoryAccess};
 use super::emitter::{Emitter, PREFIX};
 use super::objects::{Address, Root, may_be_parameter};
 use super::sites::{Sites, readable};
-use super::{Instrumented, SHARED, layout};
+use super::{Instrumented, SHARED, layout, locals};
 use crate::cpu::edit;
 use crate::ir::{self, Value, reach};
 
@@ -170,6 +170,10 @@ impl<'m> Watcher<'m, '_> {
             }
         }
         self.emitter.before(access.instruction);
+        if let (Root::Local(size), true) = (&root, address.root.name().starts_with(locals::SHADOW)) {
+            self.confine(&access, &address, *size);
+            return;
+        }
         if let Length::Operand(..) = access.length {
             self.range(function, &access, &address, root, operand);
             return;
@@ -232,6 +236,16 @@ impl<'m> Watcher<'m, '_> {
         let sink = emitter.call("__mneme_sink", emitter.pointer(), &[null, bytes, flags]);
         let allowed = emitter.select(inside, generic, sink);
         self.redirect(access, allowed);
+    }
+
+    /// An access to a variable's shadow, where the variable is accessed out of bounds, goes to the part that is there for it.
+    fn confine(&self, access: &MemoryAccess<'m>, address: &Address<'m>, size: u64) {
+        let emitter = &self.emitter;
+        let own = size.saturating_sub(locals::OUTSIDE);
+        let starts = (own + 1).saturating_sub(access.bytes());
+        let inside = emitter.below(address.offset(emitter), emitter.number(64, starts as i64));
+        let pointer = emitter.select(inside, access.pointer(), emitter.moved(address.root, own));
+        edit::set_operand(access.instruction, access.operand, pointer);
     }
 
     /// `memcpy` and its like: nothing is done where one byte may not be accessed.

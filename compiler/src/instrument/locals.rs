@@ -19,6 +19,11 @@ use super::sites::Sites;
 use crate::cpu::edit;
 use crate::ir::{self, Value};
 
+/// How shadows are named.
+pub const SHADOW: &str = "__mneme_shadow";
+/// Bytes behind the shadow proper, all ones, where accesses at an offset that only a run tells go that are out of bounds: those are
+/// told elsewhere.
+pub const OUTSIDE: u64 = WIDEST;
 /// Larger variables are not followed, bytes.
 const LARGEST: u64 = 4096;
 /// The widest read that is looked at, bytes.
@@ -37,9 +42,12 @@ enum Use<'m> {
     Nothing,
 }
 
+/// A local variable that is followed.
 struct Local<'m> {
     variable: Value<'m>,
     bytes: u64,
+    /// Some access is at an offset that only a run tells.
+    moves: bool,
     /// Pointers into it in the order of derivation, each with what it is derived from.
     pointers: Vec<(Value<'m>, Value<'m>)>,
     /// What is done, and through which pointer.
@@ -91,17 +99,30 @@ fn follow<'m>(emitter: &Emitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m
         return None;
     }
     let bytes = local_bytes(emitter, variable).filter(|bytes| (1..=LARGEST).contains(bytes))?;
-    let mut local = Local { variable, bytes, pointers: Vec::new(), uses: Vec::new() };
-    let mut pending = vec![variable];
-    while let Some(pointer) = pending.pop() {
+    let mut local = Local { variable, bytes, moves: false, pointers: Vec::new(), uses: Vec::new() };
+    // With whether the pointer is at an offset that only a run tells.
+    let mut pending = vec![(variable, false)];
+    while let Some((pointer, moves)) = pending.pop() {
         for user in pointer.users() {
             match classify(user, pointer)? {
                 Use::Derive(derived) => {
+                    let indices = derived.operands().split_off(1);
                     local.pointers.push((derived, pointer));
-                    pending.push(derived);
+                    pending.push((derived, moves || indices.into_iter().any(|index| constant(index).is_none())));
                 }
                 Use::Nothing => {}
-                what => local.uses.push((what, pointer)),
+                what => {
+                    let length = match &what {
+                        Use::Store(store) => Some(emitter.bytes(store.operands()[0].ty())),
+                        Use::Fill(call) | Use::CopyTo(call) => constant(call.operands()[2]),
+                        _ => Some(0),
+                    };
+                    if moves && length.is_none_or(|length| length > WIDEST) {
+                        return None;
+                    }
+                    local.moves |= moves;
+                    local.uses.push((what, pointer));
+                }
             }
         }
     }
@@ -140,8 +161,13 @@ fn classify<'m>(user: Value<'m>, pointer: Value<'m>) -> Option<Use<'m>> {
 /// Makes the shadow of a variable, and the pointers into it.
 fn make<'m>(emitter: &Emitter<'m, '_>, local: &Local<'m>, shadows: &mut HashMap<Value<'m>, Value<'m>>) {
     emitter.after(local.variable);
-    let shadow = emitter.slot(emitter.bytes_of(local.bytes), 8);
+    let outside = if local.moves { OUTSIDE } else { 0 };
+    let shadow = emitter.slot(emitter.bytes_of(local.bytes + outside), 8);
+    shadow.set_name(SHADOW);
     emitter.fill(shadow, 0, emitter.number(64, local.bytes as i64));
+    if local.moves {
+        emitter.fill(emitter.moved(shadow, local.bytes), 0xff, emitter.number(64, OUTSIDE as i64));
+    }
     shadows.insert(local.variable, shadow);
     for (derived, from) in &local.pointers {
         emitter.before(*derived);

@@ -49,9 +49,10 @@ pub struct Instrumented {
     pub has_shared: bool,
 }
 
-/// What makes functions see their callers' variables, and what promotes variables together with their shadows.
+/// What makes functions see their callers' variables, and what promotes variables together with their shadows. No pass may take away an
+/// access to memory that other threads see.
 const INLINE: &str = "always-inline";
-const PROMOTE: &str = "function(sroa,early-cse,instsimplify)";
+const PROMOTE: &str = "function(sroa,instsimplify)";
 
 /// Instruments the code that the pipeline is to start from, where this is done there.
 pub fn before(module: &Module<'_>, kernel: &str, instrument: Instrument, machine: &TargetMachine) -> Result<Instrumented, BuildError> {
@@ -120,3 +121,6 @@ fn link(module: &Module<'_>, functions: &str, machine: &TargetMachine) -> Result
 fn failed(message: String) -> BuildError {
     BuildError::Instrument { message }
 }
+
+#[cfg(test)]
+mod tests;

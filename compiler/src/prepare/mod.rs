@@ -68,7 +68,8 @@ pub fn specialise(
     if configuration.specialize_dims {
         dimensions::fold(module, configuration.grid, configuration.block);
     }
-    if configuration.set_launch_bounds {
+    // Instrumented code takes more registers than the block may have where nobody tells how large it is.
+    if configuration.set_launch_bounds || request.instrument.is_some() {
         bounds::set(module, kernel, configuration);
     }
     if configuration.maxnreg > 0 {

@@ -11,7 +11,9 @@ const RUNTIME: &[&str] = &["codegen_method", "iterations", "warmup", "cache", "t
 /// Everything that the code of a configuration depends on, as one comparable text.
 pub fn key(job: &Job) -> String {
     let mut key = job.configuration.grounded();
-    let bounds_follow_block = key.set_launch_bounds && key.max_threads.is_none_or(|threads| threads == 0);
+    // Instrumented code has bounds too.
+    let has_bounds = key.set_launch_bounds || job.observe.is_some();
+    let bounds_follow_block = has_bounds && key.max_threads.is_none_or(|threads| threads == 0);
     // Specialised code has the size of the dynamic shared memory in it.
     if key.specialize != Specialize::All {
         key.shared_mem = 0;

@@ -16,14 +16,18 @@ use super::report::{self, MOST_TOLD};
 use super::run::{repaired, was_refused};
 use crate::comparison::Comparison;
 
-/// Shadow memory, bytes at most, and the part of the device's free memory that it may take at most.
+/// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory that is touched
+/// for the first time costs most; and the part of the device's free memory that it may take at most.
 const MOST_SHADOW: u64 = 512 << 20;
+const MOST_SHADOW_CPU: u64 = 64 << 20;
 const SHADOW_PART: u64 = 4;
 const WORD: usize = 8;
 
 /// Instrumented code and its launch.
 pub struct Observer<'a> {
     pub device: &'a dyn Device,
+    /// It is the CPU device.
+    pub is_cpu: bool,
     pub parameters: &'a [u8],
     pub watch: &'a Watch,
     pub module: Module,
@@ -139,7 +143,7 @@ impl Observer<'_> {
     /// Blocks whose shadows have room.
     fn window(&self, bytes: u64) -> Result<u64, DeviceError> {
         let (free, _) = self.device.memory()?;
-        let room = (free / SHADOW_PART).min(MOST_SHADOW);
+        let room = (free / SHADOW_PART).min(if self.is_cpu { MOST_SHADOW_CPU } else { MOST_SHADOW });
         match bytes {
             0 => Ok(u64::MAX),
             bytes if bytes > room => Err(DeviceError::OutOfMemory { size: bytes }),

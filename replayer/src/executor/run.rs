@@ -78,7 +78,15 @@ impl<'a> Runner<'a> {
         self.set_limits(&launch)?;
         let comparisons = self.plan.bounds.comparisons(order.tolerance);
         if let Some(watch) = &order.observe {
-            let observer = Observer { device, parameters: self.plan.parameters, watch, module, function, launch: &launch };
+            let observer = Observer {
+                device,
+                is_cpu: self.plan.absolute_constants,
+                parameters: self.plan.parameters,
+                watch,
+                module,
+                function,
+                launch: &launch,
+            };
             return observer.run(memory, &comparisons, done);
         }
         let mut survey = order.survey.then(Survey::default);

@@ -11,6 +11,9 @@ use crate::snapshot::Region;
 
 pub use text::{last_write as last_write_text, text};
 
+/// What is further from memory than this has nothing to do with it, bytes.
+const FAR: u64 = 1 << 30;
+
 /// The last write of a launch of this shape.
 pub fn last_write(
     configuration: &Configuration,
@@ -103,7 +106,9 @@ impl Teller<'_> {
             (None, tag) => format!("{tag} (the allocation at 0x{:x}, {})", region.address, bytes(region.size)),
         };
         let end = region.address + region.size;
-        if address < region.address {
+        if distance(&region) > FAR {
+            format!("far from all recorded memory; the nearest is {named}")
+        } else if address < region.address {
             format!("{} before {named}", bytes(region.address - address))
         } else if address < end {
             format!("its last {} behind the end of {named}", bytes((address + length).saturating_sub(end)))

@@ -2,6 +2,7 @@
 
 mod bisecting;
 mod building;
+mod checking;
 mod compiling;
 mod coverage;
 mod faults;

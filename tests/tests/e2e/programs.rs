@@ -79,6 +79,7 @@ fn record_and_replay(name: &str) {
                 let json = instance.verify(passes, options);
                 assert_eq!(json["Replay-config"]["passes"], passes);
             }
+            instance.replay("default<O3>").arg("--check").exit_with(mneme_core::exit::VERIFIED);
         }
     }
 }

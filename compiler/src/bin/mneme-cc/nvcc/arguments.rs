@@ -77,6 +77,8 @@ const FLAGS: &[(&str, &str)] = &[
     ("expt-extended-lambda", "extended-lambda"),
     ("expt-relaxed-constexpr", "expt-relaxed-constexpr"),
     ("use_fast_math", "use_fast_math"),
+    ("generate-line-info", "lineinfo"),
+    ("device-debug", "G"),
 ];
 
 /// What nvcc is asked for besides objects and programs.
@@ -243,6 +245,7 @@ impl CommandLine {
                     joined("-fgpu-flush-denormals-to-zero", OsStr::new(""));
                     joined("-fgpu-approx-transcendentals", OsStr::new(""));
                 }
+                "lineinfo" | "G" => joined("-gline-tables-only", OsStr::new("")),
                 "ftz" if is_true => joined("-fgpu-flush-denormals-to-zero", OsStr::new("")),
                 "fmad" if !is_true => joined("-ffp-contract=off", OsStr::new("")),
                 "extended-lambda" => joined("-D__CUDACC_EXTENDED_LAMBDA__", OsStr::new("")),
@@ -387,7 +390,7 @@ mod tests {
         let parsed = parse(line);
         assert_eq!(
             joined(parsed.device_arguments()),
-            "-Iinc -Iinc2 -Iinc3 -DA=1 -DB -DC=f(1,2) -DE -UF -isystem sys -std=c++17 -fgpu-flush-denormals-to-zero -fgpu-approx-transcendentals \
+            "-Iinc -Iinc2 -Iinc3 -DA=1 -DB -DC=f(1,2) -DE -UF -isystem sys -std=c++17 -gline-tables-only -gline-tables-only -fgpu-flush-denormals-to-zero -fgpu-approx-transcendentals \
              -ffp-contract=off -D__CUDACC_EXTENDED_LAMBDA__ -DHOST=2"
         );
         assert!(parsed.relocatable() && parse("-dc a.cu").relocatable() && !parse("-rdc=false -c a.cu").relocatable());

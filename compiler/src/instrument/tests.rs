@@ -1,0 +1,292 @@
+//! What is inserted into which code.
+
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use mneme_core::observation::{Access, Fault};
+
+use super::*;
+use crate::target::Architecture;
+
+const HEAD: &str = r#"
+target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
+target triple = "nvptx64-nvidia-cuda"
+%Pair = type { i8, i32 }
+@shared = internal addrspace(3) global [64 x i32] undef, align 4
+@dynamic = external addrspace(3) global [0 x float], align 4
+@table = internal addrspace(4) global [4 x i32] [i32 1, i32 2, i32 3, i32 4], align 4
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare void @llvm.nvvm.barrier0()
+declare void @llvm.nvvm.bar.warp.sync(i32)
+declare void @llvm.nvvm.membar.cta()
+declare i32 @llvm.nvvm.ldg.global.i.i32.p1(ptr addrspace(1), i32)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.lifetime.start.p0(i64, ptr)
+!nvvm.annotations = !{!0}
+!0 = !{ptr @kernel, !"kernel", i32 1}
+"#;
+
+/// The instrumented kernel before our functions are linked in, what is said of it, and the whole as PTX.
+fn instrumented(instrument: Instrument, signature: &str, body: &str) -> (String, Instrumented, String) {
+    let context = Context::create();
+    let text = format!("{HEAD}\ndefine void @kernel({signature}) {{\n{body}\n}}\n");
+    let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
+    let machine = Architecture::choose("sm_90", None).unwrap().machine(3).unwrap();
+    let begun = before(&module, "kernel", instrument, &machine).unwrap();
+    let kernel = crate::ir::text(&module);
+    let kernel = kernel[kernel.find("define void @kernel").unwrap()..].split("\n}").next().unwrap().to_owned();
+    let instrumented = after(&module, instrument, begun, &machine).unwrap();
+    let ptx = machine.write_to_memory_buffer(&module, inkwell::targets::FileType::Assembly).unwrap();
+    (kernel, instrumented, String::from_utf8_lossy(ptx.as_slice()).into_owned())
+}
+
+fn faults(signature: &str, body: &str) -> (String, Instrumented) {
+    let (kernel, instrumented, ptx) = instrumented(Instrument::Faults, signature, body);
+    assert!(ptx.contains(".entry kernel"), "{ptx}");
+    (kernel, instrumented)
+}
+
+fn calls(kernel: &str, name: &str) -> usize {
+    kernel.matches(&format!("@{name}(")).count()
+}
+
+#[test]
+fn the_layout_is_that_of_the_functions() {
+    let functions = include_str!("faults.ll");
+    assert!(functions.contains(&format!("mul i64 %number, {}\n", layout::ENTRY)));
+    assert!(functions.contains(&format!("mul i64 %before, {}\n", layout::EXAMPLE_WORDS * 8)));
+    assert!(functions.contains(&format!("icmp ult i64 %before, {}\n", layout::EXAMPLES)));
+    assert!(functions.contains(&format!("icmp ugt i64 %bytes, {}\n", layout::SINK)));
+    assert!(
+        functions.contains(&format!("i64 {})", layout::NO_MEMORY as i64))
+            && functions.contains(&format!("i64 {})", layout::NO_SHARED as i64))
+    );
+    assert_eq!((1 << 2, 1 << 5), (layout::FAULTS, layout::SHADOW_WORD), "numbers are shifted");
+    assert_eq!(Fault::ALL.len(), layout::FAULTS);
+    assert!(include_str!("common.ll").contains(&format!("[{} x i64]", layout::WORDS)));
+    let writes = include_str!("writes.ll");
+    assert!(writes.contains(&format!("and i64 %before, {}\n", layout::RING - 1)));
+    assert!(writes.contains(&format!("mul i64 %slot, {}\n", layout::WRITE_WORDS * 8)));
+}
+
+#[test]
+fn accesses_to_unknown_addresses_ask_and_go_where_they_are_told() {
+    let (kernel, instrumented) = faults(
+        "ptr %a, ptr addrspace(1) %b, ptr addrspace(3) %c, ptr %d",
+        "  %x = load i32, ptr %a, align 4
+  store <4 x i32> zeroinitializer, ptr addrspace(1) %b, align 16
+  store i32 %x, ptr addrspace(3) %c, align 4
+  %old = atomicrmw add ptr %d, i32 1 monotonic
+  %pair = cmpxchg ptr %d, i32 0, i32 1 monotonic monotonic
+  %y = load volatile i32, ptr %a, align 4
+  %z = call i32 @llvm.nvvm.ldg.global.i.i32.p1(ptr addrspace(1) %b, i32 4)
+  %w = add i32 %y, %z
+  store i32 %w, ptr %a, align 4
+  ret void",
+    );
+    assert_eq!(calls(&kernel, "__mneme_access"), 8, "{kernel}");
+    let kinds: Vec<(Access, u64)> = instrumented.sites.iter().map(|site| (site.access, site.bytes)).collect();
+    let atomic = (Access::Atomic, 4);
+    assert_eq!(
+        kinds,
+        [(Access::Read, 4), (Access::Write, 16), (Access::Write, 4), atomic, atomic, atomic, (Access::Read, 4), (Access::Write, 4)]
+    );
+    for untouched in ["load i32, ptr %a", "ptr addrspace(1) %b, align", "ptr addrspace(3) %c, align", "ptr %d, i32"] {
+        assert!(!kernel.contains(untouched), "{untouched}: {kernel}");
+    }
+    assert_eq!(instrumented.sites[1].instruction, "store <4 x i32> zeroinitializer, ptr addrspace(1) %b, align 16");
+}
+
+#[test]
+fn ranges_are_all_or_nothing() {
+    let (kernel, instrumented) = faults(
+        "ptr %a, ptr %b, i64 %n",
+        "  call void @llvm.memcpy.p0.p0.i64(ptr %a, ptr %b, i64 %n, i1 false)
+  call void @llvm.memset.p0.i64(ptr %a, i8 0, i64 64, i1 false)
+  ret void",
+    );
+    assert_eq!(calls(&kernel, "__mneme_range"), 3, "{kernel}");
+    assert!(!kernel.contains("i64 %n, i1") && !kernel.contains("i64 64, i1"), "{kernel}");
+    assert_eq!(instrumented.sites.iter().map(|site| site.access).collect::<Vec<_>>(), [Access::Read, Access::Write, Access::Write]);
+}
+
+#[test]
+fn what_is_certainly_inside_of_a_variable_is_left_alone() {
+    let (kernel, instrumented) = faults(
+        "ptr byval(%Pair) align 4 %pair, ptr %out, i64 %i",
+        "  %field = getelementptr %Pair, ptr %pair, i32 0, i32 1
+  %x = load i32, ptr %field, align 4
+  %last = getelementptr [4 x i32], ptr addrspace(4) @table, i64 0, i64 3
+  %y = load i32, ptr addrspace(4) %last, align 4
+  %any = getelementptr [4 x i32], ptr addrspace(4) @table, i64 0, i64 %i
+  %z = load i32, ptr addrspace(4) %any, align 4
+  %beyond = getelementptr [4 x i32], ptr addrspace(4) @table, i64 0, i64 4
+  %w = load i32, ptr addrspace(4) %beyond, align 4
+  %s0 = add i32 %x, %y
+  %s1 = add i32 %z, %w
+  %s = add i32 %s0, %s1
+  store i32 %s, ptr %out, align 4
+  ret void",
+    );
+    assert_eq!((calls(&kernel, "__mneme_offset"), calls(&kernel, "__mneme_access")), (2, 1), "{kernel}");
+    assert_eq!(instrumented.sites.len(), 3);
+    assert_eq!(instrumented.sites[0].variable.as_deref(), Some("the variable table (16 bytes)"));
+    assert!(kernel.contains("@__mneme_offset(i64 16, i64 4, i64 16, i32 1, "), "the constant offset behind the end: {kernel}");
+}
+
+#[test]
+fn shared_variables_have_bounds_and_shadows_of_their_own() {
+    let (kernel, instrumented) = faults(
+        "i64 %i",
+        "  %place = getelementptr [64 x i32], ptr addrspacecast (ptr addrspace(3) @shared to ptr), i64 0, i64 %i
+  store i32 7, ptr %place, align 4
+  %other = getelementptr float, ptr addrspacecast (ptr addrspace(3) @dynamic to ptr), i64 %i
+  %x = load float, ptr %other, align 4
+  store float %x, ptr %other, align 4
+  ret void",
+    );
+    assert!(kernel.contains("@shared to ptr) to i64), i64 256, i64 0)"), "{kernel}");
+    assert!(kernel.contains("i64 -1, i64 256)"), "dynamic memory comes after the static: {kernel}");
+    assert_eq!((instrumented.shared_bytes, instrumented.has_shared), (256, true));
+    let names: Vec<_> = instrumented.sites.iter().map(|site| site.variable.clone().unwrap()).collect();
+    assert_eq!(names, ["the shared variable shared (256 bytes)", "the dynamic shared memory dynamic", "the dynamic shared memory dynamic"]);
+}
+
+#[test]
+fn synchronisation_is_followed_where_there_is_shared_memory() {
+    let body = "  call void @llvm.nvvm.barrier0()
+  call void @llvm.nvvm.bar.warp.sync(i32 -1)
+  call void @llvm.nvvm.membar.cta()
+  call void asm sideeffect \"barrier.sync 1, 64;\", \"~{memory}\"()
+  ret void";
+    let hooks = |kernel: &str| ["barrier", "warp_arrive", "warp_leave", "relax"].map(|name| calls(kernel, &format!("__mneme_{name}")));
+    assert_eq!(hooks(&faults("", body).0), [0; 4]);
+    let (kernel, _) = faults("", &format!("  store i32 0, ptr addrspace(3) @shared, align 4\n{body}"));
+    assert_eq!(hooks(&kernel), [1, 1, 1, 2], "{kernel}");
+    let at = |text: &str| kernel.find(text).unwrap();
+    assert!(at("@llvm.nvvm.barrier0") < at("@__mneme_barrier"));
+    assert!(at("@__mneme_warp_arrive") < at("@llvm.nvvm.bar.warp.sync") && at("@llvm.nvvm.bar.warp.sync") < at("@__mneme_warp_leave"));
+}
+
+#[test]
+fn local_variables_that_are_set_on_every_path_cost_nothing() {
+    let body = |stores: &str| {
+        format!(
+            "entry:
+  %x = alloca i32, align 4
+  call void @llvm.lifetime.start.p0(i64 4, ptr %x)
+  br i1 %c, label %yes, label %no
+yes:
+  store i32 1, ptr %x, align 4
+  br label %end
+no:
+  {stores}
+  br label %end
+end:
+  %y = load i32, ptr %x, align 4
+  store i32 %y, ptr %out, align 4
+  ret void"
+        )
+    };
+    let (set, said) = faults("i1 %c, ptr %out", &body("store i32 2, ptr %x, align 4"));
+    assert_eq!((calls(&set, "__mneme_unset"), set.contains("alloca"), said.sites.len()), (0, false, 1), "{set}");
+    let (unset, said) = faults("i1 %c, ptr %out", &body(""));
+    assert_eq!((calls(&unset, "__mneme_unset"), unset.contains("alloca")), (1, false), "{unset}");
+    assert_eq!(said.sites[0].variable.as_deref(), Some("the local variable x"));
+    assert_eq!((said.sites[0].access, said.sites[0].bytes), (Access::Read, 4));
+}
+
+#[test]
+fn local_arrays_are_followed_by_element_and_escaping_ones_not() {
+    let array = "  %a = alloca [4 x i32], align 4
+  %to = getelementptr [4 x i32], ptr %a, i64 0, i64 %i
+  store i32 1, ptr %to, align 4
+  %from = getelementptr [4 x i32], ptr %a, i64 0, i64 %j
+  %x = load i32, ptr %from, align 4
+  store i32 %x, ptr %out, align 4";
+    let (kernel, said) = faults("i64 %i, i64 %j, ptr %out", &format!("{array}\n  ret void"));
+    assert_eq!((calls(&kernel, "__mneme_unset"), calls(&kernel, "__mneme_offset")), (1, 2), "{kernel}");
+    assert!(said.sites.iter().all(|site| site.variable.as_deref().is_none_or(|name| !name.contains("mneme"))), "{:?}", said.sites);
+    let (kernel, _) = faults("i64 %i, i64 %j, ptr %out", &format!("{array}\n  store ptr %a, ptr %out, align 8\n  ret void"));
+    assert_eq!(calls(&kernel, "__mneme_unset"), 0, "{kernel}");
+}
+
+#[test]
+fn padding_and_parts_are_no_reads() {
+    let (kernel, _) = faults(
+        "ptr %out, i32 %v",
+        "  %p = alloca %Pair, align 4
+  %bits = alloca i32, align 4
+  %field = getelementptr %Pair, ptr %p, i32 0, i32 1
+  store i32 %v, ptr %field, align 4
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %p, i64 8, i1 false)
+  %old = load i32, ptr %bits, align 4
+  %cleared = and i32 %old, -8
+  %new = or i32 %cleared, 3
+  store i32 %new, ptr %bits, align 4
+  ret void",
+    );
+    assert_eq!(calls(&kernel, "__mneme_unset"), 0, "{kernel}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_told() {
+    let (_, said) = faults(
+        "ptr %a",
+        "  %x = call i32 asm sideeffect \"ld.global.nc.b32 $0, [$1];\", \"=r,l\"(ptr %a)
+  %t = call i32 asm \"mov.u32 $0, 5;\", \"=r\"()
+  ret void",
+    );
+    assert_eq!(said.unwatched, ["inline PTX `ld.global.nc.b32 $0, [$1];` in kernel"]);
+}
+
+#[test]
+fn writes_are_noted_after_they_happened() {
+    let (_, said, ptx) = instrumented(
+        Instrument::Writes,
+        "ptr %a, ptr addrspace(1) %b, i64 %n",
+        "  %x = load i32, ptr %a, align 4
+  store i32 %x, ptr addrspace(1) %b, align 4
+  %old = atomicrmw add ptr %a, i32 1 monotonic
+  store i32 %x, ptr addrspace(3) @shared, align 4
+  call void @llvm.memset.p0.i64(ptr %a, i8 0, i64 %n, i1 false)
+  ret void",
+    );
+    let told: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
+    assert_eq!(told, [(Access::Write, 4), (Access::Atomic, 4), (Access::Write, 0)]);
+    assert_eq!(ptx.matches("call.uni \n\t__mneme_written").count(), 3, "{ptx}");
+}
+
+#[test]
+fn lines_of_the_source_come_through_inlining() {
+    let context = Context::create();
+    let text = format!(
+        "{HEAD}
+define internal void @set(ptr %p) !dbg !10 {{
+  store i32 1, ptr %p, align 4, !dbg !12
+  ret void, !dbg !12
+}}
+define void @kernel(ptr %a) !dbg !11 {{
+  call void @set(ptr %a), !dbg !13
+  ret void, !dbg !13
+}}
+!llvm.dbg.cu = !{{!3}}
+!llvm.module.flags = !{{!4}}
+!3 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus_14, file: !5, emissionKind: LineTablesOnly)
+!4 = !{{i32 2, !\"Debug Info Version\", i32 3}}
+!5 = !DIFile(filename: \"k.cu\", directory: \"/src\")
+!6 = !DISubroutineType(types: !7)
+!7 = !{{}}
+!10 = distinct !DISubprogram(name: \"set\", file: !5, line: 3, type: !6, unit: !3, spFlags: DISPFlagDefinition)
+!11 = distinct !DISubprogram(name: \"kernel\", file: !5, line: 7, type: !6, unit: !3, spFlags: DISPFlagDefinition)
+!12 = !DILocation(line: 4, column: 6, scope: !10)
+!13 = !DILocation(line: 8, column: 3, scope: !11)
+"
+    );
+    let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
+    let machine = Architecture::choose("sm_90", None).unwrap().machine(3).unwrap();
+    let said = before(&module, "kernel", Instrument::Faults, &machine).unwrap();
+    let inlined = said.sites.iter().find(|site| site.function == "kernel").expect("the kernel has the store");
+    let lines: Vec<_> = inlined.source.iter().map(|line| (line.file.as_str(), line.line, line.column, line.function.as_str())).collect();
+    assert_eq!(lines, [("/src/k.cu", 4, 6, "set"), ("/src/k.cu", 8, 3, "kernel")]);
+}

@@ -1,0 +1,185 @@
+// Kernels with one fault each, and one with none that does the same things right. On a GPU the faults do no harm: what is out of
+// bounds is still mapped. The misaligned access alone would end the program there; it is launched where the second argument asks for it.
+#include "check.cuh"
+
+constexpr int THREADS = 64;
+
+struct Record {
+    int values[8];
+};
+
+// One element too many.
+__global__ void beyond(int *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n)
+        out[i] = i; // fault: beyond
+}
+
+// One element before the first.
+__global__ void before(const int *in, int *out) {
+    int i = threadIdx.x;
+    out[i] = in[i - 1]; // fault: before
+}
+
+__global__ void atomic_beyond(int *out, int n) {
+    if (threadIdx.x == 3)
+        atomicAdd(out + n, 1); // fault: atomic_beyond
+}
+
+// A structure of which only the beginning is inside.
+__global__ void copy_beyond(const Record *in, int *out, int n) {
+    *reinterpret_cast<Record *>(out + n - 4) = *in; // fault: copy_beyond
+}
+
+__global__ void vector_beyond(const float4 *in, float *out, int n) {
+    float4 four = in[n / 4]; // fault: vector_beyond
+    out[threadIdx.x] = four.w;
+}
+
+__global__ void shared_beyond(int *out) {
+    __shared__ int first[THREADS], second[THREADS];
+    second[threadIdx.x] = 0;
+    first[threadIdx.x + 1] = threadIdx.x; // fault: shared_beyond
+    __syncthreads();
+    out[threadIdx.x] = first[threadIdx.x ? threadIdx.x : 1] + second[0];
+}
+
+__global__ void dynamic_beyond(int *out, int n) {
+    extern __shared__ int scratch[];
+    scratch[n - threadIdx.x] = threadIdx.x; // fault: dynamic_beyond
+    __syncthreads();
+    out[threadIdx.x] = scratch[0];
+}
+
+__global__ void local_beyond(int *out, int n) {
+    int table[4] = {1, 2, 3, 4};
+    out[threadIdx.x] = table[threadIdx.x % n]; // fault: local_beyond
+}
+
+__global__ void shared_unset(int *out) {
+    __shared__ int values[THREADS];
+    if (threadIdx.x % 2 == 0)
+        values[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = values[threadIdx.x]; // fault: shared_unset
+}
+
+__global__ void local_unset(int *out, int n) {
+    int value;
+    if (threadIdx.x < n)
+        value = threadIdx.x;
+    out[threadIdx.x] = value; // fault: local_unset
+}
+
+// A barrier is missing: a thread reads what one of another warp writes.
+__global__ void race(int *out) {
+    __shared__ int values[THREADS];
+    values[threadIdx.x] = threadIdx.x; // other: race
+    out[threadIdx.x] = values[(threadIdx.x + 32) % THREADS]; // fault: race
+}
+
+// Within a warp.
+__global__ void warp_race(int *out) {
+    __shared__ int values[THREADS];
+    values[threadIdx.x] = threadIdx.x; // other: warp_race
+    out[threadIdx.x] = values[threadIdx.x ^ 1]; // fault: warp_race
+}
+
+// The next round's write meets this round's reads.
+__global__ void round_race(int *out) {
+    __shared__ int value;
+    int sum = 0;
+    for (int round = 0; round < 4; ++round) {
+        if (threadIdx.x == round)
+            value = round; // fault: round_race
+        __syncthreads();
+        sum += value; // other: round_race
+    }
+    out[threadIdx.x] = sum;
+}
+
+// The shadows of all blocks together are large.
+__global__ void late(int *out) {
+    extern __shared__ int scratch[];
+    if (blockIdx.x + 1 < gridDim.x)
+        scratch[0] = blockIdx.x;
+    if (blockIdx.x % 100 == 99)
+        out[blockIdx.x / 100] = scratch[0]; // fault: late
+}
+
+__global__ void misaligned(const char *in, int *out) {
+    out[threadIdx.x] = *reinterpret_cast<const int *>(in + threadIdx.x * 4 + 2); // fault: misaligned
+}
+
+// Everything above as it should be, with every kind of synchronisation.
+__global__ void sound(const int *in, int *out, int n) {
+    __shared__ int values[THREADS];
+    __shared__ unsigned lock, total;
+    __shared__ unsigned char bytes[THREADS];
+    __shared__ bool flag;
+    extern __shared__ int scratch[];
+    int thread = threadIdx.x, table[4];
+    for (int i = 0; i < 4; ++i)
+        table[i] = in[(thread + i) % n];
+    if (thread == 0)
+        lock = total = 0;
+    flag = false;
+    __syncthreads();
+    // All write the same.
+    flag = true;
+    // Neighbouring bytes of one word.
+    bytes[thread] = thread;
+    // Neighbours in a warp.
+    values[thread] = table[thread % 4];
+    __syncwarp();
+    int sum = values[thread ^ 1];
+    __syncwarp();
+    values[thread] = sum;
+    // One after the other, by a lock.
+    if (thread % 32 == 0) {
+        while (atomicCAS(&lock, 0u, 1u) != 0) {
+        }
+        __threadfence_block();
+        total = total + thread;
+        __threadfence_block();
+        atomicExch(&lock, 0u);
+    }
+    for (int offset = 16; offset > 0; offset /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    scratch[thread] = sum;
+    __syncthreads();
+    sum = scratch[THREADS - 1 - thread] + values[(thread + 32) % THREADS] + bytes[(thread + 1) % THREADS] + static_cast<int>(total) + flag;
+    // A compare-and-swap begins with a plain read.
+    unsigned seen = lock, expected;
+    do {
+        expected = seen;
+        seen = atomicCAS(&lock, expected, expected + 1);
+    } while (seen != expected);
+    out[thread] = sum;
+}
+
+int main(int argc, char **argv) {
+    int n = static_cast<int>(size_argument(argc, argv, 100));
+    bool with_misaligned = argc > 2;
+    DeviceArray<Record> record(1);
+    DeviceArray<int> in(std::vector<int>(static_cast<size_t>(n) + 28, 1)), out(static_cast<size_t>(n));
+    beyond<<<4, THREADS>>>(out.get(), n);
+    before<<<1, THREADS>>>(in.get(), out.get());
+    atomic_beyond<<<1, THREADS>>>(out.get(), n);
+    copy_beyond<<<1, 1>>>(record.get(), out.get(), n);
+    vector_beyond<<<1, THREADS>>>(reinterpret_cast<float4 *>(out.get()), reinterpret_cast<float *>(in.get()), n);
+    shared_beyond<<<1, THREADS>>>(out.get());
+    dynamic_beyond<<<1, THREADS, THREADS * sizeof(int)>>>(out.get(), THREADS);
+    local_beyond<<<1, THREADS>>>(out.get(), 5);
+    shared_unset<<<2, THREADS>>>(out.get());
+    local_unset<<<1, THREADS>>>(out.get(), 60);
+    race<<<1, THREADS>>>(out.get());
+    warp_race<<<1, 32>>>(out.get());
+    round_race<<<1, THREADS>>>(out.get());
+    late<<<700, 1, 16384>>>(out.get());
+    sound<<<2, THREADS, THREADS * sizeof(int)>>>(in.get(), out.get(), n);
+    if (with_misaligned)
+        misaligned<<<1, 8>>>(reinterpret_cast<char *>(in.get()), out.get());
+    LAUNCH_OK();
+    return finish("faulty", true, static_cast<size_t>(n));
+}

@@ -1,0 +1,130 @@
+//! `mneme-replay --check`: every planted fault is found where it is, and nothing else is; `--wrote` tells who wrote an address.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mneme_core::exit;
+use mneme_core::observation::{Access, Fault, Finding, LastWrite};
+use mneme_core::recording::database::KernelRecord;
+use mneme_e2e::apps::{app, sources};
+use mneme_e2e::installation::Device;
+use mneme_e2e::recording::{Instance, Recording};
+use serde_json::Value;
+
+/// The lines of `faulty.cu` that are marked, by mark ("fault: race").
+fn marks() -> BTreeMap<String, u32> {
+    let text = std::fs::read_to_string(sources().join("faulty.cu")).unwrap();
+    let marked = (1..).zip(text.lines()).filter_map(|(number, line)| Some((line.split_once("; // ")?.1.to_owned(), number)));
+    marked.collect()
+}
+
+fn faulty(arguments: &[&str]) -> Vec<(String, Instance)> {
+    let recording = Recording::of(app("faulty"), arguments);
+    // The folder goes with the recording, which the tests outlive.
+    let folder = mneme_e2e::recording::copy_of(recording.folder()).keep();
+    mneme_e2e::recording::load_kernels(&folder).into_iter().map(|(path, kernel)| (name(&kernel), instance(path, &kernel))).collect()
+}
+
+fn name(kernel: &KernelRecord) -> String {
+    kernel.demangled_name.split('(').next().unwrap().to_owned()
+}
+
+fn instance(path: PathBuf, kernel: &KernelRecord) -> Instance {
+    Instance::new(&path, kernel.instances.keys().next().unwrap())
+}
+
+fn findings(json: &Value) -> Vec<Finding> {
+    serde_json::from_value(json["Result"]["faults"]["findings"].clone()).unwrap()
+}
+
+#[test]
+fn every_planted_fault_is_found() {
+    let marks = marks();
+    // On a GPU the program could not go on after it.
+    let with_misaligned: &[&str] = if Device::under_test() == Device::Cpu { &["100", "misaligned"] } else { &[] };
+    let kernels = faulty(with_misaligned);
+    let expected = [
+        ("beyond", Fault::OutOfBounds, Access::Write, 1, "right behind the end of the allocation"),
+        ("before", Fault::OutOfBounds, Access::Read, 1, "4 bytes before the allocation"),
+        ("atomic_beyond", Fault::OutOfBounds, Access::Atomic, 1, "right behind the end of the allocation"),
+        ("copy_beyond", Fault::OutOfBounds, Access::Write, 1, "its last 16 bytes behind the end of the allocation"),
+        ("vector_beyond", Fault::OutOfBounds, Access::Read, 64, "behind the end of the allocation"),
+        ("shared_beyond", Fault::OutOfBounds, Access::Write, 1, "byte 256 of the shared variable shared_beyond(int*)::first (256 bytes)"),
+        ("dynamic_beyond", Fault::OutOfBounds, Access::Write, 1, "byte 256 of the dynamic shared memory scratch"),
+        ("local_beyond", Fault::OutOfBounds, Access::Read, 12, "byte 16 of the local variable table (16 bytes)"),
+        ("shared_unset", Fault::Uninitialised, Access::Read, 64, "the shared variable shared_unset(int*)::values (256 bytes)"),
+        ("local_unset", Fault::Uninitialised, Access::Read, 4, "the local variable value"),
+        ("race", Fault::Race, Access::Read, 0, "the shared variable race(int*)::values (256 bytes)"),
+        ("warp_race", Fault::Race, Access::Read, 0, "the shared variable warp_race(int*)::values (256 bytes)"),
+        ("round_race", Fault::Race, Access::Write, 0, "the shared variable round_race(int*)::value (4 bytes)"),
+        ("late", Fault::Uninitialised, Access::Read, 1, "the dynamic shared memory scratch"),
+        ("misaligned", Fault::Misaligned, Access::Read, 8, "no multiple of 4"),
+    ];
+    for (kernel, fault, access, count, place) in expected {
+        let Some((_, instance)) = kernels.iter().find(|(name, _)| name == kernel) else {
+            assert_eq!((kernel, Device::under_test()), ("misaligned", Device::Cuda));
+            continue;
+        };
+        let outcome = instance.replay("default<O3>").arg("--check").exit_with(exit::NOT_VERIFIED);
+        let json = outcome.json();
+        let line = marks[&format!("fault: {kernel}")];
+        let found = findings(&json);
+        // Either side of a race is where it is noticed.
+        let other = marks.get(&format!("other: {kernel}")).copied();
+        let lines =
+            |finding: &Finding| finding.site.source.iter().any(|at| at.line == line || (fault == Fault::Race && Some(at.line) == other));
+        let finding = found
+            .iter()
+            .find(|finding| finding.fault == fault && lines(finding) && (fault == Fault::Race || finding.site.access == access))
+            .unwrap_or_else(|| panic!("{fault:?} in line {line}: {outcome}"));
+        assert!(
+            found.iter().all(|finding| finding.fault == fault
+                || (fault == Fault::Race && finding.fault == Fault::Uninitialised)
+                || kernel == "dynamic_beyond"),
+            "{outcome}"
+        );
+        assert!(count == 0 || finding.count == count, "{count} times: {outcome}");
+        let example = &finding.examples[0];
+        assert!(example.place.contains(place), "{}: {outcome}", example.place);
+        outcome.complains(&format!("faulty.cu:{line}"));
+        if kernel == "beyond" {
+            assert_eq!((example.block.x, example.thread.x, example.bytes), (1, 36, 4), "{outcome}");
+        }
+        if kernel == "late" {
+            assert_eq!(example.block.x, 699, "{outcome}");
+            let runs = json["Result"]["exec_time"].as_array().unwrap().len();
+            assert!(Device::under_test() == Device::Cuda || runs > 1, "blocks are watched in several runs: {outcome}");
+        }
+        if fault == Fault::Race {
+            let both = finding.examples.iter().filter_map(|example| example.other.as_ref()).all(|other| !other.site.source.is_empty());
+            assert!(both, "{outcome}");
+        }
+    }
+    let (_, sound) = kernels.iter().find(|(name, _)| name == "sound").unwrap();
+    for passes in ["default<O3>", "default<O0>", ""] {
+        let outcome = sound.replay(passes).arg("--check").exit_with(exit::VERIFIED);
+        assert_eq!(findings(&outcome.json()), [], "{outcome}");
+    }
+    std::fs::remove_dir_all(sound.database.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn the_last_writer_of_an_element_is_told() {
+    let recording = Recording::of(app("faulty"), &[]);
+    let (database, kernel) = recording.kernel("beyond");
+    let instance = instance(database, &kernel);
+    let arguments = kernel.instances[&instance.id].args.clone();
+    // Element 70 of the output, which is the first argument.
+    let watched = format!("{:#x}:4", arguments[0] + 70 * 4);
+    let json = instance.verify("default<O2>", &["--wrote", &watched]);
+    let write: LastWrite = serde_json::from_value(json["Result"]["last_write"].clone()).unwrap();
+    assert_eq!((write.block.x, write.thread.x, write.writes), (1, 6, 1), "{json}");
+    assert_eq!((write.value, write.written_bytes), (70_i32.to_le_bytes().to_vec(), 4), "{json}");
+    assert_eq!(write.site.source[0].line, marks()["fault: beyond"], "{json}");
+
+    let (database, kernel) = recording.kernel("sound");
+    let read_only = format!("{:#x}", kernel.instances.values().next().unwrap().args[0]);
+    let outcome = self::instance(database, &kernel).replay("default<O3>").args(["--wrote", &read_only]).succeed();
+    assert!(outcome.json()["Result"]["last_write"].is_null(), "{outcome}");
+    outcome.complains("the kernel wrote none of these bytes");
+}
