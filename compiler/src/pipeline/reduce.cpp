@@ -165,7 +165,7 @@ void tidy(Module &M) {
       for (Instruction &I : make_early_inc_range(instructions(F))) {
         // Of a variable that is only written the writes go as well.
         if (auto *Local = dyn_cast<AllocaInst>(&I);
-            Local && all_of(Local->users(), [&](User *U) { return isa<StoreInst>(U) && cast<StoreInst>(U)->getValueOperand() != Local; })) {
+            Local && !Local->use_empty() && all_of(Local->users(), [&](User *U) { return isa<StoreInst>(U) && cast<StoreInst>(U)->getValueOperand() != Local; })) {
           for (User *U : make_early_inc_range(Local->users()))
             cast<Instruction>(U)->eraseFromParent();
           Changed = true;
@@ -205,10 +205,10 @@ void strip(Module &M) {
   }
 }
 
-template <typename T> ArrayRef<T> part(const std::vector<T> &All, uint64_t From, uint64_t To) {
+template <typename T> std::vector<T> part(const std::vector<T> &All, uint64_t From, uint64_t To) {
   uint64_t Count = All.size();
   From = std::min(From, Count);
-  return ArrayRef<T>(All).slice(From, std::min(To, Count) - From);
+  return std::vector<T>(All.begin() + From, All.begin() + std::max(From, std::min(To, Count)));
 }
 
 } // namespace
@@ -238,15 +238,19 @@ char *mneme_llvm_reduce(LLVMModuleRef Raw, const char *Kernel, int Kind, uint64_
         goAlways(*Terminator, Successor);
     break;
   }
-  case Values:
-    for (Instruction *I : reverse(part(values(M), From, To)))
+  case Values: {
+    std::vector<Instruction *> Chosen = part(values(M), From, To);
+    for (Instruction *I : reverse(Chosen))
       removeInstruction(*I, nullptr);
     break;
-  case Chains:
-    for (Instruction *I : reverse(part(chains(M), From, To)))
+  }
+  case Chains: {
+    std::vector<Instruction *> Chosen = part(chains(M), From, To);
+    for (Instruction *I : reverse(Chosen))
       if (Value *Instead = stepDown(*I))
         removeInstruction(*I, Instead);
     break;
+  }
   case Arguments:
     for (Argument *A : part(arguments(M), From, To))
       A->replaceAllUsesWith(Constant::getNullValue(A->getType()));
