@@ -21,6 +21,7 @@ use crate::code::{Function, Kernel, choose_arch};
 use crate::launches::{Arguments, Request};
 use crate::linker;
 use crate::native::{self, Native};
+use crate::tally::Key;
 use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
@@ -269,33 +270,44 @@ impl KernelCode {
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
         let mut hash = Hash64::new();
-        add_dimensions(&mut hash, launch);
+        shape(launch).into_iter().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
         scalars.for_each(|(_, argument)| hash.add(&argument.bytes));
         hash.finish()
     }
 
-    /// The same, of a launch under way; `None` if the application passed fewer arguments.
+    /// What goes into that identity.
+    pub fn key(&self, launch: &Launch, arguments: &[Argument]) -> Key {
+        let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
+        Key { shape: shape(launch), scalars: scalars.map(|(index, argument)| (index, argument.bytes.clone())).collect() }
+    }
+
+    /// Whether a launch under way has this identity.
     ///
     /// # Safety
     /// The arguments must be those of a launch of this kernel that is under way.
-    pub unsafe fn dynamic_hash_of(&self, launch: &Launch, arguments: &Arguments) -> Option<u64> {
-        let mut hash = Hash64::new();
-        add_dimensions(&mut hash, launch);
+    #[inline]
+    pub unsafe fn repeats(&self, key: &Key, launch: &Launch, arguments: &Arguments) -> bool {
+        if shape(launch) != key.shape {
+            return false;
+        }
+        let mut scalars = key.scalars.iter();
+        let mut is_equal = true;
         let visitor = |index, _, bytes: &[u8]| {
-            if self.is_scalar(index, bytes) {
-                hash.add(bytes);
+            if is_equal && self.is_scalar(index, bytes) {
+                is_equal = scalars.next().is_some_and(|(number, known)| *number == index && known == bytes);
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { arguments.visit(self.layout(), visitor) }.then(|| hash.finish())
+        let is_whole = unsafe { arguments.visit(self.layout(), visitor) };
+        is_whole && is_equal && scalars.next().is_none()
     }
 
     fn is_scalar(&self, index: usize, bytes: &[u8]) -> bool {
-        self.kernel.arguments.get(index).is_some_and(|layout| match layout.kind.as_str() {
-            "ptr" | "byval" => false,
-            "" => !may_be_address(bytes),
-            _ => true,
-        })
+        match self.kernel.arguments.get(index).map(|layout| layout.kind.as_bytes()) {
+            None | Some(b"ptr" | b"byval") => false,
+            Some(b"") => !may_be_address(bytes),
+            Some(_) => true,
+        }
     }
 
     /// Launch attributes with what belongs to the function.
@@ -384,11 +396,10 @@ fn may_be_address(bytes: &[u8]) -> bool {
     <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
 }
 
-fn add_dimensions(hash: &mut Hash64, launch: &Launch) {
-    let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid.as_array(), launch.block.as_array());
-    for number in [grid_x, grid_y, grid_z, block_x, block_y, block_z, launch.shared_mem] {
-        hash.add(&u64::from(number).to_le_bytes());
-    }
+/// Grid, block and dynamic shared memory.
+fn shape(launch: &Launch) -> [u32; 7] {
+    let (grid, block) = (launch.grid, launch.block);
+    [grid.x, grid.y, grid.z, block.x, block.y, block.z, launch.shared_mem]
 }
 
 /// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
@@ -444,6 +455,19 @@ mod tests {
         assert_eq!(base, hash(4, &[0x2000, 7, 2]));
         assert_ne!(base, hash(4, &[0x1000, 8, 1]));
         assert_ne!(base, hash(5, &[0x1000, 7, 1]));
+    }
+
+    #[test]
+    fn a_launch_is_compared_as_it_is_hashed() {
+        let code = code(&["ptr", "i64", ""]);
+        let key = code.key(&launch(4), &arguments(&[0x1000, 7, 0x7f00_0000_0000]));
+        let repeats = |grid, mut values: [u64; 3]| {
+            let mut pointers = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
+            // SAFETY: three values of the kernel's layout.
+            unsafe { code.repeats(&key, &launch(grid), &Arguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
+        };
+        assert!(repeats(4, [0x2000, 7, 0x7f00_0000_1000]));
+        assert!(!repeats(5, [0x1000, 7, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 8, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 7, 1]));
     }
 
     #[test]

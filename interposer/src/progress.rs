@@ -9,7 +9,7 @@ use mneme_core::summary::Times;
 use crate::ir::KernelCode;
 use crate::profile;
 use crate::settings::{Settings, settings};
-use crate::tally::Tally;
+use crate::tally::{PLACES, Tally};
 
 /// Of one kernel.
 #[derive(Default)]
@@ -88,7 +88,8 @@ impl Progress {
 
     /// What most launches need to know, without the lock that `recorded` is behind.
     pub fn update_tally(&self, recorded: &Recorded, settings: &Settings) {
-        self.tally.close(recorded.is_full(settings), recorded.given_up && recorded.instances.is_empty());
+        let all_are_here = recorded.instances.len() <= PLACES;
+        self.tally.close(recorded.is_full(settings) && all_are_here, recorded.given_up && recorded.instances.is_empty());
     }
 }
 

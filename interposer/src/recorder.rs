@@ -28,6 +28,7 @@ use crate::output::{self, Pending};
 use crate::progress::{Failed, Occurrences, Progress};
 use crate::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
+use crate::tally::Key;
 use crate::timing::Timer;
 use crate::vendor::{self, CUcontext, CUdevice, CUfunction, CUstream, STREAM_PER_THREAD, SUCCESS, Status};
 use crate::{captures, contexts, gate, graphs, pageable, profile, recent, reentrancy, summary};
@@ -171,7 +172,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     let settings = settings();
     if !settings.selects_kernel(kernel)
         || number < settings.skip_recordings
-        || !(number - settings.skip_recordings).is_multiple_of(settings.sample.max(1))
+        || (settings.sample > 1 && !(number - settings.skip_recordings).is_multiple_of(settings.sample))
         || FINISHED.load(Ordering::Relaxed)
         || INHERITED.load(Ordering::Relaxed)
     {
@@ -182,18 +183,13 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
         return None;
     }
     match progress.code.get() {
-        Some(Ok(code)) => {
-            // SAFETY: it is this kernel's launch, and under way.
-            let dynamic_hash = unsafe { code.dynamic_hash_of(&request.launch, &request.arguments) };
-            if dynamic_hash.is_some_and(|hash| progress.tally.counts(hash) || progress.recorded().counts(hash, settings)) {
-                return None;
-            }
-        }
+        // SAFETY: it is this kernel's launch, and under way.
+        Some(Ok(code)) if progress.tally.counts(|key| unsafe { code.repeats(key, &request.launch, &request.arguments) }) => return None,
         Some(Err(_)) => {
             progress.tally.refuse();
             return None;
         }
-        None => {}
+        _ => {}
     }
     if let Some(reason) = output::broken() {
         progress.recorded().count_failures(reason, 1, true);
@@ -221,7 +217,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
         return None;
     };
     let dynamic_hash = code.dynamic_hash(&request.launch, &arguments);
-    if !claim(progress, settings, &code, dynamic_hash) {
+    if !claim(progress, settings, &code, dynamic_hash, code.key(&request.launch, &arguments)) {
         return None;
     }
     contexts::note(context, device);
@@ -230,7 +226,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
 }
 
 /// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
-fn claim(progress: &Progress, settings: &crate::settings::Settings, code: &KernelCode, dynamic_hash: u64) -> bool {
+fn claim(progress: &Progress, settings: &crate::settings::Settings, code: &KernelCode, dynamic_hash: u64, key: Key) -> bool {
     let mut recorded = progress.recorded();
     if recorded.counts(dynamic_hash, settings) {
         return false;
@@ -238,7 +234,7 @@ fn claim(progress: &Progress, settings: &crate::settings::Settings, code: &Kerne
     let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
         .is_ok_and(|record| record.instances.contains_key(&dynamic_hash.to_string()));
     recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: false, known_before });
-    progress.tally.watch(dynamic_hash);
+    progress.tally.watch(dynamic_hash, key);
     progress.update_tally(&recorded, settings);
     !known_before
 }
@@ -256,7 +252,10 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
     if let Err(failure) = outcome {
         let captured = matches!(failure, Failure::Captured | Failure::Capturing);
-        let reason = failure.to_string();
+        let reason = match failure {
+            Failure::Captured if settings().expand_graphs => "inside a stream capture, whose graph is launched node by node".to_owned(),
+            _ => failure.to_string(),
+        };
         if matches!(failure, Failure::Recording(_)) {
             output::give_up(&reason);
         }

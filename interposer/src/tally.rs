@@ -1,22 +1,31 @@
 //! What becomes of most launches of a kernel, counted without a lock: they repeat an instance, or are not recorded at all.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// Instances that are counted here; launches of further ones are counted under the kernel's lock.
-const PLACES: usize = 8;
+pub const PLACES: usize = 8;
 
-#[derive(Default)]
-struct Place {
-    /// The dynamic hash; 0 where the place is free.
-    hash: AtomicU64,
+/// What the launches of an instance have in common: compared value by value, which is cheaper than hashing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    /// Grid, block and dynamic shared memory.
+    pub shape: [u32; 7],
+    /// Number and bytes of each scalar argument.
+    pub scalars: Vec<(usize, Vec<u8>)>,
+}
+
+struct Entry {
+    hash: u64,
+    key: Key,
     launches: AtomicU64,
 }
 
 /// Changed under the kernel's lock, but for the counters.
 #[derive(Default)]
 pub struct Tally {
-    places: [Place; PLACES],
-    /// No further instance will be recorded.
+    /// Entries are never freed, because another thread may be reading one. They go only with an instance that failed.
+    places: [AtomicPtr<Entry>; PLACES],
+    /// No further instance will be recorded, and all that were are here.
     closed: AtomicBool,
     /// Nothing will be recorded, so that launches are not even told apart.
     given_up: AtomicBool,
@@ -25,15 +34,21 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn place(&self, hash: u64) -> Option<&Place> {
-        self.places.iter().find(|place| hash != 0 && place.hash.load(Ordering::Acquire) == hash)
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        // SAFETY: null, or leaked and never changed but for its counter.
+        self.places.iter().filter_map(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
+    }
+
+    fn place(&self, hash: u64) -> Option<&AtomicPtr<Entry>> {
+        // SAFETY: as above.
+        self.places.iter().find(|place| unsafe { place.load(Ordering::Acquire).as_ref() }.is_some_and(|entry| entry.hash == hash))
     }
 
     /// Whether a launch is only counted: it repeats an instance, or is one too many.
     #[inline]
-    pub fn counts(&self, hash: u64) -> bool {
-        if let Some(place) = self.place(hash) {
-            place.launches.fetch_add(1, Ordering::Relaxed);
+    pub fn counts(&self, repeats: impl Fn(&Key) -> bool) -> bool {
+        if let Some(entry) = self.entries().find(|entry| repeats(&entry.key)) {
+            entry.launches.fetch_add(1, Ordering::Relaxed);
             return true;
         }
         self.closed.load(Ordering::Relaxed)
@@ -45,23 +60,22 @@ impl Tally {
     }
 
     /// Counts the launches of an instance from now on, if there is a place for it.
-    pub fn watch(&self, hash: u64) {
-        if let Some(place) = self.places.iter().find(|place| place.hash.load(Ordering::Relaxed) == 0) {
-            place.launches.store(0, Ordering::Relaxed);
-            place.hash.store(hash, Ordering::Release);
+    pub fn watch(&self, hash: u64, key: Key) {
+        if let Some(place) = self.places.iter().find(|place| place.load(Ordering::Relaxed).is_null()) {
+            place.store(Box::into_raw(Box::new(Entry { hash, key, launches: AtomicU64::new(0) })), Ordering::Release);
         }
     }
 
     /// Forgets an instance.
     pub fn forget(&self, hash: u64) {
         if let Some(place) = self.place(hash) {
-            place.hash.store(0, Ordering::Release);
+            place.store(std::ptr::null_mut(), Ordering::Release);
         }
     }
 
     /// Launches of an instance that were counted here.
     pub fn launches(&self, hash: u64) -> u64 {
-        self.place(hash).map_or(0, |place| place.launches.load(Ordering::Relaxed))
+        self.entries().find(|entry| entry.hash == hash).map_or(0, |entry| entry.launches.load(Ordering::Relaxed))
     }
 
     pub fn close(&self, closed: bool, given_up: bool) {
@@ -82,20 +96,25 @@ impl Tally {
 mod tests {
     use super::*;
 
+    fn key(grid: u32) -> Key {
+        Key { shape: [grid, 1, 1, 32, 1, 1, 0], scalars: vec![(1, vec![7, 0, 0, 0])] }
+    }
+
     #[test]
     fn instances_are_counted_until_they_are_forgotten() {
         let tally = Tally::default();
-        assert!(!tally.counts(7));
-        tally.watch(7);
-        assert!(tally.counts(7) && tally.counts(7) && !tally.counts(8) && !tally.counts(0));
-        assert_eq!((tally.launches(7), tally.launches(8)), (2, 0));
+        let counts = |grid| tally.counts(|known| *known == key(grid));
+        assert!(!counts(7));
+        tally.watch(70, key(7));
+        assert!(counts(7) && counts(7) && !counts(8));
+        assert_eq!((tally.launches(70), tally.launches(80)), (2, 0));
         tally.close(true, false);
-        assert!(tally.counts(8) && tally.launches(8) == 0);
+        assert!(counts(8) && tally.launches(80) == 0);
         tally.close(false, false);
-        tally.forget(7);
-        tally.watch(9);
-        assert_eq!((tally.counts(7), tally.launches(9)), (false, 0));
-        (10..20).for_each(|hash| tally.watch(hash));
-        assert!(tally.counts(16) && !tally.counts(17), "eight places");
+        tally.forget(70);
+        tally.watch(90, key(9));
+        assert_eq!((counts(7), tally.launches(90)), (false, 0));
+        (10..20).for_each(|grid| tally.watch(10 * u64::from(grid), key(grid)));
+        assert!(counts(16) && !counts(17), "eight places");
     }
 }

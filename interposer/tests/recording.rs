@@ -207,6 +207,18 @@ fn without_an_arena_the_vendors_addresses_are_recorded() {
 }
 
 #[test]
+fn memory_that_cannot_be_page_locked_is_copied_all_the_same() {
+    let chunks = |environment: &[(&str, &str)]| {
+        let run = record(&["dlsym", "return"], environment);
+        let [kernel] = &run.kernels()[..] else { panic!("one kernel: {}", run.stderr()) };
+        let load = |file: &String| State::load(&run.data().join(file)).unwrap().chunks;
+        kernel.instances.values().map(|instance| [load(&instance.prologue), load(&instance.epilogue)]).collect::<Vec<_>>()
+    };
+    let ordinary = chunks(&[]);
+    assert_eq!((ordinary.len(), chunks(&[("FAKE_NO_PINNING", "1")])), (2, ordinary));
+}
+
+#[test]
 fn a_captured_launch_is_counted_and_left_alone() {
     let run = record(&["proc", "return"], &[("FAKE_CAPTURING", "1")]);
     assert!(run.stdout().contains("result 303 201"));

@@ -84,7 +84,7 @@ status cuMemFree_v2(address at) {
 }
 status cuMemGetInfo_v2(size_t *left, size_t *total) { *total = 256 << 20; *left = *total - used; return SUCCESS; }
 status cuMemGetAddressRange_v2(address *base, size_t *size, address at) { return NOT_FOUND; }
-status cuMemHostRegister_v2(void *host, size_t size, unsigned flags) { return SUCCESS; }
+status cuMemHostRegister_v2(void *host, size_t size, unsigned flags) { return asked("FAKE_NO_PINNING") ? OUT_OF_MEMORY : SUCCESS; }
 status cuMemHostUnregister(void *host) { return SUCCESS; }
 status cuMemHostGetDevicePointer_v2(address *out, void *host, unsigned flags) { *out = (address)host; return SUCCESS; }
 status cuEventCreate(void **event, unsigned flags) { *event = (void *)0x55; return SUCCESS; }
