@@ -27,6 +27,10 @@ pub struct Archive {
     pub trials: Vec<Entry>,
     /// Lines of it that are no JSON: a session was killed while it wrote one.
     pub torn: usize,
+    /// Whether metrics are times in ns.
+    pub is_time: bool,
+    /// `pareto.json`, `Null` where there is one objective.
+    pub pareto: Value,
     /// What varies from trial to trial, in the order of the space where that is known.
     pub parameters: Vec<String>,
 }
@@ -35,8 +39,10 @@ pub struct Archive {
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     pub number: u64,
-    /// The session's metric, ns unless the objective is another; `None` unless verified.
+    /// The session's metric, ns; where its objective is another, what that came to, of which less is better. `None` unless verified.
     pub metric: Option<f64>,
+    /// The metric of one that verified and was given up early.
+    pub stopped: Option<f64>,
     /// A name of [`mneme_core::result::Status`].
     pub status: String,
     /// What went wrong, or "".
@@ -70,12 +76,14 @@ impl Archive {
             best: file("best.json"),
             summary: file("summary.json"),
             tuned_kernels: file(PROTEUS),
+            pareto: file("pareto.json"),
             ..Self::default()
         };
+        archive.is_time = one(&archive.config["objective"]).is_none_or(|objective| ["time", "speedup"].contains(&objective));
         for line in BufReader::new(File::open(&path).map_err(failed)?).split(b'\n') {
             let line = line.map_err(failed)?;
             match serde_json::from_slice::<Value>(&line) {
-                Ok(line @ Value::Object(_)) => archive.trials.push(Entry::new(archive.trials.len(), line)),
+                Ok(line @ Value::Object(_)) => archive.trials.push(Entry::new(archive.trials.len(), line, archive.is_time)),
                 _ if line.iter().all(u8::is_ascii_whitespace) => {}
                 _ => archive.torn += 1,
             }
@@ -120,7 +128,7 @@ impl Archive {
 }
 
 impl Entry {
-    fn new(place: usize, line: Value) -> Self {
+    fn new(place: usize, line: Value, is_time: bool) -> Self {
         let result = &line["result"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let verified = result["verified"] == true;
@@ -131,10 +139,14 @@ impl Entry {
             None if result["executed"] == true => "failed_verification".to_owned(),
             None => "runtime_error".to_owned(),
         };
+        let given_up = line["stopped"].is_number();
         let choice = ["params", "config"].iter().map(|key| &line[*key]).find(|value| value.as_object().is_some_and(|map| !map.is_empty()));
         Self {
             number: line["trial"].as_u64().unwrap_or(place as u64),
-            metric: line["metric"].as_f64().filter(|metric| verified && metric.is_finite()),
+            metric: if is_time { &line["metric"] } else { &line["objectives"][0] }
+                .as_f64()
+                .filter(|metric| verified && !given_up && metric.is_finite()),
+            stopped: line["stopped"].as_f64(),
             error: if verified { String::new() } else { reason(result, &text(&result["error"])) },
             status,
             choice: choice.map(flat).unwrap_or_default(),
@@ -152,6 +164,11 @@ fn reason(result: &Value, error: &str) -> String {
         Some(elements) => format!("memory differs from the recording in {elements} elements"),
         None => "no reason was given".into(),
     }
+}
+
+/// The text of a setting that may be one or several.
+pub fn one(value: &Value) -> Option<&str> {
+    value.as_str().or_else(|| value.get(0)?.as_str())
 }
 
 /// An object without objects in it: keys joined by dots. Lists become their elements joined by commas.

@@ -59,6 +59,19 @@ fn an_exhaustive_sweep_ends_with_the_best() {
         read(&folder, name);
     }
     assert!(folder.join("logs/tune.log").is_file());
+
+    // The report again, by hand, with the trials for other programs.
+    let written = fs::read_to_string(folder.join("report.html")).expect("the report");
+    assert!(written.contains("<svg") && written.contains("vecadd") && written.contains("mneme replay -rdb"), "{}", folder.display());
+    fs::remove_file(folder.join("report.html")).expect("a file");
+    let (table, journal) = (results.path().join("trials.csv"), results.path().join("study.log"));
+    let files = ["--csv".as_ref(), table.as_os_str(), "--optuna-journal".as_ref(), journal.as_os_str()];
+    run(program("mneme")).args(["tune", "report"]).arg(&folder).args(files).succeed();
+    assert_eq!(fs::read_to_string(folder.join("report.html")).expect("the report"), written);
+    let lines = |path: &Path| fs::read_to_string(path).expect("a file").lines().count() as u64;
+    assert_eq!(lines(&table), completed + 1);
+    assert!(lines(&journal) > completed);
+    run(program("mneme-tune")).arg("report").arg(results.path()).exit_with(3).complains("--results-dir");
 }
 
 #[test]

@@ -18,6 +18,7 @@ const SET_STUDY_ATTRIBUTE: u8 = 2;
 const CREATE_TRIAL: u8 = 4;
 /// `TrialState`.
 const COMPLETE: u8 = 1;
+const PRUNED: u8 = 2;
 const FAIL: u8 = 3;
 /// `StudyDirection`.
 const MINIMIZE: u8 = 1;
@@ -72,7 +73,11 @@ fn line(trial: &Entry, distributions: &BTreeMap<&String, Distribution>) -> Value
     json!({
         "op_code": CREATE_TRIAL, "worker_id": WORKER, "study_id": 0,
         "datetime_start": time(&result["start_time"]), "datetime_complete": time(&result["end_time"]),
-        "state": if trial.metric.is_some() { COMPLETE } else { FAIL },
+        "state": match (trial.metric, trial.stopped) {
+            (Some(_), _) => COMPLETE,
+            (None, Some(_)) => PRUNED,
+            (None, None) => FAIL,
+        },
         "value": trial.metric, "values": null,
         "params": parameters, "distributions": of_trial,
         "user_attrs": attributes, "system_attrs": {}, "intermediate_values": {},

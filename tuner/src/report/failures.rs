@@ -15,7 +15,7 @@ const LENGTH: usize = 240;
 /// The section; nothing where every trial verified.
 pub fn failures(archive: &Archive) -> Markup {
     let mut classes: BTreeMap<&str, BTreeMap<String, Vec<&Entry>>> = BTreeMap::new();
-    for trial in archive.trials.iter().filter(|trial| trial.status != "verified") {
+    for trial in archive.trials.iter().filter(|trial| trial.status != "verified" && trial.stopped.is_none()) {
         classes.entry(&trial.status).or_default().entry(clause(&trial.error)).or_default().push(trial);
     }
     let count = |reasons: &BTreeMap<String, Vec<&Entry>>| reasons.values().map(Vec::len).sum::<usize>();

@@ -5,22 +5,13 @@ use mneme_core::configuration::Configuration;
 use serde_json::Value;
 
 use super::chart;
-use crate::archive::{Archive, flat, plain};
+use crate::archive::{Archive, flat, one, plain};
 use crate::session::PROTEUS;
 use crate::winner::{Circumstances, proteus_usage, replay_command};
 
-/// Whether metrics are times in ns: unless the objective is of the user's own.
-pub fn is_time(archive: &Archive) -> bool {
-    first(&archive.config["objective"]).is_none_or(|objective| ["time", "speedup"].contains(&objective))
-}
-
-/// The text of a setting that may be one or several.
-fn first(value: &Value) -> Option<&str> {
-    value.as_str().or_else(|| value.get(0)?.as_str())
-}
-
 pub fn baseline_metric(archive: &Archive) -> Option<f64> {
-    archive.summary["baseline_metric"].as_f64().or_else(|| archive.baseline["metric"].as_f64())
+    let found = archive.summary["baseline_metric"].as_f64().or_else(|| archive.baseline["metric"].as_f64());
+    found.filter(|_| archive.is_time)
 }
 
 /// The kernel's name for people.
@@ -68,49 +59,33 @@ fn duration(archive: &Archive) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }
 
-/// The speedup, confirmed by runs interleaved with the baseline's.
-struct Confirmed {
-    speedup: f64,
-    interval: Option<(f64, f64)>,
-    confidence: Option<f64>,
-    significant: Option<bool>,
-}
-
-fn confirmed(archive: &Archive) -> Option<Confirmed> {
-    let found = [&archive.summary["confirmation"], &archive.best["confirmation"]].into_iter().find(|value| value.is_object())?;
-    let speedup = found["speedup"].as_f64()?;
-    let pair = |value: &Value| Some((value.get(0)?.as_f64()?, value.get(1)?.as_f64()?));
-    let interval = pair(&found["interval"]).or_else(|| found["low"].as_f64().zip(found["high"].as_f64()));
-    Some(Confirmed {
-        speedup,
-        interval,
-        confidence: found["confidence"].as_f64(),
-        significant: found["significant"].as_bool().or(interval.map(|(low, _)| low > 1.0)),
-    })
+/// The speedup with its interval, measured again in turns with the baseline's.
+fn confirmed(archive: &Archive) -> Option<(f64, f64, f64)> {
+    let speedup = &archive.summary["confirmation"]["finalists"][0]["speedup"];
+    Some((speedup["estimate"].as_f64()?, speedup["low"].as_f64()?, speedup["high"].as_f64()?))
 }
 
 /// A row of figures.
 pub fn figures(archive: &Archive) -> Markup {
-    let is_time = is_time(archive);
+    let is_time = archive.is_time;
     let summary = &archive.summary;
     let verified = archive.trials.iter().filter(|trial| trial.metric.is_some()).count();
-    let best = summary["best_metric"].as_f64().or_else(|| archive.best["metric"].as_f64());
+    let best = archive.trials.iter().filter_map(|trial| trial.metric).min_by(f64::total_cmp);
+    let best = summary["best_metric"].as_f64().or_else(|| archive.best["metric"].as_f64()).filter(|_| is_time).or(best);
+    let given_up = archive.trials.iter().filter(|trial| trial.stopped.is_some()).count();
     let speedup = summary["best_speedup"].as_f64().or_else(|| archive.best["speedup"].as_f64());
-    let metric_name = archive.config["metric"].as_str().unwrap_or("metric");
+    let metric_name = if is_time { archive.config["metric"].as_str() } else { one(&archive.config["objective"]) }.unwrap_or("metric");
     html! {
         section class="figures" {
-            @if let Some(confirmed) = confirmed(archive) {
-                (figure(&format!("{:.3}×", confirmed.speedup), &match (confirmed.interval, confirmed.confidence) {
-                    (Some((low, high)), Some(confidence)) => format!("confirmed speedup, {:.0} % confidence {low:.3} to {high:.3}", 100.0 * confidence),
-                    (Some((low, high)), None) => format!("confirmed speedup, {low:.3} to {high:.3}"),
-                    (None, _) => "confirmed speedup".into(),
-                }))
+            @if let Some((estimate, low, high)) = confirmed(archive) {
+                @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
+                (figure(&format!("{estimate:.3}×"), &format!("confirmed speedup, {low:.3} to {high:.3}{confidence}")))
             } @else if let Some(speedup) = speedup {
                 (figure(&format!("{speedup:.3}×"), "speedup of the best trial, not confirmed"))
             }
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
             @if let Some(baseline) = baseline_metric(archive) { (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})"))) }
-            (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified")))
+            (figure(&archive.trials.len().to_string(), &(format!("trials, {verified} verified") + &if given_up > 0 { format!(", {given_up} given up early") } else { String::new() })))
             @if let Some(seconds) = duration(archive) {
                 (figure(&chart::number(archive.trials.len() as f64 / seconds), &format!("trials a second, {} s in all", chart::number(seconds))))
             }
@@ -138,20 +113,18 @@ pub fn winner(archive: &Archive) -> Markup {
         };
     };
     let changes = changes(&archive.baseline["config"], &archive.best["config"]);
-    let faster = match (confirmed(archive), archive.best["speedup"].as_f64()) {
-        (Some(Confirmed { significant: Some(true), .. }), _) => {
-            "The best configuration is faster than the baseline: measured in turn with it, the interval is above 1."
+    let faster = match (archive.summary["verdict"].as_str().filter(|verdict| !verdict.is_empty()), archive.best["speedup"].as_f64()) {
+        (Some(verdict), _) => verdict[..1].to_uppercase() + &verdict[1..] + ".",
+        (None, Some(speedup)) if speedup > 1.0 => {
+            "The best configuration was faster than the baseline in its trial; it was not measured again.".into()
         }
-        (Some(Confirmed { significant: Some(false), .. }), _) => {
-            "No significant improvement: measured in turn with the baseline, the best configuration cannot be told from it."
-        }
-        (_, Some(speedup)) if speedup > 1.0 => "The best configuration was faster than the baseline in its trial.",
-        _ => "No configuration was faster than the baseline.",
+        (None, _) => "No configuration was faster than the baseline.".into(),
     };
     html! {
         section {
             h2 { "Winner" }
             p { (faster) }
+            (finalists(archive))
             @if !changes.is_empty() {
                 table {
                     thead { tr { th {} th { "baseline" } th { "best" } } }
@@ -164,6 +137,28 @@ pub fn winner(archive: &Archive) -> Markup {
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
                 (command("Use it in an application built with Proteus", &usage.command))
                 @if let Some(remark) = usage.remark { p class="note" { (remark) "." } }
+            }
+        }
+    }
+}
+
+/// Those that were measured again, and what became of them.
+fn finalists(archive: &Archive) -> Markup {
+    let finalists = archive.summary["confirmation"]["finalists"].as_array();
+    let number = |value: &Value| value.as_f64().map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
+    html! {
+        @if let Some(finalists) = finalists.filter(|finalists| !finalists.is_empty()) {
+            table {
+                thead { tr { th { "measured again" } th class="number" { "speedup" } th class="number" { "from" } th class="number" { "to" } th class="number" { "rounds" } th { "against the baseline" } } }
+                tbody {
+                    @for it in finalists {
+                        tr {
+                            td { "trial " (plain(&it["trial"])) }
+                            td class="number" { (number(&it["speedup"]["estimate"])) } td class="number" { (number(&it["speedup"]["low"])) } td class="number" { (number(&it["speedup"]["high"])) }
+                            td class="number" { (plain(&it["rounds"])) } td { (plain(&it["fate"])) }
+                        }
+                    }
+                }
             }
         }
     }
@@ -201,8 +196,8 @@ fn circumstances<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>) 
         }
     }
     Circumstances {
-        database: first(&config["record_database"]).unwrap_or("RECORDING.json"),
-        instance: first(&config["record_id"]).unwrap_or("ID"),
+        database: one(&config["record_database"]).unwrap_or("RECORDING.json"),
+        instance: one(&config["record_id"]).unwrap_or("ID"),
         recorded,
         options,
     }

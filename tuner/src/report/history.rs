@@ -16,8 +16,9 @@ const FAILURES: f64 = 288.0;
 pub fn history(archive: &Archive, baseline: Option<f64>, is_time: bool) -> Markup {
     let verified: Vec<(f64, f64)> = archive.trials.iter().filter_map(|trial| Some((trial.number as f64, trial.metric?))).collect();
     let last = archive.trials.iter().map(|trial| trial.number).max().unwrap_or(0) as f64;
+    let stopped_metrics = archive.trials.iter().filter_map(|trial| trial.stopped);
     let across = Scale::linear(0.0, last, FRAME.left + 6.0, FRAME.right - 6.0);
-    let up = Scale::of_metrics(verified.iter().map(|(_, metric)| *metric).chain(baseline), FRAME.bottom, FRAME.top);
+    let up = Scale::of_metrics(verified.iter().map(|(_, metric)| *metric).chain(baseline).chain(stopped_metrics), FRAME.bottom, FRAME.top);
     let mut best = f64::INFINITY;
     let mut steps: Vec<(f64, f64)> = Vec::new();
     let mut in_order = verified.clone();
@@ -34,7 +35,8 @@ pub fn history(archive: &Archive, baseline: Option<f64>, is_time: bool) -> Marku
     if best.is_finite() {
         steps.push((across.place(last), up.place(best)));
     }
-    let failed = archive.trials.iter().filter(|trial| trial.metric.is_none());
+    let failed = archive.trials.iter().filter(|trial| trial.metric.is_none() && trial.stopped.is_none());
+    let stopped: Vec<(f64, f64)> = archive.trials.iter().filter_map(|trial| Some((trial.number as f64, trial.stopped?))).collect();
     html! {
         svg id="history" class=(if verified.len() > MANY { "many" } else { "few" }) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Metric of each trial" {
             @for tick in up.ticks(5.0) {
@@ -47,6 +49,7 @@ pub fn history(archive: &Archive, baseline: Option<f64>, is_time: bool) -> Marku
             }
             text class="label" x=((FRAME.left + FRAME.right) / 2.0) y=(HEIGHT - 6.0) text-anchor="middle" { "trial" }
             path class="dots verified" d=(dots(verified.iter().map(|(number, metric)| (across.place(*number), up.place(*metric))))) {}
+            path class="dots stopped" d=(dots(stopped.iter().map(|(number, metric)| (across.place(*number), up.place(*metric))))) {}
             path class="dots failed" d=(dots(failed.map(|trial| (across.place(trial.number as f64), FAILURES)))) {}
             path class="best" d=(line(steps.into_iter())) {}
             @if let Some(baseline) = baseline {
@@ -58,6 +61,7 @@ pub fn history(archive: &Archive, baseline: Option<f64>, is_time: bool) -> Marku
         }
         p class="legend" {
             span class="key verified" {} "verified " span class="key best" {} "best so far " span class="key baseline" {} "baseline "
+            @if !stopped.is_empty() { span class="key stopped" {} "given up early " }
             span class="key failed" {} "failed, below the axis"
         }
     }

@@ -14,6 +14,7 @@ mod history;
 mod importance;
 mod interactive;
 mod parallel;
+mod pareto;
 mod ranking;
 
 use std::io;
@@ -58,7 +59,7 @@ pub fn page(archive: &Archive) -> String {
     let place = |name: &str| importance.iter().position(|it| it.parameter == name).unwrap_or(usize::MAX);
     let mut columns = unordered;
     columns.sort_by_key(|column| place(&column.name));
-    let is_time = headline::is_time(archive);
+    let is_time = archive.is_time;
     let kernel = headline::kernel_name(archive);
     let verified = archive.trials.iter().any(|trial| trial.metric.is_some());
     let page = html! {
@@ -91,6 +92,7 @@ pub fn page(archive: &Archive) -> String {
                         }
                         (importance_section(&importance))
                         (heat_maps(archive, &columns, is_time))
+                        (pareto::pareto(archive))
                     }
                     (failures::failures(archive))
                     @if verified { (ranking::ranking(archive, &columns, is_time)) }

@@ -110,3 +110,45 @@ fn sessions_without_a_winner_have_a_page_too() {
     }
     assert!(matches!(write(Path::new("/nonexistent"), None), Err(ReportError::Archive(_))));
 }
+
+#[test]
+fn a_confirmation_and_several_objectives_are_shown() {
+    let folder = folder(40);
+    let write_json = |name: &str, value: serde_json::Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+    let finalist =
+        serde_json::json!({"trial": 6, "speedup": {"estimate": 1.122, "low": 1.108, "high": 1.136}, "rounds": 12, "fate": "faster"});
+    let confirmation =
+        serde_json::json!({"confidence": 0.95, "rounds": 12, "baseline": 2000.0, "significant": true, "finalists": [finalist]});
+    write_json(
+        "summary.json",
+        serde_json::json!({"verdict": "confirmed: speedup 1.122 over the baseline", "confirmation": confirmation, "elapsed_s": 4.0, "num_resumed": 0}),
+    );
+    let text = std::fs::read_to_string(folder.path().join("trials.jsonl")).unwrap();
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["objectives"] = serde_json::json!([line["metric"], 32]);
+            if line["trial"] == 5 {
+                (line["stopped"], line["metric"]) = (line["metric"].clone(), serde_json::Value::Null);
+            }
+            line.to_string()
+        })
+        .collect();
+    std::fs::write(folder.path().join("trials.jsonl"), lines.join("\n")).unwrap();
+    write_json("pareto.json", serde_json::json!({"objectives": ["time", "registers"], "trials": [{"trial": 6}]}));
+    let page = std::fs::read_to_string(write(folder.path(), None).unwrap()).unwrap();
+    assert_well_formed(&page);
+    for part in [
+        "1.122×",
+        "1.108 to 1.136, 95 % confidence",
+        "Confirmed: speedup 1.122",
+        "faster",
+        "Pareto front",
+        "1 given up early",
+        "10 trials a second",
+    ] {
+        let joined = page.replace("</strong><span>", " ");
+        assert!(page.contains(part) || joined.contains(part), "{part} is missing");
+    }
+}
