@@ -72,7 +72,10 @@ pub fn figures(archive: &Archive) -> Markup {
     let verified = archive.trials.iter().filter(|trial| trial.metric.is_some()).count();
     let best = archive.trials.iter().filter_map(|trial| trial.metric).min_by(f64::total_cmp);
     let best = summary["best_metric"].as_f64().or_else(|| archive.best["metric"].as_f64()).filter(|_| is_time).or(best);
-    let given_up = archive.trials.iter().filter(|trial| trial.stopped.is_some()).count();
+    let early = match archive.trials.iter().filter(|trial| trial.stopped.is_some()).count() {
+        0 => String::new(),
+        given_up => format!(", {given_up} given up early"),
+    };
     let speedup = summary["best_speedup"].as_f64().or_else(|| archive.best["speedup"].as_f64());
     let metric_name = if is_time { archive.config["metric"].as_str() } else { one(&archive.config["objective"]) }.unwrap_or("metric");
     html! {
@@ -85,7 +88,7 @@ pub fn figures(archive: &Archive) -> Markup {
             }
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
             @if let Some(baseline) = baseline_metric(archive) { (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})"))) }
-            (figure(&archive.trials.len().to_string(), &(format!("trials, {verified} verified") + &if given_up > 0 { format!(", {given_up} given up early") } else { String::new() })))
+            (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified{early}")))
             @if let Some(seconds) = duration(archive) {
                 (figure(&chart::number(archive.trials.len() as f64 / seconds), &format!("trials a second, {} s in all", chart::number(seconds))))
             }
