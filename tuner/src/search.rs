@@ -97,7 +97,7 @@ impl Search {
     }
 
     /// The next candidate. Trials are numbered in the order in which they are given out.
-    pub fn next(&mut self) -> Next {
+    pub fn propose(&mut self) -> Next {
         for _ in 0..FRUITLESS {
             let Some(point) = self.sampler.ask(&*self.space, &self.history) else {
                 return if self.history.in_flight() > 0 { Next::Wait } else { Next::End(End::Exhausted) };
@@ -165,7 +165,7 @@ mod tests {
     struct Halves(Vec<Parameter>);
 
     impl Halves {
-        fn new() -> Box<dyn Space> {
+        fn boxed() -> Box<dyn Space> {
             let x = Domain::Integer { low: 1, high: 16, step: 1, log: false };
             Box::new(Self(vec![Parameter::new("x", x), Parameter::new("half", Domain::Boolean)]))
         }
@@ -193,7 +193,7 @@ mod tests {
     /// Blocks in the order in which they were candidates, each told right away.
     fn candidates(search: &mut Search) -> Vec<u32> {
         let mut blocks = Vec::new();
-        while let Next::Try(candidate) = search.next() {
+        while let Next::Try(candidate) = search.propose() {
             blocks.push(candidate.configuration.block.x);
             search.tell(candidate.trial, Outcome::Failed(Status::Timeout));
         }
@@ -204,9 +204,9 @@ mod tests {
     fn every_configuration_is_a_candidate_once() {
         let samplers: [Box<dyn Sampler>; 2] = [Box::new(Exhaustive::default()), Box::new(Random::new(7))];
         for sampler in samplers {
-            let mut search = Search::new(Halves::new(), sampler);
+            let mut search = Search::new(Halves::boxed(), sampler);
             let mut blocks = candidates(&mut search);
-            assert_eq!(search.next(), Next::End(End::Exhausted));
+            assert_eq!(search.propose(), Next::End(End::Exhausted));
             blocks.sort_unstable();
             // 2, 4, … 16 and their halves 1, 2, … 8.
             assert_eq!(blocks, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]);
@@ -216,16 +216,16 @@ mod tests {
 
     #[test]
     fn points_of_a_configuration_in_flight_get_its_outcome() {
-        let mut search = Search::new(Halves::new(), Box::new(Exhaustive::default()));
+        let mut search = Search::new(Halves::boxed(), Box::new(Exhaustive::default()));
         let mut trials = Vec::new();
-        while let Next::Try(candidate) = search.next() {
+        while let Next::Try(candidate) = search.propose() {
             trials.push(candidate.trial);
         }
-        assert_eq!(search.next(), Next::Wait);
+        assert_eq!(search.propose(), Next::Wait);
         for trial in trials {
             search.tell(trial, Outcome::Measured(vec![trial as f64]));
         }
-        assert_eq!(search.next(), Next::End(End::Exhausted));
+        assert_eq!(search.propose(), Next::End(End::Exhausted));
         assert!(search.history().tried().iter().all(|tried| tried.outcome.is_some()));
         let of = |x: u32, half: bool| {
             search.history().tried().iter().find(|tried| tried.point["x"] == x && tried.point["half"] == half).unwrap().outcome.clone()
@@ -236,9 +236,9 @@ mod tests {
 
     #[test]
     fn what_was_tried_before_is_not_tried_again() {
-        let mut search = Search::new(Halves::new(), Box::new(Random::new(1)));
-        let Next::Try(first) = search.next() else { panic!("a candidate") };
-        let mut resumed = Search::new(Halves::new(), Box::new(Random::new(1)));
+        let mut search = Search::new(Halves::boxed(), Box::new(Random::new(1)));
+        let Next::Try(first) = search.propose() else { panic!("a candidate") };
+        let mut resumed = Search::new(Halves::boxed(), Box::new(Random::new(1)));
         resumed.resume(first.point, first.hash, Outcome::Measured(vec![1.0]));
         let blocks = candidates(&mut resumed);
         assert_eq!(blocks.len(), 11);

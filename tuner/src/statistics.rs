@@ -36,7 +36,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    Some(if sorted.len() % 2 == 0 { (sorted.get(middle.wrapping_sub(1))? + sorted[middle]) / 2.0 } else { sorted[middle] })
+    Some(if sorted.len().is_multiple_of(2) { (sorted.get(middle.wrapping_sub(1))? + sorted[middle]) / 2.0 } else { sorted[middle] })
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(of(&["percentile(exec_time, 90)", "min:registers", "code_size", "build_time"]).unwrap(), [460.0, 40.0, 2048.0, 0.75]);
         // Two operations for each of 640 threads, a nanosecond being a billionth of a second.
         assert_eq!(of(&["max: 2 * grid.x * block.x / time"]).unwrap(), [2.0 * 640.0 / 300.0]);
-        assert_eq!(of(&["time * (1 + 0.1 * (registers > 32 ? 1 : 0))"]).is_err(), true);
+        assert!(of(&["time * (1 + 0.1 * (registers > 32 ? 1 : 0))"]).is_err());
         assert_eq!(of(&["if registers > 32 { time * 1.1 } else { time }"]).unwrap(), [330.0 + 0.0]);
         assert_eq!(of(&["result.metrics.code_size + config.codegen_opt"]).unwrap(), [2051.0]);
         assert_eq!(of(&["max(exec_time) - min(exec_time)", "largest_error"]).unwrap(), [400.0, 0.0]);

@@ -1,8 +1,8 @@
 //! What a user may say to `mneme-tune`, on the command line or in a file.
 //!
 //! Both are one structure: the fields' names are the options' with underscores, and the keys of a configuration file. Every
-//! field is empty until somebody says something, so that [`merge`] can tell what was said from what is the default, and
-//! [`settle`] fills in the defaults last.
+//! field is empty until somebody says something, so that `merge` can tell what was said from what is the default, and
+//! `settle` fills in the defaults last.
 
 mod check;
 mod choices;
@@ -72,7 +72,7 @@ pub struct Options {
     #[arg(long, value_enum, help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch_safety: Option<LaunchSafety>,
-    /// Try no more configurations with a block shape whose launches were refused twice and never accepted [default]
+    /// Try no more configurations with a block shape whose launches were refused twice and never accepted (the default)
     #[arg(long, num_args = 0, default_missing_value = "true", conflicts_with = "no_adaptive_invalid_ban", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adaptive_invalid_ban: Option<bool>,
@@ -204,7 +204,7 @@ pub struct Options {
     #[arg(long, value_name = "A", value_parser = choices::tolerance, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub atol: Option<f64>,
-    /// Let a buffer, or all, differ: [BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]], as `mneme-replay --help` has it; may be repeated
+    /// Let a buffer, or all, differ: `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, as `mneme-replay --help` has it; may be repeated
     #[arg(long, value_name = "TOLERANCE", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub tolerance: Vec<String>,
@@ -220,7 +220,7 @@ pub struct Options {
     #[arg(long, num_args = 0, default_missing_value = "true", conflicts_with = "keep_going", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_fast: Option<bool>,
-    /// Go on whatever candidates do [default]
+    /// Go on whatever candidates do (the default)
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_going: Option<bool>,

@@ -34,7 +34,7 @@ pub fn ranking(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
                             @let metrics = &trial.line["result"]["metrics"];
                             tr {
                                 td class="number" { (rank + 1) } td class="number" { (trial.number) }
-                                @for column in columns { td { (trial.choice.get(&column.name).map_or_else(String::new, |value| text(value))) } }
+                                @for column in columns { td { (trial.choice.get(&column.name).map_or_else(String::new, text)) } }
                                 (cell(Some(*metric), |value| chart::metric(value, is_time)))
                                 (cell(trial.line["speedup"].as_f64(), |value| format!("{value:.3}")))
                                 (cell(fastest(&trial.line["result"]), units::time))

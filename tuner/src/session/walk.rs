@@ -39,7 +39,7 @@ impl Session {
             while stop.is_none() && self.flying.len() < self.window() {
                 stop = self.time_is_up().or_else(|| self.enough());
                 if stop.is_none() {
-                    match self.plan.search.next() {
+                    match self.plan.search.propose() {
                         Next::Try(candidate) => stop = self.consider(*candidate)?,
                         Next::Wait => break,
                         Next::End(end) => {

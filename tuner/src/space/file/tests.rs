@@ -25,7 +25,7 @@ fn shipped() -> Vec<PathBuf> {
 fn some(space: FileSpace, count: usize) -> Vec<Configuration> {
     let sampler = Kind::Random.build(&space, &Settings { seed: 1, trials: Some(count), start: None }).unwrap();
     let mut search = Search::new(Box::new(space), sampler);
-    let candidates = std::iter::from_fn(|| match search.next() {
+    let candidates = std::iter::from_fn(|| match search.propose() {
         Next::Try(candidate) => Some(candidate.configuration),
         _ => None,
     });
