@@ -10,6 +10,7 @@ pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
 pub const COMPILER: &str = "mneme-cc";
 pub const REPLAYER: &str = "mneme-replay";
+/// In an installation a link to [`REPLAYER`].
 pub const BISECTOR: &str = "mneme-bisect";
 pub const TUNER: &str = "mneme-tune";
 

@@ -1,24 +1,62 @@
-//! What the programs of this crate have in common from their first line to their last.
+//! The programs of this crate from their first line to their last.
 
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, exit};
 
+use crate::arguments::{Arguments, Bisect};
 use crate::supervisor::Fatal;
+use crate::{bisect, scene, serve};
 
 /// Counts the processes in which the recorded addresses were tried.
 const ATTEMPT: &str = "MNEME_REPLAY_ATTEMPT";
 const ATTEMPTS: u32 = 6;
 
+/// The program of the name under which this process was started. Both are LLVM for the most part, so an installation has one file
+/// under two names.
+pub fn by_name() -> ! {
+    let name = std::env::args_os().next();
+    match name.as_deref().map(Path::new).and_then(Path::file_name) {
+        Some(name) if name == "mneme-bisect" => bisect(),
+        _ => replay(),
+    }
+}
+
+/// `mneme-replay`.
+fn replay() -> ! {
+    let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
+    log(arguments.common().level);
+    exit(scene::run(&arguments).unwrap_or_else(|fatal| {
+        try_again(&fatal);
+        if let Arguments::Serve(_) = arguments {
+            serve::report(&fatal);
+        }
+        eprintln!("mneme-replay: {fatal}");
+        fatal.status
+    }))
+}
+
+/// `mneme-bisect`.
+fn bisect() -> ! {
+    let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
+    log(options.common.level);
+    exit(bisect::run(&options).unwrap_or_else(|fatal| {
+        try_again(&fatal);
+        eprintln!("mneme-bisect: {fatal}");
+        fatal.status
+    }))
+}
+
 /// Prints help or what is wrong with the command line, and ends.
-pub fn usage(error: &clap::Error) -> ! {
+fn usage(error: &clap::Error) -> ! {
     // A broken pipe is all that can happen here, and changes nothing.
     let _ = error.print();
     exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { mneme_core::exit::VERIFIED })
 }
 
 /// Shows messages from `level` up on standard error.
-pub fn log(level: tracing::Level) {
+fn log(level: tracing::Level) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
@@ -30,11 +68,16 @@ pub fn log(level: tracing::Level) {
 
 /// Becomes another process where that may help: addresses that are taken in this one may be free there, where the system lays
 /// out memory differently.
-pub fn try_again(fatal: &Fatal) {
+fn try_again(fatal: &Fatal) {
     let attempt: u32 = std::env::var(ATTEMPT).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     if fatal.clash && attempt < ATTEMPTS {
         tracing::info!("{fatal}; trying another process");
-        let error = Command::new("/proc/self/exe").args(std::env::args_os().skip(1)).env(ATTEMPT, (attempt + 1).to_string()).exec();
+        let mut arguments = std::env::args_os();
+        let mut again = Command::new("/proc/self/exe");
+        if let Some(name) = arguments.next() {
+            again.arg0(name);
+        }
+        let error = again.args(arguments).env(ATTEMPT, (attempt + 1).to_string()).exec();
         tracing::warn!("no other process can be started: {error}");
     }
 }

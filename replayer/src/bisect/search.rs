@@ -38,14 +38,21 @@ impl Search {
 
     /// At most `width` points to judge next; none when there is nothing left to learn.
     pub fn next(&self, width: usize) -> Vec<u64> {
-        let (from, to) = match self.border() {
-            Some(border) => (border.good + 1, border.bad),
-            // No good point is known: anywhere, from the bad end downwards.
-            None => (0, self.end),
+        let open = |from: u64, to: u64| -> Vec<u64> { (from..to).filter(|point| !self.judged.contains_key(point)).collect() };
+        let open = match self.border() {
+            Some(border) => open(border.good + 1, border.bad),
+            // No good point is known: one is below all bad ones, if there is one and bad does not turn good again.
+            None => match open(0, self.first_bad()) {
+                below if below.is_empty() => open(0, self.end),
+                below => below,
+            },
         };
-        let open: Vec<u64> = (from..to).filter(|point| !self.judged.contains_key(point)).collect();
         let width = width.max(1).min(open.len());
         (1..=width).map(|at| open[(at * (open.len() + 1) / (width + 1)).saturating_sub(1)]).collect()
+    }
+
+    fn first_bad(&self) -> u64 {
+        self.judged.iter().find(|(_, judgement)| **judgement == Judgement::Bad).map_or(self.end, |(point, _)| *point)
     }
 
     /// The last good point and the first bad one after it, as far as is known; `None` where no point was good.

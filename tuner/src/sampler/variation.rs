@@ -57,9 +57,9 @@ fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value {
             if reach == 0 {
                 return value.into();
             }
-            // Mostly to a neighbour, at times by a tenth of the extent (or of the ratio).
-            let far = if *log { (value as f64 * 0.5 / *step as f64).ceil() } else { (reach as f64 * 0.1).ceil() };
-            let length = if rng.random_bool(0.5) { 1 } else { rng.random_range(1..=far.max(1.0) as i64) };
+            // Short steps are as likely as long ones, on a scale of ratios, up to a quarter of the extent (to twice the value where the scale is logarithmic).
+            let far = if *log { value as f64 / *step as f64 } else { reach as f64 * 0.25 };
+            let length = far.max(1.0).powf(rng.random()).round() as i64;
             let moved = value + if rng.random_bool(0.5) { length } else { -length } * step;
             let last = low + reach * step;
             let moved = if (*low..=last).contains(&moved) { moved } else { 2 * value - moved };
@@ -68,7 +68,7 @@ fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value {
         }
         Domain::Real { low, high, step: None, log } => {
             let value = value.as_f64().unwrap_or(*low);
-            let shift = 0.1 * (rng.random::<f64>() + rng.random::<f64>() - 1.0);
+            let shift = 0.2 * (rng.random::<f64>() + rng.random::<f64>() - 1.0);
             let moved = if *log { value * (high / low).powf(shift) } else { value + shift * (high - low) };
             moved.clamp(*low, *high).into()
         }

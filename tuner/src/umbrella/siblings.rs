@@ -16,10 +16,12 @@ pub fn find(name: &'static str) -> Result<PathBuf, Error> {
 
 /// Becomes `name` with these arguments; returns only if that fails.
 pub fn become_program(name: &'static str, arguments: &[OsString]) -> Error {
-    match find(name) {
+    // mneme-bisect is mneme-replay by another name, and not every installation can have it as a link.
+    let file = if name == install::BISECTOR { install::REPLAYER } else { name };
+    match find(file) {
         Err(error) => error,
         Ok(path) => {
-            let source = Command::new(&path).args(arguments).exec();
+            let source = Command::new(&path).arg0(name).args(arguments).exec();
             Error::Start { path, source }
         }
     }
