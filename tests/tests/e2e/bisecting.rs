@@ -79,7 +79,7 @@ fn a_wrong_pass_is_found_wherever_it_is() {
     for fault in ["wrong-operator", "narrowed-store"] {
         let planted = format!("mneme-fault<{fault}>");
         let (pipeline, _) = long_pipeline(&planted);
-        let (outcome, json) = case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "6"]), IR_PASS, "ir_pass");
+        let (outcome, json) = case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "40"]), IR_PASS, "ir_pass");
         let pass = &json["pass"];
         assert_eq!((&pass["pass"], pass["from"].as_u64()), (&"mneme-fault".into(), pass["number"].as_u64()), "{outcome}");
         assert_eq!(pass["unit"], format!("function {}", case.kernel_name()), "{outcome}");
@@ -100,7 +100,7 @@ fn a_wrong_pass_is_found_wherever_it_is() {
 fn a_fault_between_real_pipelines_is_found() {
     let case = Case::of("saxpy");
     let pipeline = "default<O1>,function(mneme-fault<lost-store>),default<O3>";
-    let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "6"]), IR_PASS, "ir_pass");
+    let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "40"]), IR_PASS, "ir_pass");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
     let launch: Value = serde_json::from_str(&case.file("launch.json")).unwrap();
