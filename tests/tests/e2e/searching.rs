@@ -73,7 +73,7 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     assert!(outcome.stderr.contains(verdict), "{outcome}");
 
     let simulated = work.path().join("simulated");
-    let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "code_size", "--simulate"];
+    let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "block.x", "--simulate"];
     tune(&instance, &space, &simulated).args(simulate).arg(&all).succeed();
     let recorded = trials(&all);
     let again = trials(&simulated);
