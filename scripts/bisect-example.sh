@@ -3,23 +3,14 @@
 #     scripts/bisect-example.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-bisect…]
 # The finding is printed as JSON on standard output and its files are left in a temporary folder. Needs jq.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-if [ -n "${MNEME_HOME:-}" ]; then PATH=$MNEME_HOME/bin:$PATH; else PATH=$root/target/release:$PATH; fi
-[ $# -ge 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 64; }
-for program in jq mneme-bisect; do
-    command -v "$program" >/dev/null || { echo "$0: $program is missing; scripts/setup and cargo build --release get it" >&2; exit 69; }
-done
-
-database=$1
-shift
-instance=()
-case ${1:-} in '' | -*) ;; *) instance=(-rid "$1"); shift ;; esac
+# shellcheck source=scripts/example.sh
+source "$(dirname "$0")/example.sh"
 
 # The store is lost after default<O1>, and default<O3> still has a long way to go.
 pipeline='default<O1>,function(mneme-fault<lost-store>),default<O3>'
 folder=$(mktemp -d)
 status=0
-found=$(mneme-bisect -rdb "$database" "${instance[@]}" "$pipeline" --json -o "$folder" "$@") || status=$?
+found=$(mneme-bisect -rdb "$database" "${instance[@]}" "$pipeline" --json -o "$folder" "${options[@]}") || status=$?
 [ "$status" -eq 1 ] || { echo "$0: status $status in place of 1, an IR pass" >&2; exit 1; }
 jq '{verdict, pass, files: .files.folder, instructions: .files.instructions}' <<<"$found"
 jq -e '.pass.pass == "mneme-fault"' <<<"$found" >/dev/null

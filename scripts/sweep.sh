@@ -1,17 +1,7 @@
-# Shared by the sweep-*.sh examples: source it. The command line is RECORDING.json [INSTANCE] [OPTIONS OF mneme-replay sweep…].
+# Shared by the sweep-*.sh examples: source it.
 # shellcheck shell=bash
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-if [ -n "${MNEME_HOME:-}" ]; then PATH=$MNEME_HOME/bin:$PATH; else PATH=$root/target/release:$PATH; fi
-[ $# -ge 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 64; }
-for program in jq mneme-replay; do
-    command -v "$program" >/dev/null || { echo "$0: $program is missing; scripts/setup and cargo build --release get it" >&2; exit 69; }
-done
-
-database=$1
-shift
-instance=()
-case ${1:-} in '' | -*) ;; *) instance=(-rid "$1"); shift ;; esac
-options=("$@")
+# shellcheck source=scripts/example.sh
+source "$(dirname "${BASH_SOURCE[0]}")/example.sh"
 
 # Replays configurations, one JSON object a line.
 sweep() { mneme-replay sweep -rdb "$database" "${instance[@]}" "${options[@]}" "$@"; }

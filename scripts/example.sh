@@ -1,0 +1,15 @@
+# Shared by the examples that work on one recording: source it. The command line is RECORDING.json [INSTANCE] [OPTIONS…], and becomes
+# database, instance and options; lines 2 to 4 of an example are its help.
+# shellcheck shell=bash
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+if [ -n "${MNEME_HOME:-}" ]; then PATH=$MNEME_HOME/bin:$PATH; else PATH=$root/target/release:$PATH; fi
+[ $# -ge 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 64; }
+for program in jq mneme-replay mneme-bisect; do
+    command -v "$program" >/dev/null || { echo "$0: $program is missing; scripts/setup and cargo build --release get it" >&2; exit 69; }
+done
+
+database=$1
+shift
+instance=()
+case ${1:-} in '' | -*) ;; *) instance=(-rid "$1"); shift ;; esac
+options=("$@")
