@@ -79,7 +79,8 @@ def test_optuna_opens_the_study_and_goes_on(results: Path, tmp_path: Path) -> No
         assert theirs.value == ours["metric"]
         assert theirs.user_attrs["status"] == ours["result"]["status"]
         assert theirs.datetime_start <= theirs.datetime_complete
-    assert study.best_value == json.loads((results / "summary.json").read_text())["best_metric"]
+    # The study knows the trials only; what a confirmation measured later is the session's.
+    assert study.best_value == min(trial["metric"] for trial in trials(results) if trial["metric"] is not None)
     choices = study.trials[0].distributions["passes"].choices
     study.optimize(lambda trial: len(trial.suggest_categorical("passes", choices)), n_trials=2)
     assert len(optuna.load_study(study_name="vecadd", storage=storage).trials) == 6
