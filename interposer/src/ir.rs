@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
-use mneme_core::launch::{Launch, LaunchAttributes};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 use mneme_core::recording::database::{self, ArgumentLayout, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
@@ -270,7 +270,8 @@ impl KernelCode {
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
         let mut hash = Hash64::new();
-        shape(launch).into_iter().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
+        let counted = if launch.attributes.cluster.is_some() { 10 } else { 7 };
+        shape(launch).into_iter().take(counted).for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
         scalars.for_each(|(_, argument)| hash.add(&argument.bytes));
         hash.finish()
     }
@@ -396,10 +397,11 @@ fn may_be_address(bytes: &[u8]) -> bool {
     <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
 }
 
-/// Grid, block and dynamic shared memory.
-fn shape(launch: &Launch) -> [u32; 7] {
+/// Grid, block and dynamic shared memory; and blocks of a cluster, zeros where the launch names none.
+fn shape(launch: &Launch) -> [u32; 10] {
     let (grid, block) = (launch.grid, launch.block);
-    [grid.x, grid.y, grid.z, block.x, block.y, block.z, launch.shared_mem]
+    let cluster = launch.attributes.cluster.unwrap_or(Dim3 { x: 0, y: 0, z: 0 });
+    [grid.x, grid.y, grid.z, block.x, block.y, block.z, launch.shared_mem, cluster.x, cluster.y, cluster.z]
 }
 
 /// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
@@ -410,7 +412,6 @@ fn is_function(unresolved: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
 
     fn code(kinds: &[&str]) -> KernelCode {
         let arguments = kinds
@@ -455,6 +456,27 @@ mod tests {
         assert_eq!(base, hash(4, &[0x2000, 7, 2]));
         assert_ne!(base, hash(4, &[0x1000, 8, 1]));
         assert_ne!(base, hash(5, &[0x1000, 7, 1]));
+    }
+
+    #[test]
+    fn clusters_of_different_shapes_are_different_instances() {
+        let code = code(&["ptr"]);
+        let clustered = |blocks: Option<u32>| {
+            let cluster = blocks.map(|blocks| Dim3::new(blocks, 1, 1));
+            Launch { attributes: LaunchAttributes { cluster, ..LaunchAttributes::default() }, ..launch(16) }
+        };
+        let hash = |blocks| code.dynamic_hash(&clustered(blocks), &arguments(&[0x1000]));
+        let [none, two, four] = [None, Some(2), Some(4)].map(hash);
+        assert!(none != two && two != four && none != four);
+        assert_eq!(none, code.dynamic_hash(&launch(16), &arguments(&[0x1000])));
+        let key = code.key(&clustered(Some(2)), &arguments(&[0x1000]));
+        let repeats = |blocks| {
+            let mut value = 0x2000u64;
+            let mut pointers = [(&raw mut value).cast()];
+            // SAFETY: one value of the kernel's layout.
+            unsafe { code.repeats(&key, &clustered(blocks), &Arguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
+        };
+        assert!(repeats(Some(2)) && !repeats(Some(4)) && !repeats(None));
     }
 
     #[test]

@@ -8,8 +8,8 @@ pub const PLACES: usize = 8;
 /// What the launches of an instance have in common: compared value by value, which is cheaper than hashing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// Grid, block and dynamic shared memory.
-    pub shape: [u32; 7],
+    /// Grid, block, dynamic shared memory and cluster.
+    pub shape: [u32; 10],
     /// Number and bytes of each scalar argument.
     pub scalars: Vec<(usize, Vec<u8>)>,
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn key(grid: u32) -> Key {
-        Key { shape: [grid, 1, 1, 32, 1, 1, 0], scalars: vec![(1, vec![7, 0, 0, 0])] }
+        Key { shape: [grid, 1, 1, 32, 1, 1, 0, 0, 0, 0], scalars: vec![(1, vec![7, 0, 0, 0])] }
     }
 
     #[test]
