@@ -139,15 +139,51 @@ fn steps(graph: Graph, depth: usize, found: &mut Vec<Step>) -> Result<(), &'stat
                 steps(child, depth + 1, found)?;
             }
             EMPTY => {}
-            6 | 7 => return Err("it has nodes that wait for or record events"),
-            8 | 9 => return Err("it has nodes for semaphores of other programs"),
-            10 | 11 => return Err("it has nodes that allocate or free memory"),
-            12 => return Err("it has nodes for stream memory operations"),
-            13 => return Err("it has conditional nodes"),
-            _ => return Err("it has nodes of an unknown kind"),
+            _ => return Err(obstacle(kind).unwrap_or(UNREADABLE)),
         }
     }
     Ok(())
+}
+
+/// Why no single call has the effect of a node of this kind (`CUgraphNodeType`), if so.
+fn obstacle(kind: u32) -> Option<&'static str> {
+    match kind {
+        KERNEL | MEMCPY | MEMSET | HOST | CHILD | EMPTY => None,
+        6 | 7 => Some("it has nodes that wait for or record events"),
+        8 | 9 => Some("it has nodes for semaphores of other programs"),
+        10 | 11 => Some("it has nodes that allocate or free memory"),
+        12 => Some("it has nodes for stream memory operations"),
+        13 => Some("it has conditional nodes"),
+        _ => Some("it has nodes of an unknown kind"),
+    }
+}
+
+/// The first node of a graph that is in the way of launching it node by node.
+fn obstacle_in(graph: Graph, depth: usize) -> Option<&'static str> {
+    let mut count = 0;
+    // SAFETY: the application's graph, which the driver has just read; without a place for nodes only their number is written.
+    if unsafe { vendor::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) } != SUCCESS {
+        return Some(UNREADABLE);
+    }
+    let mut nodes: Vec<Node> = vec![std::ptr::null_mut(); count];
+    // SAFETY: the place has the length that is passed.
+    if count > 0 && unsafe { vendor::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) } != SUCCESS {
+        return Some(UNREADABLE);
+    }
+    nodes.into_iter().take(count).find_map(|node| {
+        let mut kind = u32::MAX;
+        // SAFETY: a node of the graph, and a place for an enumerator.
+        if unsafe { vendor::cuGraphNodeGetType(node, &mut kind) } != SUCCESS {
+            return Some(UNREADABLE);
+        }
+        if kind != CHILD || depth >= DEEPEST {
+            return obstacle(kind);
+        }
+        let mut child = std::ptr::null_mut();
+        // SAFETY: a child node, and a place for its graph, which the node owns.
+        let status = unsafe { vendor::cuGraphChildGraphNodeGetGraph(node, &mut child) };
+        if status == SUCCESS { obstacle_in(child, depth + 1) } else { Some(UNREADABLE) }
+    })
 }
 
 /// Reads a node's parameters.
@@ -294,10 +330,18 @@ fn follow(executable: Executable, graph: Graph) {
     if !settings().expand_graphs {
         return;
     }
+    keep(executable, Some(cloned(graph)));
+}
+
+/// A clone of a graph that can be launched node by node. Of one that cannot there is none: no driver clones what has nodes for memory.
+fn cloned(graph: Graph) -> Result<usize, &'static str> {
+    if let Some(reason) = obstacle_in(graph, 0) {
+        return Err(reason);
+    }
     let mut clone = std::ptr::null_mut();
     // SAFETY: a valid place, and a graph that the driver has just read.
     let status = unsafe { vendor::cuGraphClone(&mut clone, graph) };
-    keep(executable, Some(if status == SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }));
+    if status == SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }
 }
 
 unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph) -> Status {
@@ -452,6 +496,49 @@ mod tests {
             let place = |node| order.iter().position(|other| *other == node).unwrap();
             prop_assert!(edges.iter().all(|(from, to)| place(*from) < place(*to)));
         }
+    }
+
+    /// A driver with a few graphs: 1 is a kernel and a child, 2; that allocates memory; 3 is a kernel alone; 4 is nothing.
+    #[test]
+    fn a_graph_that_cannot_be_launched_node_by_node_is_not_cloned_and_says_why() {
+        unsafe extern "C" fn nodes(graph: Graph, out: *mut Node, count: *mut usize) -> Status {
+            let found: &[usize] = match graph as usize {
+                1 => &[0x100, 0x104],
+                2 => &[0x100, 0x10a],
+                3 => &[0x100],
+                _ => &[],
+            };
+            // SAFETY: the caller passes a place for a number, and one for as many nodes as it says.
+            unsafe {
+                if !out.is_null() {
+                    found.iter().take(*count).enumerate().for_each(|(index, node)| *out.add(index) = *node as Node);
+                }
+                *count = found.len();
+            }
+            SUCCESS
+        }
+        unsafe extern "C" fn kind(node: Node, out: *mut c_uint) -> Status {
+            // SAFETY: the caller passes a place.
+            unsafe { *out = node as u32 & 0xff };
+            SUCCESS
+        }
+        unsafe extern "C" fn child(_node: Node, out: *mut Graph) -> Status {
+            // SAFETY: the caller passes a place.
+            unsafe { *out = 2 as Graph };
+            SUCCESS
+        }
+        unsafe extern "C" fn clone(out: *mut Graph, graph: Graph) -> Status {
+            assert!(matches!(graph as usize, 3 | 4), "the driver refuses such a clone");
+            // SAFETY: the caller passes a place.
+            unsafe { *out = 0x99 as Graph };
+            SUCCESS
+        }
+        vendor::own::cuGraphGetNodes::SLOT.learn(nodes as *mut c_void);
+        vendor::own::cuGraphNodeGetType::SLOT.learn(kind as *mut c_void);
+        vendor::own::cuGraphChildGraphNodeGetGraph::SLOT.learn(child as *mut c_void);
+        vendor::own::cuGraphClone::SLOT.learn(clone as *mut c_void);
+        let memory = Err("it has nodes that allocate or free memory");
+        assert_eq!([1, 2, 3, 4].map(|graph| cloned(graph as Graph)), [memory, memory, Ok(0x99), Ok(0x99)]);
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(crate) use function;
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
         #[expect(non_snake_case, reason = "the driver's names")]
-        mod own { use super::*; $(function!($name($($argument: $type),*));)* }
+        pub(crate) mod own { use super::*; $(function!($name($($argument: $type),*));)* }
         $(
             /// # Safety
             /// As for the driver function of this name.
