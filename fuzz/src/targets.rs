@@ -19,6 +19,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     image::ELF,
     image::IR_SECTION,
+    image::BITCODE,
     container::FATBIN,
     container::CUBIN,
     container::BUNDLE,

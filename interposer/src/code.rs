@@ -23,6 +23,10 @@ pub struct Object {
 }
 
 impl Object {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The records of its `.mneme.ir` section; empty where it has none. Read at the first use.
     pub fn units(&self) -> &[Unit<'static>] {
         self.units.get_or_init(|| {

@@ -1,7 +1,7 @@
 //! A kernel's code as the recording needs it: where it is found, closure, identity, argument layout, files.
 //!
-//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, and the image's
-//! own PTX or machine code.
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, clang's IR in the
+//! image or the object, and the image's own PTX or machine code.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use mneme_core::hash::{Hash64, checksum};
+use mneme_core::image::embedded;
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 use mneme_core::recording::database::{self, ArgumentLayout, KernelDetails, KernelRecord, VERSION};
@@ -92,6 +93,7 @@ enum Source {
     Proteus,
     Section,
     File,
+    Embedded,
     Ptx,
     MachineCode,
 }
@@ -135,8 +137,10 @@ impl KernelCode {
     pub fn of(kernel: &Kernel, device: &Device) -> Result<Arc<Self>, String> {
         let image = kernel.origin.image.as_ref().and_then(|image| image.bytes());
         let native = image.and_then(|image| Native::of(&image, &kernel.name, device.capability));
-        if let Some(native) = native.as_ref().filter(|native| !native.bitcode.is_empty()) {
-            let modules = native.bitcode.iter().cloned().map(Module::bitcode).collect();
+        if let Some(native) = &native
+            && let Some((embedded::Origin::Proteus, modules)) = &native.bitcode
+        {
+            let modules = modules.iter().cloned().map(Module::bitcode).collect();
             return Self::with_layout_of(native, &kernel.name, modules, Source::Proteus).map(Arc::new);
         }
         if let Some(found) = Self::of_units(kernel, device) {
@@ -148,6 +152,12 @@ impl KernelCode {
         if let Some((extension, bytes)) = native::sidecar(&kernel.name) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
             return Self::with_layout_of(&native, &kernel.name, vec![module], Source::File).map(Arc::new);
+        }
+        let in_image = native.bitcode.as_ref().map(|(_, modules)| modules.clone());
+        let in_object = || Some(vec![native::of_object(kernel.origin.object.as_ref()?.path(), &kernel.name)?]);
+        if let Some(modules) = in_image.or_else(in_object) {
+            let modules = modules.into_iter().map(Module::bitcode).collect();
+            return Self::with_layout_of(&native, &kernel.name, modules, Source::Embedded).map(Arc::new);
         }
         if linker::cpu_device().is_some() {
             return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
@@ -237,6 +247,7 @@ impl KernelCode {
             Source::Proteus => "IR (Proteus)",
             Source::Section => "IR",
             Source::File => "IR (file)",
+            Source::Embedded => "IR (embedded)",
             Source::Ptx => "PTX",
             Source::MachineCode => "machine code",
         }

@@ -1,11 +1,11 @@
-//! Kernels whose code is in the image that was loaded: Proteus's IR, PTX, machine code; and IR in files beside the program.
+//! Kernels whose code is in the image that was loaded: IR of other compilers, PTX, machine code; and IR in files beside the program.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use mneme_core::image::fatbin::{self, Entry, Kind};
 use mneme_core::image::ptx::Module;
-use mneme_core::image::{cubin, proteus, ptx};
+use mneme_core::image::{bitcode, cubin, elf, embedded, ptx};
 use mneme_core::recording::CodeKind;
 
 /// What an image says of a kernel.
@@ -19,8 +19,8 @@ pub struct Native {
     pub undefined: Vec<String>,
     /// Why the code cannot be replayed from the image (its IR could be).
     pub refusal: Option<String>,
-    /// LLVM modules, where Proteus has put them there.
-    pub bitcode: Vec<Vec<u8>>,
+    /// LLVM modules, where a compiler has put them there.
+    pub bitcode: Option<(embedded::Origin, Vec<Vec<u8>>)>,
     /// PTX that the code was made from, else the machine code.
     pub code: Option<(CodeKind, Vec<u8>)>,
     /// E.g. "sm_90".
@@ -78,7 +78,7 @@ impl Native {
             variables: closure.variables.into_iter().map(|variable| (variable.name, variable.constant)).collect(),
             undefined: closure.undefined,
             refusal,
-            bitcode: Vec::new(),
+            bitcode: None,
             arch: closure.target.map_or_else(String::new, |target| target.to_string()),
             code: Some((CodeKind::Ptx, ptx::with_visible_variables(&closure.text).into_owned().into_bytes())),
         })
@@ -88,7 +88,7 @@ impl Native {
         let cubin = cubin::parse(image)?;
         let found = cubin.kernels.iter().find(|found| found.name == kernel)?;
         // Which of the variables the kernel uses is not in the image, so that all of them are taken.
-        let own = |variable: &&cubin::Variable| !variable.name.starts_with(proteus::VARIABLE);
+        let own = |variable: &&cubin::Variable| !embedded::is_foreign(variable);
         let moved = cubin.variables.iter().filter(own).find(|variable| variable.holds_addresses && !variable.constant);
         let features = cubin.features(found);
         let refusal = match cubin.references.first() {
@@ -108,7 +108,7 @@ impl Native {
                 .collect(),
             undefined: cubin.undefined(found),
             refusal,
-            bitcode: proteus::in_cubin(image).into_iter().map(|(_, bitcode)| bitcode.to_vec()).collect(),
+            bitcode: embedded::in_cubin(image, &cubin).map(|(origin, modules)| (origin, modules.into_iter().map(<[u8]>::to_vec).collect())),
             arch: cubin.architecture.map_or_else(String::new, |architecture| architecture.to_string()),
             code: Some((CodeKind::Cubin, image.to_vec())),
         })
@@ -132,8 +132,8 @@ fn fitting<'e, 'a>(entries: &'e [Entry<'a>], kind: Kind, device: u32) -> Vec<&'e
 
 /// IR of a kernel in the files of `MNEME_IR_PATH`: the extension it is recorded under, and the file's contents.
 ///
-/// The list is separated by colons; of a folder, the `.bc` and `.ll` files are meant. Without LLVM only names can be
-/// looked for, hence the first file that defines (`.ll`) or mentions (`.bc`) the kernel is taken, as a whole.
+/// The list is separated by colons; of a folder, all files are meant: `.bc`, `.ll`, and ELF objects with a section `.llvmbc`. Without
+/// LLVM only names can be looked for, hence the first module that defines (`.ll`) or mentions the kernel is taken, as a whole.
 pub fn sidecar(kernel: &str) -> Option<(&'static str, Vec<u8>)> {
     let list = std::env::var_os("MNEME_IR_PATH")?;
     std::env::split_paths(&list).flat_map(|path| files(&path)).find_map(|path| ir_file(&path, kernel))
@@ -147,13 +147,19 @@ fn files(path: &Path) -> Vec<PathBuf> {
 }
 
 fn ir_file(path: &Path, kernel: &str) -> Option<(&'static str, Vec<u8>)> {
-    let extension = path.extension()?.to_str()?;
     let bytes = || std::fs::read(path).ok();
-    match extension {
-        "bc" => bytes().filter(|bytes| proteus::is_bitcode(bytes) && proteus::mentions(bytes, kernel)).map(|bytes| ("bc", bytes)),
-        "ll" => bytes().filter(|bytes| defines(&String::from_utf8_lossy(bytes), kernel)).map(|bytes| ("ll", bytes)),
-        _ => None,
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("bc") => bytes().filter(|bytes| bitcode::is_bitcode(bytes) && bitcode::mentions(bytes, kernel)).map(|bytes| ("bc", bytes)),
+        Some("ll") => bytes().filter(|bytes| defines(&String::from_utf8_lossy(bytes), kernel)).map(|bytes| ("ll", bytes)),
+        _ => of_object(path, kernel).map(|bytes| ("bc", bytes)),
     }
+}
+
+/// The module of a kernel in the section `.llvmbc` of an ELF object.
+pub fn of_object(path: &Path, kernel: &str) -> Option<Vec<u8>> {
+    let file = elf::MappedFile::open(path).ok()?;
+    let found = embedded::in_object(file.bytes()).into_iter().find(|module| bitcode::mentions(module, kernel));
+    found.map(<[u8]>::to_vec)
 }
 
 /// Whether textual IR defines a function.
@@ -199,5 +205,35 @@ mod tests {
         assert_eq!(find("k").unwrap().1, b"define void @k(ptr %p) {\n");
         assert_eq!(find("k2").unwrap().0, "bc");
         assert!(find("k3").is_none());
+    }
+
+    /// Of an object with the IR of its host and of its device, the device's is meant.
+    #[test]
+    fn ir_in_an_object_is_found_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("k.c"), "void k(int *p) { *p = 7; }\n").unwrap();
+        let ir = |triple: &str| {
+            let mut clang = std::process::Command::new("clang-19");
+            clang.args(["-nogpulib", "-emit-llvm", "-c", "-target", triple, "-o"]).arg(at("k.bc")).arg(at("k.c"));
+            match clang.status() {
+                Ok(status) => assert!(status.success()),
+                Err(_) => return None,
+            }
+            std::fs::read(at("k.bc")).ok()
+        };
+        let (Some(host), Some(device)) = (ir("x86_64-pc-linux-gnu"), ir("nvptx64-nvidia-cuda")) else {
+            return eprintln!("no clang-19 on this machine");
+        };
+        for (name, contents) in [("both.bin", vec![&host, &device]), ("host.bin", vec![&host])] {
+            std::fs::write(at(name), contents.into_iter().flatten().copied().collect::<Vec<u8>>()).unwrap();
+            let text = format!(".section .llvmbc,\"\",@progbits\n.incbin \"{}\"\n", at(name).display());
+            std::fs::write(at("object.s"), text).unwrap();
+            let object = at(name).with_extension("o");
+            assert!(std::process::Command::new("clang-19").arg("-c").arg(at("object.s")).arg("-o").arg(object).status().unwrap().success());
+        }
+        assert_eq!(ir_file(&at("both.o"), "k"), Some(("bc", device)));
+        assert_eq!(ir_file(&at("both.o"), "no_such_kernel"), None);
+        assert_eq!((ir_file(&at("host.o"), "k"), ir_file(&at("host.bin"), "k")), (None, None));
     }
 }

@@ -265,7 +265,7 @@ fn read_attributes(bytes: &[u8], kernel: &mut Kernel) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 

@@ -4,11 +4,12 @@
 //! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its input.
 
 pub mod architecture;
+pub mod bitcode;
 pub mod bundle;
 pub mod cpu_object;
 pub mod cubin;
 pub mod elf;
+pub mod embedded;
 pub mod fatbin;
 pub mod ir_section;
-pub mod proteus;
 pub mod ptx;

@@ -255,7 +255,12 @@ mod tests {
         assert_eq!(collect_garbage(folder.path()).unwrap(), 0);
         assert!(Store::open(folder.path()).unwrap().contains(&id));
         drop(store);
-        assert!(collect_garbage(folder.path()).unwrap() > 0);
+        // A process that another test starts has the lock until it becomes its program.
+        let removes = || collect_garbage(folder.path()).unwrap() > 0;
+        assert!((0..500).any(|_| removes() || {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            false
+        }));
         assert!(!Store::open(folder.path()).unwrap().contains(&id));
     }
 

@@ -32,10 +32,9 @@ static COMPILED: Mutex<Option<HashMap<u64, Arc<[u8]>>>> = Mutex::new(None);
 pub fn object(group: &Group) -> Result<Arc<[u8]>, Error> {
     let passes = std::env::var("MNEME_CPU_PASSES").unwrap_or_else(|_| "default<O3>".into());
     let mut input = Vec::new();
-    for unit in &group.units {
-        let bitcode = unit.bitcode().map_err(Error::Bitcode)?;
-        input.extend((bitcode.len() as u64).to_le_bytes());
-        input.extend(bitcode);
+    for module in group.modules().map_err(Error::Bitcode)? {
+        input.extend((module.len() as u64).to_le_bytes());
+        input.extend_from_slice(&module);
     }
     let key = Hash64::new().part(passes.as_bytes()).part(group.arch.as_bytes()).part(&input).finish();
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);

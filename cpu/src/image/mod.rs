@@ -126,7 +126,7 @@ impl Image {
         let mut names = Vec::new();
         for group in &self.groups {
             match &group.units {
-                Some(units) => names.extend(units.kernels().map(str::to_owned)),
+                Some(units) => names.extend(units.kernels().into_iter().map(str::to_owned)),
                 None => names.extend(group.load()?.table.kernels.iter().map(|row| row.name.clone())),
             }
         }

@@ -1,31 +1,61 @@
-//! Which units of embedded IR belong to an image.
+//! Which embedded IR belongs to an image.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use mneme_core::image::fatbin::{self, Kind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
-use mneme_core::image::{cpu_object, elf};
+use mneme_core::image::{cpu_object, cubin, elf, embedded};
 
-/// Units that are compiled and loaded as one.
+/// IR that is compiled and loaded as one.
 pub struct Group {
-    /// The architecture of all of them, e.g. "sm_90".
+    /// The architecture that it was made for, e.g. "sm_90".
     pub arch: String,
-    pub units: Vec<Arc<Unit<'static>>>,
+    code: Code,
+}
+
+enum Code {
+    /// Of `mneme-cc`.
+    Units(Vec<Arc<Unit<'static>>>),
+    /// Of other compilers, in the machine code that was made from it.
+    Image { kernels: Vec<cubin::Kernel>, variables: Vec<String>, modules: Vec<Vec<u8>> },
 }
 
 impl Group {
     pub fn defines(&self, name: &str) -> bool {
-        self.units.iter().any(|unit| unit.symbol(name).is_some_and(|symbol| symbol.defined))
+        match &self.code {
+            Code::Units(units) => units.iter().any(|unit| unit.symbol(name).is_some_and(|symbol| symbol.defined)),
+            Code::Image { kernels, variables, .. } => {
+                kernels.iter().any(|kernel| kernel.name == name) || variables.iter().any(|known| known == name)
+            }
+        }
     }
 
-    pub fn kernels(&self) -> impl Iterator<Item = &str> {
-        self.units.iter().flat_map(|unit| definitions(unit, &[SymbolKind::Kernel]))
+    pub fn kernels(&self) -> Vec<&str> {
+        match &self.code {
+            Code::Units(units) => units.iter().flat_map(|unit| definitions(unit, &[SymbolKind::Kernel])).collect(),
+            Code::Image { kernels, .. } => kernels.iter().map(|kernel| kernel.name.as_str()).collect(),
+        }
+    }
+
+    /// The bitcode of each module.
+    pub fn modules(&self) -> std::io::Result<Vec<Cow<'_, [u8]>>> {
+        match &self.code {
+            Code::Units(units) => units.iter().map(|unit| unit.bitcode().map(Cow::Owned)).collect(),
+            Code::Image { modules, .. } => Ok(modules.iter().map(|module| Cow::Borrowed(&module[..])).collect()),
+        }
     }
 
     /// What is known of a kernel that has no code: its parameters.
     pub fn row_without_code(&self, name: &str) -> Option<cpu_object::Kernel> {
-        let symbol = self.units.iter().find_map(|unit| unit.symbol(name).filter(|symbol| symbol.defined))?;
-        let parameters: Vec<_> =
-            symbol.arguments.iter().map(|argument| cpu_object::Parameter { offset: argument.offset, size: argument.size }).collect();
+        let layout: Vec<(u32, u32)> = match &self.code {
+            Code::Units(units) => {
+                let symbol = units.iter().find_map(|unit| unit.symbol(name).filter(|symbol| symbol.defined))?;
+                symbol.arguments.iter().map(|argument| (argument.offset, argument.size)).collect()
+            }
+            Code::Image { kernels, .. } => kernels.iter().find(|kernel| kernel.name == name)?.parameters.clone(),
+        };
+        let parameters: Vec<_> = layout.into_iter().map(|(offset, size)| cpu_object::Parameter { offset, size }).collect();
         let parameter_bytes = parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0);
         Some(cpu_object::Kernel { parameters, parameter_bytes, ..bare_row(name) })
     }
@@ -49,12 +79,36 @@ fn definitions<'a>(unit: &'a Unit<'_>, kinds: &'a [SymbolKind]) -> impl Iterator
     unit.table.symbols.iter().filter(|symbol| symbol.defined && kinds.contains(&symbol.kind)).map(|symbol| symbol.name.as_str())
 }
 
-/// The groups for an image: those of the ELF object that its address lies in or, for an image elsewhere (read from a
-/// file, copied to the heap), of every object of the process.
+/// The groups for an image: those of the ELF object that its address lies in, else what other compilers have put into the image
+/// itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the process.
 pub fn groups_for(address: usize, image: &[u8]) -> Vec<Group> {
     let own = elf::object_at(address).map(|object| units_of(&object)).unwrap_or_default();
-    let units = if own.is_empty() { elf::loaded_objects().iter().flat_map(units_of).collect() } else { own };
-    choose(units, image)
+    if !own.is_empty() {
+        return choose(own, image);
+    }
+    match in_image(image) {
+        Some(group) => vec![group],
+        None => choose(elf::loaded_objects().iter().flat_map(units_of).collect(), image),
+    }
+}
+
+/// The IR in the machine code of an image, of the newest architecture where there are several.
+fn in_image(image: &[u8]) -> Option<Group> {
+    if image.starts_with(b"\x7fELF") {
+        return in_cubin(image);
+    }
+    let mut entries = fatbin::entries(image);
+    entries.retain(|entry| entry.kind == Kind::Cubin);
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
+    entries.iter().find_map(|entry| in_cubin(&entry.contents()?))
+}
+
+fn in_cubin(image: &[u8]) -> Option<Group> {
+    let cubin = cubin::parse(image)?;
+    let (_, modules) = embedded::in_cubin(image, &cubin)?;
+    let modules = modules.into_iter().map(<[u8]>::to_vec).collect();
+    let variables = cubin.variables.into_iter().map(|variable| variable.name).collect();
+    Some(Group { arch: cubin.architecture?.to_string(), code: Code::Image { kernels: cubin.kernels, variables, modules } })
 }
 
 fn units_of(object: &elf::LoadedObject) -> Vec<Arc<Unit<'static>>> {
@@ -81,14 +135,14 @@ fn choose(mut units: Vec<Arc<Unit<'static>>>, image: &[u8]) -> Vec<Group> {
     // The unit that the image was made from is the largest of those whose names are all in it.
     let exact = alone.iter().filter(|unit| named(unit)).max_by_key(|unit| unit.table.symbols.len()).cloned();
     if let Some(unit) = exact {
-        return vec![Group { arch, units: vec![unit] }];
+        return vec![Group { arch, code: Code::Units(vec![unit]) }];
     }
     // Relocatable device code is linked into one image. A compressed image shows no names: then any unit may be meant.
     let mut groups = Vec::new();
     if !linked.is_empty() {
-        groups.push(Group { arch: arch.clone(), units: linked });
+        groups.push(Group { arch: arch.clone(), code: Code::Units(linked) });
     }
-    groups.extend(alone.into_iter().map(|unit| Group { arch: arch.clone(), units: vec![unit] }));
+    groups.extend(alone.into_iter().map(|unit| Group { arch: arch.clone(), code: Code::Units(vec![unit]) }));
     groups
 }
 
@@ -122,7 +176,7 @@ mod tests {
     }
 
     fn names(groups: &[Group]) -> Vec<Vec<&str>> {
-        groups.iter().map(|group| group.kernels().collect()).collect()
+        groups.iter().map(Group::kernels).collect()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mneme_core::image::{bundle, cubin, fatbin, proteus, ptx};
+use mneme_core::image::{bundle, cubin, embedded, fatbin, ptx};
 
 use super::{Target, nothing};
 
@@ -94,7 +94,9 @@ fn run_cubin(input: &[u8]) {
     if let Some(header) = input.first_chunk() {
         cubin::size(header);
     }
+    embedded::in_object(input);
     if let Some(cubin) = cubin::parse(input) {
+        embedded::in_cubin(input, &cubin);
         for kernel in cubin.kernels.iter().take(8) {
             cubin.undefined(kernel);
         }
@@ -102,7 +104,6 @@ fn run_cubin(input: &[u8]) {
             cubin::contents(input, variable);
         }
     }
-    proteus::in_cubin(input);
 }
 
 fn bundle_seeds() -> Vec<Vec<u8>> {
@@ -134,7 +135,7 @@ fn run_bundle(input: &[u8]) {
     if let Some(plain) = bundle::plain(input) {
         for entry in bundle::entries(&plain).iter().take(8) {
             entry.processor();
-            proteus::in_code_object(entry.bytes);
+            embedded::in_code_object(entry.bytes);
         }
     }
 }

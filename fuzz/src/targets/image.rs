@@ -1,12 +1,13 @@
 //! Images of code.
 
 use mneme_core::hash::checksum;
-use mneme_core::image::elf;
 use mneme_core::image::ir_section::{self, Argument, Symbol, SymbolKind, Table, VariableInfo};
+use mneme_core::image::{bitcode, elf};
 
 use super::{Target, nothing};
 
 pub const ELF: Target = Target { name: "elf", seeds: elf_seeds, seal: nothing, run: run_elf };
+pub const BITCODE: Target = Target { name: "bitcode", seeds: bitcode_seeds, seal: nothing, run: run_bitcode };
 pub const IR_SECTION: Target = Target { name: "ir_section", seeds: ir_seeds, seal: seal_ir, run: run_ir };
 
 /// A file with a section table of three rows, one of them `.mneme.ir`; and one that begins like a program.
@@ -43,6 +44,33 @@ fn run_elf(input: &[u8]) {
         ir_section::decode(content);
     }
     elf::needs(input);
+}
+
+/// A module with a triple, made by hand: a module block (number 8, abbreviations of 3 bits) of one record, and a string table.
+fn bitcode_seeds() -> Vec<Vec<u8>> {
+    let bits = |fields: &[(u64, u32)]| {
+        let all: Vec<bool> = fields.iter().flat_map(|(value, count)| (0..*count).map(move |index| value >> index & 1 == 1)).collect();
+        let words = all.chunks(32).map(|word| word.iter().rev().fold(0u32, |word, bit| word << 1 | u32::from(*bit)));
+        words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
+    };
+    let block = |number, body: &[u8]| {
+        let head = bits(&[(1, 2), (number, 8), (3, 4)]);
+        [&head[..], &(body.len() as u32 / 4).to_le_bytes(), body].concat()
+    };
+    // An unabbreviated record (3) of the number 2 and the characters, each of them two groups of six bits.
+    let characters = "nvptx64".bytes().flat_map(|byte| [(u64::from(byte & 31 | 32), 6), (u64::from(byte >> 5), 6)]);
+    let record: Vec<(u64, u32)> = [(3, 3), (2, 6), (7, 6)].into_iter().chain(characters).collect();
+    let module = [&b"BC\xc0\xde"[..], &block(13, &[]), &block(8, &bits(&record)), &block(23, b"_Z4stepP")].concat();
+    assert_eq!(bitcode::triple(&module).as_deref(), Some("nvptx64"), "the seed is well-formed");
+    let header = [0x0b17_c0de_u32, 0, 20, module.len() as u32, 7].map(u32::to_le_bytes).concat();
+    vec![[&module[..], &[0; 4], &module].concat(), [&header[..], &module].concat()]
+}
+
+fn run_bitcode(input: &[u8]) {
+    bitcode::mentions(input, "_Z4stepPf");
+    for module in bitcode::modules(input) {
+        bitcode::triple(module);
+    }
 }
 
 fn ir_seeds() -> Vec<Vec<u8>> {

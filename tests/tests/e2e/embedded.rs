@@ -1,10 +1,10 @@
-//! Programs that were built with Proteus, by way of one of the same layout: its launch and register functions, and LLVM IR in a
-//! device variable.
+//! Programs whose device code has LLVM IR in it that is not of `mneme-cc`: those of clang's `-fembed-bitcode`, and those built with
+//! Proteus, by way of one of the same layout (its launch and register functions, and IR in a device variable).
 
 use std::path::Path;
 
-use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, recordable_clang, sources};
-use mneme_e2e::command::{Run, run};
+use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, sources};
+use mneme_e2e::command::{Outcome, Run, run};
 use mneme_e2e::installation::{Cudart, Device, have_compiler, library, program};
 use mneme_e2e::recording::{Instance, load_kernels};
 
@@ -25,9 +25,7 @@ fn build(folder: &Path) -> Vec<u8> {
         .args([&sources().join("proteus/runtime.cpp"), Path::new("-o"), &folder.join("libproteus.so")])
         .args(link_flags(Cudart::Shared))
         .succeed();
-    // The CPU device runs what mneme-cc puts beside the machine code; a GPU needs nothing of ours in the program.
-    let compiler = if Device::under_test() == Device::Cpu { recordable_clang() } else { plain_clang() };
-    compiler
+    plain_clang()
         .args(compile_flags())
         .arg(format!("-DJIT_BITCODE=\"{}\"", folder.join("bitcode.inc").display()))
         .args([&source, Path::new("-o"), &folder.join("program")])
@@ -35,6 +33,20 @@ fn build(folder: &Path) -> Vec<u8> {
         .args(link_flags(Cudart::Shared))
         .succeed();
     bitcode
+}
+
+fn on_device(run: Run) -> Run {
+    match Device::under_test() {
+        Device::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
+        Device::Cuda => run,
+    }
+}
+
+fn record(database: &Path, executable: &Path) -> Outcome {
+    run(program("mneme"))
+        .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
+        .env("MNEME_DEVICE", Device::under_test().name())
+        .succeed()
 }
 
 #[test]
@@ -45,17 +57,10 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
     let folder = tempfile::tempdir().unwrap();
     let bitcode = build(folder.path());
     let executable = folder.path().join("program");
-    let on_device = |run: Run| match Device::under_test() {
-        Device::Cpu => run.env("LD_PRELOAD", library("libmneme_cpu.so")),
-        Device::Cuda => run,
-    };
     let plain = on_device(run(&executable)).succeed();
     assert_eq!(plain.stdout.matches("Proteus: launch").count(), 2, "{plain}");
     let database = folder.path().join("recording");
-    let recorded = run(program("mneme"))
-        .args(["record".as_ref(), "-rdb".as_ref(), database.as_os_str(), "--".as_ref(), executable.as_os_str()])
-        .env("MNEME_DEVICE", Device::under_test().name())
-        .succeed();
+    let recorded = record(&database, &executable);
     assert!(recorded.stdout.contains("proteus: ok") && !recorded.stdout.contains("Proteus: "), "{recorded}");
     recorded.complains("IR (Proteus)");
     let (file, kernel) = load_kernels(&database).remove(0);
@@ -65,5 +70,33 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
     assert_eq!(instance.occurrences, 2);
     for passes in ["default<O3>", "default<O1>"] {
         Instance::new(&file, id).verify(passes, &[]);
+    }
+}
+
+#[test]
+fn what_clang_embeds_is_recorded() {
+    if !have_compiler("what_clang_embeds_is_recorded") {
+        return;
+    }
+    for name in ["globals", "matmul"] {
+        let folder = tempfile::tempdir().unwrap();
+        let executable = folder.path().join(name);
+        plain_clang()
+            .args(compile_flags())
+            .arg("-fembed-bitcode=all")
+            .args([&sources().join(format!("{name}.cu")), Path::new("-o"), &executable])
+            .args(link_flags(Cudart::Shared))
+            .succeed();
+        let database = folder.path().join("recording");
+        let recorded = record(&database, &executable);
+        assert_eq!(recorded.stdout, on_device(run(&executable)).succeed().stdout);
+        recorded.complains("IR (embedded)");
+        let (file, kernel) = load_kernels(&database).remove(0);
+        let bitcode = std::fs::read(database.join(&kernel.modules[0])).unwrap();
+        assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("nvptx64-nvidia-cuda"));
+        let (id, _) = kernel.instances.first_key_value().expect("an instance");
+        for passes in ["default<O3>", "default<O1>"] {
+            Instance::new(&file, id).verify(passes, &[]);
+        }
     }
 }
