@@ -57,6 +57,15 @@ pub struct ReplayResult {
     /// Buffers that differ, all of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub differing_buffers: u64,
+    /// Of a verified result: the largest absolute error, the largest relative error and the largest distance in ULP of an element,
+    /// over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where nothing differs. The largest double
+    /// stands for infinity. A survey has its `variations` instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_relative_error: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_ulp: Option<f64>,
     /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variations: Option<Vec<Variation>>,

@@ -62,6 +62,12 @@ impl Comparison {
         errors
     }
 
+    /// The same elements measured in another unit, by themselves, with nothing beyond.
+    pub fn in_unit(&self, kind: Threshold) -> Self {
+        let tolerance = Tolerance { kind, threshold: f64::INFINITY, norm: Norm::None, ..self.tolerance };
+        Self { tolerance, slack: 0.0, shown: self.shown }
+    }
+
     /// Looks at every element of a stretch that begins at `offset` of its region, bytes, with an element.
     pub fn tally(&self, recorded: &[u8], replayed: &[u8], offset: u64) -> Tally {
         assert_eq!(recorded.len(), replayed.len(), "both moments have the same length");
@@ -77,7 +83,7 @@ impl Comparison {
             }
             let place = offset + (at * size) as u64;
             if recorded.len() < size {
-                tally.add(place, recorded.len(), (f64::INFINITY, f64::INFINITY, f64::INFINITY), || (hex(recorded), hex(replayed)));
+                tally.add(place, recorded.len(), Largest::INFINITE, || (hex(recorded), hex(replayed)));
                 continue;
             }
             let (before, after) = (Value::read(dtype, recorded), Value::read(dtype, replayed));
@@ -85,7 +91,7 @@ impl Comparison {
                 continue;
             }
             let error = |kind| measure::error(kind, before, after);
-            let errors = (error(Threshold::Absolute), error(Threshold::Relative), error(Threshold::Ulp));
+            let errors = Largest { absolute: error(Threshold::Absolute), relative: error(Threshold::Relative), ulp: error(Threshold::Ulp) };
             tally.add(place, size, errors, || match self.shown {
                 None if self.is_exact() => (hex(recorded), hex(replayed)),
                 _ => (before.to_string(), after.to_string()),
@@ -99,16 +105,38 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().rev().fold("0x".into(), |text, byte| format!("{text}{byte:02x}"))
 }
 
+/// The largest errors of some elements, each in its unit; infinite where one of two is not a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Largest {
+    pub absolute: f64,
+    pub relative: f64,
+    pub ulp: f64,
+}
+
+impl Largest {
+    const INFINITE: Self = Self { absolute: f64::INFINITY, relative: f64::INFINITY, ulp: f64::INFINITY };
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { absolute: self.absolute.max(other.absolute), relative: self.relative.max(other.relative), ulp: self.ulp.max(other.ulp) }
+    }
+
+    /// With the largest double for infinity, which JSON does not have.
+    #[must_use]
+    pub fn finite(self) -> Self {
+        Self { absolute: self.absolute.min(f64::MAX), relative: self.relative.min(f64::MAX), ulp: self.ulp.min(f64::MAX) }
+    }
+}
+
 /// What a look at elements found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Elements that are not accepted.
     pub differing: u64,
     pub first: Option<Difference>,
-    /// Largest absolute and relative errors and distances in ULP among them; infinite where one of two is not a number.
-    pub absolute: f64,
-    pub relative: f64,
-    pub ulp: f64,
+    /// The errors among them.
+    pub largest: Largest,
 }
 
 /// One differing element.
@@ -128,17 +156,13 @@ impl Tally {
     pub fn and(mut self, later: Self) -> Self {
         self.differing += later.differing;
         self.first = self.first.or(later.first);
-        self.absolute = self.absolute.max(later.absolute);
-        self.relative = self.relative.max(later.relative);
-        self.ulp = self.ulp.max(later.ulp);
+        self.largest = self.largest.and(later.largest);
         self
     }
 
-    fn add(&mut self, offset: u64, size: usize, errors: (f64, f64, f64), values: impl FnOnce() -> (String, String)) {
+    fn add(&mut self, offset: u64, size: usize, errors: Largest, values: impl FnOnce() -> (String, String)) {
         self.differing += 1;
-        self.absolute = self.absolute.max(errors.0);
-        self.relative = self.relative.max(errors.1);
-        self.ulp = self.ulp.max(errors.2);
+        self.largest = self.largest.and(errors);
         if self.first.is_none() {
             let (recorded, replayed) = values();
             self.first = Some(Difference { offset, recorded, replayed, element_size: size as u32 });
@@ -182,7 +206,7 @@ mod tests {
         let relative = within(DataType::F32, Threshold::Relative, 1e-3);
         assert_eq!((relative.tally(&recorded, &near, 0).differing, relative.measure(&recorded, &near).beyond), (0, 0));
         let tally = relative.tally(&recorded, &far, 0);
-        assert_eq!((tally.differing, tally.absolute, tally.relative), (1, 1.0, 0.01));
+        assert_eq!((tally.differing, tally.largest.absolute, tally.largest.relative), (1, 1.0, 0.01));
         let first = tally.first.unwrap();
         assert_eq!((first.offset, first.element_size), (4, 4));
         assert_eq!((first.recorded.as_str(), first.replayed.as_str()), ("100", "101"));
@@ -207,7 +231,7 @@ mod tests {
         let relative = within(DataType::F32, Threshold::Relative, 1.0);
         assert_eq!(relative.tally(&singles(&[quiet]), &singles(&[other]), 0).differing, 0);
         let tally = relative.tally(&singles(&[quiet]), &singles(&[1.0]), 0);
-        assert_eq!((tally.differing, tally.absolute), (1, f64::INFINITY));
+        assert_eq!((tally.differing, tally.largest.absolute), (1, f64::INFINITY));
     }
 
     #[test]
@@ -234,11 +258,25 @@ mod tests {
     }
 
     #[test]
+    fn errors_are_measured_in_every_unit() {
+        let (recorded, replayed) = (singles(&[2.0, 100.0, -0.0]), singles(&[2.5, 101.0, 0.0]));
+        let norm = Tolerance { dtype: DataType::F32, threshold: 2.0, kind: Threshold::Absolute, norm: Norm::L2, ignore: false };
+        for comparison in [within(DataType::F32, Threshold::Ulp, 1.0), Comparison { tolerance: norm, ..Comparison::default() }] {
+            let largest = |kind| {
+                let errors = comparison.in_unit(kind).measure(&recorded, &replayed);
+                assert_eq!(errors.beyond, 0);
+                errors.largest
+            };
+            assert_eq!(Threshold::ALL.map(largest), [1.0, 0.25, 2_097_152.0], "{comparison:?}");
+        }
+    }
+
+    #[test]
     fn tallies_add_up() {
         let exact = within(DataType::F32, Threshold::Absolute, 0.0);
         let one = exact.tally(&singles(&[1.0]), &singles(&[2.0]), 0);
         let two = exact.tally(&singles(&[1.0]), &singles(&[4.0]), 4);
         let sum = one.and(two);
-        assert_eq!((sum.differing, sum.absolute, sum.first.unwrap().offset), (2, 3.0, 0));
+        assert_eq!((sum.differing, sum.largest.absolute, sum.first.unwrap().offset), (2, 3.0, 0));
     }
 }

@@ -35,6 +35,7 @@ pub fn result(
     regions: &[Region],
 ) -> ReplayResult {
     let verified = done.status == Status::Verified;
+    let largest = done.largest.filter(|_| verified);
     let mut result = ReplayResult {
         exec_time: done.times.clone(),
         verified,
@@ -51,6 +52,9 @@ pub fn result(
         mismatch: done.mismatches.first().cloned(),
         more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
         differing_buffers: done.differing_buffers,
+        largest_error: largest.map(|it| it.absolute),
+        largest_relative_error: largest.map(|it| it.relative),
+        largest_ulp: largest.map(|it| it.ulp),
         variations: done.variations.clone(),
         metrics: done.metrics.clone(),
         ..ReplayResult::default()

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use mneme_core::device::{Device, DeviceError, Module, RESERVATION};
 use mneme_core::recording::manifest::CHUNK;
+use mneme_core::tolerance::Threshold;
 use mneme_core::tolerance::measure::Errors;
 use rayon::prelude::*;
 
@@ -14,7 +15,7 @@ use super::kernels::Mode;
 use super::pieces::Piece;
 use super::report::{Failure, Where};
 use super::variables::Moved;
-use crate::comparison::{Comparison, Tally};
+use crate::comparison::{Comparison, Largest, Tally};
 use crate::snapshot::{Region, Snapshot, coalesce};
 
 /// Recorded memory on a device.
@@ -27,6 +28,15 @@ pub struct Memory<'a> {
     inspector: Inspector,
     /// Memory that takes the place of everything else in the level 2 cache: address and size; none until it is needed.
     flusher: Option<(u64, u64)>,
+}
+
+/// What became of a run's memory.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// Buffers that differ by more than passes.
+    pub failures: Vec<Failure>,
+    /// Among the buffers that a tolerance is for.
+    pub largest: Largest,
 }
 
 /// The page-aligned ranges that hold all stretches (address, size): start and size.
@@ -91,28 +101,28 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
-    /// Compares all memory with the recorded epilogue, and makes it again what it was before the launch. Returns what failed.
+    /// Compares all memory with the recorded epilogue, and makes it again what it was before the launch.
     ///
     /// Nothing is taken on trust: what is restored was found changed by comparison, and after a failure all memory is compared
     /// with the prologue.
     ///
     /// # Errors
     /// If the device fails, or memory cannot be made what it was: the context is of no use any more.
-    pub fn settle(&mut self, comparisons: &[Comparison], dump: Option<&Path>) -> Result<Vec<Failure>, DeviceError> {
+    pub fn settle(&mut self, comparisons: &[Comparison], dump: Option<&Path>) -> Result<Settled, DeviceError> {
         let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Settle)?;
         if found.wrong.is_empty() {
             self.write_before(&found.unrestored)?;
-            return Ok(Vec::new());
+            return Ok(Settled::default());
         }
-        let failures = self.judge(&found.wrong, comparisons)?;
+        let settled = self.judge(&found.wrong, comparisons)?;
         if let Some(folder) = dump
-            && !failures.is_empty()
+            && !settled.failures.is_empty()
         {
-            super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &failures)
+            super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &settled.failures)
                 .map_err(|error| broken(format!("the differing memory cannot be written to {}: {error}", folder.display())))?;
         }
         self.restore()?;
-        Ok(failures)
+        Ok(settled)
     }
 
     /// Undoes everything, wherever a kernel has written, and checks that it did.
@@ -194,7 +204,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
-    fn judge(&mut self, wrong: &[usize], comparisons: &[Comparison]) -> Result<Vec<Failure>, DeviceError> {
+    fn judge(&mut self, wrong: &[usize], comparisons: &[Comparison]) -> Result<Settled, DeviceError> {
         let mut regions: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut outside = Vec::new();
         for number in wrong {
@@ -206,9 +216,11 @@ impl<'a> Memory<'a> {
         regions.retain(|region, _| !comparisons[*region].tolerance.ignore);
         let (exact, tolerant): (Vec<_>, Vec<_>) = regions.into_iter().partition(|(region, _)| comparisons[*region].is_exact());
         let mut failing: Vec<(usize, Vec<usize>, Option<f64>)> = exact.into_iter().map(|(region, own)| (region, own, None)).collect();
-        let errors = self.measure(&tolerant, comparisons)?;
-        for ((region, own), errors) in tolerant.into_iter().zip(errors) {
+        let measured = self.measure(&tolerant, comparisons)?;
+        let mut all = Largest::default();
+        for ((region, own), (errors, largest)) in tolerant.into_iter().zip(measured) {
             let comparison = &comparisons[region];
+            all = all.and(largest);
             let whole = self.reference(region, comparison);
             if !comparison.passes(&errors, || whole) {
                 failing.push((region, own, Some(errors.within(&whole).value(&comparison.tolerance))));
@@ -225,12 +237,19 @@ impl<'a> Memory<'a> {
             let piece = &self.pieces[number];
             failures.push(Failure::of(Where::Outside(piece.address, piece.length), &Comparison::default(), &tally, None));
         }
-        Ok(failures)
+        Ok(Settled { failures, largest: all })
     }
 
-    /// The errors of the given pieces of each region: on the device where the recorded bytes have room there.
-    fn measure(&mut self, tolerant: &[(usize, Vec<usize>)], comparisons: &[Comparison]) -> Result<Vec<Errors>, DeviceError> {
-        let mut groups: Vec<(Comparison, Vec<usize>)> = tolerant.iter().map(|(region, own)| (comparisons[*region], own.clone())).collect();
+    /// The errors of the given pieces of each region, in the unit of its tolerance and the largest in all: on the device where the
+    /// recorded bytes have room there.
+    fn measure(&mut self, tolerant: &[(usize, Vec<usize>)], comparisons: &[Comparison]) -> Result<Vec<(Errors, Largest)>, DeviceError> {
+        let mut groups: Vec<(Comparison, Vec<usize>)> = Vec::new();
+        for (region, own) in tolerant {
+            let comparison = comparisons[*region];
+            // Its own measure has the largest error in its own unit.
+            let kinds = Threshold::ALL.map(|kind| if kind == comparison.tolerance.kind { comparison } else { comparison.in_unit(kind) });
+            groups.extend(kinds.map(|comparison| (comparison, own.clone())));
+        }
         let mut errors = match &mut self.inspector {
             Inspector::Device(checker) if !groups.is_empty() => checker.measure(self.device, self.snapshot, &self.pieces, &mut groups)?,
             _ => vec![Errors::default(); groups.len()],
@@ -244,7 +263,13 @@ impl<'a> Memory<'a> {
                 *errors = batch.par_iter().zip(&read).map(of).reduce(Errors::default, |one, other| one.and(other, norm)).and(*errors, norm);
             }
         }
-        Ok(errors)
+        let by_region = tolerant.iter().zip(errors.as_chunks::<{ Threshold::ALL.len() }>().0);
+        Ok(by_region
+            .map(|((region, _), by_kind)| {
+                let [absolute, relative, ulp] = by_kind.map(|errors| errors.largest);
+                (by_kind[usize::from(comparisons[*region].tolerance.kind.code())], Largest { absolute, relative, ulp })
+            })
+            .collect())
     }
 
     /// Looks at every element of the given pieces, ascending, of one region.

@@ -10,6 +10,8 @@ use mneme_core::result::{Clocks, Metrics, Mismatch, Status, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::Largest;
+
 /// From the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Order {
@@ -124,6 +126,8 @@ pub struct Done {
     /// Buffers that differ from the recording, the first of them, and their number.
     pub mismatches: Vec<Mismatch>,
     pub differing_buffers: u64,
+    /// Largest errors in buffers that a tolerance is for, over all runs; `None` where runs were not compared one by one.
+    pub largest: Option<Largest>,
     /// What a survey found.
     pub variations: Option<Vec<Variation>>,
     /// Hash of what the runs left where that is not as recorded: equal for runs that left equal memory; [`VARIES`] where they did not.

@@ -10,7 +10,7 @@ use mneme_core::launch::Launch;
 use mneme_core::observation::{Fault, Observe};
 use mneme_core::result::Status;
 
-use super::memory::Memory;
+use super::memory::{Memory, Settled};
 use super::message::{Done, Noted, NotedExample, NotedFault, NotedWrite, Watch};
 use super::report::{self, MOST_TOLD};
 use super::run::{repaired, was_refused};
@@ -114,7 +114,7 @@ impl Observer<'_> {
             }
             done.executed = true;
             repaired(moved.take_back(device), done)?;
-            let failures = repaired(memory.settle(comparisons, None), done)?;
+            let Settled { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
             if verified && !failures.is_empty() {
                 verified = false;
                 done.differing_buffers = failures.len() as u64;

@@ -40,8 +40,7 @@ impl Failure {
         };
         let dtype = comparison.dtype();
         let numbers = !comparison.is_exact() || comparison.shown.is_some();
-        // JSON has no infinity.
-        let finite = |error: f64| error.min(f64::MAX);
+        let largest = Some(tally.largest.finite()).filter(|_| numbers);
         let first = tally.first.clone().unwrap_or(crate::comparison::Difference {
             offset: 0,
             recorded: String::new(),
@@ -60,10 +59,10 @@ impl Failure {
             replayed: first.replayed,
             differing: tally.differing,
             element_size: first.element_size,
-            largest_error: numbers.then(|| finite(tally.absolute)),
-            largest_relative_error: numbers.then(|| finite(tally.relative)),
-            largest_ulp: numbers.then(|| finite(tally.ulp)),
-            norm_error: error.filter(|_| comparison.tolerance.norm != Norm::None).map(finite),
+            largest_error: largest.map(|it| it.absolute),
+            largest_relative_error: largest.map(|it| it.relative),
+            largest_ulp: largest.map(|it| it.ulp),
+            norm_error: error.filter(|_| comparison.tolerance.norm != Norm::None).map(|error| error.min(f64::MAX)),
         };
         Self { region, mismatch }
     }

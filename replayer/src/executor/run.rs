@@ -11,7 +11,7 @@ use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
 use super::Plan;
-use super::memory::Memory;
+use super::memory::{Memory, Settled};
 use super::message::{Done, Run, VARIES};
 use super::observe::Observer;
 use super::report::{self, MOST_TOLD};
@@ -127,7 +127,8 @@ impl<'a> Runner<'a> {
                 survey.add(memory, &comparisons, taken);
                 continue;
             }
-            let failures = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            let Settled { failures, largest } = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
             if !failures.is_empty() {
                 done.status = Status::FailedVerification;
                 done.differing_buffers = failures.len() as u64;

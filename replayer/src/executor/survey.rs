@@ -7,7 +7,7 @@ use mneme_core::tolerance::measure::Errors;
 
 use super::memory::Memory;
 use super::report::Where;
-use crate::comparison::{Comparison, Tally};
+use crate::comparison::{Comparison, Largest, Tally};
 
 /// Contents of pieces that are not as recorded.
 type Contents = BTreeMap<usize, Vec<u8>>;
@@ -29,7 +29,7 @@ struct Observed {
     runs: u64,
     elements: u64,
     from_recorded: u64,
-    largest: Tally,
+    largest: Largest,
 }
 
 impl Survey {
@@ -65,7 +65,7 @@ impl Survey {
             observed.runs += u64::from(between.differing > 0);
             observed.elements = observed.elements.max(between.differing);
             observed.from_recorded = observed.from_recorded.max(from_recorded.differing);
-            observed.largest = std::mem::take(&mut observed.largest).and(between).and(from_recorded);
+            observed.largest = observed.largest.and(between.largest).and(from_recorded.largest);
         }
         self.failed += u64::from(!passed);
         self.first.get_or_insert(contents);
@@ -84,7 +84,7 @@ impl Survey {
                 }
                 Where::Outside(address, size) => ("outside".into(), String::new(), address, size),
             };
-            let finite = |error: f64| numbers.then_some(error.min(f64::MAX));
+            let largest = Some(observed.largest.finite()).filter(|_| numbers);
             Variation {
                 region,
                 tag,
@@ -94,9 +94,9 @@ impl Survey {
                 runs: observed.runs,
                 elements: observed.elements,
                 from_recorded: observed.from_recorded,
-                largest_error: finite(observed.largest.absolute),
-                largest_relative_error: finite(observed.largest.relative),
-                largest_ulp: finite(observed.largest.ulp),
+                largest_error: largest.map(|it| it.absolute),
+                largest_relative_error: largest.map(|it| it.relative),
+                largest_ulp: largest.map(|it| it.ulp),
             }
         };
         let varying = self.regions.into_values().filter(|observed| observed.elements > 0 || observed.from_recorded > 0);

@@ -87,6 +87,25 @@ fn a_session_is_confirmed_and_can_be_simulated() {
 }
 
 #[test]
+fn errors_that_a_tolerance_allows_are_an_objective() {
+    // Another launch shape adds the same floats in another order.
+    let recording = Recording::of(app("floatsum"), &[]);
+    let work = tempfile::tempdir().unwrap();
+    let space = work.path().join("space.yaml");
+    fs::write(&space, "parameters:\n  block.x: [32, 64, 128, 256]\n").unwrap();
+    let results = work.path().join("results");
+    let options = ["--iterations", "2", "--warmup", "0", "--rtol", "1e-4", "--atol", "0", "--objective", "largest_relative_error", "time"];
+    tune(&recording.single(), &space, &results).args(options).succeed();
+    let trials = trials(&results);
+    assert_eq!(trials.len(), 4);
+    let errors: Vec<f64> = trials.iter().map(|trial| trial["objectives"][0].as_f64().expect("a number")).collect();
+    assert!(errors.iter().all(|error| *error <= 1e-4) && errors.iter().any(|error| *error > 0.0), "{errors:?}");
+    let least = errors.iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(read(&results, "best.json")["result"]["largest_relative_error"], least);
+    assert_eq!(read(&results, "pareto.json")["objectives"], serde_json::json!(["largest_relative_error", "time"]));
+}
+
+#[test]
 fn the_best_of_a_session_is_polished_by_another() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let instance = recording.single();

@@ -25,11 +25,18 @@ fn float_atomics_verify_under_a_tolerance_only() {
     // Another launch shape adds the same numbers in another order: some of the 64 bins are rounded otherwise.
     let reshaped = ["--block-dim-x", "64"];
     instance.refute("default<O3>", &reshaped);
-    instance.verify("default<O3>", &[&reshaped[..], &options[..]].concat());
+    let json = instance.verify("default<O3>", &[&reshaped[..], &options[..]].concat());
+    let error = |name: &str| json["Result"][name].as_f64().unwrap_or_else(|| panic!("{name}: {json}"));
+    let (absolute, relative, ulp) = (error("largest_error"), error("largest_relative_error"), error("largest_ulp"));
+    assert!(absolute > 0.0 && relative > 0.0 && relative <= 1e-4 && ulp >= 1.0 && ulp.fract() == 0.0, "{json}");
+    // In whatever unit the tolerance is, the same kind of figures.
+    let json = instance.verify("default<O3>", &[&reshaped[..], &["--tolerance", "f32:1000:ulp"]].concat());
+    assert!(json["Result"]["largest_relative_error"].as_f64().is_some_and(|error| error > 0.0 && error < 1e-4), "{json}");
     instance.verify("default<O3>", &options);
     // A tolerance that is too tight for what differs says by how much.
     let json = instance.refute("default<O3>", &["--rtol", "1e-12", "--atol", "0", "--block-dim-x", "64"]);
     assert!(json["Result"]["mismatch"]["largest_error"].as_f64() > Some(0.0), "{json}");
+    assert!(json["Result"]["largest_error"].is_null(), "of verified results only: {json}");
 }
 
 #[test]
@@ -62,6 +69,9 @@ fn limits_of_the_context_are_recorded_and_set() {
 fn memory_is_restored_between_iterations() {
     let recording = Recording::of(app("inplace"), &[]);
     let json = recording.single().verify("default<O3>", &["--iterations", "5", "--warmup", "1"]);
+    for name in ["largest_error", "largest_relative_error", "largest_ulp"] {
+        assert_eq!(json["Result"][name], 0.0, "{json}");
+    }
     assert_eq!(json["Result"]["exec_time"].as_array().map(Vec::len), Some(6), "{json}");
 }
 

@@ -128,8 +128,6 @@ fn names(measurement: &Measurement, metric: Metric) -> Values {
     let said = |number: i64| if number < 0 { Value::Null } else { number.into() };
     let metrics = &result.metrics;
     let time = metric.of(result.measured());
-    let errors = result.mismatch.iter().chain(&result.more_mismatches).flat_map(|mismatch| mismatch.largest_error);
-    let errors = errors.chain(result.variations.iter().flatten().filter_map(|variation| variation.largest_error));
     let mut values = Values::default();
     for (name, value) in [
         ("time", json!(time)),
@@ -148,7 +146,9 @@ fn names(measurement: &Measurement, metric: Metric) -> Values {
         ("code_size", said(metrics.code_size)),
         ("obj_size", json!(result.obj_size)),
         ("build_time", json!(result.preprocess_ir_time + result.opt_time + result.codegen_time)),
-        ("largest_error", json!(errors.fold(0.0, f64::max))),
+        ("largest_error", json!(result.largest_error)),
+        ("largest_relative_error", json!(result.largest_relative_error)),
+        ("largest_ulp", json!(result.largest_ulp)),
         ("config", json!(configuration)),
         ("grid", json!(configuration.grid)),
         ("block", json!(configuration.block)),
@@ -170,6 +170,7 @@ mod tests {
             warmup: 1,
             opt_time: 0.25,
             codegen_time: 0.5,
+            largest_error: Some(0.125),
             metrics: Metrics { registers: 40, code_size: 2048, ..Metrics::default() },
             ..ReplayResult::default()
         }
@@ -192,7 +193,7 @@ mod tests {
         assert!(of(&["time * (1 + 0.1 * (registers > 32 ? 1 : 0))"]).is_err());
         assert_eq!(of(&["if registers > 32 { time * 1.1 } else { time }"]).unwrap(), [330.0 + 0.0]);
         assert_eq!(of(&["result.metrics.code_size + config.codegen_opt"]).unwrap(), [2051.0]);
-        assert_eq!(of(&["max(exec_time) - min(exec_time)", "largest_error"]).unwrap(), [400.0, 0.0]);
+        assert_eq!(of(&["max(exec_time) - min(exec_time)", "largest_error"]).unwrap(), [400.0, 0.125]);
     }
 
     #[test]
@@ -207,6 +208,7 @@ mod tests {
         for (text, words) in [
             ("registres", "known are active_blocks_per_sm, baseline"),
             ("spill_stores", "the device does not say it"),
+            ("largest_ulp", "the device does not say it"),
             ("occupancy * 2", "nothing"),
             ("time <", "cannot be read"),
             ("exec_time", "no number"),
