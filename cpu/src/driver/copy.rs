@@ -163,7 +163,7 @@ impl Side {
 }
 
 impl Copy3d {
-    fn line(to: End, from: End, bytes: usize) -> Self {
+    pub fn line(to: End, from: End, bytes: usize) -> Self {
         Self { from: Side::of(from), to: Side::of(to), width: bytes, height: 1, depth: 1 }
     }
 }

@@ -6,6 +6,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::copy::End::{Any, Device, Host};
+use super::graph_nodes::{self, At};
 use super::launch::{Configuration, Shape};
 use super::lookup::Export;
 use super::{context, copy, device, event, function, graph, launch, legacy, lookup, memory, module, stream, virtual_memory};
@@ -182,6 +183,19 @@ driver_exports! {
 
     10000 cuGraphCreate(graph: Out<usize>, _flags: u32) => graph::create(graph);
     10000 cuGraphDestroy(graph: usize) => graph::destroy(graph);
+    12000 cuGraphAddKernelNode_v2(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::KernelParameters>) =>
+        graph_nodes::kernel(node, At { graph, after, count }, parameters);
+    10000 cuGraphAddMemcpyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<copy::Copy3d>, _context: usize) =>
+        graph_nodes::copy(node, At { graph, after, count }, parameters);
+    10000 cuGraphAddMemsetNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::Fill>, _context: usize) =>
+        graph_nodes::fill(node, At { graph, after, count }, parameters);
+    10000 cuGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::Host>) =>
+        graph_nodes::host(node, At { graph, after, count }, parameters);
+    10000 cuGraphAddEmptyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize) => graph_nodes::empty(node, At { graph, after, count });
+    11040 cuGraphAddMemAllocNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: Out<graph_nodes::Allocation>) =>
+        graph_nodes::allocation(node, At { graph, after, count }, parameters);
+    11040 cuGraphAddMemFreeNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, address: u64) =>
+        graph_nodes::free(node, At { graph, after, count }, address);
     10000 cuGraphClone(copy: Out<usize>, graph: usize) => graph::clone(copy, graph);
     10000 cuGraphNodeFindInClone(twin: Out<usize>, node: usize, copy: usize) => graph::find_in_clone(twin, node, copy);
     10000 cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) => graph::nodes(graph, nodes, count);

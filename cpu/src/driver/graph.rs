@@ -1,4 +1,5 @@
-//! Graphs: work that is noted down while a stream is captured, and done in one go when an executable of it is launched.
+//! Graphs: work that is noted down while a stream is captured, or node by node (`graph_nodes`), and done in one go when an executable
+//! of it is launched.
 //!
 //! A node can only depend on nodes that were there before it, so that the order in which they were made is one in which they
 //! can be executed.
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::copy::Copy3d;
 use super::launch::{self, Shape};
 use super::stream::HostFunction;
-use super::{context, copy, stream};
+use super::{context, copy, graph_memory, stream};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Done, Status};
@@ -49,6 +50,14 @@ pub struct KernelParameters {
 
 const _: () = assert!(size_of::<KernelParameters>() == 72);
 
+impl KernelParameters {
+    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the list of `extra`.
+    pub fn new(kernel: usize, grid: [u32; 3], block: [u32; 3], shared: u32, arguments: usize, extra: usize) -> Self {
+        let shape = Shape { grid, block, shared };
+        Self { function: 0, shape, parameters: arguments as *const _, extra: extra as *const _, kernel, context: 0 }
+    }
+}
+
 #[derive(Clone)]
 pub struct Kernel {
     pub function: usize,
@@ -65,6 +74,10 @@ pub enum Work {
     Copy(Copy3d),
     Fill(Fill),
     Host(Host),
+    Nothing,
+    Allocate(Arc<graph_memory::Place>),
+    /// Of what an earlier node has allocated.
+    Free(u64),
 }
 
 // SAFETY: the pointers are the application's, which promises that they are good when the work is done, on whichever thread.
@@ -78,6 +91,9 @@ impl Work {
             Work::Copy(_) => 1,
             Work::Fill(_) => 2,
             Work::Host(_) => 3,
+            Work::Nothing => 5,
+            Work::Allocate(_) => 10,
+            Work::Free(_) => 11,
         }
     }
 
@@ -96,6 +112,9 @@ impl Work {
                 unsafe { function(host.data) };
                 Ok(())
             }
+            Work::Nothing => Ok(()),
+            Work::Allocate(place) => graph_memory::allocate(place),
+            Work::Free(address) => graph_memory::free(*address),
         }
     }
 }
@@ -184,24 +203,8 @@ pub fn capture(stream: usize, work: impl FnOnce() -> Result<Work, Status>) -> Re
     Ok(true)
 }
 
-/// Fails where a stream is being captured: for work that cannot be noted down.
-pub fn refuse_capture(stream: usize, what: &str) -> Done {
-    if !is_captured(stream) {
-        return Ok(());
-    }
-    break_capture(stream);
-    crate::say!("{what} cannot be captured into a graph on the CPU device");
-    Err(Status::NOT_SUPPORTED)
-}
-
 pub fn is_captured(stream: usize) -> bool {
     captures().streams.contains_key(&stream)
-}
-
-fn break_capture(stream: usize) {
-    if let Some(capture) = captures().streams.get_mut(&stream) {
-        capture.broken = true;
-    }
 }
 
 /// Waiting for a stream that is being captured ends the capture, as does waiting for everything (0).
@@ -283,6 +286,16 @@ pub fn capture_wait(stream: usize, event: usize) -> bool {
     true
 }
 
+/// Adds a node that comes after others of its graph.
+pub fn add(graph: usize, work: Work, after: Vec<usize>) -> Result<usize, Status> {
+    let graph = GRAPHS.get(graph)?;
+    let known = graph.nodes();
+    if !after.iter().all(|node| known.contains(node)) {
+        return Err(Status::INVALID_VALUE);
+    }
+    Ok(graph.add(work, after, None))
+}
+
 pub fn create(out: Out<usize>) -> Done {
     context::initialised()?;
     out.put(GRAPHS.insert(Arc::default()))
@@ -295,8 +308,12 @@ pub fn destroy(graph: usize) -> Done {
     Ok(())
 }
 
+/// A graph that owns memory has no clones.
 pub fn clone(out: Out<usize>, graph: usize) -> Done {
     let original = GRAPHS.get(graph)?;
+    if steps_of(graph)?.iter().any(|(_, work)| matches!(work, Work::Allocate(_) | Work::Free(_))) {
+        return Err(Status::NOT_SUPPORTED);
+    }
     let copy = Graph::default();
     let mut twins = BTreeMap::new();
     for handle in original.nodes() {
@@ -366,7 +383,7 @@ pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> Done {
     })
 }
 
-fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<Work, Status> {
+pub fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<Work, Status> {
     let given = parameters.get()?;
     let function = if given.function == 0 { given.kernel } else { given.function };
     let buffer = launch::prepare(function, &given.shape, In::of_place(given.parameters as usize), In::of_place(given.extra as usize))?;

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attributes::ALIGNMENT;
+use super::graph::Work;
+use super::graph_memory::{self, Place};
 use super::{context, device, graph, stream, virtual_memory};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
@@ -22,6 +24,8 @@ pub enum Kind {
     Virtual,
     /// A loaded module.
     Module,
+    /// Allocated by a graph.
+    Graph,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,12 +98,12 @@ const LARGE_PAGE: u64 = 2 << 20;
 const STRIDE: u64 = 32 << 20;
 
 /// Bytes that an allocation takes of the address space.
-fn mapped_size(bytes: u64) -> u64 {
+pub fn mapped_size(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE)
 }
 
 /// Takes memory from the system, with large pages where that pays.
-fn obtain(bytes: usize) -> Result<u64, Status> {
+pub fn obtain(bytes: usize) -> Result<u64, Status> {
     let (total, _) = device::memory();
     if bytes > total {
         return Err(Status::OUT_OF_MEMORY);
@@ -135,8 +139,13 @@ fn obtain(bytes: usize) -> Result<u64, Status> {
 }
 
 fn release(found: &Allocation) {
+    unmap(found.start, found.size);
+}
+
+/// Gives back what was obtained.
+pub fn unmap(start: u64, bytes: u64) {
     // SAFETY: `obtain` mapped it with this size.
-    unsafe { libc::munmap(found.start as *mut _, mapped_size(found.size) as usize) };
+    unsafe { libc::munmap(start as *mut _, mapped_size(bytes) as usize) };
 }
 
 fn allocate_as(kind: Kind, out: Out<u64>, bytes: usize) -> Done {
@@ -162,8 +171,10 @@ pub fn free(address: u64) -> Done {
     if address == 0 {
         return Ok(());
     }
-    let found = forget(address, Kind::Device).or_else(|_| forget(address, Kind::Managed))?;
-    release(&found);
+    match forget(address, Kind::Device).or_else(|_| forget(address, Kind::Managed)) {
+        Ok(found) => release(&found),
+        Err(_) => graph_memory::free(address)?,
+    }
     Ok(())
 }
 
@@ -182,13 +193,27 @@ pub fn allocate_managed(out: Out<u64>, bytes: usize, _flags: u32) -> Done {
 
 pub fn allocate_on_stream(out: Out<u64>, bytes: usize, stream: usize) -> Done {
     stream::check(stream)?;
-    graph::refuse_capture(stream, "an allocation")?;
+    if capture_allocation(context::current_device()?, out, bytes, stream)? {
+        return Ok(());
+    }
     allocate(out, bytes)
+}
+
+/// Where a stream is being captured, an allocation is a node, which has its address at once; whether it was that.
+fn capture_allocation(device: i32, out: Out<u64>, bytes: usize, stream: usize) -> Result<bool, Status> {
+    if !graph::is_captured(stream) {
+        return Ok(false);
+    }
+    let place = Place::new(device, bytes)?;
+    out.put(place.start())?;
+    graph::capture(stream, || Ok(Work::Allocate(place)))
 }
 
 pub fn free_on_stream(address: u64, stream: usize) -> Done {
     stream::check(stream)?;
-    graph::refuse_capture(stream, "a free")?;
+    if graph::capture(stream, || Ok(Work::Free(address)))? {
+        return Ok(());
+    }
     free(address)
 }
 
@@ -267,6 +292,11 @@ fn pool_device(pool: usize) -> Result<i32, Status> {
     }
 }
 
+/// The device of this number, if there is one.
+pub fn known_device(ordinal: i32) -> Result<i32, Status> {
+    context::device(ordinal).map(|_| ordinal)
+}
+
 pub fn pool(out: Out<usize>, ordinal: i32) -> Done {
     context::device(ordinal)?;
     out.put(DEFAULT_POOL + ordinal as usize)
@@ -307,8 +337,11 @@ pub fn pool_attribute(pool: usize, attribute: u32, out: Out<u64>) -> Done {
 
 pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usize) -> Done {
     stream::check(stream)?;
-    graph::refuse_capture(stream, "an allocation")?;
-    allocate_on(pool_device(pool)?, Kind::Device, out, bytes)
+    let device = pool_device(pool)?;
+    if capture_allocation(device, out, bytes, stream)? {
+        return Ok(());
+    }
+    allocate_on(device, Kind::Device, out, bytes)
 }
 
 /// `cuPointerGetAttribute`.
@@ -321,14 +354,14 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
     let found = find(address);
     // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR and _MAPPED also answer for reservations.
     let known = found.ok_or(Status::INVALID_VALUE);
-    let on_device = known.map(|found| matches!(found.kind, Kind::Device | Kind::Virtual | Kind::Managed | Kind::Module));
+    let on_device = known.map(|found| matches!(found.kind, Kind::Device | Kind::Virtual | Kind::Managed | Kind::Module | Kind::Graph));
     match attribute {
         1 => known.and_then(|_| Out::to_place(place).put(context::current().unwrap_or(0))),
         // CU_MEMORYTYPE_HOST 1, DEVICE 2
         2 => on_device.and_then(|device| Out::to_place(place).put(if device { 2u32 } else { 1 })),
         3 => known.and_then(|_| Out::to_place(place).put(address)),
         4 => match known?.kind {
-            Kind::Device | Kind::Virtual | Kind::Module => Err(Status::INVALID_VALUE),
+            Kind::Device | Kind::Virtual | Kind::Module | Kind::Graph => Err(Status::INVALID_VALUE),
             _ => Out::to_place(place).put(address),
         },
         7 => known.and_then(|found| Out::to_place(place).put(found.id)),

@@ -11,6 +11,8 @@ pub mod event;
 pub mod exports;
 pub mod function;
 pub mod graph;
+pub mod graph_memory;
+pub mod graph_nodes;
 pub mod launch;
 pub mod legacy;
 pub mod lookup;

@@ -189,3 +189,66 @@ fn names_are_cut_to_their_buffer() {
     ok!(cuDeviceGetName(Out::to(&mut name[0]), 6, 0));
     assert_eq!(name.map(|byte| byte as u8), *b"Mneme\0\x01\x01");
 }
+
+/// What the nodes of a graph are, as `CUgraphNodeType`.
+fn kinds(graph: usize) -> Vec<u32> {
+    let mut count = number(|out| ok!(cuGraphGetNodes(graph, Out::nowhere(), out)));
+    let mut nodes = vec![0usize; count];
+    ok!(cuGraphGetNodes(graph, Out::to(&mut nodes[0]), Out::to(&mut count)));
+    nodes.into_iter().map(|node| number(|out| ok!(cuGraphNodeGetType(node, out)))).collect()
+}
+
+fn is_known(address: u64) -> bool {
+    status!(cuMemGetAddressRange_v2(Out::nowhere(), Out::nowhere(), address)) == Status::SUCCESS
+}
+
+#[test]
+fn a_captured_allocation_lives_while_its_graph_runs() {
+    enter();
+    let stream = number(|out| ok!(cuStreamCreate(out, 1)));
+    ok!(cuStreamBeginCapture_v2(stream, 0));
+    let address = number(|out| ok!(cuMemAllocAsync(out, 5000, stream)));
+    ok!(cuMemsetD8Async(address, 7, 5000, stream));
+    ok!(cuMemFreeAsync(address, stream));
+    let graph = number(|out| ok!(cuStreamEndCapture(stream, out)));
+    assert_eq!(kinds(graph), [10, 2, 11]);
+    assert_eq!(status!(cuGraphClone(Out::to(&mut 0), graph)), Status::NOT_SUPPORTED);
+    assert_eq!(status!(cuMemsetD8_v2(address, 1, 1)), Status::INVALID_VALUE, "no memory yet");
+    let executable = number(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    for _ in 0..2 {
+        ok!(cuGraphLaunch(executable, stream));
+        assert!(!is_known(address));
+    }
+    ok!(cuGraphExecDestroy(executable));
+    ok!(cuGraphDestroy(graph));
+    ok!(cuStreamDestroy_v2(stream));
+}
+
+#[test]
+fn what_a_graph_allocates_can_be_kept() {
+    enter();
+    let graph = number(|out| ok!(cuGraphCreate(out, 0)));
+    // CUDA_MEM_ALLOC_NODE_PARAMS: pinned memory of device 0, 4096 bytes.
+    let mut wanted = [0u32; 30];
+    (wanted[0], wanted[2], wanted[26]) = (1, 1, 4096);
+    let allocation: usize =
+        number(|out| ok!(cuGraphAddMemAllocNode(out, graph, In::of_place(0), 0, Out::to_place(wanted.as_mut_ptr() as usize))));
+    let address = u64::from(wanted[28]) | u64::from(wanted[29]) << 32;
+    let filled = super::graph::Fill { to: address, pitch: 0, value: 9, element: 4, width: 1024, height: 1 };
+    let fill = number(|out| ok!(cuGraphAddMemsetNode(out, graph, In::from(&allocation), 1, In::from(&filled), 0)));
+    number::<usize>(|out| ok!(cuGraphAddEmptyNode(out, graph, In::from(&fill), 1)));
+    assert_eq!(status!(cuGraphAddEmptyNode(Out::to(&mut 0), graph, In::from(&0xdead_usize), 1)), Status::INVALID_VALUE);
+    assert_eq!(kinds(graph), [10, 2, 5]);
+    let executable = number(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    ok!(cuGraphLaunch(executable, 0));
+    assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), address + 4092, 4))), 9);
+    assert_eq!(status!(cuGraphLaunch(executable, 0)), Status::INVALID_VALUE, "it is still there");
+    ok!(cuMemFree_v2(address));
+    assert_eq!(status!(cuMemFree_v2(address)), Status::INVALID_VALUE);
+    ok!(cuGraphLaunch(executable, 0));
+    ok!(cuGraphExecDestroy(executable));
+    ok!(cuGraphDestroy(graph));
+    assert!(is_known(address), "it lives on without the graph");
+    ok!(cuMemFreeAsync(address, 0));
+    assert!(!is_known(address));
+}

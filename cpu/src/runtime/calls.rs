@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 
 use crate::abi::{In, Out};
 use crate::driver::VERSION;
-use crate::driver::copy::Copy2d;
+use crate::driver::copy::{Copy2d, Copy3d};
+use crate::driver::graph::{Fill, Host, KernelParameters};
+use crate::driver::graph_nodes::Allocation;
 use crate::driver::launch::Configuration;
 use crate::driver::stream::HostFunction;
 use crate::status::{Done, Status};
@@ -125,6 +127,14 @@ driver_calls! {
     cuStreamBeginCapture(stream: usize, mode: u32);
     cuStreamEndCapture(stream: usize, graph: Out<usize>);
     cuThreadExchangeStreamCaptureMode(mode: Out<u32>);
+    cuGraphCreate(graph: Out<usize>, flags: u32);
+    cuGraphAddKernelNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<KernelParameters>);
+    cuGraphAddMemcpyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Copy3d>, context: usize);
+    cuGraphAddMemsetNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Fill>, context: usize);
+    cuGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Host>);
+    cuGraphAddEmptyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize);
+    cuGraphAddMemAllocNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: Out<Allocation>);
+    cuGraphAddMemFreeNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, address: u64);
     cuGraphDestroy(graph: usize);
     cuGraphClone(copy: Out<usize>, graph: usize);
     cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>);

@@ -12,6 +12,8 @@ use super::session::driver_with_context;
 use super::{device, launch, memory, registration, session};
 use crate::abi::{In, Out, Text};
 use crate::driver::VERSION;
+use crate::driver::graph::{Fill, Host};
+use crate::driver::graph_nodes::Allocation;
 use crate::driver::stream::{Callback, HostFunction};
 use crate::status::{Done, Status};
 
@@ -132,6 +134,20 @@ runtime_exports! {
     cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture(stream, mode);
     cudaStreamEndCapture | cudaStreamEndCapture_ptsz(stream: usize, graph: Out<usize>) => driver_with_context()?.cuStreamEndCapture(stream, graph);
     cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) => driver_with_context()?.cuThreadExchangeStreamCaptureMode(mode);
+    cudaGraphCreate(graph: Out<usize>, flags: u32) => driver_with_context()?.cuGraphCreate(graph, flags);
+    cudaGraphAddKernelNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<launch::NodeParameters>) =>
+        launch::add_node(node, graph, after, count, parameters);
+    cudaGraphAddMemcpyNode1D(node: Out<usize>, graph: usize, after: In<usize>, count: usize, to: u64, from: u64, bytes: usize, kind: u32) =>
+        driver_with_context()?.cuGraphAddMemcpyNode(node, graph, after, count, In::from(&memory::line(to, from, bytes, kind)?), 0);
+    cudaGraphAddMemsetNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Fill>) =>
+        driver_with_context()?.cuGraphAddMemsetNode(node, graph, after, count, parameters, 0);
+    cudaGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Host>) =>
+        driver_with_context()?.cuGraphAddHostNode(node, graph, after, count, parameters);
+    cudaGraphAddEmptyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize) => driver_with_context()?.cuGraphAddEmptyNode(node, graph, after, count);
+    cudaGraphAddMemAllocNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: Out<Allocation>) =>
+        driver_with_context()?.cuGraphAddMemAllocNode(node, graph, after, count, parameters);
+    cudaGraphAddMemFreeNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, address: u64) =>
+        driver_with_context()?.cuGraphAddMemFreeNode(node, graph, after, count, address);
     cudaGraphDestroy(graph: usize) => driver_with_context()?.cuGraphDestroy(graph);
     cudaGraphClone(copy: Out<usize>, graph: usize) => driver_with_context()?.cuGraphClone(copy, graph);
     cudaGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) => driver_with_context()?.cuGraphGetNodes(graph, nodes, count);

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
+use crate::driver::graph::KernelParameters;
 use crate::driver::launch::Configuration;
 use crate::status::{Done, Status};
 
@@ -97,6 +98,31 @@ pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arg
     let configuration =
         Configuration::new(dimensions(asked.grid), dimensions(asked.block), shared, asked.stream, asked.attributes, asked.count);
     as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, In::of_place(0)))
+}
+
+/// `cudaKernelNodeParams`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NodeParameters {
+    host: usize,
+    grid: Dim3,
+    block: Dim3,
+    shared: u32,
+    arguments: usize,
+    extra: usize,
+}
+
+const _: () = assert!(size_of::<NodeParameters>() == 56);
+
+/// Adds a launch to a graph.
+pub fn add_node(out: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<NodeParameters>) -> Done {
+    let driver = driver_with_context()?;
+    let asked = parameters.get()?;
+    let dimensions = |dim: Dim3| [dim.x, dim.y, dim.z];
+    let kernel = registration::kernel(asked.host)?;
+    let parameters =
+        KernelParameters::new(kernel, dimensions(asked.grid), dimensions(asked.block), asked.shared, asked.arguments, asked.extra);
+    as_configuration(driver.cuGraphAddKernelNode(out, graph, after, count, In::from(&parameters)))
 }
 
 /// `cudaFuncAttributes`

@@ -3,7 +3,7 @@
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::driver::copy::Copy2d;
+use crate::driver::copy::{Copy2d, Copy3d, End};
 use crate::status::{Done, Status};
 
 /// `cudaMemcpyKind`
@@ -47,6 +47,19 @@ pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> Do
         DEVICE_TO_DEVICE => driver.cuMemcpyDtoDAsync(to, from, bytes, stream),
         _ => Err(Status::INVALID_MEMCPY_DIRECTION),
     }
+}
+
+/// A copy of consecutive bytes, as a node of a graph has it.
+pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Status> {
+    let (to, from) = match kind {
+        HOST_TO_HOST => (End::Host(to), End::Host(from)),
+        HOST_TO_DEVICE => (End::Device(to), End::Host(from)),
+        DEVICE_TO_HOST => (End::Host(to), End::Device(from)),
+        DEVICE_TO_DEVICE => (End::Device(to), End::Device(from)),
+        DEFAULT => (End::Any(to), End::Any(from)),
+        _ => return Err(Status::INVALID_MEMCPY_DIRECTION),
+    };
+    Ok(Copy3d::line(to, from, bytes))
 }
 
 /// Rows of a two-dimensional copy, in the order of `cudaMemcpy2D`.

@@ -1,0 +1,63 @@
+//! Memory that graphs allocate: its addresses are known when the node is made, and stay its own as long as any graph has it; it can be
+//! used from when the node has been executed until it is freed, by another node or by the application.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::memory::{self, Kind};
+use crate::status::{Done, Status};
+
+/// The addresses of one allocation.
+pub struct Place {
+    device: i32,
+    start: u64,
+    /// Bytes.
+    size: u64,
+}
+
+impl Place {
+    pub fn new(device: i32, bytes: usize) -> Result<Arc<Self>, Status> {
+        if bytes == 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        Ok(Arc::new(Self { device, start: memory::obtain(bytes)?, size: bytes as u64 }))
+    }
+
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        memory::unmap(self.start, self.size);
+    }
+}
+
+/// What has been allocated and not freed yet, by address.
+static LIVE: Mutex<BTreeMap<u64, Arc<Place>>> = Mutex::new(BTreeMap::new());
+
+fn live() -> MutexGuard<'static, BTreeMap<u64, Arc<Place>>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Executes a node that allocates. What an earlier execution has allocated has to be free again.
+pub fn allocate(place: &Arc<Place>) -> Done {
+    let mut live = live();
+    if live.contains_key(&place.start) {
+        return Err(Status::INVALID_VALUE);
+    }
+    live.insert(place.start, place.clone());
+    memory::add_on(place.device, place.start, place.size, Kind::Graph);
+    Ok(())
+}
+
+pub fn free(address: u64) -> Done {
+    let mut live = live();
+    let found = memory::forget(address, Kind::Graph)?;
+    // What it held is gone, the addresses are not.
+    // SAFETY: a mapping of our own, which `live` keeps, and which nobody may use any more.
+    unsafe { libc::madvise(found.start as *mut _, memory::mapped_size(found.size) as usize, libc::MADV_DONTNEED) };
+    live.remove(&address);
+    Ok(())
+}
