@@ -303,8 +303,8 @@ impl Subject {
 
     /// What two sessions must have in common to share results.
     fn conditions(&self, options: &Options) -> Value {
-        let Options { rtol, atol, tolerance, timer, iterations, warmup, .. } = options;
-        json!([self.record.static_hash, rtol, atol, tolerance, timer, iterations, warmup])
+        let Options { rtol, atol, dtype, tolerance, timer, iterations, warmup, .. } = options;
+        json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup])
     }
 }
 
@@ -320,6 +320,7 @@ fn server_options(options: &Options) -> Vec<String> {
     add("--workers", options.workers.map(|workers| workers.to_string()));
     add("--rtol", options.rtol.map(|bound| bound.to_string()));
     add("--atol", options.atol.map(|bound| bound.to_string()));
+    add("--dtype", options.dtype.clone());
     add("--timer", options.timer.clone());
     add("--timeout", options.trial_timeout.map(|seconds| seconds.to_string()));
     for tolerance in &options.tolerance {

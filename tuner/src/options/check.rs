@@ -136,6 +136,9 @@ impl Options {
         if [self.rtol, self.atol].into_iter().flatten().any(|bound| !(bound.is_finite() && bound >= 0.0)) {
             return Some("--rtol and --atol are numbers that are not negative".into());
         }
+        if let Some(Err(problem)) = self.dtype.as_deref().map(super::choices::float_type) {
+            return Some(format!("--dtype: {problem}"));
+        }
         if let Some(Err(problem)) = self.device.as_deref().map(super::choices::device) {
             return Some(format!("--device: {problem}"));
         }

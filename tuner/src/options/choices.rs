@@ -163,6 +163,11 @@ pub fn tolerance(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "use a number that is not negative".into())
 }
 
+/// A type that [`tolerance`] is for, as `mneme-replay --dtype` accepts it.
+pub fn float_type(text: &str) -> Result<String, String> {
+    if ["f16", "f32", "f64"].contains(&text) { Ok(text.into()) } else { Err("use f16, f32 or f64".into()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,5 +202,11 @@ mod tests {
         for wrong in ["gpu", "", "0,", "cpu,0", "-1"] {
             assert!(device(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn types_are_those_of_floating_point() {
+        assert_eq!(float_type("f32").unwrap(), "f32");
+        assert!(float_type("i32").is_err() && float_type("").is_err());
     }
 }

@@ -204,6 +204,10 @@ pub struct Options {
     #[arg(long, value_name = "A", value_parser = choices::tolerance, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub atol: Option<f64>,
+    /// What all memory holds, for --rtol and --atol: f16, f32 or f64 [default: by the kernel's parameter types]
+    #[arg(long, value_name = "TYPE", value_parser = choices::float_type, help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
     /// Let a buffer, or all, differ: `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, as `mneme-replay --help` has it; may be repeated
     #[arg(long, value_name = "TOLERANCE", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]

@@ -191,7 +191,7 @@ fn changes(before: &Value, after: &Value) -> Vec<(String, String, String)> {
 fn circumstances<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>) -> Circumstances<'a> {
     let config = &archive.config;
     let mut options = Vec::new();
-    for name in ["iterations", "warmup", "rtol", "atol", "tolerance", "timer", "device"] {
+    for name in ["iterations", "warmup", "rtol", "atol", "dtype", "tolerance", "timer", "device"] {
         match &config[name] {
             Value::Null => {}
             Value::Array(values) => options.extend(values.iter().map(|value| format!("--{name}={}", plain(value)))),
