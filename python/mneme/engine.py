@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -24,6 +25,9 @@ from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, dim3, p
 
 PROTOCOL = 2
 """Version of the protocol that this package speaks."""
+
+LONGEST_REQUEST = 64 << 20
+"""Bytes of a line that the engine reads (docs/protocol.md)."""
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -90,14 +94,19 @@ class Engine:
         self._next = 0
         self._failure: Optional[EngineError] = None
         self._closing = False
+        # In a process group of its own, so that an interruption at the terminal is this process' to answer.
         self.process = subprocess.Popen(
-            [*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, close_fds=True
+            [*command, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
         )
         assert self.process.stdin is not None and self.process.stdout is not None
         self._output = self.process.stdout
         self._requests: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
         self._stop = weakref.finalize(self, _stop, self.process, self._requests)
-        hello = self._read()
+        try:
+            hello = self._read()
+        except ValueError as error:
+            self._stop()
+            raise EngineError(f"{command[0]} speaks no protocol of this package: {error}") from None
         if hello is None:
             raise self._died()
         if hello.get("type") == "fatal":
@@ -148,10 +157,11 @@ class Engine:
         with self._lock:
             self._check()
             message["id"] = self._next
+            request = encoded(message)
             self._next += 1
             future = EvalFuture(message["id"], config, self._cancel)
             self._pending[future.job_id] = future
-            self._write(message)
+            self._requests.put(request)
         return future
 
     def _shape(self, name: str, shape: Any) -> dict[str, int]:
@@ -161,10 +171,11 @@ class Engine:
     def ask(self, request: Mapping[str, Any], reply: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """Sends a request that is no submission and waits for the reply of type ``reply``."""
         future = EvalFuture(-1, None)
+        encoding = encoded(request)
         with self._lock:
             self._check()
             self._questions.append((reply, future))
-            self._write(request)
+            self._requests.put(encoding)
         answer: Any = future.result(timeout)
         return dict(answer)
 
@@ -175,16 +186,13 @@ class Engine:
     def _cancel(self, job_id: int) -> None:
         with self._lock:
             if self._pending.pop(job_id, None) is not None and self._failure is None and not self._closing:
-                self._write({"type": "cancel", "id": job_id})
+                self._requests.put(encoded({"type": "cancel", "id": job_id}))
 
     def _check(self) -> None:
         if self._failure is not None:
             raise self._failure
         if self._closing:
             raise EngineError("the executor was shut down")
-
-    def _write(self, message: Mapping[str, Any]) -> None:
-        self._requests.put(json.dumps(message, separators=(",", ":"), default=plain).encode() + b"\n")
 
     # Replies
 
@@ -203,6 +211,8 @@ class Engine:
             else:
                 at = next((n for n, (wanted, _) in enumerate(self._questions) if kind in (wanted, "error")), None)
                 future = None if at is None else self._questions.pop(at)[1]
+        if future is None and kind == "error" and message.get("id") is None:
+            self._fail(EngineError(f"mneme-replay understood none of a request: {message['error']}"))
         if future is None or not future.set_running_or_notify_cancel():
             return
         if kind == "result":
@@ -230,7 +240,10 @@ class Engine:
             how = f"was killed by {signal.Signals(-status).name}"
         else:
             how = f"ended with status {status}"
-        return EngineError(f"mneme-replay {how}" + (f": {said[-1]}" if said else ""), status)
+        # Wrong options are an error in the first line, and advice to users of a shell in the last.
+        errors = [line for line in said if line.startswith("error:")]
+        what = (errors or said[-1:] or [""])[0]
+        return EngineError(f"mneme-replay {how}" + (f": {what}" if what else ""), status)
 
     def _fail(self, failure: EngineError) -> None:
         with self._lock:
@@ -248,21 +261,28 @@ class Engine:
         """Waits for what was submitted, or cancels it, and ends the process. May be called twice."""
         with self._lock:
             self._closing = True
-            if cancel:
-                self._write({"type": "shutdown"})
-            self._requests.put(None)
+            expected = [] if cancel else list(self._pending.values())
         try:
+            # A callback of a future runs where replies are read; it cannot wait for them.
+            if cancel or not self._is_reader():
+                concurrent.futures.wait(expected)
+                # The end of its input alone would not reach it while a process forked from this one has the pipe, too.
+                self._requests.put(encoded({"type": "shutdown"}))
+            self._requests.put(None)
             self.process.wait(timeout=20 if cancel else None)
         except subprocess.TimeoutExpired:
             self.process.kill()
         except BaseException:
             self.kill()
             raise
-        if hasattr(self, "_reader") and threading.current_thread() is not self._reader:
+        if not self._is_reader():
             self._reader.join()
         self._stop()
         self._output.close()
         self._stderr.close()
+
+    def _is_reader(self) -> bool:
+        return threading.current_thread() is self._reader
 
     def kill(self) -> None:
         """Ends the process at once; futures without a result fail."""
@@ -276,13 +296,24 @@ class Engine:
         self.close(cancel=kind is not None)
 
 
+def encoded(message: Mapping[str, Any]) -> bytes:
+    """A request as a line. Raises ``ValueError`` for what JSON or the protocol cannot hold, ``TypeError`` for what is no data."""
+    line = json.dumps(message, separators=(",", ":"), default=plain, allow_nan=False).encode() + b"\n"
+    if len(line) > LONGEST_REQUEST:
+        raise ValueError(f"a request of {len(line)} bytes is longer than the engine reads, {LONGEST_REQUEST}; give files by their path")
+    return line
+
+
 def _read_replies(engine: weakref.ref[Engine], output: Any) -> None:
     for line in output:
         owner = engine()
         if owner is None:
             return
         if line.endswith(b"\n"):
-            owner._handle(json.loads(line))
+            try:
+                owner._handle(json.loads(line))
+            except Exception as error:
+                owner._fail(EngineError(f"mneme-replay said what is no reply ({error!r}): {line[:200].decode(errors='replace').strip()}"))
         del owner
     owner = engine()
     if owner is not None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from typing import Any, Optional, Union
 
 MAX_THREADS_PER_BLOCK = 1024
@@ -152,19 +153,49 @@ class ExperimentConfiguration:
         return self.problem() is None
 
     def ground(self) -> ExperimentConfiguration:
-        """This, with parameters that do not apply set to 0: launch bounds that are not set have no values."""
+        """This, in the form in which equal configurations are equal.
+
+        Parameters that do not apply are 0 (launch bounds that are not set have no values), indices are in order and once each,
+        and a tolerance has all its fields.
+        """
         grounded = ExperimentConfiguration(**{each.name: getattr(self, each.name) for each in fields(self)})
         if not grounded.set_launch_bounds:
             grounded.max_threads = 0
             grounded.min_blocks_per_sm = 0
+        if not isinstance(grounded.specialize, bool):
+            grounded.specialize = sorted({int(index) for index in grounded.specialize}) or False
+        if grounded.timeout_s is not None:
+            grounded.timeout_s = float(grounded.timeout_s)
+        if grounded.tolerance is not None:
+            tolerance = {**_EXACT, **grounded.tolerance}
+            tolerance["threshold"] = float(tolerance["threshold"])
+            if not tolerance.get("ignore", True):
+                del tolerance["ignore"]
+            grounded.tolerance = tolerance
         return grounded
 
     def hash(self) -> str:
         """SHA-256 of the normal form: compact JSON with sorted keys of the grounded configuration, without ``codegen_method``."""
         data = self.ground().to_dict()
         del data["codegen_method"]
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"), default=plain)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(_compact(data).encode()).hexdigest()
+
+
+def _compact(value: Any) -> str:
+    """JSON with sorted keys and no space, as the engine writes it."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json.dumps(key)}:{_compact(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_compact, value)) + "]"
+    if isinstance(value, float):
+        # Python's notation but for two cases: 0.00001 for 1e-05, and 1e-6 for 1e-06.
+        digits = float.__repr__(value)
+        return format(Decimal(digits), "f") if digits.endswith("e-05") else digits.replace("e-0", "e-")
+    return json.dumps(value, default=plain)
+
+
+_EXACT = {"dtype": "u8", "threshold": 0.0, "kind": "absolute", "norm": "none"}
+"""A tolerance that says nothing, as docs/compiling.md has it."""
 
 
 _ALWAYS = frozenset(each.name for each in fields(ExperimentConfiguration)[:13])
