@@ -1,17 +1,22 @@
-// In place of Proteus's runtime library: says what it was asked for, and launches the original kernel.
+// In place of Proteus's runtime library: says what it was asked for, and launches the original kernel, with CUDA's function or, where
+// LAUNCH is defined, with that one.
 #include <cstdint>
 #include <cstdio>
+
+#ifndef LAUNCH
+#define LAUNCH cudaLaunchKernel
+#endif
 
 struct Dimensions {
     uint32_t x, y, z;
 };
 
 extern "C" {
-int cudaLaunchKernel(const void *kernel, Dimensions grid, Dimensions block, void **arguments, size_t shared, void *stream);
+int LAUNCH(const void *kernel, Dimensions grid, Dimensions block, void **arguments, size_t shared, void *stream);
 
 int __proteus_launch_kernel(const void *kernel, Dimensions grid, Dimensions block, void **arguments, uint64_t shared, void *stream) {
     std::puts("Proteus: launch");
-    return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+    return LAUNCH(kernel, grid, block, arguments, shared, stream);
 }
 void __proteus_register_fatbinary(void *, void *, const char *) { std::puts("Proteus: register"); }
 void __proteus_register_fatbinary_end(void *) {}

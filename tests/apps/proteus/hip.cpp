@@ -1,0 +1,41 @@
+// What clang makes of the host side of a HIP program with Proteus's plugin, on a machine without HIP: `hipLaunchKernel` is its own, and
+// says what it is asked for.
+#include <cstdint>
+#include <cstdio>
+
+struct Dimensions {
+    uint32_t x, y, z;
+};
+
+extern "C" {
+int hipLaunchKernel(const void *kernel, Dimensions grid, Dimensions block, void **arguments, size_t shared, void *stream);
+int __proteus_launch_kernel(const void *kernel, Dimensions grid, Dimensions block, void **arguments, uint64_t shared, void *stream);
+void __proteus_register_fatbinary(void *handle, void *wrapper, const char *module);
+void __proteus_register_fatbinary_end(void *handle);
+void __proteus_register_linked_binary(void *wrapper, const char *module);
+void __proteus_register_function(void *handle, void *kernel, const char *name, void **constants, int32_t count);
+void __proteus_register_var(void *handle, const void *host, const char *name, uint64_t size);
+}
+
+static int kernel;
+
+int hipLaunchKernel(const void *function, Dimensions grid, Dimensions block, void **arguments, size_t shared, void *stream) {
+    std::printf("HIP: %s, grid %u %u %u, block %u %u %u, argument %d, %zu bytes, stream %zu\n", function == &kernel ? "the kernel" : "?",
+                grid.x, grid.y, grid.z, block.x, block.y, block.z, *static_cast<int *>(arguments[0]), shared,
+                reinterpret_cast<size_t>(stream));
+    return 7;
+}
+
+int main() {
+    char unit[] = "hip.cpp";
+    __proteus_register_linked_binary(nullptr, unit);
+    __proteus_register_fatbinary(nullptr, nullptr, unit);
+    __proteus_register_function(nullptr, &kernel, "kernel", nullptr, 0);
+    __proteus_register_var(nullptr, &kernel, "variable", sizeof kernel);
+    __proteus_register_fatbinary_end(nullptr);
+    int argument = 42;
+    void *arguments[] = {&argument};
+    int status = __proteus_launch_kernel(&kernel, {1, 2, 3}, {4, 5, 6}, arguments, 78, reinterpret_cast<void *>(9));
+    std::printf("status %d\n", status);
+    return 0;
+}
