@@ -327,5 +327,9 @@ fn emit_ptx(
     if let Some(message) = diagnostics.take() {
         return Err(failed(message));
     }
-    Ok(String::from_utf8_lossy(&code).into_owned())
+    let mut ptx = String::from_utf8_lossy(&code).into_owned();
+    if pipeline::llvm::breaks_assembly(module) {
+        assembler::fault::mark(&mut ptx);
+    }
+    Ok(ptx)
 }

@@ -63,8 +63,39 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                     Request { instrument: Some(instrument), ..Request::new(Code::Ir(&modules), &kernel, &target, &configuration) };
                 let artifact = build(&request).unwrap_or_else(|error| panic!("{} {kernel} {instrument:?}: {error}", source.display()));
                 assert!(artifact.instrumented.is_some() && artifact.image.starts_with(b"\x7fELF"), "{kernel}");
+                println!("{kernel} {instrument:?}: {:?} {} bytes of PTX", artifact.times, artifact.ptx.map_or(0, |ptx| ptx.len()));
             }
         }
     }
     assert!(built >= 6);
+}
+
+/// The one kernel of an application whose name contains `name`, for an H200.
+fn built(app: &str, name: &str, passes: &str, ptx_opt: u8) -> mneme_compiler::Artifact {
+    mneme_compiler::warm_up();
+    let bitcode = device_bitcode(&root().join("tests/apps").join(app));
+    let kernel = kernels(&bitcode).into_iter().find(|kernel| kernel.contains(name)).unwrap();
+    let mut configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
+    (configuration.passes, configuration.ptx_opt) = (passes.to_owned(), ptx_opt);
+    let modules: [&[u8]; 1] = [&bitcode];
+    build(&Request::new(Code::Ir(&modules), &kernel, &Target::Nvptx { arch: "sm_90".into() }, &configuration)).unwrap()
+}
+
+#[test]
+fn undefined_behaviour_of_a_test_application_shows_in_its_ptx() {
+    // What wraps round is divided by three (a multiplication by 2^32 / 3, the upper half of it), or is not there at all. PTX defines both.
+    let [unoptimised, optimised] = ["default<O0>", "default<O3>"].map(|passes| built("delicate.cu", "overflow", passes, 3).ptx.unwrap());
+    assert!(unoptimised.contains(", 6;") && unoptimised.contains("mul.hi.s32") && unoptimised.contains("1431655766"), "{unoptimised}");
+    assert!(!optimised.contains(", 6;") && !optimised.contains("mul.hi.s32") && optimised.contains("shl.b32"), "{optimised}");
+}
+
+#[test]
+fn planted_faults_behind_the_pipeline_are_in_the_code_of_a_gpu() {
+    let planted = |kind: &str, level| built("vecadd.cu", "vecadd", &format!("function(mneme-fault<{kind}>),default<O3>"), level);
+    let plain = |level| built("vecadd.cu", "vecadd", "default<O3>", level);
+    for (level, is_wrong) in [(0, false), (1, false), (2, true), (3, true)] {
+        assert_eq!(planted("assembler", level).image != plain(level).image, is_wrong, "level {level}");
+    }
+    let (wrong, right) = (planted("codegen", 3).ptx.unwrap(), plain(3).ptx.unwrap());
+    assert!(wrong.contains("sub.s64") && !right.contains("sub.s64") && right.contains("add.s64"), "{wrong}");
 }

@@ -1,5 +1,7 @@
-// Kernels with one fault each, and one with none that does the same things right. On a GPU the faults do no harm: what is out of
-// bounds is still mapped. The misaligned access alone would end the program there; it is launched where the second argument asks for it.
+// Kernels with one fault each, and one with none that does the same things right. No launch here ends in a fault of a GPU: what is out
+// of bounds of one allocation is inside of another or of the recorder's slab, and out of bounds of one shared variable is another one.
+// Where a GPU has no such harmless neighbour (behind all shared memory, behind a thread's stack, a misaligned address) the launch is
+// right as it is here, and wrong when it is replayed in another shape, which the mark names.
 #include "check.cuh"
 
 constexpr int THREADS = 64;
@@ -44,16 +46,18 @@ __global__ void shared_beyond(int *out) {
     out[threadIdx.x] = first[threadIdx.x ? threadIdx.x : 1] + second[0];
 }
 
+// With less dynamic shared memory than here.
 __global__ void dynamic_beyond(int *out, int n) {
     extern __shared__ int scratch[];
     scratch[n - threadIdx.x] = threadIdx.x; // fault: dynamic_beyond
     __syncthreads();
-    out[threadIdx.x] = scratch[0];
+    out[threadIdx.x] = scratch[1];
 }
 
+// With more threads than here.
 __global__ void local_beyond(int *out, int n) {
     int table[4] = {1, 2, 3, 4};
-    out[threadIdx.x] = table[threadIdx.x % n]; // fault: local_beyond
+    out[threadIdx.x] = table[threadIdx.x / n]; // fault: local_beyond
 }
 
 __global__ void shared_unset(int *out) {
@@ -107,8 +111,9 @@ __global__ void late(int *out) {
         out[blockIdx.x / 100] = scratch[0]; // fault: late
 }
 
-__global__ void misaligned(const char *in, int *out) {
-    out[threadIdx.x] = *reinterpret_cast<const int *>(in + threadIdx.x * 4 + 2); // fault: misaligned
+// With more threads than here.
+__global__ void misaligned(const char *in, int *out, int n) {
+    out[threadIdx.x] = *reinterpret_cast<const int *>(in + threadIdx.x * (n / blockDim.x)); // fault: misaligned
 }
 
 // Everything above as it should be, with every kind of synchronisation.
@@ -160,7 +165,6 @@ __global__ void sound(const int *in, int *out, int n) {
 
 int main(int argc, char **argv) {
     int n = static_cast<int>(size_argument(argc, argv, 100));
-    bool with_misaligned = argc > 2;
     DeviceArray<Record> record(1);
     DeviceArray<int> in(std::vector<int>(static_cast<size_t>(n) + 28, 1)), out(static_cast<size_t>(n));
     beyond<<<4, THREADS>>>(out.get(), n);
@@ -168,9 +172,10 @@ int main(int argc, char **argv) {
     atomic_beyond<<<1, THREADS>>>(out.get(), n);
     copy_beyond<<<1, 1>>>(record.get(), out.get(), n);
     vector_beyond<<<1, THREADS>>>(reinterpret_cast<float4 *>(out.get()), reinterpret_cast<float *>(in.get()), n);
-    shared_beyond<<<1, THREADS>>>(out.get());
-    dynamic_beyond<<<1, THREADS, THREADS * sizeof(int)>>>(out.get(), THREADS);
-    local_beyond<<<1, THREADS>>>(out.get(), 5);
+    // Whichever of the two variables comes last, there is something behind it.
+    shared_beyond<<<1, THREADS, THREADS * sizeof(int)>>>(out.get());
+    dynamic_beyond<<<1, THREADS, (THREADS + 1) * sizeof(int)>>>(out.get(), THREADS);
+    local_beyond<<<1, THREADS>>>(out.get(), THREADS / 4);
     shared_unset<<<2, THREADS>>>(out.get());
     local_unset<<<1, THREADS>>>(out.get(), 60);
     race<<<1, THREADS>>>(out.get());
@@ -178,8 +183,7 @@ int main(int argc, char **argv) {
     round_race<<<1, THREADS>>>(out.get());
     late<<<700, 1, 16384>>>(out.get());
     sound<<<2, THREADS, THREADS * sizeof(int)>>>(in.get(), out.get(), n);
-    if (with_misaligned)
-        misaligned<<<1, 8>>>(reinterpret_cast<char *>(in.get()), out.get());
+    misaligned<<<1, 8>>>(reinterpret_cast<char *>(in.get()), out.get(), 8 * sizeof(int));
     LAUNCH_OK();
     return finish("faulty", true, static_cast<size_t>(n));
 }

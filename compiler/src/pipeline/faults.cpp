@@ -19,8 +19,9 @@ using namespace llvm;
 
 namespace {
 
-/// Names a module whose code generation is to be broken.
+/// Names a module whose code generation is to be broken; and one whose assembly is, which assembler/fault.rs does.
 constexpr StringLiteral CodegenMark = "mneme.fault.codegen";
+constexpr StringLiteral AssemblerMark = "mneme.fault.assembler";
 
 /// Whether a store writes to memory that other threads or the host can see.
 bool isVisible(const StoreInst &Store) { return !isa<AllocaInst>(getUnderlyingObject(Store.getPointerOperand())); }
@@ -101,7 +102,8 @@ public:
                    : Kind == "narrowed-store" ? narrowedStore(F)
                    : Kind == "lost-store"     ? lostStore(F)
                    : Kind == "slow"           ? slow(F)
-                                              : mark(F);
+                   : Kind == "codegen"        ? mark(F, CodegenMark)
+                                              : mark(F, AssemblerMark);
     return Changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
 
@@ -110,12 +112,13 @@ public:
   }
 
   static bool knows(StringRef Kind) {
-    return Kind == "wrong-operator" || Kind == "narrowed-store" || Kind == "lost-store" || Kind == "slow" || Kind == "codegen";
+    return Kind == "wrong-operator" || Kind == "narrowed-store" || Kind == "lost-store" || Kind == "slow" || Kind == "codegen" ||
+           Kind == "assembler";
   }
 
 private:
-  static bool mark(Function &F) {
-    F.getParent()->getOrInsertNamedMetadata(CodegenMark);
+  static bool mark(Function &F, StringRef Mark) {
+    F.getParent()->getOrInsertNamedMetadata(Mark);
     return false;
   }
 
@@ -145,6 +148,8 @@ void mneme::registerFaults(PassBuilder &Builder, PassInstrumentationCallbacks &C
     return true;
   });
 }
+
+bool mneme::breaksAssembly(const Module &M) { return M.getNamedMetadata(AssemblerMark); }
 
 void mneme::breakCodegen(Module &M) {
   if (!M.getNamedMetadata(CodegenMark))

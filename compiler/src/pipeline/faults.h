@@ -13,4 +13,7 @@ void registerFaults(llvm::PassBuilder &Builder, llvm::PassInstrumentationCallbac
 /// Breaks the code generation of a module where `mneme-fault<codegen>` has marked it.
 void breakCodegen(llvm::Module &M);
 
+/// Whether `mneme-fault<assembler>` has marked a module.
+bool breaksAssembly(const llvm::Module &M);
+
 } // namespace mneme

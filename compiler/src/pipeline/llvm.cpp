@@ -181,6 +181,9 @@ char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileTy
   return Failed ? Message : nullptr;
 }
 
+/// Whether the assembly of a module is to be broken on purpose.
+bool mneme_llvm_breaks_assembly(LLVMModuleRef M) { return mneme::breaksAssembly(*unwrap(M)); }
+
 /// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).
 char *mneme_llvm_options(int Count, const char *const *Words) {
   std::string Message;

@@ -46,6 +46,7 @@ unsafe extern "C" {
         ask: extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> bool,
         code: *mut LLVMMemoryBufferRef,
     ) -> *mut c_char;
+    fn mneme_llvm_breaks_assembly(module: LLVMModuleRef) -> bool;
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
@@ -118,6 +119,12 @@ extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, 
         let gate = &mut *user.cast::<Gate<'_>>();
         gate(&text(pass, pass_length), &text(unit, unit_length))
     }
+}
+
+/// Whether a pass has marked the module for a planted fault of the assembler.
+pub fn breaks_assembly(module: &Module<'_>) -> bool {
+    // SAFETY: the module is alive.
+    unsafe { mneme_llvm_breaks_assembly(module.as_mut_ptr()) }
 }
 
 /// Sets options of LLVM's command line, for the whole process.

@@ -7,6 +7,7 @@ use mneme_core::observation::LastWrite;
 use mneme_core::result::Mismatch;
 use serde::Serialize;
 
+use super::lab::Experiment;
 use crate::arguments::Failing;
 
 /// Whose fault it is. The exit statuses are in docs/exit-status.md.
@@ -107,6 +108,9 @@ pub struct Finding {
     pub codegen_pass: Option<Culprit>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
+    /// The build of which code generation or the assembler gets wrong what the pipeline makes.
+    #[serde(skip)]
+    pub given: Option<Experiment>,
     /// The field of the configuration without which nothing fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<&'static str>,
@@ -128,6 +132,31 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
     pub effort: Effort,
+}
+
+impl Finding {
+    /// Before anything is known.
+    pub fn unclear(failing: Failing, pipeline: &str, reference: &str) -> Self {
+        Self {
+            verdict: Verdict::Unclear,
+            failing,
+            summary: String::new(),
+            pipeline: pipeline.to_owned(),
+            reference: reference.to_owned(),
+            pass: None,
+            codegen_pass: None,
+            level: None,
+            given: None,
+            field: None,
+            evidence: Vec::new(),
+            figures: None,
+            error: String::new(),
+            mismatch: None,
+            writer: None,
+            files: None,
+            effort: Effort::default(),
+        }
+    }
 }
 
 /// Files about the culprit.

@@ -93,6 +93,26 @@ impl Observation {
     }
 }
 
+/// Who carries out experiments.
+pub trait Bench {
+    /// Experiments that are worth trying at a time.
+    fn width(&self) -> usize;
+
+    /// Whether an assembler takes part in builds.
+    fn assembles(&self) -> bool;
+
+    /// Says on a terminal what is going on.
+    fn say(&self, what: &str);
+
+    /// Carries out experiments; their observations in the same order.
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal>;
+
+    fn observe_one(&mut self, experiment: Experiment) -> Result<Observation, Fatal> {
+        let mut seen = self.observe(vec![experiment])?;
+        seen.pop().ok_or_else(|| Fatal::new(mneme_core::exit::INTERNAL, "a replay has no result"))
+    }
+}
+
 pub struct Lab<'a> {
     pub scene: &'a Scene,
     engine: Engine<'a>,
@@ -107,11 +127,6 @@ impl<'a> Lab<'a> {
         Ok(Self { scene, engine, next: 0, start: Instant::now(), status_line: std::io::stderr().is_terminal() })
     }
 
-    /// Experiments that are worth trying at a time.
-    pub fn width(&self) -> usize {
-        self.scene.builders.clamp(1, 64)
-    }
-
     pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
@@ -122,21 +137,34 @@ impl<'a> Lab<'a> {
         (statistics.built, statistics.submitted)
     }
 
-    /// Says on a terminal what is going on.
-    pub fn say(&self, what: &str) {
+    /// Clears what [`Bench::say`] has written.
+    pub fn hush(&self) {
+        self.say("");
+    }
+
+    /// Ends all work.
+    pub fn close(self) {
+        self.engine.leave();
+    }
+}
+
+impl Bench for Lab<'_> {
+    fn width(&self) -> usize {
+        self.scene.builders.clamp(1, 64)
+    }
+
+    fn assembles(&self) -> bool {
+        !self.scene.is_cpu()
+    }
+
+    fn say(&self, what: &str) {
         if self.status_line {
             // A terminal that cannot be written to has nobody who reads.
             let _ = write!(std::io::stderr(), "\r\x1b[K{what}");
         }
     }
 
-    /// Clears what [`Lab::say`] has written.
-    pub fn hush(&self) {
-        self.say("");
-    }
-
-    /// Carries out experiments; their observations in the same order.
-    pub fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal> {
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal> {
         let first = self.next;
         let count = experiments.len();
         for experiment in experiments {
@@ -160,15 +188,5 @@ impl<'a> Lab<'a> {
             }
         }
         Ok((first..self.next).filter_map(|id| seen.remove(&id)).collect())
-    }
-
-    pub fn observe_one(&mut self, experiment: Experiment) -> Result<Observation, Fatal> {
-        let mut seen = self.observe(vec![experiment])?;
-        seen.pop().ok_or_else(|| Fatal::new(mneme_core::exit::INTERNAL, "a replay has no result"))
-    }
-
-    /// Ends all work.
-    pub fn close(self) {
-        self.engine.leave();
     }
 }

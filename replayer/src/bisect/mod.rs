@@ -21,8 +21,8 @@ use mneme_core::observation::Observe;
 use mneme_core::result::Status;
 
 use self::criterion::Criterion;
-use self::finding::{Effort, Finding, Verdict};
-use self::lab::{Experiment, Lab, Observation};
+use self::finding::{Finding, Verdict};
+use self::lab::{Bench, Experiment, Lab, Observation};
 use self::search::Judgement;
 use self::stages::Stages;
 use crate::arguments::{Bisect, Failing};
@@ -121,9 +121,7 @@ impl Bisection<'_, '_, '_> {
             self.put_on_trial(&references[chosen], &mut finding)?;
         }
         self.name_writer(&mut finding)?;
-        if finding.pass.is_some() {
-            files::write(&mut *self.lab, self.options, self.failing, &criterion, &mut finding)?;
-        }
+        files::write(&mut *self.lab, self.options, self.failing, &criterion, &mut finding)?;
         Ok(self.done(finding))
     }
 
@@ -152,24 +150,7 @@ impl Bisection<'_, '_, '_> {
     }
 
     fn blank(&self, reference: &Configuration) -> Finding {
-        Finding {
-            verdict: Verdict::Unclear,
-            failing: self.options.failing,
-            summary: String::new(),
-            pipeline: self.options.passes.clone(),
-            reference: describe(reference),
-            pass: None,
-            codegen_pass: None,
-            level: None,
-            field: None,
-            evidence: Vec::new(),
-            figures: None,
-            error: String::new(),
-            mismatch: None,
-            writer: None,
-            files: None,
-            effort: Effort::default(),
-        }
+        Finding::unclear(self.options.failing, &self.options.passes, &describe(reference))
     }
 
     fn done(&self, mut finding: Finding) -> Finding {

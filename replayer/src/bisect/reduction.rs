@@ -1,17 +1,17 @@
-//! Making the reproducer smaller: parts are taken out of the IR before the pass for as long as the pass still makes a difference.
+//! Making the reproducer smaller: parts are taken out of the IR for as long as what is to blame (a pass, code generation, the assembler)
+//! still makes a difference.
 //!
 //! What is left computes something else than the recorded kernel did, so that the recording is no measure any more. The measure is the
-//! IR itself: it is replayed without the pass and with it, and what the two leave in memory has to differ. Without the pass it has to
-//! run to its end and leave the same every time.
+//! IR itself: it is replayed without what is to blame and with it, and what the two leave in memory has to differ, or the time that they
+//! take. Without it the kernel has to run to its end and leave the same every time.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mneme_compiler::pipeline::revise::{Inventory, Part, Revision};
 use mneme_compiler::progress::Stage;
-use mneme_core::configuration::Configuration;
 
-use super::lab::{Experiment, Lab, Observation};
+use super::lab::{Bench, Experiment, Lab, Observation};
 use crate::arguments::Failing;
 use crate::builder::Probe;
 use crate::replacement::Replacement;
@@ -19,8 +19,11 @@ use crate::supervisor::Fatal;
 
 /// A smaller kernel may run for ever: it is given this long.
 const LIMIT_S: f64 = 1.0;
+/// Runs of what is timed, and those before them.
+const TIMED: u32 = 3;
+const WARMUP: u32 = 1;
 
-/// IR before a pass, and after it where the pass does not crash.
+/// IR as it is built, and after the pipeline of [`Reduction::with`] where that does not crash.
 pub struct Reduced {
     pub before: String,
     pub after: Option<String>,
@@ -31,11 +34,14 @@ pub struct Reduced {
 /// What is made smaller, and how it is tried.
 pub struct Reduction<'l, 's> {
     pub lab: &'l mut Lab<'s>,
-    /// Builds IR from the middle of a pipeline.
-    pub configuration: Configuration,
     pub failing: Failing,
-    /// The pass as `opt -passes` takes it.
-    pub pass: String,
+    /// Where a build that fails has to fail.
+    pub stage: Stage,
+    /// How many times the time without what is to blame is too much.
+    pub threshold: f64,
+    /// Build IR without what is to blame, and with it; the IR is not part of them.
+    pub without: Experiment,
+    pub with: Experiment,
 }
 
 /// A module that is still of interest.
@@ -90,11 +96,11 @@ impl Reduction<'_, '_> {
                     .enumerate()
                     .find_map(|(at, step)| step.filter(|step| smaller(step, &now, kind)).map(|step| (at, step)));
                 match smaller {
-                    Some((at, step)) => {
+                    Some((at, step)) if self.lasts(&step)? => {
                         end = end.saturating_sub((at as u64 + 1) * size).min(step.inventory.parts[kind]);
                         now = step;
                     }
-                    None => end = end.saturating_sub(tried * size),
+                    _ => end = end.saturating_sub(tried * size),
                 }
             }
             size = if size == 1 { 0 } else { (size / 2).min(now.inventory.parts[kind].max(1)) };
@@ -102,29 +108,43 @@ impl Reduction<'_, '_> {
         Ok(now)
     }
 
+    /// Whether what was seen of a step is seen again: times are not the same twice.
+    fn lasts(&mut self, step: &Step) -> Result<bool, Fatal> {
+        let nothing = Revision::Remove { part: Part::Functions, from: 0, to: 0 };
+        Ok(self.failing != Failing::Slow || self.attempt(&step.before, vec![nothing])?.iter().all(Option::is_some))
+    }
+
     /// Which revisions of `ir` are still of interest.
     fn attempt(&mut self, ir: &str, revisions: Vec<Revision>) -> Result<Vec<Option<Step>>, Fatal> {
         let code = Rc::new(Replacement::Ir(ir.as_bytes().to_vec()));
-        let crash = self.failing == Failing::Crash;
+        let timed = self.failing == Failing::Slow;
+        let (runs, warmup) = if timed { (TIMED, WARMUP) } else { (1, 0) };
         let mut experiments = Vec::new();
         for revision in &revisions {
-            let with = |passes: &str, runs| {
-                let configuration = Configuration { passes: passes.to_owned(), timeout_s: Some(LIMIT_S), ..self.configuration.clone() };
-                let probe = Probe { revisions: vec![*revision], before: true, ..Probe::default() };
-                Experiment { probe, replacement: Some(code.clone()), runs, digest: true, keep_ir: true, ..Experiment::of(&configuration) }
+            let revised = |experiment: &Experiment, runs| {
+                let mut experiment = experiment.clone();
+                experiment.configuration.timeout_s = Some(LIMIT_S);
+                experiment.probe = Probe { revisions: vec![*revision], before: true, ..experiment.probe };
+                Experiment { replacement: Some(code.clone()), runs, warmup, digest: true, keep_ir: true, fresh: timed, ..experiment }
             };
-            experiments.extend([with("", if crash { 1 } else { 2 }), with(&self.pass, 1)]);
+            let twice = if self.failing == Failing::Wrong { 2 } else { runs };
+            experiments.extend([revised(&self.without, twice), revised(&self.with, runs)]);
         }
         let seen = self.lab.observe(experiments)?;
         let step = |pair: &[Observation]| {
             let [without, with] = pair else { return None };
             let plain = without.built()?;
+            let time = |seen: &Observation| seen.result.measured().iter().min().map(|time| *time as f64);
             let of_interest = match self.failing {
                 Failing::Crash => with.not_built().is_some_and(|not_built| {
-                    not_built.place.as_ref().is_some_and(|place| place.stage == Stage::Pipeline && place.pass.is_some())
+                    let place = not_built.place.as_ref().filter(|place| place.stage == self.stage);
+                    place.is_some_and(|place| place.stage != Stage::Pipeline || place.pass.is_some())
                 }),
                 Failing::Regs => with.result.reg_usage > without.result.reg_usage,
-                Failing::Slow => false,
+                Failing::Slow => {
+                    let both = without.has_run() && with.has_run();
+                    both && time(without).zip(time(with)).is_some_and(|(usual, slow)| slow > usual * self.threshold)
+                }
                 Failing::Wrong => {
                     without.has_run() && !without.varies() && (with.has_run() && with.digest != without.digest || with.has_failed())
                 }

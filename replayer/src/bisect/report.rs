@@ -88,7 +88,7 @@ fn text(finding: &Finding, colours: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bisect::finding::{Culprit, Effort, Files};
+    use crate::bisect::finding::{Culprit, Files};
     use mneme_compiler::pipeline::Invocation;
 
     #[test]
@@ -97,19 +97,9 @@ mod tests {
         let culprit = Culprit { pass, of: Some(9), from: 3 };
         let finding = Finding {
             verdict: Verdict::IrPass,
-            failing: Failing::Wrong,
             summary: culprit.to_string(),
-            pipeline: "default<O3>".into(),
-            reference: "default<O0>".into(),
             pass: Some(culprit),
-            codegen_pass: None,
-            level: None,
-            field: None,
-            evidence: Vec::new(),
-            figures: None,
             error: "1 element differs".into(),
-            mismatch: None,
-            writer: None,
             files: Some(Files {
                 function: "f".into(),
                 removed: 1,
@@ -117,7 +107,7 @@ mod tests {
                 diff: "--- a\n+++ b\n@@ 1 @@\n-x\n+y\n".into(),
                 ..Files::default()
             }),
-            effort: Effort::default(),
+            ..Finding::unclear(Failing::Wrong, "default<O3>", "default<O0>")
         };
         let plain = text(&finding, false);
         assert!(plain.starts_with("an IR pass: pass 3 of 9: gvn on function f\n") && plain.contains("\n-x\n+y\n"), "{plain}");

@@ -6,7 +6,7 @@ use mneme_core::configuration::{Configuration, Specialize};
 
 use super::criterion::Criterion;
 use super::finding::{Culprit, Finding, Level, Verdict};
-use super::lab::{Experiment, Lab, Observation};
+use super::lab::{Bench, Experiment, Observation};
 use super::search::{Judgement, Search};
 use crate::arguments::Failing;
 use crate::builder::Probe;
@@ -35,8 +35,8 @@ pub fn strict(configuration: &Configuration) -> Configuration {
 /// How often a border between times is looked at again before it is believed.
 const CONFIRMATIONS: u32 = 4;
 
-pub struct Stages<'l, 's> {
-    pub lab: &'l mut Lab<'s>,
+pub struct Stages<'l, B> {
+    pub lab: &'l mut B,
     pub criterion: Criterion,
     /// The failing one.
     pub experiment: Experiment,
@@ -49,7 +49,7 @@ enum Passes {
     Codegen,
 }
 
-impl Stages<'_, '_> {
+impl<B: Bench> Stages<'_, B> {
     /// Finds the stage, and the pass where it has some; `failed` is how the failing configuration did.
     pub fn find(mut self, failed: &Observation, finding: &mut Finding) -> Result<(), Fatal> {
         let crash = failed.not_built().and_then(|not_built| not_built.place.clone());
@@ -57,7 +57,7 @@ impl Stages<'_, '_> {
             return self.crash(crash, finding);
         }
         let allowances: Vec<&Field> = ALLOWANCES.iter().filter(|(.., is_set)| is_set(&self.experiment.configuration)).collect();
-        let mut experiments = vec![self.with_passes(Some(0)), self.with_least_assembly(&self.experiment)];
+        let mut experiments = vec![self.with_passes(Some(0)), with_least_assembly(&self.experiment)];
         for (_, take_back, _) in &allowances {
             let mut without = self.experiment.clone();
             take_back(&mut without.configuration);
@@ -79,7 +79,7 @@ impl Stages<'_, '_> {
         let bare = self.with_passes(if judged[0] == Judgement::Bad { Some(0) } else { None });
         if judged[1] == Judgement::Good {
             self.assembler(&bare, finding)?;
-        } else if self.judge_one(self.with_least_codegen(&bare))? == Judgement::Good {
+        } else if self.judge_one(with_least_codegen(&bare))? == Judgement::Good {
             self.code_generation(&bare, finding)?;
         } else {
             finding.summary =
@@ -107,8 +107,8 @@ impl Stages<'_, '_> {
     /// The culprit is known: is it to blame, or does what comes after it stumble over what it makes?
     fn at_pass(&mut self, culprit: Culprit, finding: &mut Finding) -> Result<(), Fatal> {
         let base = self.with_passes(Some(culprit.pass.number));
-        let judged = self.judge(vec![self.with_least_codegen(&base), self.with_least_assembly(&base)])?;
-        let assembles = !self.lab.scene.is_cpu() && base.configuration.ptx_opt > 0;
+        let judged = self.judge(vec![with_least_codegen(&base), with_least_assembly(&base)])?;
+        let assembles = self.lab.assembles() && base.configuration.ptx_opt > 0;
         if !self.criterion.measures() && assembles && judged[1] == Judgement::Good {
             self.assembler(&base, finding)?;
             finding.evidence.push(format!("{culprit} makes the code that the assembler gets wrong"));
@@ -134,6 +134,7 @@ impl Stages<'_, '_> {
         let judged = self.judge(experiments.collect())?;
         let level = level("ptx_opt", &judged, bad);
         finding.verdict = Verdict::Assembler;
+        finding.given = Some(base.clone());
         finding.summary = format!("the assembler at optimisation level {}; at level {} the same PTX is good", level.bad, level.good);
         finding.level = Some(level);
         Ok(())
@@ -142,6 +143,7 @@ impl Stages<'_, '_> {
     /// Code generation: which pass, or else from which level on?
     fn code_generation(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
         finding.verdict = Verdict::BackEnd;
+        finding.given = Some(base.clone());
         let limited = |limit| Experiment { probe: Probe { codegen_passes: limit, listed: true, ..base.probe.clone() }, ..base.clone() };
         self.lab.say("searching the passes of code generation");
         let none = self.judge_one(limited(Some(0)))?;
@@ -190,6 +192,7 @@ impl Stages<'_, '_> {
             }
             (Stage::CodeGeneration, pass) => {
                 finding.verdict = Verdict::BackEnd;
+                finding.given = Some(self.experiment.clone());
                 let last = pass.map_or(0, |pass| pass.number);
                 let base = self.experiment.clone();
                 if last > 0 {
@@ -200,12 +203,13 @@ impl Stages<'_, '_> {
                         return Ok(());
                     }
                 }
-                let judged = self.judge_one(self.with_least_codegen(&base))?;
+                let judged = self.judge_one(with_least_codegen(&base))?;
                 let hint = if judged == Judgement::Good { "; level 0 of code generation is good" } else { "" };
                 finding.summary = format!("code generation, in what LLVM does not leave out{hint}");
             }
             (Stage::Assembly, _) => {
                 finding.verdict = Verdict::Assembler;
+                finding.given = Some(self.experiment.clone());
                 finding.summary = "the assembler gives up".into();
             }
             (stage, _) => {
@@ -275,19 +279,21 @@ impl Stages<'_, '_> {
         let probe = Probe { passes: limit, ..self.experiment.probe.clone() };
         Experiment { probe, ..self.experiment.clone() }
     }
+}
 
-    fn with_least_codegen(&self, base: &Experiment) -> Experiment {
-        let mut experiment = base.clone();
-        experiment.configuration.codegen_opt = 0;
-        experiment.probe.codegen_passes = Some(0);
-        experiment
-    }
+/// The same with as little of code generation as there is.
+pub fn with_least_codegen(base: &Experiment) -> Experiment {
+    let mut experiment = base.clone();
+    experiment.configuration.codegen_opt = 0;
+    experiment.probe.codegen_passes = Some(0);
+    experiment
+}
 
-    fn with_least_assembly(&self, base: &Experiment) -> Experiment {
-        let mut experiment = base.clone();
-        experiment.configuration.ptx_opt = 0;
-        experiment
-    }
+/// The same with as little of assembly as there is.
+pub fn with_least_assembly(base: &Experiment) -> Experiment {
+    let mut experiment = base.clone();
+    experiment.configuration.ptx_opt = 0;
+    experiment
 }
 
 fn of(passes: Passes, looked: &crate::builder::Looked) -> &[Invocation] {
@@ -302,3 +308,6 @@ fn level(field: &'static str, judged: &[Judgement], bad: u8) -> Level {
     let good = judged.iter().rposition(|judged| *judged == Judgement::Good).unwrap_or(0) as u8;
     Level { field, good, bad: (good + 1).min(bad) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::observation::{Fault, Finding, Observe};
 use mneme_core::result::Status;
 
-use super::lab::{Experiment, Lab};
+use super::lab::{Bench, Experiment, Lab};
 use crate::supervisor::Fatal;
 
 /// Two bytes with no bit in common.

@@ -13,7 +13,7 @@ use mneme_core::result::Status;
 use super::memory::{Memory, Settled};
 use super::message::{Done, Noted, NotedExample, NotedFault, NotedWrite, Watch};
 use super::report::{self, MOST_TOLD};
-use super::run::{repaired, was_refused};
+use super::run::{launch_once, repaired};
 use crate::comparison::Comparison;
 
 /// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory that is touched
@@ -101,18 +101,7 @@ impl Observer<'_> {
             state[word::BLOCKS] = window.min(blocks - first);
             self.set(&state)?;
             moved.bring(device)?;
-            match device.run(self.function, self.launch, self.parameters) {
-                Ok((time, timer)) => {
-                    done.times.push(time);
-                    done.timer = timer;
-                }
-                Err(error) => {
-                    done.broken = done.executed || (!was_refused(&error) && memory.restore().is_err());
-                    done.executed |= !was_refused(&error);
-                    return Err(error);
-                }
-            }
-            done.executed = true;
+            done.timer = launch_once(device, self.function, self.launch, self.parameters, memory, done)?;
             repaired(moved.take_back(device), done)?;
             let Settled { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
             if verified && !failures.is_empty() {

@@ -96,21 +96,9 @@ impl<'a> Runner<'a> {
                 memory.flush_cache()?;
             }
             moved.bring(device)?;
-            match device.run(function, &launch, self.plan.parameters) {
-                Ok((time, timer)) => {
-                    done.times.push(time);
-                    // One run that CUPTI has missed makes the times no better than those of events.
-                    done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
-                }
-                Err(error) => {
-                    // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which shows in
-                    // that memory cannot be put back.
-                    done.broken = done.executed || (!was_refused(&error) && memory.restore().is_err());
-                    done.executed |= !was_refused(&error);
-                    return Err(error);
-                }
-            }
-            done.executed = true;
+            let timer = launch_once(device, function, &launch, self.plan.parameters, memory, done)?;
+            // One run that CUPTI has missed makes the times no better than those of events.
+            done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
             repaired(moved.take_back(device), done)?;
             // After each run: the first that differs is the last, which only shows when memory is restored.
             if let Some(path) = &order.memory {
@@ -212,6 +200,31 @@ fn metrics(device: &dyn Device, function: Function, launch: &Launch) -> Metrics 
         active_blocks_per_sm: occupancy.map_or(-1, |(blocks, _)| blocks),
         occupancy: occupancy.map(|(_, fraction)| fraction),
         ..Metrics::default()
+    }
+}
+
+/// Launches once, and notes the time or what a failure left behind in `done`.
+pub(super) fn launch_once(
+    device: &dyn Device,
+    function: Function,
+    launch: &Launch,
+    parameters: &[u8],
+    memory: &mut Memory<'_>,
+    done: &mut Done,
+) -> Result<Timer, DeviceError> {
+    match device.run(function, launch, parameters) {
+        Ok((time, timer)) => {
+            done.times.push(time);
+            done.executed = true;
+            Ok(timer)
+        }
+        Err(error) => {
+            // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which shows in
+            // that memory cannot be put back.
+            done.broken = done.executed || (!was_refused(&error) && memory.restore().is_err());
+            done.executed |= !was_refused(&error);
+            Err(error)
+        }
     }
 }
 

@@ -1,49 +1,38 @@
-//! What the culprit did, as files: the module and the function before and after it, their difference, and a reproducer that needs
-//! nothing but LLVM.
+//! What a pass of the pipeline did, as files: the module and the function before and after it, their difference, the pass alone and
+//! smaller IR on which it still matters.
 
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
-use mneme_compiler::pipeline::{FAULT, Invocation};
+use mneme_compiler::pipeline::Invocation;
+use mneme_compiler::progress::Stage;
 use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::exit;
-use serde_json::json;
 
-use super::criterion::Criterion;
-use super::finding::{Files, Finding};
-use super::lab::{Experiment, Lab};
-use super::reduction::Reduction;
-use super::text;
+use super::super::criterion::Criterion;
+use super::super::finding::{Culprit, Files};
+use super::super::lab::{Bench, Experiment, Lab, Observation};
+use super::super::reduction::Reduction;
+use super::super::text;
+use super::{REDUCED, save};
 use crate::arguments::{Bisect, Failing};
 use crate::builder::Probe;
 use crate::replacement::Replacement;
 use crate::supervisor::Fatal;
 
-/// A file's name in the folder.
-const BEFORE: &str = "before.ll";
-const AFTER: &str = "after.ll";
-
-/// Writes everything about the pass that was found.
+/// Writes everything about the pass. It is made smaller where it is to blame itself.
 pub fn write(
     lab: &mut Lab<'_>,
     options: &Bisect,
     failing: &Configuration,
     criterion: &Criterion,
-    finding: &mut Finding,
+    culprit: &Culprit,
+    is_to_blame: bool,
+    files: &mut Files,
 ) -> Result<(), Fatal> {
-    let Some(culprit) = finding.pass.clone() else { return Ok(()) };
     lab.say("writing what the pass did");
-    let Some(around) = around(lab, failing, criterion, &culprit.pass)? else {
-        finding.evidence.push("the IR around the pass could not be had".into());
-        return Ok(());
-    };
-    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.scene.subject.id())));
-    std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
-    let mut files = Files { folder, ..Files::default() };
-    save(&files.folder, BEFORE, &around.before)?;
+    let Some(around) = around(lab, failing, criterion, &culprit.pass)? else { return Ok(()) };
+    save(&files.folder, "before.ll", &around.before)?;
     if let Some(after) = &around.after {
-        save(&files.folder, AFTER, after)?;
+        save(&files.folder, "after.ll", after)?;
         let changed = text::changed(&around.before, after);
         let named = |function: &text::Function<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
         if let Some((function, now)) = changed.iter().find(|(function, _)| named(function)).or(changed.first()) {
@@ -56,21 +45,24 @@ pub fn write(
     }
     let configuration = again(lab, failing)?;
     files.opt = alone(lab, &configuration, &culprit.pass, &around)?;
-    if let Some(pass) = &files.opt
-        && options.reduce > Duration::ZERO
-        && criterion.failing != Failing::Slow
-    {
-        let reduction = Reduction { lab: &mut *lab, configuration, failing: criterion.failing, pass: pass.clone() };
+    if let Some(pass) = files.opt.as_ref().filter(|_| is_to_blame && !options.reduce.is_zero()) {
+        let with = |passes: &str| Experiment::of(&Configuration { passes: passes.to_owned(), ..configuration.clone() });
+        let reduction = Reduction {
+            failing: criterion.failing,
+            stage: Stage::Pipeline,
+            threshold: options.threshold(),
+            without: with(""),
+            with: with(pass),
+            lab,
+        };
         if let Some(reduced) = reduction.run(&around.before, options.reduce)? {
-            save(&files.folder, "reduced.ll", &reduced.before)?;
+            save(&files.folder, REDUCED, &reduced.before)?;
             if let Some(after) = &reduced.after {
                 save(&files.folder, "reduced-after.ll", after)?;
             }
             files.instructions = Some(reduced.instructions);
         }
     }
-    reproducer(lab, failing, finding, &files)?;
-    finding.files = Some(files);
     Ok(())
 }
 
@@ -102,7 +94,7 @@ fn around(lab: &mut Lab<'_>, failing: &Configuration, criterion: &Criterion, pas
 }
 
 /// The configuration under which IR from the middle of a pipeline is built: it is specialised already.
-fn again(lab: &mut Lab<'_>, failing: &Configuration) -> Result<Configuration, Fatal> {
+pub fn again(lab: &mut Lab<'_>, failing: &Configuration) -> Result<Configuration, Fatal> {
     let static_memory = failing.specialize == Specialize::All
         && lab.observe_one(Experiment::of(failing))?.built().is_some_and(|built| built.shared_is_static);
     Ok(Configuration {
@@ -135,7 +127,7 @@ fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, ar
             functions.iter().any(|found| found.name == function.name && text::comparable(found.text) == text::comparable(now))
         })
     };
-    let fits = |observation: &super::lab::Observation| match (after, observation.built()) {
+    let fits = |observation: &Observation| match (after, observation.built()) {
         (Some(_), Some(built)) => built.ir.as_deref().is_some_and(equal),
         (None, None) => observation.not_built().is_some_and(|not_built| not_built.place.is_some()),
         _ => false,
@@ -188,58 +180,6 @@ fn parameters(text: &str) -> &str {
         }
     }
     ""
-}
-
-/// The launch, and the command that shows the fault with LLVM's own programs.
-fn reproducer(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files) -> Result<(), Fatal> {
-    let subject = &lab.scene.subject;
-    let header = &subject.moments.prologue.header;
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let launch = json!({
-        "kernel": subject.kernel.kernel_name,
-        "demangled": subject.kernel.demangled_name,
-        "grid": failing.grid,
-        "block": failing.block,
-        "dynamic_shared_bytes": failing.shared_mem,
-        "arguments": header.arguments.iter().map(|argument| json!({"offset": argument.offset, "bytes": hex(&argument.bytes)})).collect::<Vec<_>>(),
-        "verdict": finding.verdict,
-        "summary": finding.summary,
-        "mismatch": finding.mismatch,
-    });
-    save(&files.folder, "launch.json", &(serde_json::to_string_pretty(&launch).expect("plain data serialises") + "\n"))?;
-    let version = mneme_compiler::llvm_version();
-    let major = version.split('.').next().unwrap_or_default();
-    let what = match &files.opt {
-        Some(passes) if passes.contains(FAULT) => format!(
-            "# {}\n# {FAULT} is a fault that Mneme plants on request; LLVM's own opt does not have it. Compare before.ll with after.ll.\n\
-             cd \"$(dirname \"$0\")\"\nexec diff -u before.ll after.ll\n",
-            finding.summary.replace('\n', " ")
-        ),
-        Some(passes) => format!(
-            "# {}\n# Runs that pass alone on before.ll. What it makes of {} is wrong.\nset -eu\ncd \"$(dirname \"$0\")\"\n\
-             ${{OPT:-opt-{major}}} -S -passes='{passes}' before.ll -o again.ll\n",
-            finding.summary.replace('\n', " "),
-            if files.function.is_empty() { "it" } else { files.function.as_str() },
-        ),
-        None => format!(
-            "# {}\n# No pass of LLVM's alone makes after.ll of before.ll: in its pipeline it has analyses at hand that it would not\n\
-             # have alone, or it is none of LLVM's. Compare before.ll with after.ll.\ncd \"$(dirname \"$0\")\"\nexec diff -u before.ll after.ll\n",
-            finding.summary.replace('\n', " ")
-        ),
-    };
-    let script = files.folder.join("reproduce.sh");
-    save(&files.folder, "reproduce.sh", &format!("#!/bin/sh\n# LLVM {version}. {what}"))?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&script, mode).map_err(|error| unwritable(&script, &error))
-}
-
-pub fn save(folder: &Path, name: &str, text: &str) -> Result<(), Fatal> {
-    let path = folder.join(name);
-    std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
-    Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,113 @@
+//! What code generation or the assembler makes a wrong thing of, as files: the IR that comes out of the pipeline, the PTX of it that is right
+//! and that is wrong, and smaller IR on which it still matters.
+
+use std::rc::Rc;
+
+use mneme_compiler::progress::Stage;
+use mneme_core::configuration::Configuration;
+
+use super::super::criterion::Criterion;
+use super::super::finding::{Files, Finding, Verdict};
+use super::super::lab::{Bench, Experiment, Lab, Observation};
+use super::super::reduction::Reduction;
+use super::super::stages::{with_least_assembly, with_least_codegen};
+use super::super::text;
+use super::pass::again;
+use super::{REDUCED, save};
+use crate::arguments::{Bisect, Failing};
+use crate::builder::Probe;
+use crate::replacement::Replacement;
+use crate::supervisor::Fatal;
+
+/// The IR that the stage to blame is given.
+pub const GIVEN: &str = "given.ll";
+/// PTX of it, right and wrong; and where the assembler is to blame, what it is given.
+pub const GOOD: &str = "good.ptx";
+pub const BAD: &str = "bad.ptx";
+pub const PTX: &str = "kernel.ptx";
+
+/// How that stage is run on [`GIVEN`].
+pub struct LaterStage {
+    /// Levels of code generation and of the assembler, where it is right and where it is wrong.
+    pub good: Levels,
+    pub bad: Levels,
+    /// What was made at the bad ones, or else at the good ones; on a GPU alone.
+    pub ptx: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Levels {
+    pub codegen: u8,
+    pub assembler: u8,
+}
+
+impl Levels {
+    fn of(experiment: &Experiment) -> Self {
+        Self { codegen: experiment.configuration.codegen_opt, assembler: experiment.configuration.ptx_opt }
+    }
+}
+
+/// Writes it; `given` is the build whose pipeline makes the IR. `None` where the IR could not be had.
+pub fn write(
+    lab: &mut Lab<'_>,
+    options: &Bisect,
+    failing: &Configuration,
+    criterion: &Criterion,
+    finding: &Finding,
+    given: &Experiment,
+    files: &mut Files,
+) -> Result<Option<LaterStage>, Fatal> {
+    lab.say("writing what code generation was given");
+    let is_assembler = finding.verdict == Verdict::Assembler;
+    // What crashes gives nothing back: the IR is that of a build which comes through.
+    let mut whole = if is_assembler { with_least_assembly(given) } else { with_least_codegen(given) };
+    whole.keep_ir = true;
+    let Some(ir) = lab.observe_one(whole)?.built().and_then(|built| built.ir.clone()) else { return Ok(None) };
+    save(&files.folder, GIVEN, &ir)?;
+
+    let configuration = Configuration { passes: String::new(), ..again(lab, failing)? };
+    let bad = Experiment { replacement: Some(Rc::new(Replacement::Ir(ir.as_bytes().to_vec()))), ..Experiment::of(&configuration) };
+    let limited = |limit| Experiment { probe: Probe { codegen_passes: Some(limit), ..Probe::default() }, ..bad.clone() };
+    // With as little between the two as is known; and with none of what may be to blame, whose number changes with the IR.
+    let (good, without) = match (&finding.level, &finding.codegen_pass) {
+        (Some(level), _) => {
+            let mut good = bad.clone();
+            *(if is_assembler { &mut good.configuration.ptx_opt } else { &mut good.configuration.codegen_opt }) = level.good;
+            (good.clone(), good)
+        }
+        (None, Some(culprit)) => (limited(culprit.from.saturating_sub(1)), limited(0)),
+        (None, None) if is_assembler => (with_least_assembly(&bad), with_least_assembly(&bad)),
+        (None, None) => (with_least_codegen(&bad), with_least_codegen(&bad)),
+    };
+    let shown = match &finding.codegen_pass {
+        Some(culprit) if criterion.failing != Failing::Crash => limited(culprit.pass.number),
+        _ => bad.clone(),
+    };
+    let mut later = LaterStage { good: Levels::of(&good), bad: Levels::of(&bad), ptx: None };
+    let ptx = |seen: &Observation| seen.built().and_then(|built| built.ptx.clone());
+    let seen = lab.observe(vec![good, shown])?;
+    let (right, wrong) = (seen.first().and_then(ptx), seen.last().and_then(ptx));
+    let named = if is_assembler {
+        [(PTX, wrong.as_ref().or(right.as_ref())), (PTX, None)]
+    } else {
+        [(GOOD, right.as_ref()), (BAD, wrong.as_ref())]
+    };
+    for (name, text) in named {
+        text.map_or(Ok(()), |text| save(&files.folder, name, text))?;
+    }
+    if let (Some(right), Some(wrong), Some(_)) = (&right, &wrong, &finding.codegen_pass) {
+        let (diff, removed, added) = text::difference(right, wrong, (GOOD, BAD));
+        save(&files.folder, "code.diff", &diff)?;
+        (files.function, files.removed, files.added, files.diff) = ("the PTX".into(), removed, added, diff);
+    }
+    later.ptx = wrong.or(right);
+    if !options.reduce.is_zero() {
+        let stage = if is_assembler { Stage::Assembly } else { Stage::CodeGeneration };
+        let reduction = Reduction { failing: criterion.failing, stage, threshold: options.threshold(), without, with: bad, lab };
+        if let Some(reduced) = reduction.run(&ir, options.reduce)? {
+            save(&files.folder, REDUCED, &reduced.before)?;
+            files.instructions = Some(reduced.instructions);
+        }
+    }
+    Ok(Some(later))
+}

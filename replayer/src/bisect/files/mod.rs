@@ -1,0 +1,77 @@
+//! What is to blame, as files: what it was given and what it made of it, and a reproducer that needs nothing but LLVM or NVIDIA's tools.
+
+mod given;
+mod pass;
+mod script;
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::exit;
+use serde_json::json;
+
+use super::criterion::Criterion;
+use super::finding::{Files, Finding, Verdict};
+use super::lab::Lab;
+use crate::arguments::Bisect;
+use crate::supervisor::Fatal;
+
+/// The reproducer made smaller, a file in the folder.
+const REDUCED: &str = "reduced.ll";
+
+/// Writes everything about what was found.
+pub fn write(
+    lab: &mut Lab<'_>,
+    options: &Bisect,
+    failing: &Configuration,
+    criterion: &Criterion,
+    finding: &mut Finding,
+) -> Result<(), Fatal> {
+    let (culprit, given) = (finding.pass.clone(), finding.given.clone());
+    let blames_later_stage = matches!(finding.verdict, Verdict::BackEnd | Verdict::Assembler);
+    if culprit.is_none() && !(given.is_some() && blames_later_stage) {
+        return Ok(());
+    }
+    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.scene.subject.id())));
+    std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
+    let mut files = Files { folder, ..Files::default() };
+    if let Some(culprit) = &culprit {
+        pass::write(lab, options, failing, criterion, culprit, !blames_later_stage, &mut files)?;
+    }
+    let stage = match given.filter(|_| blames_later_stage) {
+        Some(given) => given::write(lab, options, failing, criterion, finding, &given, &mut files)?,
+        None => None,
+    };
+    launch(lab, failing, finding, &files)?;
+    script::write(lab, finding, &files, stage.as_ref())?;
+    finding.files = Some(files);
+    Ok(())
+}
+
+/// The kernel, its launch and its arguments.
+fn launch(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files) -> Result<(), Fatal> {
+    let subject = &lab.scene.subject;
+    let header = &subject.moments.prologue.header;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let launch = json!({
+        "kernel": subject.kernel.kernel_name,
+        "demangled": subject.kernel.demangled_name,
+        "grid": failing.grid,
+        "block": failing.block,
+        "dynamic_shared_bytes": failing.shared_mem,
+        "arguments": header.arguments.iter().map(|argument| json!({"offset": argument.offset, "bytes": hex(&argument.bytes)})).collect::<Vec<_>>(),
+        "verdict": finding.verdict,
+        "summary": finding.summary,
+        "mismatch": finding.mismatch,
+    });
+    save(&files.folder, "launch.json", &(serde_json::to_string_pretty(&launch).expect("plain data serialises") + "\n"))
+}
+
+fn save(folder: &Path, name: &str, text: &str) -> Result<(), Fatal> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
+    Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))
+}

@@ -1,0 +1,110 @@
+//! The script that shows what is to blame at work, with LLVM's or NVIDIA's own programs.
+
+use std::path::Path;
+
+use mneme_compiler::pipeline::FAULT;
+
+use super::super::finding::{Files, Finding, Verdict};
+use super::super::lab::Lab;
+use super::given::{BAD, GIVEN, GOOD, LaterStage, PTX};
+use super::{save, unwritable};
+use crate::arguments::Failing;
+use crate::supervisor::Fatal;
+
+const NAME: &str = "reproduce.sh";
+
+/// Writes it. `stage` is how the stage after the pipeline that is to blame is run, if one is.
+pub fn write(lab: &Lab<'_>, finding: &Finding, files: &Files, stage: Option<&LaterStage>) -> Result<(), Fatal> {
+    let version = mneme_compiler::llvm_version();
+    let major = version.split('.').next().unwrap_or_default();
+    let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) {
+        let pair = match stage {
+            None => Some(("before.ll", "after.ll")),
+            Some(stage) => (finding.verdict == Verdict::BackEnd && stage.ptx.is_some()).then_some((GOOD, BAD)),
+        };
+        let compare = pair.map_or_else(String::new, |(one, other)| compare(one, other));
+        format!("# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{compare}")
+    } else {
+        match stage {
+            Some(stage) => later(lab, finding, stage, major),
+            None => pass(finding, files, major),
+        }
+    };
+    let summary = finding.summary.replace('\n', " ");
+    let script = files.folder.join(NAME);
+    save(&files.folder, NAME, &format!("#!/bin/sh\n# LLVM {version}. {summary}\nset -eu\ncd \"$(dirname \"$0\")\"\n{body}"))?;
+    executable(&script)
+}
+
+fn is_planted(finding: &Finding, files: &Files) -> bool {
+    let alone = files.opt.as_ref().is_some_and(|passes| passes.contains(FAULT));
+    alone || finding.pass.as_ref().is_some_and(|culprit| culprit.pass.pass == FAULT)
+}
+
+fn compare(one: &str, other: &str) -> String {
+    format!("exec diff -u {one} {other}\n")
+}
+
+/// The pass alone.
+fn pass(finding: &Finding, files: &Files, major: &str) -> String {
+    match &files.opt {
+        Some(passes) if finding.failing == Failing::Crash => {
+            format!("# That pass alone crashes on before.ll.\nexec ${{OPT:-opt-{major}}} -S -passes='{passes}' before.ll -o /dev/null\n")
+        }
+        Some(passes) => format!(
+            "# Runs that pass alone on before.ll. What it makes of {} is to blame.\n${{OPT:-opt-{major}}} -S -passes='{passes}' before.ll -o again.ll\n",
+            if files.function.is_empty() { "it" } else { files.function.as_str() },
+        ),
+        None => format!(
+            "# No pass of LLVM's alone makes after.ll of before.ll: in its pipeline it has analyses at hand that it would not have alone, or it\n             # is none of LLVM's.\n{}",
+            compare("before.ll", "after.ll")
+        ),
+    }
+}
+
+/// Code generation or the assembler, at levels with and without the fault.
+fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str) -> String {
+    if lab.scene.is_cpu() {
+        // The IR is lowered for a processor in a way of Mneme's own before LLVM's back end sees it.
+        return format!(
+            "# The CPU device makes code for this machine's processor of {GIVEN} in its own way, so that no program of LLVM's alone repeats it.\n             exec mneme-replay -rdb '{}' -rid {} --device cpu --ir {GIVEN} --codegen-opt {} ''\n",
+            lab.scene.subject.database.display(),
+            lab.scene.subject.id(),
+            stage.bad.codegen
+        );
+    }
+    let crash = finding.failing == Failing::Crash;
+    let word = |directive: &str| {
+        let ptx = stage.ptx.as_deref().unwrap_or_default();
+        ptx.lines().find_map(|line| line.strip_prefix(directive)).map(|rest| rest.trim().split(',').next().unwrap_or_default().to_owned())
+    };
+    let target = word(".target").unwrap_or_else(|| "sm_90".into());
+    if finding.verdict == Verdict::Assembler {
+        let run = |level: u8, output: &str| format!("${{PTXAS:-ptxas}} -arch={target} -O{level} {PTX} -o {output}\n");
+        if crash {
+            return run(stage.bad.assembler, "/dev/null");
+        }
+        return format!(
+            "# The same PTX at a level that is right and at one that is not; nvdisasm shows the machine code.\n{}{}",
+            run(stage.good.assembler, "good.cubin"),
+            run(stage.bad.assembler, "bad.cubin")
+        );
+    }
+    let features = word(".version").map_or_else(String::new, |version| format!(" -mattr=+ptx{}", version.replace('.', "")));
+    let run = |options: &str, output: &str| format!("${{LLC:-llc-{major}}} -mcpu={target}{features} {options} {GIVEN} -o {output}\n");
+    let (good, bad) = (stage.good.codegen, stage.bad.codegen);
+    let pair = match &finding.codegen_pass {
+        _ if crash => return run(&format!("-O{bad}"), "/dev/null"),
+        Some(culprit) => {
+            let limited = |limit: u64| format!("-O{bad} -opt-bisect-limit={limit}");
+            [run(&limited(culprit.from.saturating_sub(1)), "good-again.ptx"), run(&limited(culprit.pass.number), "bad-again.ptx")]
+        }
+        None => [run(&format!("-O{good}"), "good-again.ptx"), run(&format!("-O{bad}"), "bad-again.ptx")],
+    };
+    format!("# Code generation without the fault and with it; {GOOD} and {BAD} are what Mneme got.\n{}{}", pair[0], pair[1])
+}
+
+fn executable(script: &Path) -> Result<(), Fatal> {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(script, mode).map_err(|error| unwritable(script, &error))
+}

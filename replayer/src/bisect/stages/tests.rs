@@ -1,0 +1,125 @@
+//! Verdicts on builds that are wrong from a known stage on, for whatever number of passes.
+
+use std::rc::Rc;
+
+use mneme_core::launch::Dim3;
+use mneme_core::result::{ReplayResult, Status};
+use proptest::prelude::*;
+
+use super::*;
+use crate::builder::{Built, Looked};
+
+/// What is wrong. Code generation and the assembler may need a pass of the pipeline to run before; 0 for none.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Pass(u64),
+    CodegenPass { needs: u64, number: u64 },
+    CodegenLevel { needs: u64, level: u8 },
+    AssemblerLevel { needs: u64, level: u8 },
+}
+
+/// A compiler with so many passes.
+#[derive(Clone, Copy, Debug)]
+struct Compiler {
+    passes: u64,
+    codegen_passes: u64,
+    wrong: Wrong,
+    width: usize,
+}
+
+impl Compiler {
+    fn observation(&self, experiment: &Experiment) -> Observation {
+        let Experiment { probe, configuration, .. } = experiment;
+        let ran = probe.passes.unwrap_or(u64::MAX).min(self.passes);
+        let generated = probe.codegen_passes.unwrap_or(u64::MAX).min(self.codegen_passes);
+        let is_wrong = match self.wrong {
+            Wrong::Pass(number) => ran >= number,
+            Wrong::CodegenPass { needs, number } => ran >= needs && generated >= number,
+            Wrong::CodegenLevel { needs, level } => ran >= needs && configuration.codegen_opt >= level,
+            Wrong::AssemblerLevel { needs, level } => ran >= needs && configuration.ptx_opt >= level,
+        };
+        let list = |count| (1..=count).map(|number| Invocation { number, pass: "pass".into(), unit: "unit".into() }).collect();
+        let looked = Looked { passes: list(ran), codegen_passes: list(generated), ..Looked::default() };
+        let status = if is_wrong { Status::FailedVerification } else { Status::Verified };
+        Observation {
+            result: ReplayResult { status, executed: true, ..ReplayResult::default() },
+            outcome: Some(Rc::new(Ok((Built { looked, ..Built::default() }, Vec::new())))),
+            digest: String::new(),
+        }
+    }
+
+    /// What is found where everything is on.
+    fn found(mut self) -> Finding {
+        let experiment = Experiment::of(&Configuration::recorded(Dim3::default(), Dim3::default(), 0));
+        let failed = self.observation(&experiment);
+        let criterion = Criterion { failing: Failing::Wrong, bound: f64::INFINITY };
+        let mut finding = Finding::unclear(Failing::Wrong, "default<O3>", "default<O0>");
+        assert_eq!(criterion.judge(&failed), Judgement::Bad);
+        Stages { lab: &mut self, criterion, experiment }.find(&failed, &mut finding).unwrap_or_else(|_| panic!("no bench fails here"));
+        finding
+    }
+}
+
+impl Bench for Compiler {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn assembles(&self) -> bool {
+        true
+    }
+
+    fn say(&self, _: &str) {}
+
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal> {
+        Ok(experiments.iter().map(|experiment| self.observation(experiment)).collect())
+    }
+}
+
+/// One of `count` passes, or none of them.
+fn needed(count: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1..=count]
+}
+
+fn wrong(passes: u64, codegen_passes: u64) -> impl Strategy<Value = Wrong> {
+    prop_oneof![
+        (1..=passes).prop_map(Wrong::Pass),
+        (needed(passes), 1..=codegen_passes).prop_map(|(needs, number)| Wrong::CodegenPass { needs, number }),
+        (needed(passes), 1..=3_u8).prop_map(|(needs, level)| Wrong::CodegenLevel { needs, level }),
+        (needed(passes), 1..=3_u8).prop_map(|(needs, level)| Wrong::AssemblerLevel { needs, level }),
+    ]
+}
+
+fn compiler() -> impl Strategy<Value = Compiler> {
+    (1..600_u64, 1..80_u64, 1..20_usize).prop_flat_map(|(passes, codegen_passes, width)| {
+        wrong(passes, codegen_passes).prop_map(move |wrong| Compiler { passes, codegen_passes, wrong, width })
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_stage_that_is_wrong_is_found_and_where_in_it(compiler in compiler()) {
+        let finding = compiler.found();
+        let pass = finding.pass.as_ref().map(|culprit| (culprit.from, culprit.pass.number));
+        let exposed = |needs: u64| (needs > 0).then_some((needs, needs));
+        let level = finding.level.as_ref().map(|level| (level.field, level.good, level.bad));
+        match compiler.wrong {
+            Wrong::Pass(number) => {
+                prop_assert_eq!((finding.verdict, pass), (Verdict::IrPass, Some((number, number))));
+            }
+            Wrong::CodegenPass { needs, number } => {
+                prop_assert_eq!((finding.verdict, pass), (Verdict::BackEnd, exposed(needs)));
+                prop_assert_eq!(finding.codegen_pass.map(|culprit| culprit.pass.number), Some(number));
+            }
+            Wrong::CodegenLevel { needs, level: bad } => {
+                prop_assert_eq!((finding.verdict, pass), (Verdict::BackEnd, exposed(needs)));
+                prop_assert_eq!((finding.codegen_pass, level), (None, Some(("codegen_opt", bad - 1, bad))));
+            }
+            Wrong::AssemblerLevel { needs, level: bad } => {
+                prop_assert_eq!((finding.verdict, pass), (Verdict::Assembler, exposed(needs)));
+                prop_assert_eq!(level, Some(("ptx_opt", bad - 1, bad)));
+            }
+        }
+        prop_assert_eq!(finding.given.is_some(), matches!(finding.verdict, Verdict::BackEnd | Verdict::Assembler));
+    }
+}
