@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::configuration::Configuration;
+use crate::device::DeviceLimits;
 use crate::launch::Dim3;
 use crate::result::ReplayResult;
 
@@ -236,6 +237,9 @@ pub struct Hello {
     /// Numbers of all devices, as results name them (`gpu_id`).
     #[serde(default)]
     pub devices: Vec<i32>,
+    /// What the first device can take.
+    #[serde(default)]
+    pub limits: DeviceLimits,
 }
 
 /// Counts since the server's start.

@@ -43,6 +43,7 @@ pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
         device: device.name,
         driver: device.driver,
         devices: scene.devices.iter().map(|device| device.ordinal()).collect(),
+        limits: device.limits,
     };
     let mut server = Server { options, scene, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), progress: None };
     server.greet()?;

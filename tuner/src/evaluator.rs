@@ -75,7 +75,8 @@ impl Evaluator {
 
     /// An evaluator that replays nothing.
     pub fn simulated(simulation: Simulation) -> Self {
-        let greeting = Greeting { device: "recorded results".into(), driver: "none".into(), devices: 1, version: String::new() };
+        let (device, driver) = ("recorded results".into(), "none".into());
+        let greeting = Greeting { device, driver, devices: 1, version: String::new(), limits: simulation.limits() };
         Self { lanes: Vec::new(), simulation: Some((simulation, greeting)), active: 0, partial: BTreeMap::new(), incidents: Vec::new() }
     }
 

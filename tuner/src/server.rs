@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::protocol::{self, Changes, Reply, Request, Submission};
+use mneme_core::device::DeviceLimits;
+use mneme_core::protocol::{self, Changes, Hello, Reply, Request, Submission};
 use mneme_core::result::ReplayResult;
 
 /// How to start a server.
@@ -71,6 +72,8 @@ pub struct Greeting {
     pub devices: usize,
     /// Version of mneme-replay.
     pub version: String,
+    /// What the first device can take.
+    pub limits: DeviceLimits,
 }
 
 impl ServerCommand {
@@ -89,7 +92,8 @@ impl ServerCommand {
             Reply::Hello(hello) if hello.protocol > protocol::VERSION => Err(ServerError::Protocol { found: hello.protocol }),
             Reply::Hello(hello) => {
                 let devices = hello.devices.len().max(1);
-                server.greeting = Greeting { device: hello.device, driver: hello.driver, devices, version: hello.version };
+                let Hello { device, driver, version, limits, .. } = *hello;
+                server.greeting = Greeting { device, driver, devices, version, limits };
                 Ok(server)
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::device::DeviceLimits;
 use mneme_core::result::{ReplayResult, Status};
 use serde::Deserialize;
 
@@ -56,6 +57,13 @@ impl Simulation {
             results.entry(baseline.config.hash()).or_insert_with(|| baseline.result.clone());
         }
         Ok(Self { folder: folder.into(), results, baseline: baseline.map(|line| line.result) })
+    }
+
+    /// What the device of that session could take, where its space asked for it.
+    pub fn limits(&self) -> DeviceLimits {
+        let space = std::fs::read_to_string(self.folder.join("search_space.json")).ok();
+        let space = space.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+        space.and_then(|mut space| serde_json::from_value(space["device"].take()).ok()).unwrap_or_default()
     }
 
     /// Configurations with a result.

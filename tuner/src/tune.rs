@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use mneme_core::device::DeviceLimits;
 use mneme_core::recording::database::{self, Instance as Recording, KernelRecord};
 use mneme_core::recording::{CodeKind, RecordingError};
 use mneme_core::{exit, install};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use crate::bridge::{Bridge, BridgeError, OptunaSampler, PythonSpace, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document::{self, DocumentError};
+use crate::evaluator::Evaluator;
 use crate::metric::Metric;
 use crate::objective::{ObjectiveError, Objectives};
 use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Pruner, Range, Switch};
@@ -21,9 +23,7 @@ use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, status};
 use crate::simulate::{Simulation, SimulationError};
-use crate::space::{
-    DeviceLimits, FileError, FileSpace, MaxThreads, Point, Preset, PresetOptions, PresetSpace, Recorded, Space, Surroundings,
-};
+use crate::space::{FileError, FileSpace, MaxThreads, Point, Preset, PresetOptions, PresetSpace, Recorded, Space, Surroundings};
 
 /// Candidates under way where none depends on what became of others: builders have something to do while others run.
 const WINDOW: usize = 32;
@@ -223,7 +223,17 @@ impl Subject {
         let bridge = (options.space_module.is_some() || options.uses_optuna())
             .then(|| Bridge::start(options.python.as_deref(), &log))
             .transpose()?;
-        let mut spaces = Spaces { options: &options, subject: self, bridge: bridge.as_ref(), number: None };
+        let instances: Vec<Instance> = self.ids.iter().map(|id| self.instance(&options, id, &log)).collect::<Result<_, _>>()?;
+        // Before the space, where that is about the device; else when all is known to be right.
+        let (mut ready, mut limits) = (None, DeviceLimits::default());
+        if options.space.as_deref().is_some_and(FileSpace::asks_for_device) {
+            if inspects {
+                limits = limits_to_show(&options, &instances);
+            } else {
+                limits = ready.insert(evaluator(&options, &instances)?).greeting().limits.clone();
+            }
+        }
+        let mut spaces = Spaces { options: &options, subject: self, bridge: bridge.as_ref(), number: None, limits };
         let space = spaces.of(&self.ids[0])?;
         if let Some(problem) = spaces.endless(&*space) {
             return Err(TuneError::Setting(problem));
@@ -234,21 +244,22 @@ impl Subject {
         let verified_on = self.others(&options)?.into_iter().map(|id| Ok((self.instance(&options, &id, &log)?, spaces.of(&id)?)));
         let verified_on = verified_on.collect::<Result<_, TuneError>>()?;
         let Choice { sampler, window, early_stop } = self.choice(&options, &*space, bridge.as_ref(), number)?;
+        let objectives = Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?;
+        let evaluator = ready.map_or_else(|| evaluator(&options, &instances), Ok)?;
         let plan = Plan {
             kernel: self.record.kernel_name.clone(),
-            instances: self.ids.iter().map(|id| self.instance(&options, id, &log)).collect::<Result<_, _>>()?,
+            instances,
             search: Search::new(space, sampler),
             further,
             verified_on,
             window,
             early_stop,
-            objectives: Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?,
-            simulation: options.simulate.as_deref().map(Simulation::load).transpose()?,
+            objectives,
             bridge,
             cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options) }),
             options,
         };
-        let finished = session::run(plan, results, known)?;
+        let finished = session::run(plan, evaluator, results, known)?;
         Ok(Outcome { status: finished.status, finished: Some(finished) })
     }
 
@@ -308,6 +319,28 @@ impl Subject {
     }
 }
 
+/// What the device can take, where only the space is to be seen; one that cannot be asked is taken to have what every one has.
+fn limits_to_show(options: &Options, instances: &[Instance]) -> DeviceLimits {
+    match evaluator(options, &instances[..1]) {
+        Ok(evaluator) => evaluator.greeting().limits.clone(),
+        Err(error) => {
+            eprintln!("mneme-tune: the space is that of a device which has what every CUDA device has, because none can be asked: {error}");
+            DeviceLimits::default()
+        }
+    }
+}
+
+/// What replays candidates, or answers from recorded results.
+fn evaluator(options: &Options, instances: &[Instance]) -> Result<Evaluator, TuneError> {
+    match &options.simulate {
+        Some(folder) => Ok(Evaluator::simulated(Simulation::load(folder)?)),
+        None => {
+            let commands = instances.iter().map(|instance| instance.command.clone()).collect();
+            Ok(Evaluator::start(commands).map_err(SessionError::from)?)
+        }
+    }
+}
+
 /// Options that `mneme-replay serve` is given.
 fn server_options(options: &Options) -> Vec<String> {
     let mut all = Vec::new();
@@ -336,6 +369,7 @@ struct Spaces<'a> {
     bridge: Option<&'a Bridge>,
     /// Of the first Python space.
     number: Option<u64>,
+    limits: DeviceLimits,
 }
 
 impl Spaces<'_> {
@@ -353,7 +387,7 @@ impl Spaces<'_> {
         }
         if let Some(file) = &self.options.space {
             let arguments = instance.args.iter().map(|bits| Value::from(*bits)).collect();
-            let surroundings = Surroundings { recorded, arguments, device: DeviceLimits::default() };
+            let surroundings = Surroundings { recorded, arguments, device: self.limits.clone() };
             return Ok(Box::new(FileSpace::load(file, &surroundings)?));
         }
         Ok(Box::new(PresetSpace::new(&preset_options(self.options), recorded)))

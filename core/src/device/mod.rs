@@ -7,9 +7,11 @@
 pub mod cuda;
 pub mod cupti;
 mod error;
+mod limits;
 pub mod nvml;
 
 pub use error::DeviceError;
+pub use limits::DeviceLimits;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,8 @@ pub struct Description {
     /// All of its memory, bytes; 0 where the driver does not say.
     #[serde(default)]
     pub memory: u64,
+    #[serde(default)]
+    pub limits: DeviceLimits,
 }
 
 /// What times kernels.

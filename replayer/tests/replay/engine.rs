@@ -218,6 +218,10 @@ impl Server {
         let mut server = Self { child, input, output };
         let Reply::Hello(hello) = server.reply() else { panic!("no greeting") };
         assert_eq!(hello.protocol, mneme_core::protocol::VERSION);
+        // The CPU device's own, which are those of common GPUs.
+        let limits = &hello.limits;
+        assert_eq!((limits.max_threads, limits.max_block.z, limits.warp_size, limits.registers), (1024, 64, 32, Some(65536)));
+        assert!(limits.multiprocessors >= Some(1) && limits.shared_mem_optin >= Some(limits.shared_mem), "{limits:?}");
         server
     }
 

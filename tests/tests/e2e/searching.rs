@@ -52,8 +52,12 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     let work = tempfile::tempdir().unwrap();
     let space = work.path().join("space.yaml");
     let text = "parameters:\n  block.x: {type: int, low: 32, high: 256, step: 32}\n  passes: [\"default<O3>\", \"default<O1>\"]\n\
-                derived:\n  grid.x: ceil(args[2] / block.x)\nconstraints: [block.x != 96]\n";
+                derived:\n  grid.x: ceil(args[2] / block.x)\n\
+                constraints: [block.x != 96, device.multiprocessors > 0, block.x * 16 <= device.registers_per_multiprocessor]\n";
     fs::write(&space, text).unwrap();
+    // The device is asked, also where nothing else runs.
+    let printed = tune(&instance, &space, &work.path().join("none")).arg("--print-space").succeed().json();
+    assert!(printed["device"]["shared_mem_optin"].as_u64() >= Some(48 << 10), "{printed}");
     let all = work.path().join("all");
     let outcome = tune(&instance, &space, &all).args(["--iterations", "2", "--warmup", "1", "--finalists", "2"]).succeed();
     let summary = read(&all, "summary.json");

@@ -34,7 +34,6 @@ use crate::results::{Baseline, InstanceTrial, Results, ResultsError, Summary, Tr
 use crate::sampler::Outcome;
 use crate::search::Search;
 use crate::server::{Runs, ServerCommand, ServerError};
-use crate::simulate::Simulation;
 use crate::space::{Point, Rejection, Space};
 
 /// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
@@ -72,8 +71,6 @@ pub struct Plan {
     /// Gives up candidates after their first runs.
     pub early_stop: Option<Box<dyn EarlyStop>>,
     pub objectives: Objectives,
-    /// Results in place of replays.
-    pub simulation: Option<Simulation>,
     /// The helper process, where Python has a part in the search.
     pub bridge: Option<Bridge>,
     pub cache: Option<CachePlan>,
@@ -200,17 +197,13 @@ pub struct Finished {
     pub tuned: Option<serde_json::Value>,
 }
 
-/// Runs a session. `results` and `known` are what [`Results::open`] gives.
+/// Runs a session on an evaluator of the plan's instances. `results` and `known` are what [`Results::open`] gives.
 ///
 /// # Errors
 /// What keeps it from its end; the results folder says how far it came.
-pub fn run(mut plan: Plan, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
+pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
     results.write("search_space.json", &plan.search.space().describe())?;
     let start = Instant::now();
-    let evaluator = match plan.simulation.take() {
-        Some(simulation) => Evaluator::simulated(simulation),
-        None => Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?,
-    };
     let greeting = evaluator.greeting().clone();
     let open = |cache: &CachePlan| {
         let device = [&greeting.device, &greeting.driver, &greeting.version];

@@ -10,7 +10,7 @@ pub mod passes;
 mod preset;
 mod shapes;
 
-pub use file::{DeviceLimits, FileError, FileSpace, Surroundings};
+pub use file::{FileError, FileSpace, Surroundings};
 pub use parameter::{Domain, Parameter, PassChoice, Point};
 pub use preset::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
 

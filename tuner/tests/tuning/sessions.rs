@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
+use mneme_tuner::evaluator::Evaluator;
 use mneme_tuner::options::Options;
 use mneme_tuner::results::Results;
 use mneme_tuner::sampler::Exhaustive;
@@ -55,7 +56,6 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
         window: Some(8),
         early_stop: None,
         objectives: mneme_tuner::objective::Objectives::read(&["time"], mneme_tuner::metric::Metric::Mean).unwrap(),
-        simulation: None,
         bridge: None,
         cache: None,
         options,
@@ -64,7 +64,8 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
 
 fn run(folder: &Path, plan: Plan) -> Result<i32, SessionError> {
     let (results, known) = Results::open(&folder.join("results"), plan.options.resume).unwrap();
-    session::run(plan, results, known).map(|finished| finished.status)
+    let evaluator = Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?;
+    session::run(plan, evaluator, results, known).map(|finished| finished.status)
 }
 
 fn json(folder: &Path, name: &str) -> Value {

@@ -15,8 +15,8 @@ use cudarc::driver::sys::{
 
 use self::table::{Code, Table};
 use super::cupti::Cupti;
-use super::{Description, Device, DeviceError, Function, FunctionUse, Limit, Module, Timer};
-use crate::launch::Launch;
+use super::{Description, Device, DeviceError, DeviceLimits, Function, FunctionUse, Limit, Module, Timer};
+use crate::launch::{Dim3, Launch};
 
 /// NVIDIA's driver library.
 pub const LIBRARY: &str = "libcuda.so.1";
@@ -38,9 +38,6 @@ pub struct Cuda {
     /// Recorded before and after a launch.
     events: [CUevent; 2],
     page_size: u64,
-    cache_bytes: u64,
-    /// Threads that one multiprocessor holds at most; 0 where the driver does not say.
-    threads: u64,
     /// Times kernels, where events do not.
     cupti: Option<Cupti>,
 }
@@ -90,8 +87,6 @@ impl Cuda {
             stream: null_mut(),
             events: [null_mut(); 2],
             page_size: 0,
-            cache_bytes: 0,
-            threads: 0,
             cupti: None,
         };
         cuda.prepare(context, ordinal)?;
@@ -125,10 +120,6 @@ impl Cuda {
             self.page_size = granularity as u64;
         }
         self.description = self.describe(ordinal)?;
-        let positive = |attribute| self.attribute(attribute).ok().and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
-        let cache = positive(DeviceAttribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
-        let threads = positive(DeviceAttribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
-        (self.cache_bytes, self.threads) = (cache, threads);
         Ok(())
     }
 
@@ -146,7 +137,39 @@ impl Cuda {
         // The driver's version is 1000 * major + 10 * minor.
         let driver = format!("{}.{}", version / 1000, version % 1000 / 10);
         let memory = self.memory().map_or(0, |(_, total)| total);
-        Ok(Description { name, arch: format!("sm_{major}{minor}"), driver, ordinal, memory })
+        Ok(Description { name, arch: format!("sm_{major}{minor}"), driver, ordinal, memory, limits: self.limits() })
+    }
+
+    fn limits(&self) -> DeviceLimits {
+        use DeviceAttribute as Of;
+        let said = |attribute| self.attribute(attribute).ok().and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0);
+        let axes = |[x, y, z]: [Of; 3]| Some(Dim3::new(said(x)?, said(y)?, said(z)?));
+        let default = DeviceLimits::default();
+        DeviceLimits {
+            max_threads: said(Of::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK).unwrap_or(default.max_threads),
+            max_block: axes([
+                Of::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+                Of::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+                Of::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z,
+            ])
+            .unwrap_or(default.max_block),
+            max_grid: axes([
+                Of::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+                Of::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+                Of::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
+            ])
+            .unwrap_or(default.max_grid),
+            warp_size: said(Of::CU_DEVICE_ATTRIBUTE_WARP_SIZE).unwrap_or(default.warp_size),
+            shared_mem: said(Of::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK).unwrap_or(default.shared_mem),
+            shared_mem_optin: said(Of::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+            shared_mem_per_multiprocessor: said(Of::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+            registers: said(Of::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+            registers_per_multiprocessor: said(Of::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
+            multiprocessors: said(Of::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+            threads_per_multiprocessor: said(Of::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+            blocks_per_multiprocessor: said(Of::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
+            l2_cache: said(Of::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+        }
     }
 
     fn attribute(&self, attribute: DeviceAttribute) -> Result<c_int, DeviceError> {
@@ -425,12 +448,12 @@ impl Device for Cuda {
         let ask = self.table.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags;
         // SAFETY: the handle is the driver's; `blocks` is a valid place for the answer.
         let code = unsafe { ask(&mut blocks, function.0 as CUfunction, threads, launch.shared_mem as usize, 0) };
-        let fraction = |blocks: c_int| f64::from(blocks) * f64::from(threads) / self.threads as f64;
-        (code == CUDA_SUCCESS && self.threads > 0).then(|| (i64::from(blocks), fraction(blocks)))
+        let resident = self.description.limits.threads_per_multiprocessor?;
+        (code == CUDA_SUCCESS).then(|| (i64::from(blocks), f64::from(blocks) * f64::from(threads) / f64::from(resident)))
     }
 
     fn cache_bytes(&self) -> u64 {
-        self.cache_bytes
+        self.description.limits.l2_cache.unwrap_or(0).into()
     }
 
     fn set_limit(&self, limit: Limit, value: u64) -> Result<(), DeviceError> {

@@ -10,6 +10,7 @@ mod fields;
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
+use mneme_core::device::DeviceLimits;
 use mneme_core::protocol::Changes;
 use rand::SeedableRng;
 use serde_json::{Map, Value, json};
@@ -46,55 +47,6 @@ pub struct Surroundings {
     pub device: DeviceLimits,
 }
 
-/// What a device can do. The default is what every CUDA device can.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeviceLimits {
-    /// Threads of a block.
-    pub max_threads: u32,
-    /// Threads of a block along each axis.
-    pub max_block: [u32; 3],
-    /// Blocks of a grid along each axis.
-    pub max_grid: [u32; 3],
-    pub warp_size: u32,
-    /// Shared memory of a block, bytes.
-    pub shared_mem: u32,
-    /// 0 where no device was asked.
-    pub multiprocessors: u32,
-    /// Threads that one multiprocessor holds.
-    pub threads_per_multiprocessor: u32,
-}
-
-impl Default for DeviceLimits {
-    fn default() -> Self {
-        Self {
-            max_threads: 1024,
-            max_block: [1024, 1024, 64],
-            max_grid: [i32::MAX as u32, 65_535, 65_535],
-            warp_size: 32,
-            shared_mem: 48 << 10,
-            multiprocessors: 0,
-            threads_per_multiprocessor: 2048,
-        }
-    }
-}
-
-impl DeviceLimits {
-    fn value(&self) -> Value {
-        let axes = |[x, y, z]: [u32; 3]| json!({"x": x, "y": y, "z": z});
-        // An unknown number is nothing, which no expression can calculate with.
-        let multiprocessors = if self.multiprocessors == 0 { Value::Null } else { self.multiprocessors.into() };
-        json!({
-            "max_threads": self.max_threads,
-            "max_block": axes(self.max_block),
-            "max_grid": axes(self.max_grid),
-            "warp_size": self.warp_size,
-            "shared_mem": self.shared_mem,
-            "multiprocessors": multiprocessors,
-            "threads_per_multiprocessor": self.threads_per_multiprocessor,
-        })
-    }
-}
-
 /// A space that a file describes.
 pub struct FileSpace {
     file: PathBuf,
@@ -109,6 +61,7 @@ pub struct FileSpace {
     language: Language,
     /// `recorded`, `args` and `device`.
     surroundings: Values,
+    device: DeviceLimits,
 }
 
 /// Why a point has no configuration.
@@ -128,6 +81,11 @@ impl FileSpace {
         Self::new(path, Document::read(path)?, surroundings)
     }
 
+    /// Whether a file's expressions may ask for the device. A file that cannot be read does not.
+    pub fn asks_for_device(path: &Path) -> bool {
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains("device."))
+    }
+
     fn new(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
         let Recorded { grid, block, shared_mem } = surroundings.recorded;
         let recorded = Configuration::recorded(grid, block, shared_mem);
@@ -135,7 +93,7 @@ impl FileSpace {
         let (language, mut values) = (Language::default(), Values::default());
         values.set("recorded", &json!({"grid": grid, "block": block, "shared_mem": shared_mem}));
         values.set("args", &Value::Array(surroundings.arguments.clone()));
-        values.set("device", &surroundings.device.value());
+        values.set("device", &json!(surroundings.device));
         let outside = values.clone();
         values.set("grid", &json!(grid));
         values.set("block", &json!(block));
@@ -181,6 +139,7 @@ impl FileSpace {
             baseline,
             language,
             surroundings: outside,
+            device: surroundings.device.clone(),
         };
         space.try_out()?;
         Ok(space)
@@ -383,6 +342,7 @@ impl Space for FileSpace {
             "baseline": self.baseline,
             "parameters": super::describe(&self.parameters),
             "derived": derived,
+            "device": self.device,
             "constraints": self.constraints.iter().map(Expression::text).collect::<Vec<_>>(),
         })
     }

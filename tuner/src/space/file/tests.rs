@@ -163,3 +163,19 @@ fn mistakes_name_file_key_and_remedy() {
     let error = FileSpace::load(&missing, &surroundings()).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("missing.yaml: it cannot be read"), "{error}");
 }
+
+#[test]
+fn the_device_is_known_as_far_as_it_says() {
+    let device = DeviceLimits { registers: Some(4096), ..DeviceLimits::default() };
+    let read = |text: &str| {
+        let document = Document::parse(text, false).unwrap();
+        FileSpace::new(Path::new("space.yaml"), document, &Surroundings { device: device.clone(), ..surroundings() })
+    };
+    let space = read(
+        "parameters:\n  block.x: {type: int, low: 32, high: device.max_block.z, step: 32}\nconstraints: [block.x * 64 <= device.registers]\n",
+    );
+    let space = space.unwrap();
+    assert_eq!((space.size(), space.describe()["device"]["registers"].as_u64()), (Some(2), Some(4096)));
+    let error = read("parameters:\n  block.x: [32]\nconstraints: [block.x <= device.shared_mem_optin / 64]\n").err().unwrap();
+    assert!(error.to_string().contains("constraints[0]"), "{error}");
+}

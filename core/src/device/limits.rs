@@ -1,0 +1,54 @@
+//! What a device can take, as its driver says.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::launch::Dim3;
+
+/// What a device can take. `None` is what its driver does not say. The names are also those of expressions in space files
+/// (`device.max_threads`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DeviceLimits {
+    /// Threads of a block.
+    pub max_threads: u32,
+    /// Threads of a block along each axis.
+    pub max_block: Dim3,
+    /// Blocks of a grid along each axis.
+    pub max_grid: Dim3,
+    pub warp_size: u32,
+    /// Shared memory of a block, bytes.
+    pub shared_mem: u32,
+    /// The same of a kernel that asks for more, which the replayer does for it.
+    pub shared_mem_optin: Option<u32>,
+    pub shared_mem_per_multiprocessor: Option<u32>,
+    /// 32-bit registers of a block.
+    pub registers: Option<u32>,
+    pub registers_per_multiprocessor: Option<u32>,
+    pub multiprocessors: Option<u32>,
+    pub threads_per_multiprocessor: Option<u32>,
+    pub blocks_per_multiprocessor: Option<u32>,
+    /// Level 2 cache, bytes.
+    pub l2_cache: Option<u32>,
+}
+
+/// What every CUDA device has (CUDA Programming Guide, "Technical Specifications per Compute Capability").
+impl Default for DeviceLimits {
+    fn default() -> Self {
+        Self {
+            max_threads: 1024,
+            max_block: Dim3::new(1024, 1024, 64),
+            max_grid: Dim3::new(i32::MAX as u32, 65_535, 65_535),
+            warp_size: 32,
+            shared_mem: 48 << 10,
+            shared_mem_optin: None,
+            shared_mem_per_multiprocessor: None,
+            registers: None,
+            registers_per_multiprocessor: None,
+            multiprocessors: None,
+            threads_per_multiprocessor: Some(1024),
+            blocks_per_multiprocessor: None,
+            l2_cache: None,
+        }
+    }
+}
