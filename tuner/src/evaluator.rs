@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 
+use crate::interrupt;
 use crate::server::{Greeting, Runs, Server, ServerCommand, ServerError};
 use crate::simulate::Simulation;
 
@@ -108,8 +109,9 @@ impl Evaluator {
     /// Submits what waits and waits for the next evaluation to end; `None` where nothing is under way.
     ///
     /// # Errors
-    /// Servers end again and again, or cannot be started any more.
+    /// Servers end again and again, or cannot be started any more; or the session is interrupted.
     pub fn wait(&mut self) -> Result<Option<Evaluated>, ServerError> {
+        interrupt::check()?;
         if let Some((simulation, _)) = &self.simulation {
             let done = self.partial.pop_first();
             return Ok(done
@@ -159,6 +161,8 @@ impl Evaluator {
     }
 
     fn recover(&mut self, error: ServerError) -> Result<Option<Evaluated>, ServerError> {
+        // What ends this session has ended its servers, too.
+        interrupt::check()?;
         let lane = &mut self.lanes[self.active];
         self.incidents.push(format!("{error}; in flight: {:?}", lane.flying));
         let lost: Vec<u64> = std::mem::take(&mut lane.flying).into_iter().collect();

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -9,6 +11,8 @@ use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
 use mneme_core::protocol::{self, Changes, Hello, Reply, Request, Submission};
 use mneme_core::result::ReplayResult;
+
+use crate::interrupt::{self, Interrupted};
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -49,6 +53,8 @@ pub enum ServerError {
     Died { how: String },
     #[error("the replay server sent a line that is no reply: {line}")]
     Garbled { line: String },
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
 }
 
 /// A running server.
@@ -84,6 +90,8 @@ impl ServerCommand {
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("-rdb").arg(&self.database).arg("-rid").arg(&self.instance);
         command.args(&self.options);
+        // Ctrl-C in a terminal is for the session, which ends its servers itself.
+        command.process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
@@ -141,6 +149,13 @@ impl Server {
     }
 
     fn read(&mut self) -> Result<Reply, ServerError> {
+        if self.output.buffer().is_empty()
+            && let Err(interrupted) = interrupt::wait_for(self.output.get_ref().as_fd())
+        {
+            // It may be busy for long, and nobody waits for its answers any more.
+            let _ = self.child.kill();
+            return Err(interrupted.into());
+        }
         let mut line = String::new();
         match self.output.read_line(&mut line) {
             Ok(0) | Err(_) => Err(self.died()),

@@ -12,6 +12,7 @@ use crate::bridge::{Bridge, BridgeError, OptunaSampler, PythonSpace, StudyOption
 use crate::cache::CachePlan;
 use crate::document::{self, DocumentError};
 use crate::evaluator::Evaluator;
+use crate::interrupt;
 use crate::metric::Metric;
 use crate::objective::{ObjectiveError, Objectives};
 use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Pruner, Range, Switch};
@@ -104,6 +105,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         document::write(path, &options.clone().settled())?;
         return Ok(0);
     }
+    interrupt::listen().map_err(|error| TuneError::Setting(format!("signals cannot be heard: {error}")))?;
     let subjects = subjects(&options)?;
     let folder = options.results_dir.clone().unwrap_or_else(default_folder);
     let several = subjects.len() > 1;
@@ -120,12 +122,16 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
             Err(error) if several => {
                 eprintln!("mneme-tune: {}: {error}", subject.record.demangled_name);
                 finished.push(Outcome { status: error.exit_status(), finished: None });
+                if interrupt::check().is_err() {
+                    break;
+                }
             }
             Err(error) => return Err(error),
         }
     }
     if several {
         write_totals(&folder, &options, &subjects, &finished)?;
+        interrupt::check().map_err(SessionError::from)?;
     }
     // The first of several problems; "nothing verified" of one kernel says less than a broken other.
     let statuses = finished.iter().map(|outcome| outcome.status).filter(|status| *status != 0);

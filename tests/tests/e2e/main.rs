@@ -8,6 +8,7 @@ mod coverage;
 mod embedded;
 mod faults;
 mod housekeeping;
+mod interrupting;
 mod programs;
 mod recorder;
 mod searching;

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
@@ -70,6 +71,8 @@ impl Bridge {
         let errors = File::options().create(true).append(true).open(log).map_err(failed)?;
         let mut command = Command::new(&python);
         command.args(["-m", MODULE]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        // Ctrl-C in a terminal is for the session.
+        command.process_group(0);
         if let Some(path) = search_path() {
             command.env("PYTHONPATH", path);
         }

@@ -14,9 +14,9 @@ impl Session {
     /// Writes what the session found, whatever ended it.
     pub(super) fn finish(mut self, outcome: Result<(), SessionError>) -> Result<Finished, SessionError> {
         self.live.finish();
-        let best = match &outcome {
-            Ok(()) => self.best()?,
-            Err(_) => self.ranked().into_iter().next(),
+        let (outcome, best) = match outcome.and_then(|()| self.best()) {
+            Ok(best) => (Ok(()), best),
+            Err(error) => (Err(error), self.ranked().into_iter().next()),
         };
         let tuned = best.as_ref().map(|best| proteus_tuned_kernels(&self.plan.kernel, &best.config));
         self.summarise(&outcome, best.as_ref());
@@ -36,6 +36,10 @@ impl Session {
         }
         if let Err(error) = &outcome {
             self.results.log(&error.to_string());
+            if matches!(error, SessionError::Interrupted(_)) {
+                let folder = winner::quoted(&self.results.folder().display().to_string());
+                eprintln!("Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}");
+            }
         }
         outcome?;
         let status = self.tell(best.as_ref());
@@ -108,6 +112,7 @@ impl Session {
     fn summarise(&mut self, outcome: &Result<(), SessionError>, best: Option<&Trial>) {
         let status = match (outcome, &self.stop, best) {
             (Err(SessionError::Baseline(_)), ..) => "baseline_failed",
+            (Err(SessionError::Interrupted(_)), ..) => "interrupted",
             (Err(_), ..) => "internal_error",
             (Ok(()), ..) if self.plan.options.baseline_only => "baseline_only",
             (Ok(()), Stop::Failure, _) => "stopped_at_failure",

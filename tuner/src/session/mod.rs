@@ -25,6 +25,7 @@ use self::lines::InOrder;
 use crate::bridge::{Bridge, BridgeError};
 use crate::cache::{Cache, CacheError, CachePlan};
 use crate::evaluator::Evaluator;
+use crate::interrupt::Interrupted;
 use crate::live::Live;
 use crate::metric::Metric;
 use crate::objective::{Measurement, ObjectiveError, Objectives};
@@ -84,7 +85,10 @@ pub enum SessionError {
     #[error(transparent)]
     Results(#[from] ResultsError),
     #[error(transparent)]
-    Server(#[from] ServerError),
+    Server(ServerError),
+    /// The results folder has everything that was found.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
     #[error(transparent)]
     Bridge(#[from] BridgeError),
     #[error(transparent)]
@@ -98,6 +102,15 @@ pub enum SessionError {
     Output(std::io::Error),
 }
 
+impl From<ServerError> for SessionError {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Interrupted(interrupted) => Self::Interrupted(interrupted),
+            error => Self::Server(error),
+        }
+    }
+}
+
 impl SessionError {
     pub fn exit_status(&self) -> i32 {
         match self {
@@ -107,6 +120,7 @@ impl SessionError {
             Self::Objective(_) => status::INVALID_CONFIGURATION,
             Self::Baseline(_) => status::BASELINE_FAILED,
             Self::Output(_) => exit::INTERNAL,
+            Self::Interrupted(interrupted) => interrupted.exit_status(),
             Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
             Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
             Self::Server(_) => status::INTERNAL,

@@ -6,6 +6,7 @@ use mneme_core::result::{ReplayResult, Status};
 use super::lines::{first_clause, what_went_wrong};
 use super::{Flying, Session, SessionError, Stop, spokesman};
 use crate::cache::Cache;
+use crate::interrupt;
 use crate::results::Trial;
 use crate::sampler::Outcome;
 use crate::search::{Candidate, End, Next};
@@ -37,6 +38,7 @@ impl Session {
         let mut stop = self.plan.options.baseline_only.then_some(Stop::Complete);
         loop {
             while stop.is_none() && self.flying.len() < self.window() {
+                interrupt::check()?;
                 stop = self.time_is_up().or_else(|| self.enough());
                 if stop.is_none() {
                     match self.plan.search.propose() {
@@ -228,7 +230,10 @@ impl Session {
 
     /// A helper process that ended has no further answers, and a search without them would look finished.
     fn check_bridge(&self) -> Result<(), SessionError> {
-        self.plan.bridge.as_ref().and_then(crate::bridge::Bridge::failure).map_or(Ok(()), |error| Err(error.into()))
+        let Some(failure) = self.plan.bridge.as_ref().and_then(crate::bridge::Bridge::failure) else { return Ok(()) };
+        // What ends this session may have ended the process, too.
+        interrupt::check()?;
+        Err(failure.into())
     }
 
     fn tell_end(&mut self, end: End) {

@@ -1,0 +1,83 @@
+//! Sessions that somebody ends: nothing that was found is lost, nothing is left running, and they go on.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mneme_e2e::apps::app;
+use mneme_e2e::command::run;
+use mneme_e2e::installation::{Device, program};
+use mneme_e2e::recording::Recording;
+use serde_json::Value;
+
+/// By which the processes of a session are recognised.
+const MARK: &str = "MNEME_E2E_SESSION";
+
+/// Processes, other than zombies, whose environment has the mark of this session.
+fn processes(mark: &str) -> Vec<String> {
+    let wanted = format!("{MARK}={mark}");
+    let is_marked = |folder: &Path| {
+        let environment = fs::read(folder.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|setting| setting == wanted.as_bytes())
+    };
+    let folders = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    folders.filter(|folder| is_marked(folder)).map(|folder| fs::read_to_string(folder.join("stat")).unwrap_or_default()).collect()
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} takes too long");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn lines(folder: &Path) -> usize {
+    fs::read_to_string(folder.join("trials.jsonl")).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let instance = recording.single();
+    let work = tempfile::tempdir().unwrap();
+    // A terminal tells all processes of its foreground group, a batch system mostly the one that it has started.
+    for (signal, group, status) in [("INT", true, 130), ("TERM", false, 143)] {
+        let folder = work.path().join(signal);
+        let mut session = Command::new(program("mneme-tune"))
+            .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+            .args(["--device", Device::under_test().name(), "--space-preset", "full", "--sampler", "random", "--trials", "100000"])
+            .args(["--iterations", "2", "--warmup", "0", "--results-dir"])
+            .arg(&folder)
+            .env(MARK, &folder)
+            .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("a trial", || lines(&folder) >= 3);
+        let target = if group { format!("-{}", session.id()) } else { session.id().to_string() };
+        assert!(Command::new("kill").args(["-s", signal, "--", &target]).status().unwrap().success());
+        wait_until("the end of the session", || session.try_wait().unwrap().is_some());
+        let output = session.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{told}");
+        assert!(told.contains(&format!("interrupted by SIG{signal}")) && told.contains("mneme tune --resume --results-dir"), "{told}");
+        let mark = folder.to_str().unwrap();
+        wait_until("the end of all processes", || processes(mark).is_empty());
+
+        let done = lines(&folder);
+        let read = |name: &str| -> Value { serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
+        let summary = read("summary.json");
+        assert_eq!((&summary["status"], &summary["num_trials_completed"]), (&"interrupted".into(), &done.into()), "{summary}");
+        assert_eq!(read("best.json")["trial"], summary["best_trial"]);
+        assert!(folder.join("report.html").is_file());
+
+        let trials = (done + 2).to_string();
+        run(program("mneme-tune")).args(["--resume", "--trials", &trials, "--finalists", "0", "--results-dir"]).arg(&folder).succeed();
+        assert_eq!(lines(&folder), done + 2);
+        assert_eq!(read("summary.json")["status"], "completed");
+    }
+}
