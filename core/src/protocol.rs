@@ -68,6 +68,9 @@ pub struct Submission {
     /// Run it even where the result of a configuration with the same code and the same launch is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
+    /// The device to run it on, one of the greeting's `devices`; whichever is free first without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<i32>,
     /// Code in place of the recorded kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,

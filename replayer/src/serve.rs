@@ -42,7 +42,8 @@ pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
         recorded: recorded.clone(),
         device: device.name,
         driver: device.driver,
-        devices: scene.devices.iter().map(|device| device.ordinal()).collect(),
+        // With fewer workers than devices some have nothing to do.
+        devices: scene.devices.iter().take(scene.workers).map(|device| device.ordinal()).collect(),
         limits: device.limits,
     };
     let mut server = Server { options, scene, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), progress: None };
@@ -164,7 +165,7 @@ impl Server<'_> {
             return say(&Reply::Error { id: Some(id), error });
         }
         let (outputs, runs) = (submission.outputs.clone(), &self.options.runs);
-        match submission::job(submission, &self.recorded, (runs.iterations, runs.warmup)) {
+        match submission::job(submission, &self.recorded, (runs.iterations, runs.warmup), &self.hello.devices) {
             Ok(job) => {
                 if !outputs.is_empty() {
                     self.outputs.insert(id, outputs);

@@ -1,11 +1,14 @@
 //! Results that sessions share: what was measured once is not measured again.
 //!
-//! A file of JSON lines, appended to by any number of sessions at once. A result stands for another one where recording, instance,
-//! configuration, number of runs, device, driver, tolerances and the version of the replayer are the same.
+//! A file of JSON lines, appended to by any number of sessions at once; or a folder, in which each session appends to a file of its own
+//! and reads those of the others, because several machines cannot append to one file on every file system. What others write while
+//! a session runs is seen before its next candidate. A result stands for another one where recording, instance, configuration, number
+//! of runs, device, driver, tolerances and the version of the replayer are the same.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
@@ -27,11 +30,15 @@ pub struct CachePlan {
     pub conditions: serde_json::Value,
 }
 
-/// Results of equal sessions before.
+/// Results of equal sessions, before and at the same time.
 #[derive(Debug)]
 pub struct Cache {
-    path: PathBuf,
+    /// The file, or the folder.
+    place: PathBuf,
+    /// What this session appends to.
     file: File,
+    /// Bytes that were read of each file.
+    read: HashMap<PathBuf, u64>,
     /// What every key begins with.
     conditions: String,
     known: HashMap<String, ReplayResult>,
@@ -44,29 +51,70 @@ struct Line {
 }
 
 impl Cache {
-    /// Opens or creates the file. `conditions` is all that two sessions must have in common to share a result.
+    /// Opens or creates the file, or a file in the folder. `conditions` is all that two sessions must have in common to share a
+    /// result.
     ///
     /// # Errors
-    /// The file cannot be read or written. A line that is damaged does not count.
-    pub fn open(path: &Path, conditions: String) -> Result<Self, CacheError> {
-        let failed = |source| CacheError { path: path.into(), source };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    /// What is there cannot be read, or the file not written. A line that is damaged does not count.
+    pub fn open(place: &Path, conditions: String) -> Result<Self, CacheError> {
+        let failed = |source| CacheError { path: place.into(), source };
+        let own = if place.is_dir() || place.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            // Numbers of processes are no names where several machines share a folder.
+            place.join(format!("{:016x}.jsonl", RandomState::new().hash_one(0)))
+        } else {
+            place.to_path_buf()
+        };
+        if let Some(folder) = own.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        let file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
-        let text = std::fs::read(path).map_err(failed)?;
-        let lines = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
-        let known = lines.filter(|line| line.key.starts_with(&conditions)).map(|line| (line.key, line.result)).collect();
-        let mut cache = Self { path: path.into(), file, conditions, known };
-        if !text.is_empty() && text.last() != Some(&b'\n') {
-            // What a session left that was killed here; its line must not swallow the next.
-            cache.file.write_all(b"\n").map_err(failed)?;
+        let mut file = File::options().read(true).append(true).create(true).open(&own).map_err(failed)?;
+        let mut last = [b'\n'];
+        if file.metadata().map_err(failed)?.len() > 0 {
+            file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).map_err(failed)?;
         }
+        if last != *b"\n" {
+            // What a session left that was killed here; its line must not swallow the next.
+            file.write_all(b"\n").map_err(failed)?;
+        }
+        let mut cache = Self { place: place.into(), file, read: HashMap::new(), conditions, known: HashMap::new() };
+        cache.read_on().map_err(failed)?;
         Ok(cache)
     }
 
-    pub fn get(&self, instance: &str, configuration: &Configuration) -> Option<&ReplayResult> {
-        self.known.get(&self.key(instance, configuration))
+    /// A result that is known here or has been written by another session meanwhile.
+    pub fn get(&mut self, instance: &str, configuration: &Configuration) -> Option<&ReplayResult> {
+        let key = self.key(instance, configuration);
+        if !self.known.contains_key(&key) {
+            // Without the others' results there is more to do, and nothing wrong.
+            let _ = self.read_on();
+        }
+        self.known.get(&key)
+    }
+
+    /// Reads what was written since the last time.
+    fn read_on(&mut self) -> std::io::Result<()> {
+        let files = if self.place.is_dir() {
+            let entries = std::fs::read_dir(&self.place)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+            entries.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).collect()
+        } else {
+            vec![self.place.clone()]
+        };
+        for path in files {
+            let mut file = File::open(&path)?;
+            let read = self.read.entry(path).or_default();
+            if file.metadata()?.len() <= *read {
+                continue;
+            }
+            let mut text = Vec::new();
+            file.seek(SeekFrom::Start(*read))?;
+            file.read_to_end(&mut text)?;
+            // The rest of a line may be on its way.
+            text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+            *read += text.len() as u64;
+            let lines = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+            self.known.extend(lines.filter(|line| line.key.starts_with(&self.conditions)).map(|line| (line.key, line.result)));
+        }
+        Ok(())
     }
 
     /// Whether a result would be the same another time, but for the noise of its times.
@@ -80,7 +128,7 @@ impl Cache {
         let key = self.key(instance, configuration);
         let mut line = serde_json::json!({"key": key, "result": result}).to_string();
         line.push('\n');
-        self.file.write_all(line.as_bytes()).map_err(|source| CacheError { path: self.path.clone(), source })?;
+        self.file.write_all(line.as_bytes()).map_err(|source| CacheError { path: self.place.clone(), source })?;
         self.known.insert(key, result.clone());
         Ok(())
     }
@@ -105,9 +153,26 @@ mod tests {
         Cache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"key\":\"a|1").unwrap();
         Cache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
-        let cache = Cache::open(&path, "a".into()).unwrap();
-        assert_eq!((cache.get("1", &configuration), cache.get("2", &other)), (Some(&result), Some(&result)));
-        assert_eq!((cache.get("2", &configuration), cache.get("1", &other)), (None, None));
+        let mut cache = Cache::open(&path, "a".into()).unwrap();
+        assert_eq!((cache.get("1", &configuration).cloned(), cache.get("2", &other)), (Some(result.clone()), Some(&result)));
+        assert_eq!((cache.get("2", &configuration).cloned(), cache.get("1", &other)), (None, None));
         assert_eq!(Cache::open(&path, "b".into()).unwrap().get("1", &configuration), None);
+    }
+
+    #[test]
+    fn sessions_see_each_others_results_while_they_run() {
+        let work = tempfile::tempdir().unwrap();
+        let (file, folder) = (work.path().join("cache.jsonl"), work.path().join("cache/"));
+        let configuration = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
+        let result = ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
+        for place in [&file, &folder] {
+            let open = |conditions: &str| Cache::open(place, conditions.into()).unwrap();
+            let (mut one, mut other, mut stranger) = (open("a"), open("a"), open("b"));
+            assert_eq!(other.get("1", &configuration), None);
+            one.add("1", &configuration, &result).unwrap();
+            assert_eq!((other.get("1", &configuration), stranger.get("1", &configuration)), (Some(&result), None));
+            assert_eq!(open("a").get("1", &configuration), Some(&result));
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 4, "a file for each session");
     }
 }

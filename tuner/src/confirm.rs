@@ -63,6 +63,9 @@ pub enum Fate {
 pub struct Confirmation {
     pub confidence: f64,
     pub rounds: usize,
+    /// The device of all rounds, as in results.
+    #[serde(default)]
+    pub gpu_id: Option<i32>,
     /// Median of the baseline's rounds, ns.
     pub baseline: Option<f64>,
     /// The best finalist's place, where it is faster than the baseline.
@@ -179,6 +182,7 @@ pub fn confirm<E>(
     Ok(Confirmation {
         confidence: settings.confidence,
         rounds,
+        gpu_id: None,
         baseline: statistics::median(&baselines),
         winner,
         significant: winner.is_some(),

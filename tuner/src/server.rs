@@ -38,6 +38,8 @@ pub struct Runs {
     pub warmup: u32,
     /// Also where the same code was run with the same launch already.
     pub fresh: bool,
+    /// Number of the device, where not any will do.
+    pub device: Option<i32>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,8 +76,8 @@ pub struct Greeting {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
-    /// Devices that it replays on.
-    pub devices: usize,
+    /// Numbers of the devices that it replays on.
+    pub devices: Vec<i32>,
     /// Version of mneme-replay.
     pub version: String,
     /// What the first device can take.
@@ -99,8 +101,7 @@ impl ServerCommand {
         match server.read()? {
             Reply::Hello(hello) if hello.protocol > protocol::VERSION => Err(ServerError::Protocol { found: hello.protocol }),
             Reply::Hello(hello) => {
-                let devices = hello.devices.len().max(1);
-                let Hello { device, driver, version, limits, .. } = *hello;
+                let Hello { device, driver, devices, version, limits, .. } = *hello;
                 server.greeting = Greeting { device, driver, devices, version, limits };
                 Ok(server)
             }
@@ -121,9 +122,10 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
-        let Runs { iterations, warmup, fresh } = runs;
+        let Runs { iterations, warmup, fresh, device } = runs;
         let config = Changes::from(config);
-        let submission = Submission { id, config, iterations: Some(iterations), warmup: Some(warmup), fresh, ..Submission::default() };
+        let (iterations, warmup) = (Some(iterations), Some(warmup));
+        let submission = Submission { id, config, iterations, warmup, fresh, device, ..Submission::default() };
         let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");
         line.push('\n');
         let written = match &mut self.input {

@@ -14,14 +14,18 @@ use crate::builder::Outcome;
 use crate::replacement::Replacement;
 use crate::supervisor::Job;
 
-/// The job of a submission; `runs` are iterations and warm-ups where it does not say.
-pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32)) -> Result<Job, String> {
+/// The job of a submission; `runs` are iterations and warm-ups where it does not say, `devices` the numbers of those at work.
+pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), devices: &[i32]) -> Result<Job, String> {
+    if let Some(device) = submission.device.filter(|device| !devices.contains(device)) {
+        return Err(format!("nothing runs on device {device} here, only on {devices:?}"));
+    }
     let configuration = submission.config.apply(recorded)?;
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
     let replacement = submission.code.map(replacement).transpose()?.map(Rc::new);
     Ok(Job {
         priority: submission.priority,
         fresh: submission.fresh,
+        device: submission.device,
         replacement,
         keep_ir: submission.outputs.ir.is_some(),
         memory: submission.outputs.memory,
@@ -74,7 +78,7 @@ mod tests {
 
     fn submitted(line: &str) -> Result<Job, String> {
         let recorded = Configuration::recorded(Dim3::new(7, 1, 1), Dim3::new(32, 1, 1), 0);
-        job(serde_json::from_str(line).unwrap(), &recorded, (3, 2))
+        job(serde_json::from_str(line).unwrap(), &recorded, (3, 2), &[0, 2])
     }
 
     #[test]
@@ -83,6 +87,12 @@ mod tests {
         assert_eq!(runs(r#"{"id":1}"#), (3, 2));
         assert_eq!(runs(r#"{"id":1,"iterations":9}"#), (9, 2));
         assert_eq!(runs(r#"{"id":1,"iterations":9,"config":{"iterations":5,"warmup":0}}"#), (5, 0));
+    }
+
+    #[test]
+    fn a_device_has_to_be_one_of_those_at_work() {
+        assert_eq!(submitted(r#"{"id":1,"device":2}"#).unwrap().device, Some(2));
+        assert!(submitted(r#"{"id":1,"device":1}"#).unwrap_err().contains("device 1"));
     }
 
     #[test]

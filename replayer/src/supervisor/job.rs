@@ -25,6 +25,8 @@ pub struct Job {
     pub priority: i32,
     /// Run it even where an equal one has run.
     pub fresh: bool,
+    /// Number of the device that it has to run on.
+    pub device: Option<i32>,
     /// Code in the recorded kernel's place.
     pub replacement: Option<Rc<Replacement>>,
     /// Ask for the IR after the pipeline.
@@ -52,6 +54,7 @@ impl Job {
             warmup,
             priority: 0,
             fresh: false,
+            device: None,
             replacement: None,
             keep_ir: false,
             memory: None,

@@ -226,8 +226,13 @@ impl<'a> Supervisor<'a> {
     /// equal another share its result.
     fn start_runs(&mut self) {
         loop {
-            let built = |pending: &Pending| Some((pending.job.id, self.builds.outcome(&pending.key)?));
-            let Some((id, outcome)) = self.queue.iter().take(self.horizon()).find_map(built) else { return };
+            let ready = |pending: &Pending| {
+                let outcome = self.builds.outcome(&pending.key)?;
+                // Those behind one that waits for its device may run on another.
+                let waits = outcome.is_ok() && pending.job.device.is_some() && self.fleet.free_place(pending.job.device).is_none();
+                (!waits).then_some((pending.job.id, outcome))
+            };
+            let Some((id, outcome)) = self.queue.iter().take(self.horizon()).find_map(ready) else { return };
             let Some(pending) = self.queue.take(id) else { return };
             let (built, image) = match &*outcome {
                 Err(NotBuilt { status, error, .. }) => {
@@ -239,7 +244,7 @@ impl<'a> Supervisor<'a> {
             };
             let run = pending.job.run(built, self.scene);
             let limit = pending.job.limit(self.scene);
-            let identity = Identity::of(&run, image, limit);
+            let identity = Identity::of(&run, image, limit, pending.job.device);
             if !pending.job.fresh {
                 if let Some(settled) = self.shared.settled(&identity) {
                     self.share(Follower { pending, outcome }, &settled);
@@ -251,7 +256,7 @@ impl<'a> Supervisor<'a> {
                 }
             }
             let quiet = !self.scene.is_cpu() || self.builds.at_work() == 0;
-            let Some(place) = self.fleet.free_place().filter(|_| quiet) else {
+            let Some(place) = self.fleet.free_place(pending.job.device).filter(|_| quiet) else {
                 self.queue.put_back(pending);
                 return;
             };

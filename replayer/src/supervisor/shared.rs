@@ -13,13 +13,14 @@ use crate::executor::message::{Done, Run};
 /// Results that are remembered.
 const REMEMBERED: usize = 8192;
 
-/// Equal for runs that have nothing to tell apart: everything that the executor is given, and the time limit.
+/// Equal for runs that have nothing to tell apart: everything that the executor is given, the time limit, and the device
+/// where that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(ChunkId, ChunkId);
 
 impl Identity {
-    pub fn of(run: &Run, image: &[u8], limit: std::time::Duration) -> Self {
-        let asked = serde_json::to_vec(&(run, limit)).expect("plain data serialises");
+    pub fn of(run: &Run, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
+        let asked = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
         Self(chunk_id(image), chunk_id(&asked))
     }
 }

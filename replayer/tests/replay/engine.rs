@@ -213,6 +213,8 @@ impl Server {
     fn start(recording: &Recording, options: &[&str]) -> Self {
         let mut command = Command::new(program());
         command.args(["serve", "-rdb"]).arg(recording.database()).args(options);
+        // For those who ask for a second one.
+        command.env("MNEME_CPU_DEVICES", "2");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut server = Self { child, input, output };
@@ -264,6 +266,30 @@ fn what_is_no_request_is_answered_and_forgotten() {
     assert!(matches!(server.reply(), Reply::Error { id: None, error } if error.contains("99")));
     server.say(&json!({"type": "submit", "id": 7}));
     assert!(server.result(7).verified);
+    server.end();
+}
+
+#[test]
+fn a_configuration_runs_on_the_device_that_it_names() {
+    let Some(device) = device().filter(|device| *device == "cpu") else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", &format!("{device},{device}:1")]);
+    for id in 0..6 {
+        server.say(&json!({"type": "submit", "id": id, "config": shape(64), "fresh": true, "device": 1}));
+    }
+    // Equal ones share a result where the device is the same.
+    server.say(&json!({"type": "submit", "id": 6, "config": shape(64), "device": 0}));
+    server.say(&json!({"type": "submit", "id": 7, "config": shape(64), "device": 1}));
+    server.say(&json!({"type": "submit", "id": 8, "device": 2}));
+    let mut results = BTreeMap::new();
+    while results.len() < 9 {
+        let Reply::Result { id, result } = server.reply() else { panic!("no result") };
+        results.insert(id, result);
+    }
+    for (id, ordinal) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 0), (7, 1)] {
+        assert!(results[&id].verified && results[&id].gpu_id == ordinal, "{id}: {:?}", results[&id]);
+    }
+    assert_eq!(results[&6].shared_with, None);
+    assert!(results[&8].error.contains("device 2"), "{}", results[&8].error);
     server.end();
 }
 

@@ -10,9 +10,14 @@ use mneme_e2e::recording::{Instance, Recording};
 use serde_json::Value;
 
 fn tune(instance: &Instance, space: &Path, results: &Path) -> Run {
+    tune_on(Device::under_test().name(), instance, space, results)
+}
+
+fn tune_on(device: &str, instance: &Instance, space: &Path, results: &Path) -> Run {
     run(program("mneme-tune"))
+        .args(["--device", device])
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-        .args(["--device", Device::under_test().name(), "--quiet", "--seed", "3", "--space"])
+        .args(["--quiet", "--seed", "3", "--space"])
         .arg(space)
         .arg("--results-dir")
         .arg(results)
@@ -88,6 +93,25 @@ fn a_session_is_confirmed_and_can_be_simulated() {
         assert_eq!(trial["objectives"].as_array().unwrap().len(), 2);
     }
     assert!(!read(&simulated, "pareto.json")["trials"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn winners_are_confirmed_on_one_of_several_devices() {
+    if Device::under_test().name() != "cpu" {
+        return;
+    }
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let work = tempfile::tempdir().unwrap();
+    let (space, results) = (work.path().join("space.yaml"), work.path().join("results"));
+    fs::write(&space, "parameters:\n  block.x: {type: int, low: 32, high: 512, step: 32}\n").unwrap();
+    tune_on("cpu,cpu:1", &recording.single(), &space, &results)
+        .args(["--iterations", "2", "--warmup", "0", "--finalists", "2"])
+        .env("MNEME_CPU_DEVICES", "2")
+        .succeed();
+    let devices: std::collections::BTreeSet<i64> =
+        trials(&results).iter().map(|trial| trial["result"]["gpu_id"].as_i64().unwrap()).collect();
+    assert_eq!(devices, [0, 1].into());
+    assert_eq!(read(&results, "summary.json")["confirmation"]["gpu_id"], 0);
 }
 
 #[test]

@@ -31,7 +31,9 @@ impl Session {
         self.live.above(|| {});
         let end = Instant::now() + Duration::from_secs_f64(self.plan.options.confirm_time.unwrap_or(20.0));
         let settings = Settings { end: Some(end), ..Settings::default() };
-        let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, fresh: true };
+        // Times of two devices, even of one kind, do not compare as well as those of one.
+        let device = self.evaluator.greeting().devices.first().copied();
+        let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, fresh: true, device };
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {
             let mut found = Vec::new();
             for configuration in order {
@@ -51,6 +53,7 @@ impl Session {
             Ok(found)
         };
         let mut confirmation = confirm::confirm(&baseline.config, &configurations, &settings, measure)?;
+        confirmation.gpu_id = device;
         for finalist in &mut confirmation.finalists {
             finalist.trial = finalists[finalist.place].trial;
         }

@@ -225,7 +225,8 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     };
     let cache = plan.cache.as_ref().map(open).transpose()?;
     let options = &plan.options;
-    let runs = Runs { iterations: options.iterations.unwrap_or(5), warmup: options.warmup.unwrap_or(2), fresh: false };
+    let (iterations, warmup) = (options.iterations.unwrap_or(5), options.warmup.unwrap_or(2));
+    let runs = Runs { iterations, warmup, fresh: false, device: None };
     let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
     known.sort_by_key(|trial| trial.trial);
     let mut session = Session {

@@ -72,7 +72,7 @@ impl Session {
 
     /// Candidates under way at a time.
     fn window(&self) -> usize {
-        let at_a_time = self.plan.options.workers.map_or(self.evaluator.greeting().devices, |workers| workers as usize);
+        let at_a_time = self.plan.options.workers.map_or(self.evaluator.greeting().devices.len().max(1), |workers| workers as usize);
         // One more is built while the others run.
         self.plan.window.unwrap_or(at_a_time + 1)
     }
@@ -121,8 +121,8 @@ impl Session {
     }
 
     /// What the cache has of a candidate, if that is all of it.
-    fn known(&self, configurations: &[Configuration]) -> Option<Vec<ReplayResult>> {
-        let cache = self.cache.as_ref()?;
+    fn known(&mut self, configurations: &[Configuration]) -> Option<Vec<ReplayResult>> {
+        let cache = self.cache.as_mut()?;
         let mut results = Vec::new();
         for (instance, configuration) in self.plan.instances.iter().zip(configurations) {
             let result = cache.get(&instance.id, configuration)?.clone();

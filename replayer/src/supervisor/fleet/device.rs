@@ -39,6 +39,10 @@ impl Device {
         Self { choice, spares: Vec::new(), failed_starts: 0, ready_since: None, lost: false, description: None }
     }
 
+    pub fn ordinal(&self) -> i32 {
+        self.choice.ordinal()
+    }
+
     /// Several executors find room on the device.
     pub fn has_room(&self, scene: &Scene) -> bool {
         let needed = scene.snapshot.layout.memory_bytes().saturating_mul(ROOM);

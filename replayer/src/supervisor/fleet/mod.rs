@@ -148,10 +148,11 @@ impl<'a> Fleet<'a> {
         self.places.iter_mut().filter_map(|place| place.running.take()).chain(leaving).collect()
     }
 
-    /// A place that is free for a run.
-    pub fn free_place(&self) -> Option<usize> {
+    /// A place that is free for a run, on a device of this number where one is named.
+    pub fn free_place(&self, device: Option<i32>) -> Option<usize> {
         let free = |place: &Place| place.running.is_none() && place.executor.as_ref().is_some_and(|executor| executor.ready);
-        self.places.iter().position(free)
+        let meant = |place: &Place| device.is_none_or(|number| self.devices[place.device].ordinal() == number);
+        self.places.iter().position(|place| free(place) && meant(place))
     }
 
     /// Runs a configuration at a free place. Gives it back where the executor has ended meanwhile, which says nothing about it.
