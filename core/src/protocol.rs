@@ -71,6 +71,9 @@ pub struct Submission {
     /// The device to run it on, one of the greeting's `devices`; whichever is free first without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
+    /// Measure the energy of a launch as well (`energy_j` of the result), which takes one to ten seconds more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub energy: bool,
     /// Code in place of the recorded kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,

@@ -57,6 +57,10 @@ pub struct ReplayResult {
     /// Buffers that differ, all of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub differing_buffers: u64,
+    /// Energy of a launch, joules, where it was asked for and NVML counts it: that of launches which are repeated for a second, each
+    /// with putting memory back, less that of putting back memory that nothing has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
     /// Of a verified result: the largest absolute error, the largest relative error and the largest distance in ULP of an element,
     /// over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where nothing differs. The largest double
     /// stands for infinity. A survey has its `variations` instead.

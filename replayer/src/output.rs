@@ -52,6 +52,7 @@ pub fn result(
         mismatch: done.mismatches.first().cloned(),
         more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
         differing_buffers: done.differing_buffers,
+        energy_j: done.energy,
         largest_error: largest.map(|it| it.absolute),
         largest_relative_error: largest.map(|it| it.relative),
         largest_ulp: largest.map(|it| it.ulp),

@@ -30,7 +30,7 @@ pub struct ServerCommand {
 }
 
 /// How often a configuration is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
     /// Measured ones.
     pub iterations: u32,
@@ -40,6 +40,8 @@ pub struct Runs {
     pub fresh: bool,
     /// Number of the device, where not any will do.
     pub device: Option<i32>,
+    /// Measure the energy of a launch as well.
+    pub energy: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -122,10 +124,10 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
-        let Runs { iterations, warmup, fresh, device } = runs;
+        let Runs { iterations, warmup, fresh, device, energy } = runs;
         let config = Changes::from(config);
         let (iterations, warmup) = (Some(iterations), Some(warmup));
-        let submission = Submission { id, config, iterations, warmup, fresh, device, ..Submission::default() };
+        let submission = Submission { id, config, iterations, warmup, fresh, device, energy, ..Submission::default() };
         let mut line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises");
         line.push('\n');
         let written = match &mut self.input {

@@ -260,9 +260,9 @@ impl Subject {
             verified_on,
             window,
             early_stop,
+            cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options, &objectives) }),
             objectives,
             bridge,
-            cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options) }),
             options,
         };
         let finished = session::run(plan, evaluator, results, known)?;
@@ -319,9 +319,10 @@ impl Subject {
     }
 
     /// What two sessions must have in common to share results.
-    fn conditions(&self, options: &Options) -> Value {
+    fn conditions(&self, options: &Options, objectives: &Objectives) -> Value {
         let Options { rtol, atol, dtype, tolerance, timer, iterations, warmup, .. } = options;
-        json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup])
+        let energy = objectives.need_energy();
+        json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])
     }
 }
 

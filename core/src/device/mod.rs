@@ -8,7 +8,6 @@ pub mod cuda;
 pub mod cupti;
 mod error;
 mod limits;
-pub mod nvml;
 
 pub use error::DeviceError;
 pub use limits::DeviceLimits;

@@ -40,6 +40,8 @@ pub struct Run {
     pub survey: bool,
     /// Tell a digest of what the last run leaves, in place of comparing it with the recording.
     pub digest: bool,
+    /// Measure the energy of a launch as well, which takes seconds.
+    pub energy: bool,
     /// Folder for memory that differs.
     pub dump: Option<PathBuf>,
     /// File for all recorded memory as the last run leaves it.
@@ -132,6 +134,8 @@ pub struct Done {
     pub variations: Option<Vec<Variation>>,
     /// Hash of what the runs left where that is not as recorded: equal for runs that left equal memory; [`VARIES`] where they did not.
     pub digest: String,
+    /// Joules of a launch.
+    pub energy: Option<f64>,
     /// After the runs.
     pub clocks: Option<Clocks>,
     pub metrics: Metrics,

@@ -4,11 +4,13 @@
 //! starts the next executor. It never writes to the shared snapshot.
 
 mod dump;
+mod energy;
 pub mod handle;
 mod inspector;
 mod kernels;
 mod memory;
 pub mod message;
+mod nvml;
 mod observe;
 mod pieces;
 pub mod report;

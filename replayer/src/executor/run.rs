@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Instant;
 
 use mneme_core::configuration::Cache;
-use mneme_core::device::nvml::Nvml;
 use mneme_core::device::{Device, DeviceError, Function, Limit, Module, Timer};
 use mneme_core::hash::chunk_id;
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
-use super::Plan;
 use super::memory::{Memory, Settled};
 use super::message::{Done, Run, VARIES};
+use super::nvml::Nvml;
 use super::observe::Observer;
 use super::report::{self, MOST_TOLD};
 use super::survey::Survey;
+use super::{Plan, energy};
 
 /// Dynamic shared memory that a launch may ask for without being allowed to, bytes (CUDA Programming Guide, "Shared Memory").
 const DEFAULT_SHARED_LIMIT: u32 = 48 * 1024;
@@ -31,6 +32,8 @@ pub struct Runner<'a> {
     starting: Option<Receiver<Option<Nvml>>>,
     /// The limits that the context has been given.
     limits: Limits,
+    /// Joules that putting memory back takes where there is nothing to put back; the inner one is `None` where nobody says.
+    idle: Option<Option<f64>>,
 }
 
 impl<'a> Runner<'a> {
@@ -40,7 +43,7 @@ impl<'a> Runner<'a> {
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
         });
-        Self { device, plan, nvml: None, starting, limits: Limits::default() }
+        Self { device, plan, nvml: None, starting, limits: Limits::default(), idle: None }
     }
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
@@ -126,6 +129,14 @@ impl<'a> Runner<'a> {
             }
         }
         done.clocks = self.nvml().and_then(Nvml::clocks);
+        if order.energy {
+            let launch = || {
+                moved.bring(device)?;
+                device.run(function, &launch, self.plan.parameters)?;
+                moved.take_back(device)
+            };
+            done.energy = repaired(self.energy(memory, launch), done)?;
+        }
         done.status = Status::Verified;
         if let Some(survey) = survey {
             let (same, variations) = survey.end(memory, &comparisons);
@@ -169,6 +180,23 @@ impl<'a> Runner<'a> {
         }
         self.limits = limits;
         Ok(())
+    }
+
+    /// Joules of a launch, where the device counts them.
+    fn energy(&mut self, memory: &Memory<'_>, launch: impl Fn() -> Result<(), DeviceError>) -> Result<Option<f64>, DeviceError> {
+        if let Some(starting) = self.starting.take() {
+            self.nvml = starting.recv().ok().flatten();
+        }
+        let Some(nvml) = &self.nvml else { return Ok(None) };
+        let start = Instant::now();
+        let measure = |body: &dyn Fn() -> Result<(), DeviceError>| energy::of_repetition(|| nvml.millijoules(), || start.elapsed(), body);
+        let idle = match self.idle {
+            Some(known) => known,
+            None => *self.idle.insert(measure(&|| memory.restore())?),
+        };
+        let Some(idle) = idle else { return Ok(None) };
+        let busy = measure(&|| launch().and_then(|()| memory.restore()))?;
+        Ok(busy.map(|busy| busy - idle).filter(|joules| *joules > 0.0))
     }
 
     fn nvml(&mut self) -> Option<&Nvml> {

@@ -26,6 +26,7 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
         priority: submission.priority,
         fresh: submission.fresh,
         device: submission.device,
+        energy: submission.energy,
         replacement,
         keep_ir: submission.outputs.ir.is_some(),
         memory: submission.outputs.memory,

@@ -27,6 +27,8 @@ pub struct Job {
     pub fresh: bool,
     /// Number of the device that it has to run on.
     pub device: Option<i32>,
+    /// Measure the energy of a launch as well.
+    pub energy: bool,
     /// Code in the recorded kernel's place.
     pub replacement: Option<Rc<Replacement>>,
     /// Ask for the IR after the pipeline.
@@ -55,6 +57,7 @@ impl Job {
             priority: 0,
             fresh: false,
             device: None,
+            energy: false,
             replacement: None,
             keep_ir: false,
             memory: None,
@@ -85,6 +88,7 @@ impl Job {
             tolerance: self.configuration.tolerance,
             survey: scene.survey || self.survey,
             digest: self.digest,
+            energy: self.energy,
             dump: scene.dump.clone(),
             memory: self.memory.clone(),
             observe: self.observe.zip(built.instrumented.as_ref()).map(|(observe, instrumented)| message::Watch {

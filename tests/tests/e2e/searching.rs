@@ -154,6 +154,20 @@ fn the_best_of_a_session_is_polished_by_another() {
 }
 
 #[test]
+fn energy_is_refused_where_nobody_counts_it() {
+    if Device::under_test().name() != "cpu" {
+        return;
+    }
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let work = tempfile::tempdir().unwrap();
+    let (space, results) = (work.path().join("space.yaml"), work.path().join("results"));
+    fs::write(&space, "parameters:\n  block.x: [32, 64]\n").unwrap();
+    let outcome = tune(&recording.single(), &space, &results).args(["--objective", "time", "energy_j"]).exit_with(3);
+    outcome.complains("the objective 'energy_j' needs the energy of a launch, which this device does not tell");
+    assert!(read(&results, "baseline.json")["result"].get("energy_j").is_none());
+}
+
+#[test]
 fn a_space_file_that_is_wrong_is_told_before_anything_runs() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let work = tempfile::tempdir().unwrap();

@@ -17,6 +17,10 @@ pub enum ObjectiveError {
     Expression(#[from] ExpressionError),
     #[error("the objective '{objective}' comes to {value}, which is no number{remedy}")]
     NoNumber { objective: String, value: String, remedy: &'static str },
+    #[error(
+        "the objective '{objective}' needs the energy of a launch, which this device does not tell: that takes an NVIDIA GPU (Volta or later) with NVML"
+    )]
+    NoEnergy { objective: String },
     #[error("nothing was measured")]
     NothingMeasured,
 }
@@ -90,6 +94,11 @@ impl Objectives {
         self.is_single() && self.list.iter().all(|objective| matches!(objective.kind, Kind::Time | Kind::Speedup))
     }
 
+    /// Whether one is about energy, which is measured for those alone that want it.
+    pub fn need_energy(&self) -> bool {
+        self.list.iter().any(Objective::needs_energy)
+    }
+
     /// The objectives of a verified result, as users read them.
     ///
     /// # Errors
@@ -103,6 +112,9 @@ impl Objectives {
                 Kind::Time => Ok(time),
                 // The baseline's own.
                 Kind::Speedup => Ok(measurement.baseline.map_or(1.0, |baseline| baseline / time)),
+                Kind::Expression(_) if objective.needs_energy() && measurement.result.energy_j.is_none() => {
+                    Err(ObjectiveError::NoEnergy { objective: objective.text.clone() })
+                }
                 Kind::Expression(expression) => {
                     let values = all.get_or_insert_with(|| names(measurement, self.metric));
                     let value = self.language.evaluate(expression, values)?;
@@ -121,6 +133,15 @@ impl Objectives {
         self.list.iter().zip(values).map(|(objective, value)| if objective.maximise { -value } else { *value }).collect()
     }
 }
+
+impl Objective {
+    fn needs_energy(&self) -> bool {
+        self.text.contains(ENERGY)
+    }
+}
+
+/// A name of objectives, and of the field of results.
+const ENERGY: &str = "energy_j";
 
 /// All names that an objective may have. What a device does not say is nothing.
 fn names(measurement: &Measurement, metric: Metric) -> Values {
@@ -146,6 +167,7 @@ fn names(measurement: &Measurement, metric: Metric) -> Values {
         ("code_size", said(metrics.code_size)),
         ("obj_size", json!(result.obj_size)),
         ("build_time", json!(result.preprocess_ir_time + result.opt_time + result.codegen_time)),
+        (ENERGY, json!(result.energy_j)),
         ("largest_error", json!(result.largest_error)),
         ("largest_relative_error", json!(result.largest_relative_error)),
         ("largest_ulp", json!(result.largest_ulp)),
@@ -197,6 +219,17 @@ mod tests {
     }
 
     #[test]
+    fn energy_is_measured_where_it_is_wanted() {
+        let wanted = |objectives: &[&str]| Objectives::read(objectives, Metric::Mean).unwrap().need_energy();
+        assert_eq!([&["time"][..], &["time", "registers * energy_j"], &["result.energy_j"]].map(wanted), [false, true, true]);
+        let (result, configuration) =
+            (ReplayResult { energy_j: Some(0.25), ..result() }, Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
+        let objectives = Objectives::read(&["energy_j * 4", "result.energy_j"], Metric::Mean).unwrap();
+        let measurement = Measurement { result: &result, configuration: &configuration, baseline: None };
+        assert_eq!(objectives.evaluate(&measurement), Ok(vec![1.0, 0.25]));
+    }
+
+    #[test]
     fn more_is_better_where_it_is_said() {
         let objectives = Objectives::read(&["speedup", "registers", "max: occupancy"], Metric::Min).unwrap();
         assert_eq!(objectives.costs(&[2.0, 40.0, 0.5]), [-2.0, 40.0, -0.5]);
@@ -210,6 +243,8 @@ mod tests {
             ("spill_stores", "the device does not say it"),
             ("largest_ulp", "the device does not say it"),
             ("occupancy * 2", "nothing"),
+            ("energy_j", "this device does not tell"),
+            ("time * energy_j", "this device does not tell"),
             ("time <", "cannot be read"),
             ("exec_time", "no number"),
         ] {

@@ -250,8 +250,8 @@ pub struct Options {
     #[arg(long, value_name = "ID", num_args = 0.., value_delimiter = ',', default_missing_value = "all", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub verify_all: Vec<String>,
-    /// Remember results in this file, and measure nothing again that it has from an equal device
-    #[arg(long, value_name = "FILE", help_heading = EVALUATION)]
+    /// Remember results in this file or folder (cache/), and measure nothing again that it has from an equal device
+    #[arg(long, value_name = "PLACE", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PathBuf>,
 

@@ -33,7 +33,7 @@ impl Session {
         let settings = Settings { end: Some(end), ..Settings::default() };
         // Times of two devices, even of one kind, do not compare as well as those of one.
         let device = self.evaluator.greeting().devices.first().copied();
-        let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, fresh: true, device };
+        let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, fresh: true, device, energy: false };
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {
             let mut found = Vec::new();
             for configuration in order {

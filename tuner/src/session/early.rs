@@ -15,7 +15,7 @@ pub trait EarlyStop {
 impl Session {
     /// What a candidate's first runs are; `None` where there is nobody to judge by them, or no more runs to save.
     pub(super) fn first_runs(&self) -> Option<Runs> {
-        let first = Runs { iterations: 1, warmup: self.runs.warmup.min(1), ..self.runs };
+        let first = Runs { iterations: 1, warmup: self.runs.warmup.min(1), energy: false, ..self.runs };
         (self.plan.early_stop.is_some() && self.runs.iterations > first.iterations).then_some(first)
     }
 

@@ -93,7 +93,7 @@ impl Session {
             let problem = match grounded {
                 Err(rejection) => Some(rejection.to_string()),
                 Ok(configurations) => {
-                    let results = evaluator.run(configurations, Runs { iterations: 1, warmup: 0, fresh: false, device: None })?;
+                    let results = evaluator.run(configurations, Runs { iterations: 1, ..Runs::default() })?;
                     let failed = results.iter().zip(&self.plan.verified_on).find(|(result, _)| !result.verified);
                     failed.map(|(result, (instance, _))| format!("{}: {}", instance.id, super::lines::what_went_wrong(result)))
                 }

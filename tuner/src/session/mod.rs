@@ -226,7 +226,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     let cache = plan.cache.as_ref().map(open).transpose()?;
     let options = &plan.options;
     let (iterations, warmup) = (options.iterations.unwrap_or(5), options.warmup.unwrap_or(2));
-    let runs = Runs { iterations, warmup, fresh: false, device: None };
+    let runs = Runs { iterations, warmup, energy: plan.objectives.need_energy(), ..Runs::default() };
     let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
     known.sort_by_key(|trial| trial.trial);
     let mut session = Session {
