@@ -72,6 +72,24 @@ pub struct PresetOptions {
     pub max_threads: MaxThreads,
 }
 
+/// One pipeline, and everything else as it is without any option: block shapes alone vary.
+impl Default for PresetOptions {
+    fn default() -> Self {
+        Self {
+            launch_dim: LaunchDimensions::Auto,
+            launch_safety: LaunchSafety::Balanced,
+            passes: vec!["default<O3>".into()],
+            codegen_opt: vec![3],
+            codegen_method: "serial".into(),
+            specialize: vec![false],
+            specialize_dims: vec![false],
+            launch_bounds: vec![false],
+            min_blocks_per_sm: vec![1],
+            max_threads: MaxThreads::Block,
+        }
+    }
+}
+
 /// Threads of a block that launch bounds promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MaxThreads {
@@ -269,18 +287,7 @@ mod tests {
     const VECADD: Recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0 };
 
     fn options(passes: &[&str]) -> PresetOptions {
-        PresetOptions {
-            launch_dim: LaunchDimensions::Auto,
-            launch_safety: LaunchSafety::Balanced,
-            passes: passes.iter().map(ToString::to_string).collect(),
-            codegen_opt: vec![3],
-            codegen_method: "serial".into(),
-            specialize: vec![false],
-            specialize_dims: vec![false],
-            launch_bounds: vec![false],
-            min_blocks_per_sm: vec![1],
-            max_threads: MaxThreads::Block,
-        }
+        PresetOptions { passes: passes.iter().map(ToString::to_string).collect(), ..PresetOptions::default() }
     }
 
     fn full() -> PresetOptions {

@@ -11,25 +11,13 @@ use mneme_tuner::sampler::Exhaustive;
 use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
 use mneme_tuner::session::{self, EarlyStop, Instance, Plan, SessionError, status};
-use mneme_tuner::space::{
-    Domain, LaunchDimensions, LaunchSafety, MaxThreads, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space,
-};
+use mneme_tuner::space::{Domain, LaunchDimensions, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space};
 use serde_json::Value;
 
 /// Block widths 1 to 6 and 8, and these pipelines, around a launch of six blocks of four threads.
 fn space(passes: &[&str]) -> PresetSpace {
-    let options = PresetOptions {
-        launch_dim: LaunchDimensions::X,
-        launch_safety: LaunchSafety::Balanced,
-        passes: passes.iter().map(ToString::to_string).collect(),
-        codegen_opt: vec![3],
-        codegen_method: "serial".into(),
-        specialize: vec![false],
-        specialize_dims: vec![false],
-        launch_bounds: vec![false],
-        min_blocks_per_sm: vec![1],
-        max_threads: MaxThreads::Block,
-    };
+    let passes = passes.iter().map(ToString::to_string).collect();
+    let options = PresetOptions { launch_dim: LaunchDimensions::X, passes, ..PresetOptions::default() };
     PresetSpace::new(&options, Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0 })
 }
 
