@@ -7,7 +7,7 @@ set -euo pipefail
 [ $# -ge 3 ] || { sed -n 's/^#     //p' "$0" >&2; exit 64; }
 recording=$1 instance=$2 results=$3
 shift 3
-tune() { mneme-tune -rdb "$recording" -rid "$instance" --cache "$results/cache.jsonl" --results-dir "$results/$1" "${@:2}" | grep '^BEST'; }
+tune() { mneme-tune -rdb "$recording" -rid "$instance" --cache "$results/cache.jsonl" --results-dir "$results/$1" "${@:2}" | sed -n '/^BEST/p; /^No /p'; }
 
 mkdir -p "$results"
 tune launch --space-preset launch --launch-safety aggressive --quiet "$@"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mneme.tuning import bridge
 from mneme.tuning.bridge import serve
 
 SPACE = """
@@ -145,6 +146,24 @@ def test_a_study_is_asked_and_told(space: dict[str, Any], tmp_path: Path) -> Non
     assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED", "COMPLETE", "COMPLETE", "FAIL"]
     assert [trial.values for trial in trials[2:4]] == [[2.0], [1.0]]
     assert trials[3].params["block"] == 64 and trials[3].params["order[0]"] == 2
+
+
+def test_sessions_that_start_together_open_one_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    optuna = pytest.importorskip("optuna")
+    request = {"sampler": "random", "seed": 1, "directions": ["minimize"], "session": "s", "kernel": "k"}
+    open_study, failures = optuna.create_study, [type("IntegrityError", (Exception,), {})("the tables are there") for _ in range(2)]
+
+    def create_study(**options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return open_study(**options)
+
+    monkeypatch.setattr(optuna, "create_study", create_study)
+    monkeypatch.setattr(bridge.time, "sleep", lambda seconds: None)
+    assert bridge.Study(request, bridge.Described([])).ask()["number"] == 0
+    failures += [ConnectionError("nobody answers"), ConnectionError("nobody is asked twice")]
+    with pytest.raises(bridge.Problem, match="nobody is asked twice"):
+        bridge.Study(request, bridge.Described([]))
 
 
 def test_a_space_of_the_tuners_own_is_sampled_too(tmp_path: Path) -> None:

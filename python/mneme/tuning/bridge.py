@@ -15,7 +15,9 @@ import importlib.util
 import itertools
 import json
 import os
+import random
 import sys
+import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +32,11 @@ GENERATED = 256
 
 POINT, SESSION = "mneme:point", "mneme:session"
 """User attributes of an Optuna trial: its point as JSON, and the results folder of the session that asked for it."""
+
+OPENINGS = 10
+RACES = ("IntegrityError", "ProgrammingError", "DuplicatedStudyError")
+"""How often a study is opened where it fails in this way: sessions that start together in an empty database make its tables at the
+same time, and all but one find them made under their hands."""
 
 
 class Problem(Exception):
@@ -93,8 +100,6 @@ class Parameter:
 
 
 def sample(param: Any) -> Any:
-    import random
-
     return param.sample_random(random.Random())
 
 
@@ -283,18 +288,23 @@ class Study:
         self.session: str = request["session"]
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         name = request.get("name") or (f"mneme {request['kernel']}" if request.get("storage") else None)
-        try:
-            self.study = optuna.create_study(
-                study_name=name,
-                storage=storage(optuna, request.get("storage")),
-                sampler=sampler(optuna, request["sampler"], request.get("seed")),
-                pruner=pruner(optuna, request.get("pruner")),
-                directions=request["directions"],
-                load_if_exists=True,
-            )
-        except Exception as error:
-            traceback.print_exc()
-            raise Problem(f"Optuna cannot open the study{f' {name!r}' if name else ''}: {what(error)}") from error
+        for left in reversed(range(OPENINGS)):
+            try:
+                self.study = optuna.create_study(
+                    study_name=name,
+                    storage=storage(optuna, request.get("storage")),
+                    sampler=sampler(optuna, request["sampler"], request.get("seed")),
+                    pruner=pruner(optuna, request.get("pruner")),
+                    directions=request["directions"],
+                    load_if_exists=True,
+                )
+                break
+            except Exception as error:
+                if left and type(error).__name__ in RACES:
+                    time.sleep(random.uniform(0.2, 1.0))
+                    continue
+                traceback.print_exc()
+                raise Problem(f"Optuna cannot open the study{f' {name!r}' if name else ''}: {what(error)}") from error
         self.running: dict[int, Any] = {}
         self.single = len(request["directions"]) == 1
 
