@@ -17,6 +17,7 @@ fn one() -> u32 {
 }
 
 impl Dim3 {
+    #[inline]
     pub const fn new(x: u32, y: u32, z: u32) -> Self {
         Self { x, y, z }
     }

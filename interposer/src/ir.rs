@@ -12,7 +12,7 @@ use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::embedded;
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_core::launch::{Launch, LaunchAttributes};
 use mneme_core::recording::database::{self, ArgumentLayout, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
@@ -22,7 +22,7 @@ use crate::code::{Function, Kernel, choose_arch};
 use crate::launches::{Arguments, Request};
 use crate::linker;
 use crate::native::{self, Native};
-use crate::tally::Key;
+use crate::tally::{Key, Shape};
 use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
@@ -281,8 +281,7 @@ impl KernelCode {
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
         let mut hash = Hash64::new();
-        let counted = if launch.attributes.cluster.is_some() { 10 } else { 7 };
-        shape(launch).into_iter().take(counted).for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
+        Shape::of(launch).numbers().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
         scalars.for_each(|(_, argument)| hash.add(&argument.bytes));
         hash.finish()
     }
@@ -290,7 +289,7 @@ impl KernelCode {
     /// What goes into that identity.
     pub fn key(&self, launch: &Launch, arguments: &[Argument]) -> Key {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
-        Key { shape: shape(launch), scalars: scalars.map(|(index, argument)| (index, argument.bytes.clone())).collect() }
+        Key { shape: Shape::of(launch), scalars: scalars.map(|(index, argument)| (index, argument.bytes.clone())).collect() }
     }
 
     /// Whether a launch under way has this identity.
@@ -299,7 +298,7 @@ impl KernelCode {
     /// The arguments must be those of a launch of this kernel that is under way.
     #[inline]
     pub unsafe fn repeats(&self, key: &Key, launch: &Launch, arguments: &Arguments) -> bool {
-        if shape(launch) != key.shape {
+        if Shape::of(launch) != key.shape {
             return false;
         }
         let mut scalars = key.scalars.iter();
@@ -408,13 +407,6 @@ fn may_be_address(bytes: &[u8]) -> bool {
     <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
 }
 
-/// Grid, block and dynamic shared memory; and blocks of a cluster, zeros where the launch names none.
-fn shape(launch: &Launch) -> [u32; 10] {
-    let (grid, block) = (launch.grid, launch.block);
-    let cluster = launch.attributes.cluster.unwrap_or(Dim3 { x: 0, y: 0, z: 0 });
-    [grid.x, grid.y, grid.z, block.x, block.y, block.z, launch.shared_mem, cluster.x, cluster.y, cluster.z]
-}
-
 /// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
 fn is_function(unresolved: &str, name: &str) -> bool {
     if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
@@ -423,6 +415,7 @@ fn is_function(unresolved: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_core::launch::Dim3;
 
     fn code(kinds: &[&str]) -> KernelCode {
         let arguments = kinds

@@ -2,14 +2,38 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use mneme_core::launch::{Dim3, Launch};
+
 /// Instances that are counted here; launches of further ones are counted under the kernel's lock.
 pub const PLACES: usize = 8;
+
+/// What a launch is like, its arguments aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    grid: Dim3,
+    block: Dim3,
+    /// Dynamic, bytes.
+    shared: u32,
+    cluster: Option<Dim3>,
+}
+
+impl Shape {
+    #[inline]
+    pub fn of(launch: &Launch) -> Self {
+        Self { grid: launch.grid, block: launch.block, shared: launch.shared_mem, cluster: launch.attributes.cluster }
+    }
+
+    /// In the order in which the identity of a launch has them.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        let extents = self.grid.as_array().into_iter().chain(self.block.as_array());
+        extents.chain([self.shared]).chain(self.cluster.into_iter().flat_map(|cluster| cluster.as_array()))
+    }
+}
 
 /// What the launches of an instance have in common: compared value by value, which is cheaper than hashing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// Grid, block, dynamic shared memory and cluster.
-    pub shape: [u32; 10],
+    pub shape: Shape,
     /// Number and bytes of each scalar argument.
     pub scalars: Vec<(usize, Vec<u8>)>,
 }
@@ -97,7 +121,8 @@ mod tests {
     use super::*;
 
     fn key(grid: u32) -> Key {
-        Key { shape: [grid, 1, 1, 32, 1, 1, 0, 0, 0, 0], scalars: vec![(1, vec![7, 0, 0, 0])] }
+        let shape = Shape { grid: Dim3::new(grid, 1, 1), ..Shape::default() };
+        Key { shape, scalars: vec![(1, vec![7, 0, 0, 0])] }
     }
 
     #[test]
