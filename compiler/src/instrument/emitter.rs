@@ -11,6 +11,10 @@ use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMStoreSize
 use crate::cpu::edit;
 use crate::ir::Value;
 
+unsafe extern "C" {
+    fn mneme_llvm_branch(condition: LLVMValueRef, before: LLVMValueRef) -> LLVMValueRef;
+}
+
 /// How our own functions are named: they are not instrumented themselves.
 pub const PREFIX: &str = "__mneme_";
 
@@ -172,9 +176,28 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
         made(unsafe { LLVMBuildSelect(self.builder, condition.raw(), yes.raw(), no.raw(), c"".as_ptr()) })
     }
 
-    pub fn null(&self) -> Value<'m> {
-        // SAFETY: a live type.
-        made(unsafe { LLVMConstNull(self.pointer()) })
+    /// `usual`, or what `otherwise` adds instructions for where the condition holds; both before the instruction, whose block is split.
+    pub fn unless(
+        &self,
+        condition: Value<'m>,
+        instruction: Value<'m>,
+        usual: Value<'m>,
+        otherwise: impl FnOnce() -> Value<'m>,
+    ) -> Value<'m> {
+        // SAFETY: a live bit and instruction of one function, and a value that is there before the instruction. The split leaves what comes
+        // before it in its block, and the instruction at the beginning of a new one, which a phi may begin.
+        unsafe {
+            let before = LLVMGetInstructionParent(instruction.raw());
+            let end = made(mneme_llvm_branch(condition.raw(), instruction.raw()));
+            self.before(end);
+            let other = otherwise();
+            let mut values = [usual.raw(), other.raw()];
+            let mut blocks = [before, LLVMGetInstructionParent(end.raw())];
+            self.before(instruction);
+            let phi = LLVMBuildPhi(self.builder, usual.ty(), c"".as_ptr());
+            LLVMAddIncoming(phi, values.as_mut_ptr(), blocks.as_mut_ptr(), 2);
+            made(phi)
+        }
     }
 
     /// The number of a type all of whose bits are set.

@@ -2,19 +2,9 @@
 ;
 ; Flags of an access: 1 it reads, 2 it writes, 4 it is ordered (atomic, volatile), 8 the value it writes is known, 16 what it reads may be
 ; padding; from bit 8 on the bits of the address that its alignment wants zero.
-;
-; Shadow of four bytes of shared memory, 32 bytes: u64 last write, u64 last read, u32 sites of both, u32 bits of the bytes written ever.
-; A write or read: bit 63 there was one, 62 atomic, 58 to 61 which bytes, 48 to 57 thread, 31 (writes) the value is not known, 47 (reads)
-; threads of several warps, 32 to 47 (writes) a hash of the value, 0 to 30 the thread's clock.
-;
-; Clock of a thread: bit 31 it has synchronised in a way that is not followed, 11 to 30 barriers of the whole block that it passed, 0 to
-; 10 warp operations since.
 
 declare i1 @llvm.nvvm.isspacep.shared(ptr)
 declare i1 @llvm.nvvm.isspacep.local(ptr)
-declare i32 @llvm.umax.i32(i32, i32)
-declare i64 @llvm.umax.i64(i64, i64)
-declare i64 @llvm.umin.i64(i64, i64)
 
 ; Made for the module: the shared variable that holds an address (base -1 where there is none), and whether an access is inside of one of the
 ; module's own variables.
@@ -74,7 +64,7 @@ done:
 }
 
 ; Memory in the place of what must not be accessed; what is too large for it is left where it is.
-define ptr @__mneme_sink(ptr %place, i64 %bytes, i32 %flags) nounwind {
+define internal ptr @__mneme_sink(ptr %place, i64 %bytes, i32 %flags) nounwind {
   %sink = call i64 @__mneme_word(i64 3)
   %writes = and i32 %flags, 2
   %writing = icmp ne i32 %writes, 0
@@ -159,428 +149,6 @@ dead:
   ret i1 false
 }
 
-; Where the clocks of the window's block begin, and where the running thread's is.
-define internal ptr addrspace(1) @__mneme_clocks(i64 %index) alwaysinline nounwind {
-  %width = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-  %height = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
-  %depth = call i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
-  %area = mul i32 %width, %height
-  %threads = mul i32 %area, %depth
-  %more = add i32 %threads, 33
-  %slots = and i32 %more, -2
-  %wide.slots = zext i32 %slots to i64
-  %before = mul i64 %index, %wide.slots
-  %offset = shl i64 %before, 2
-  %start = call i64 @__mneme_word(i64 6)
-  %address = add i64 %start, %offset
-  %pointer = inttoptr i64 %address to ptr addrspace(1)
-  ret ptr addrspace(1) %pointer
-}
-
-; The clock of the warp comes after those of the threads, of which there is an even number.
-define internal ptr addrspace(1) @__mneme_warp_clock(i64 %index) alwaysinline nounwind {
-  %clocks = call ptr addrspace(1) @__mneme_clocks(i64 %index)
-  %width = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-  %height = call i32 @llvm.nvvm.read.ptx.sreg.ntid.y()
-  %depth = call i32 @llvm.nvvm.read.ptx.sreg.ntid.z()
-  %area = mul i32 %width, %height
-  %threads = mul i32 %area, %depth
-  %odd = add i32 %threads, 1
-  %even = and i32 %odd, -2
-  %thread = call i32 @__mneme_thread()
-  %warp = lshr i32 %thread, 5
-  %slot = add i32 %even, %warp
-  %wide = zext i32 %slot to i64
-  %place = getelementptr i32, ptr addrspace(1) %clocks, i64 %wide
-  ret ptr addrspace(1) %place
-}
-
-define internal ptr addrspace(1) @__mneme_clock(i64 %index) alwaysinline nounwind {
-  %clocks = call ptr addrspace(1) @__mneme_clocks(i64 %index)
-  %thread = call i32 @__mneme_thread()
-  %wide = zext i32 %thread to i64
-  %place = getelementptr i32, ptr addrspace(1) %clocks, i64 %wide
-  ret ptr addrspace(1) %place
-}
-
-; After a barrier of the whole block. There are no more than 2^20 - 1; from then on the thread is not compared.
-define void @__mneme_barrier() noinline nounwind {
-entry:
-  %index = call i64 @__mneme_window()
-  %outside = icmp eq i64 %index, -1
-  br i1 %outside, label %done, label %pass
-
-pass:
-  %place = call ptr addrspace(1) @__mneme_clock(i64 %index)
-  %clock = load i32, ptr addrspace(1) %place, align 4
-  %barriers = and i32 %clock, 2147481600
-  %last = icmp eq i32 %barriers, 2147481600
-  %next = add i32 %barriers, 2048
-  %stuck = or i32 %clock, -2147483648
-  %new = select i1 %last, i32 %stuck, i32 %next
-  store i32 %new, ptr addrspace(1) %place, align 4
-  br label %done
-
-done:
-  ret void
-}
-
-; At synchronisation that is not followed.
-define void @__mneme_relax() noinline nounwind {
-entry:
-  %index = call i64 @__mneme_window()
-  %outside = icmp eq i64 %index, -1
-  br i1 %outside, label %done, label %mark
-
-mark:
-  %place = call ptr addrspace(1) @__mneme_clock(i64 %index)
-  %clock = load i32, ptr addrspace(1) %place, align 4
-  %new = or i32 %clock, -2147483648
-  store i32 %new, ptr addrspace(1) %place, align 4
-  br label %done
-
-done:
-  ret void
-}
-
-; Before and after an operation in which lanes of a warp wait for one another: everybody's clock is then above that of everybody who came.
-define void @__mneme_warp_arrive() noinline nounwind {
-entry:
-  %index = call i64 @__mneme_window()
-  %outside = icmp eq i64 %index, -1
-  br i1 %outside, label %done, label %tell
-
-tell:
-  %place = call ptr addrspace(1) @__mneme_clock(i64 %index)
-  %clock = load i32, ptr addrspace(1) %place, align 4
-  %plain = and i32 %clock, 2147483647
-  %cell = call ptr addrspace(1) @__mneme_warp_clock(i64 %index)
-  %before = atomicrmw umax ptr addrspace(1) %cell, i32 %plain monotonic
-  br label %done
-
-done:
-  ret void
-}
-
-define void @__mneme_warp_leave() noinline nounwind {
-entry:
-  %index = call i64 @__mneme_window()
-  %outside = icmp eq i64 %index, -1
-  br i1 %outside, label %done, label %hear
-
-hear:
-  %cell = call ptr addrspace(1) @__mneme_warp_clock(i64 %index)
-  %greatest = load volatile i32, ptr addrspace(1) %cell, align 4
-  %place = call ptr addrspace(1) @__mneme_clock(i64 %index)
-  %clock = load i32, ptr addrspace(1) %place, align 4
-  %operations = and i32 %greatest, 2047
-  %last = icmp eq i32 %operations, 2047
-  %next = add i32 %operations, 1
-  %kept = and i32 %clock, -2048
-  %advanced = or i32 %kept, %next
-  %stuck = or i32 %clock, -2147483648
-  %new = select i1 %last, i32 %stuck, i32 %advanced
-  store i32 %new, ptr addrspace(1) %place, align 4
-  br label %done
-
-done:
-  ret void
-}
-
-; Whether an earlier access and one of the running thread, now, touch the same bytes and nothing orders them.
-define internal i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %clock) alwaysinline nounwind {
-  %there = icmp slt i64 %old, 0
-  %old.mask.up = lshr i64 %old, 58
-  %common = and i64 %old.mask.up, %mask
-  %overlap = icmp ne i64 %common, 0
-  %old.thread.up = lshr i64 %old, 48
-  %old.thread = and i64 %old.thread.up, 1023
-  %other = icmp ne i64 %old.thread, %thread
-  %clocks = xor i64 %old, %clock
-  %barriers = and i64 %clocks, 2147481600
-  %same.interval = icmp eq i64 %barriers, 0
-  %old.warp = lshr i64 %old.thread, 5
-  %warp = lshr i64 %thread, 5
-  %other.warp = icmp ne i64 %old.warp, %warp
-  %old.operations = and i64 %old, 2047
-  %operations = and i64 %clock, 2047
-  %not.after = icmp ule i64 %operations, %old.operations
-  %unordered = or i1 %other.warp, %not.after
-  %a = and i1 %there, %overlap
-  %b = and i1 %other, %same.interval
-  %c = and i1 %a, %b
-  %conflict = and i1 %c, %unordered
-  ret i1 %conflict
-}
-
-define internal void @__mneme_race(i64 %old, i32 %old.site, i32 %site, i64 %address) noinline cold nounwind {
-  %thread.up = lshr i64 %old, 48
-  %thread = and i64 %thread.up, 1023
-  %wide = zext i32 %old.site to i64
-  %high = shl i64 %wide, 32
-  %detail = or i64 %high, %thread
-  call void @__mneme_report(i32 2, i32 %site, i64 %address, i64 4, i64 %detail)
-  ret void
-}
-
-define internal void @__mneme_shadow_write(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %value, i64 %thread, i64 %clock, i64 %address) noinline nounwind {
-entry:
-  %read.place = getelementptr i8, ptr addrspace(1) %shadow, i64 8
-  %write.site.place = getelementptr i8, ptr addrspace(1) %shadow, i64 16
-  %read.site.place = getelementptr i8, ptr addrspace(1) %shadow, i64 20
-  %written.place = getelementptr i8, ptr addrspace(1) %shadow, i64 24
-  %narrow.mask = trunc i64 %mask to i32
-  %written = atomicrmw or ptr addrspace(1) %written.place, i32 %narrow.mask monotonic
-  %reads = and i32 %flags, 17
-  %reading = icmp eq i32 %reads, 1
-  %unwritten = xor i32 %written, -1
-  %missing = and i32 %unwritten, %narrow.mask
-  %is.missing = icmp ne i32 %missing, 0
-  %unset = and i1 %reading, %is.missing
-  br i1 %unset, label %report.unset, label %note
-
-report.unset:
-  call void @__mneme_report(i32 1, i32 %site, i64 %address, i64 4, i64 0)
-  br label %note
-
-note:
-  %clock.bits = and i64 %clock, 2147483647
-  %mask.bits = shl i64 %mask, 58
-  %thread.bits = shl i64 %thread, 48
-  %value.known = and i32 %flags, 8
-  %known = icmp ne i32 %value.known, 0
-  %low.value = and i64 %value, 65535
-  %value.shift = lshr i64 %value, 16
-  %high.value = and i64 %value.shift, 65535
-  %hash = xor i64 %low.value, %high.value
-  %hash.bits = shl i64 %hash, 32
-  %value.bits = select i1 %known, i64 %hash.bits, i64 2147483648
-  %ordered.flag = and i32 %flags, 4
-  %ordered = icmp ne i32 %ordered.flag, 0
-  %atomic.bits = select i1 %ordered, i64 4611686018427387904, i64 0
-  %m0 = or i64 %clock.bits, -9223372036854775808
-  %m1 = or i64 %m0, %mask.bits
-  %m2 = or i64 %m1, %thread.bits
-  %m3 = or i64 %m2, %value.bits
-  %mine = or i64 %m3, %atomic.bits
-  %old = atomicrmw xchg ptr addrspace(1) %shadow, i64 %mine monotonic
-  %old.site = load volatile i32, ptr addrspace(1) %write.site.place, align 4
-  store volatile i32 %site, ptr addrspace(1) %write.site.place, align 4
-  %relaxed.bit = and i64 %clock, 2147483648
-  %relaxed = icmp ne i64 %relaxed.bit, 0
-  br i1 %relaxed, label %done, label %compare.write
-
-compare.write:
-  %clash = call i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %clock)
-  ; The same value, written plainly both times, is what it is in whatever order.
-  %difference = xor i64 %old, %mine
-  %value.mask = and i64 %difference, 8935423133532291072
-  %equal = icmp eq i64 %value.mask, 0
-  %harmless = and i1 %equal, %known
-  %harmful = xor i1 %harmless, true
-  %race = and i1 %clash, %harmful
-  br i1 %race, label %report.write, label %compare.read
-
-report.write:
-  call void @__mneme_race(i64 %old, i32 %old.site, i32 %site, i64 %address)
-  br label %done
-
-compare.read:
-  %read = load volatile i64, ptr addrspace(1) %read.place, align 8
-  %read.clash = call i1 @__mneme_conflict(i64 %read, i64 %mask, i64 %thread, i64 %clock)
-  %several.bit = and i64 %read, 140737488355328
-  %several = icmp ne i64 %several.bit, 0
-  %read.there = icmp slt i64 %read, 0
-  %read.mask = lshr i64 %read, 58
-  %read.common = and i64 %read.mask, %mask
-  %read.overlap = icmp ne i64 %read.common, 0
-  %read.clocks = xor i64 %read, %clock
-  %read.barriers = and i64 %read.clocks, 2147481600
-  %read.interval = icmp eq i64 %read.barriers, 0
-  %r0 = and i1 %several, %read.there
-  %r1 = and i1 %read.overlap, %read.interval
-  %r2 = and i1 %r0, %r1
-  %read.race = or i1 %read.clash, %r2
-  br i1 %read.race, label %report.read, label %done
-
-report.read:
-  %read.site = load volatile i32, ptr addrspace(1) %read.site.place, align 4
-  call void @__mneme_race(i64 %read, i32 %read.site, i32 %site, i64 %address)
-  br label %done
-
-done:
-  ret void
-}
-
-define internal void @__mneme_shadow_read(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %thread, i64 %clock, i64 %address) noinline nounwind {
-entry:
-  %read.place = getelementptr i8, ptr addrspace(1) %shadow, i64 8
-  %write.site.place = getelementptr i8, ptr addrspace(1) %shadow, i64 16
-  %read.site.place = getelementptr i8, ptr addrspace(1) %shadow, i64 20
-  %written.place = getelementptr i8, ptr addrspace(1) %shadow, i64 24
-  %narrow.mask = trunc i64 %mask to i32
-  %written = load volatile i32, ptr addrspace(1) %written.place, align 4
-  %padding.flag = and i32 %flags, 16
-  %strict = icmp eq i32 %padding.flag, 0
-  %unwritten = xor i32 %written, -1
-  %missing = and i32 %unwritten, %narrow.mask
-  %is.missing = icmp ne i32 %missing, 0
-  %unset = and i1 %strict, %is.missing
-  br i1 %unset, label %report.unset, label %note
-
-report.unset:
-  call void @__mneme_report(i32 1, i32 %site, i64 %address, i64 4, i64 0)
-  br label %note
-
-note:
-  %old = load volatile i64, ptr addrspace(1) %read.place, align 8
-  %clock.bits = and i64 %clock, 2147483647
-  %mask.bits = shl i64 %mask, 58
-  %thread.bits = shl i64 %thread, 48
-  %m0 = or i64 %clock.bits, -9223372036854775808
-  %m1 = or i64 %m0, %mask.bits
-  %mine = or i64 %m1, %thread.bits
-  ; Others of another warp have read the same bytes since the last barrier: whoever writes them meets one of another warp.
-  %there = icmp slt i64 %old, 0
-  %difference = xor i64 %old, %mine
-  %mask.difference = and i64 %difference, 4323455642275676160
-  %same.mask = icmp eq i64 %mask.difference, 0
-  %interval.difference = and i64 %difference, 2147481600
-  %same.interval = icmp eq i64 %interval.difference, 0
-  %warp.difference = and i64 %difference, 279223176896970752
-  %other.warp = icmp ne i64 %warp.difference, 0
-  %old.several = and i64 %old, 140737488355328
-  %was.several = icmp ne i64 %old.several, 0
-  %s0 = or i1 %other.warp, %was.several
-  %s1 = and i1 %there, %same.mask
-  %s2 = and i1 %s1, %same.interval
-  %several = and i1 %s0, %s2
-  %several.bit = select i1 %several, i64 140737488355328, i64 0
-  %new = or i64 %mine, %several.bit
-  store volatile i64 %new, ptr addrspace(1) %read.place, align 8
-  store volatile i32 %site, ptr addrspace(1) %read.site.place, align 4
-  %relaxed.bit = and i64 %clock, 2147483648
-  %relaxed = icmp ne i64 %relaxed.bit, 0
-  br i1 %relaxed, label %done, label %compare
-
-compare:
-  %write = load volatile i64, ptr addrspace(1) %shadow, align 8
-  %clash = call i1 @__mneme_conflict(i64 %write, i64 %mask, i64 %thread, i64 %clock)
-  ; A plain read beside an atomic write is how loops of compare-and-swap begin.
-  %atomic.bit = and i64 %write, 4611686018427387904
-  %plain = icmp eq i64 %atomic.bit, 0
-  %race = and i1 %clash, %plain
-  br i1 %race, label %report.race, label %done
-
-report.race:
-  %write.site = load volatile i32, ptr addrspace(1) %write.site.place, align 4
-  call void @__mneme_race(i64 %write, i32 %write.site, i32 %site, i64 %address)
-  br label %done
-
-done:
-  ret void
-}
-
-; Follows an access to bytes of shared memory, from an offset in its shadow on.
-define internal void @__mneme_track(i64 %at, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %address) noinline nounwind {
-entry:
-  %index = call i64 @__mneme_window()
-  %outside = icmp eq i64 %index, -1
-  %end = add i64 %at, %bytes
-  %stride = call i64 @__mneme_word(i64 5)
-  %shadowed = lshr i64 %stride, 3
-  %beyond = icmp ugt i64 %end, %shadowed
-  %empty = icmp eq i64 %bytes, 0
-  %no = or i1 %outside, %beyond
-  %not = or i1 %no, %empty
-  br i1 %not, label %done, label %start
-
-start:
-  %shadows = call i64 @__mneme_word(i64 4)
-  %block.offset = mul i64 %index, %stride
-  %block.shadow = add i64 %shadows, %block.offset
-  %clock.place = call ptr addrspace(1) @__mneme_clock(i64 %index)
-  %clock.now = load i32, ptr addrspace(1) %clock.place, align 4
-  %ordered.flag = and i32 %flags, 4
-  %ordered = icmp ne i32 %ordered.flag, 0
-  %marked = or i32 %clock.now, -2147483648
-  %clock.new = select i1 %ordered, i32 %marked, i32 %clock.now
-  store i32 %clock.new, ptr addrspace(1) %clock.place, align 4
-  %clock = zext i32 %clock.new to i64
-  %thread.number = call i32 @__mneme_thread()
-  %thread = zext i32 %thread.number to i64
-  %writes.flag = and i32 %flags, 2
-  %writes = icmp ne i32 %writes.flag, 0
-  %first = lshr i64 %at, 2
-  %last.byte = sub i64 %end, 1
-  %last = lshr i64 %last.byte, 2
-  br label %word
-
-word:
-  %number = phi i64 [ %first, %start ], [ %next, %behind ]
-  %word.start = shl i64 %number, 2
-  %word.end = add i64 %word.start, 4
-  %from = call i64 @llvm.umax.i64(i64 %at, i64 %word.start)
-  %to = call i64 @llvm.umin.i64(i64 %end, i64 %word.end)
-  %low = sub i64 %from, %word.start
-  %high = sub i64 %to, %word.start
-  %high.bit = shl i64 1, %high
-  %low.bit = shl i64 1, %low
-  %mask = sub i64 %high.bit, %low.bit
-  %shadow.offset = shl i64 %number, 5
-  %shadow.address = add i64 %block.shadow, %shadow.offset
-  %shadow = inttoptr i64 %shadow.address to ptr addrspace(1)
-  %into = sub i64 %from, %at
-  %word.address = add i64 %address, %into
-  br i1 %writes, label %write, label %read
-
-write:
-  %value.bits = shl i64 %into, 3
-  %few.bits = and i64 %value.bits, 63
-  %moved = lshr i64 %value, %few.bits
-  %word.value = and i64 %moved, 4294967295
-  call void @__mneme_shadow_write(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %word.value, i64 %thread, i64 %clock, i64 %word.address)
-  br label %behind
-
-read:
-  call void @__mneme_shadow_read(ptr addrspace(1) %shadow, i64 %mask, i32 %site, i32 %flags, i64 %thread, i64 %clock, i64 %word.address)
-  br label %behind
-
-behind:
-  %next = add i64 %number, 1
-  %more = icmp ule i64 %next, %last
-  br i1 %more, label %word, label %done
-
-done:
-  ret void
-}
-
-define internal i1 @__mneme_shared_allows(i64 %address, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %base, i64 %extent, i64 %shadow) noinline nounwind {
-entry:
-  %misaligned = call i1 @__mneme_misaligned(i64 %address, i64 %bytes, i32 %site, i32 %flags)
-  br i1 %misaligned, label %no, label %bounds
-
-bounds:
-  %is.dynamic = icmp eq i64 %extent, -1
-  %dynamic = call i64 @__mneme_word(i64 9)
-  %size = select i1 %is.dynamic, i64 %dynamic, i64 %extent
-  %offset = sub i64 %address, %base
-  %inside = call i1 @__mneme_inside(i64 %offset, i64 %bytes, i64 %size)
-  br i1 %inside, label %track, label %outside
-
-outside:
-  call void @__mneme_report(i32 0, i32 %site, i64 %address, i64 %bytes, i64 %offset)
-  br label %no
-
-track:
-  %at = add i64 %shadow, %offset
-  call void @__mneme_track(i64 %at, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %address)
-  ret i1 true
-
-no:
-  ret i1 false
-}
-
 define internal i1 @__mneme_allows(ptr %place, i64 %bytes, i32 %site, i32 %flags, i64 %value) noinline nounwind {
 entry:
   %address = ptrtoint ptr %place to i64
@@ -639,15 +207,6 @@ define ptr @__mneme_access(ptr %place, i64 %bytes, i32 %site, i32 %flags, i64 %v
   ret ptr %result
 }
 
-; The same of an access to a shared variable.
-define ptr @__mneme_shared(ptr %place, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %base, i64 %extent, i64 %shadow) noinline nounwind {
-  %address = ptrtoint ptr %place to i64
-  %allowed = call i1 @__mneme_shared_allows(i64 %address, i64 %bytes, i32 %site, i32 %flags, i64 %value, i64 %base, i64 %extent, i64 %shadow)
-  %sink = call ptr @__mneme_sink(ptr %place, i64 %bytes, i32 %flags)
-  %result = select i1 %allowed, ptr %place, ptr %sink
-  ret ptr %result
-}
-
 ; How many of the bytes may be accessed: all or none.
 define i64 @__mneme_range(ptr %place, i64 %bytes, i32 %site, i32 %flags) noinline nounwind {
 entry:
@@ -663,25 +222,19 @@ none:
   ret i64 0
 }
 
-; Whether an access is inside of a variable of the thread or of the module, by its offset there.
-define i1 @__mneme_offset(i64 %offset, i64 %bytes, i64 %extent, i32 %site, i32 %flags) noinline nounwind {
+; An access that is outside of a variable of the thread or of the module, or misaligned, by its offset there: where it is to go.
+define ptr @__mneme_offset(i64 %offset, i64 %bytes, i64 %extent, i32 %site, i32 %flags) noinline cold nounwind {
 entry:
   %misaligned = call i1 @__mneme_misaligned(i64 %offset, i64 %bytes, i32 %site, i32 %flags)
-  br i1 %misaligned, label %no, label %bounds
-
-bounds:
-  %inside = call i1 @__mneme_inside(i64 %offset, i64 %bytes, i64 %extent)
-  br i1 %inside, label %yes, label %outside
+  br i1 %misaligned, label %done, label %outside
 
 outside:
   call void @__mneme_report(i32 0, i32 %site, i64 0, i64 %bytes, i64 %offset)
-  br label %no
+  br label %done
 
-yes:
-  ret i1 true
-
-no:
-  ret i1 false
+done:
+  %sink = call ptr @__mneme_sink(ptr null, i64 %bytes, i32 %flags)
+  ret ptr %sink
 }
 
 ; A read of a local variable that nothing wrote.

@@ -1,7 +1,7 @@
 //! Instrumented builds: code that notes what it does to memory.
 //!
 //! Both kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same instrumentation. What the
-//! inserted code calls (`common.ll` and the file beside it) is linked in after the pipeline, which sees declarations only. It
+//! inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline, which sees declarations only. It
 //! finds its buffers through one variable that the replayer fills in; [`layout`] is the contract.
 
 mod accesses;
@@ -84,12 +84,13 @@ pub fn after(
         Instrument::Faults => {
             faults::forbid_speculation(module, false);
             faults::define_own(module);
-            link(module, include_str!("faults.ll"), machine)?;
+            let shared = if begun.has_shared { include_str!("shared.ll") } else { include_str!("unshared.ll") };
+            link(module, &[include_str!("faults.ll"), shared], machine)?;
             begun
         }
         Instrument::Writes => {
             let instrumented = writes::watch(module);
-            link(module, include_str!("writes.ll"), machine)?;
+            link(module, &[include_str!("writes.ll")], machine)?;
             instrumented
         }
     };
@@ -99,12 +100,13 @@ pub fn after(
 }
 
 /// Links our functions, and makes them part of the code.
-fn link(module: &Module<'_>, functions: &str, machine: &TargetMachine) -> Result<(), BuildError> {
+fn link(module: &Module<'_>, functions: &[&str], machine: &TargetMachine) -> Result<(), BuildError> {
     let text = format!(
-        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{functions}",
+        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{}",
         module.get_data_layout().as_str().to_string_lossy(),
         module.get_triple().as_str().to_string_lossy(),
         include_str!("common.ll"),
+        functions.concat(),
     );
     let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "instrumentation");
     let runtime = module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;

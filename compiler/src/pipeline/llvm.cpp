@@ -15,6 +15,7 @@
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Instruction.h"
+#include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/OptBisect.h"
 #include "llvm/IR/PassInstrumentation.h"
@@ -25,6 +26,7 @@
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
 using namespace llvm;
 using mneme::copy;
@@ -201,6 +203,13 @@ char *mneme_llvm_pass_names() {
   raw_string_ostream Stream(Names);
   PassBuilder().printPassNames(Stream);
   return copy(Names);
+}
+
+/// Splits a block before an instruction: a new block that is gone through where the condition holds, which is rare. Returns its end.
+LLVMValueRef mneme_llvm_branch(LLVMValueRef Condition, LLVMValueRef Before) {
+  auto *I = unwrap<Instruction>(Before);
+  MDNode *Rarely = MDBuilder(I->getContext()).createUnlikelyBranchWeights();
+  return wrap(SplitBlockAndInsertIfThen(unwrap(Condition), I->getIterator(), false, Rarely));
 }
 
 /// Where an instruction comes from, innermost line first (to be freed); null without debug information.
