@@ -1,94 +1,38 @@
 //! From options to sessions: which kernels and instances are meant, what their spaces are, and who chooses candidates.
 
+mod error;
+mod spaces;
+
 use std::path::{Path, PathBuf};
 
 use mneme_core::device::DeviceLimits;
+use mneme_core::install;
 use mneme_core::recording::database::{self, Instance as Recording, KernelRecord};
 use mneme_core::recording::{CodeKind, RecordingError};
-use mneme_core::{exit, install};
 use serde_json::{Value, json};
 
-use crate::bridge::{Bridge, BridgeError, OptunaSampler, PythonSpace, StudyOptions};
+pub use self::error::TuneError;
+use self::spaces::{Spaces, limits_to_show};
+use crate::bridge::{Bridge, OptunaSampler, StudyOptions};
 use crate::cache::CachePlan;
-use crate::document::{self, DocumentError};
+use crate::document;
 use crate::evaluator::Evaluator;
 use crate::interrupt;
 use crate::metric::Metric;
-use crate::objective::{ObjectiveError, Objectives};
-use crate::options::{Contradiction, MaxThreadsPolicy, MergeError, Options, Pruner, Range, Switch};
+use crate::objective::Objectives;
+use crate::options::{Options, Pruner};
 use crate::output;
 use crate::racing::Racing;
-use crate::results::{self, Results, ResultsError, default_folder};
-use crate::sampler::{Kind, Sampler, Settings, SettingsError};
+use crate::results::{self, Results, default_folder};
+use crate::sampler::{Kind, Sampler, Settings};
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, status};
-use crate::simulate::{Simulation, SimulationError};
-use crate::space::{FileError, FileSpace, MaxThreads, Point, Preset, PresetOptions, PresetSpace, Recorded, Space, Surroundings};
+use crate::simulate::Simulation;
+use crate::space::{FileSpace, Point, Preset, Space};
 
 /// Candidates under way where none depends on what became of others: builders have something to do while others run.
 const WINDOW: usize = 32;
-
-/// Why nothing, or nothing more, is tuned.
-#[derive(Debug, thiserror::Error)]
-pub enum TuneError {
-    #[error(transparent)]
-    Usage(#[from] Contradiction),
-    #[error(transparent)]
-    Merge(#[from] MergeError),
-    #[error(transparent)]
-    Document(#[from] DocumentError),
-    /// One sentence about a setting that cannot be.
-    #[error("{0}")]
-    Setting(String),
-    #[error(transparent)]
-    Space(#[from] FileError),
-    #[error(transparent)]
-    Sampler(#[from] SettingsError),
-    #[error(transparent)]
-    Objective(#[from] ObjectiveError),
-    #[error(transparent)]
-    Simulation(#[from] SimulationError),
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// A folder that does not say which kernel is meant.
-    #[error("{0}")]
-    Kernel(String),
-    #[error("mneme-replay is not beside mneme-tune; install all of Mneme, or set MNEME_HOME")]
-    Incomplete,
-    #[error(transparent)]
-    Session(#[from] SessionError),
-}
-
-impl TuneError {
-    pub fn exit_status(&self) -> i32 {
-        match self {
-            Self::Usage(_) => exit::BAD_USAGE,
-            Self::Merge(_)
-            | Self::Document(_)
-            | Self::Setting(_)
-            | Self::Space(_)
-            | Self::Sampler(_)
-            | Self::Objective(_)
-            | Self::Simulation(_) => status::INVALID_CONFIGURATION,
-            Self::Recording(_) | Self::Kernel(_) => status::BAD_RECORD,
-            Self::Incomplete => status::INTERNAL,
-            Self::Session(error) => error.exit_status(),
-        }
-    }
-}
-
-impl From<BridgeError> for TuneError {
-    fn from(error: BridgeError) -> Self {
-        Self::Session(error.into())
-    }
-}
-
-impl From<ResultsError> for TuneError {
-    fn from(error: ResultsError) -> Self {
-        Self::Session(error.into())
-    }
-}
 
 /// Does what a command line says, and gives the exit status.
 ///
@@ -326,17 +270,6 @@ impl Subject {
     }
 }
 
-/// What the device can take, where only the space is to be seen; one that cannot be asked is taken to have what every one has.
-fn limits_to_show(options: &Options, instances: &[Instance]) -> DeviceLimits {
-    match evaluator(options, &instances[..1]) {
-        Ok(evaluator) => evaluator.greeting().limits.clone(),
-        Err(error) => {
-            eprintln!("mneme-tune: the space is that of a device which has what every CUDA device has, because none can be asked: {error}");
-            DeviceLimits::default()
-        }
-    }
-}
-
 /// What replays candidates, or answers from recorded results.
 fn evaluator(options: &Options, instances: &[Instance]) -> Result<Evaluator, TuneError> {
     match &options.simulate {
@@ -369,47 +302,6 @@ fn server_options(options: &Options) -> Vec<String> {
     all
 }
 
-/// Makes spaces of one kind for instances of one kernel.
-struct Spaces<'a> {
-    options: &'a Options,
-    subject: &'a Subject,
-    bridge: Option<&'a Bridge>,
-    /// Of the first Python space.
-    number: Option<u64>,
-    limits: DeviceLimits,
-}
-
-impl Spaces<'_> {
-    fn of(&mut self, id: &str) -> Result<Box<dyn Space>, TuneError> {
-        let instance = self.subject.recorded(id);
-        let recorded = Recorded { grid: instance.grid_dims, block: instance.block_dims, shared_mem: instance.shared_mem };
-        if let Some((class, bridge)) = self.options.space_module.as_ref().zip(self.bridge) {
-            let database = self.subject.database.to_string_lossy();
-            let space = PythonSpace::new(bridge, class, &self.options.space_arg, &database, id)?;
-            if let Some(problem) = space.endless().filter(|_| self.walks()) {
-                return Err(TuneError::Setting(problem));
-            }
-            self.number.get_or_insert(space.number());
-            return Ok(Box::new(space));
-        }
-        if let Some(file) = &self.options.space {
-            let arguments = instance.args.iter().map(|bits| Value::from(*bits)).collect();
-            let surroundings = Surroundings { recorded, arguments, device: self.limits.clone() };
-            return Ok(Box::new(FileSpace::load(file, &surroundings)?));
-        }
-        Ok(Box::new(PresetSpace::new(&preset_options(self.options), recorded)))
-    }
-
-    fn walks(&self) -> bool {
-        self.options.sampler.is_none_or(Kind::is_exhaustive)
-    }
-
-    fn endless(&self, space: &dyn Space) -> Option<String> {
-        let name = &space.parameters().iter().find(|parameter| parameter.domain.size().is_none())?.name;
-        self.walks().then(|| format!("the parameter '{name}' has no end of values to go through; use --sampler random or tpe"))
-    }
-}
-
 /// The point that a file of results is about: `best.json`, or the first line of `trials.jsonl`.
 fn start_point(path: &Path) -> Result<Point, TuneError> {
     let wrong = |problem: String| TuneError::Setting(format!("--start-from {}: {problem}", path.display()));
@@ -419,32 +311,6 @@ fn start_point(path: &Path) -> Result<Point, TuneError> {
         Some(Ok(trial)) if !trial.params.is_empty() => Ok(trial.params),
         Some(Err(error)) => Err(wrong(format!("it is no trial ({error}); name the best.json of a results folder"))),
         _ => Err(wrong("it has no parameters; name the best.json of a results folder".into())),
-    }
-}
-
-/// The built-in space that settled options describe.
-fn preset_options(options: &Options) -> PresetOptions {
-    let switch = |mode: Option<Switch>| mode.unwrap_or(Switch::Fixed).values().to_vec();
-    let range = |fixed: Option<u32>, range: Option<Range>, default| fixed.map(Range::one).or(range).map_or(vec![default], Range::values);
-    let passes = options.fixed_passes.clone().map_or_else(|| options.passes.clone(), |only| vec![only]);
-    let max_threads = match (options.max_threads_range, options.max_threads_policy) {
-        (Some(range), _) => MaxThreads::OneOf(range.values()),
-        (_, Some(MaxThreadsPolicy::Recorded)) => MaxThreads::Recorded,
-        (_, Some(MaxThreadsPolicy::PowersOfTwo)) => MaxThreads::OneOf((0..=10).map(|exponent| 1 << exponent).collect()),
-        (_, Some(MaxThreadsPolicy::Hardware)) => MaxThreads::OneOf(vec![1024]),
-        (_, Some(MaxThreadsPolicy::BlockThreads) | None) => MaxThreads::Block,
-    };
-    PresetOptions {
-        launch_dim: options.launch_dim.expect("settled"),
-        launch_safety: options.launch_safety.expect("settled"),
-        passes,
-        codegen_opt: range(options.fixed_codegen_opt, options.codegen_opt_range, 3),
-        codegen_method: options.codegen_method.clone().unwrap_or_else(|| "serial".into()),
-        specialize: switch(options.specialize_space),
-        specialize_dims: switch(options.specialize_dims_space),
-        launch_bounds: switch(options.launch_bounds_space),
-        min_blocks_per_sm: range(options.fixed_min_blocks_per_sm, options.min_blocks_per_sm_range, 1),
-        max_threads,
     }
 }
 
