@@ -80,6 +80,8 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     let verdict = summary["verdict"].as_str().unwrap();
     assert!(verdict.starts_with("confirmed: speedup") || verdict.starts_with("no significant improvement: speedup"), "{verdict}");
     assert!(outcome.stderr.contains(verdict), "{outcome}");
+    let best = outcome.stdout.lines().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
+    assert!(best.contains(" speedup_interval="), "{best}");
 
     let simulated = work.path().join("simulated");
     let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "block.x", "--simulate"];

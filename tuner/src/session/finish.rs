@@ -163,7 +163,11 @@ impl Session {
         let found = best.and_then(|best| Some((best, best.metric?, best.speedup?)));
         if let Some((best, metric, speedup)) = found {
             let label = self.plan.search.space().label(&best.params, &best.config);
-            self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}", self.metric.name()));
+            // The first measurement alone would promise what the rounds may not have confirmed.
+            let finalists = self.summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
+            let interval = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
+            let interval = interval.map_or(String::new(), |it| format!(" speedup_interval={:.3}..{:.3}", it.low, it.high));
+            self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}{interval}", self.metric.name()));
             if !self.summary.verdict.is_empty() {
                 eprintln!("mneme-tune: {}", self.summary.verdict);
             } else if metric >= self.baseline {
