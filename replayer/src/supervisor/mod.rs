@@ -299,7 +299,8 @@ impl<'a> Supervisor<'a> {
         Ok(match client.alarm {
             _ if output => Some(Event::Unheard),
             _ if input => Some(Event::Input),
-            Some(alarm) if alarm <= Instant::now() => Some(Event::Tick),
+            // What was settled in this round is told first: it would not be outstanding, and have no result either.
+            Some(alarm) if alarm <= Instant::now() && self.events.is_empty() => Some(Event::Tick),
             _ => None,
         })
     }
