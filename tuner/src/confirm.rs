@@ -93,7 +93,8 @@ impl Confirmation {
                     self.rounds
                 )
             }
-            _ => "no significant improvement: no candidate verified again".into(),
+            Some(_) => "no significant improvement: no candidate verified again".into(),
+            None => "no significant improvement: every candidate has the baseline's code and launch".into(),
         }
     }
 }
@@ -258,6 +259,8 @@ mod tests {
         assert_eq!((found.finalists[1].fate, found.finalists[1].rounds), (Fate::Failed, 0));
         assert_eq!(found.rounds, 6);
         assert!(against(&[999], 0.02, 2).sentence().contains("verified again"));
-        assert_eq!(against(&[], 0.1, 1).rounds, 0);
+        let nothing = against(&[], 0.1, 1);
+        assert_eq!(nothing.rounds, 0);
+        assert!(nothing.sentence().ends_with("the baseline's code and launch"), "{}", nothing.sentence());
     }
 }
