@@ -174,8 +174,11 @@ pub struct Files {
     /// Instructions of the reproducer before and after it was made smaller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<(u64, u64)>,
+    /// The difference, and the file that has it.
     #[serde(skip)]
     pub diff: String,
+    #[serde(skip)]
+    pub diff_file: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize)]

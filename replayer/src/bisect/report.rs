@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
+use mneme_compiler::pipeline::FAULT;
 use mneme_core::exit;
 
 use super::finding::{Finding, Verdict};
@@ -53,7 +54,8 @@ fn text(finding: &Finding, colours: bool) -> String {
     }
     if let Some(files) = &finding.files {
         if !files.diff.is_empty() {
-            line(&format!("  what it did    {} lines removed and {} added in {}:", files.removed, files.added, files.function));
+            let lines = if files.removed == 1 { "line" } else { "lines" };
+            line(&format!("  what it did    {} {lines} removed and {} added in {}:", files.removed, files.added, files.function));
             let lines: Vec<&str> = files.diff.lines().skip(2).collect();
             for shown in lines.iter().take(SHOWN) {
                 let colour = match shown.as_bytes().first() {
@@ -65,10 +67,11 @@ fn text(finding: &Finding, colours: bool) -> String {
                 line(&paint(colour, shown));
             }
             if lines.len() > SHOWN {
-                line(&format!("… {} more lines in pass.diff", lines.len() - SHOWN));
+                line(&format!("… {} more lines in {}", lines.len() - SHOWN, files.diff_file));
             }
         }
-        if let Some(opt) = &files.opt {
+        // A planted fault is none of LLVM's own passes.
+        if let Some(opt) = files.opt.as_ref().filter(|opt| !opt.contains(FAULT)) {
             line(&format!("  alone          opt -passes='{opt}' before.ll"));
         }
         line(&format!("  written to     {}", files.folder.display()));
@@ -111,6 +114,7 @@ mod tests {
         };
         let plain = text(&finding, false);
         assert!(plain.starts_with("an IR pass: pass 3 of 9: gvn on function f\n") && plain.contains("\n-x\n+y\n"), "{plain}");
+        assert!(plain.contains("1 line removed and 1 added in f:"), "{plain}");
         assert!(text(&finding, true).contains("\x1b[31m-x\x1b[0m"));
         let json = serde_json::to_value(&finding).unwrap();
         assert_eq!((json["verdict"].as_str(), json["pass"]["number"].as_u64()), (Some("ir_pass"), Some(3)));

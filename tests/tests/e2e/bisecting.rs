@@ -155,7 +155,11 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
     assert_eq!(json["codegen_pass"]["pass"], "Mneme's planted fault", "{outcome}");
     assert!(case.file("given.ll").contains("mneme.fault.codegen") && case.file("reproduce.sh").starts_with("#!/bin/sh"));
     assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
-    if Device::under_test() == Device::Cuda {
+    if Device::under_test() == Device::Cpu {
+        // It was made in code for this machine's processor, which Mneme alone makes of such IR.
+        let path = format!("{}:{}", program("mneme-replay").parent().unwrap().display(), std::env::var("PATH").unwrap());
+        run(case.output.path().join("reproduce.sh")).env("PATH", path).exit_with(mneme_core::exit::NOT_VERIFIED);
+    } else {
         assert!(case.file("code.diff").contains("sub.s64") && case.file("bad.ptx").contains(".entry"), "{outcome}");
     }
 }

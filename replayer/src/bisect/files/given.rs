@@ -97,7 +97,8 @@ pub fn write(
     }
     if let (Some(right), Some(wrong), Some(_)) = (&right, &wrong, &finding.codegen_pass) {
         let (diff, removed, added) = text::difference(right, wrong, (GOOD, BAD));
-        save(&files.folder, "code.diff", &diff)?;
+        files.diff_file = "code.diff";
+        save(&files.folder, files.diff_file, &diff)?;
         (files.function, files.removed, files.added, files.diff) = ("the PTX".into(), removed, added, diff);
     }
     later.ptx = wrong.or(right);

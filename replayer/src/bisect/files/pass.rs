@@ -39,7 +39,8 @@ pub fn write(
             let (diff, removed, added) = text::difference(function.text, now, ("before", "after"));
             save(&files.folder, "function-before.ll", function.text)?;
             save(&files.folder, "function-after.ll", now)?;
-            save(&files.folder, "pass.diff", &diff)?;
+            files.diff_file = "pass.diff";
+            save(&files.folder, files.diff_file, &diff)?;
             (files.function, files.removed, files.added, files.diff) = (function.name.to_owned(), removed, added, diff);
         }
     }

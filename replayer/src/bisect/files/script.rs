@@ -18,12 +18,13 @@ pub fn write(lab: &Lab<'_>, finding: &Finding, files: &Files, stage: Option<&Lat
     let version = mneme_compiler::llvm_version();
     let major = version.split('.').next().unwrap_or_default();
     let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) {
-        let pair = match stage {
-            None => Some(("before.ll", "after.ll")),
-            Some(stage) => (finding.verdict == Verdict::BackEnd && stage.ptx.is_some()).then_some((GOOD, BAD)),
+        let show = match stage {
+            None => compare("before.ll", "after.ll"),
+            Some(stage) if lab.scene.is_cpu() => later(lab, finding, stage, major),
+            Some(stage) if finding.verdict == Verdict::BackEnd && stage.ptx.is_some() => compare(GOOD, BAD),
+            Some(_) => String::new(),
         };
-        let compare = pair.map_or_else(String::new, |(one, other)| compare(one, other));
-        format!("# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{compare}")
+        format!("# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{show}")
     } else {
         match stage {
             Some(stage) => later(lab, finding, stage, major),
@@ -56,7 +57,8 @@ fn pass(finding: &Finding, files: &Files, major: &str) -> String {
             if files.function.is_empty() { "it" } else { files.function.as_str() },
         ),
         None => format!(
-            "# No pass of LLVM's alone makes after.ll of before.ll: in its pipeline it has analyses at hand that it would not have alone, or it\n             # is none of LLVM's.\n{}",
+            "# No pass of LLVM's alone makes after.ll of before.ll: in its pipeline it has analyses at hand that it would not have alone, or it\n\
+             # is none of LLVM's.\n{}",
             compare("before.ll", "after.ll")
         ),
     }
@@ -65,10 +67,13 @@ fn pass(finding: &Finding, files: &Files, major: &str) -> String {
 /// Code generation or the assembler, at levels with and without the fault.
 fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str) -> String {
     if lab.scene.is_cpu() {
+        let database = &lab.scene.subject.database;
+        let database = std::path::absolute(database).unwrap_or_else(|_| database.clone());
         // The IR is lowered for a processor in a way of Mneme's own before LLVM's back end sees it.
         return format!(
-            "# The CPU device makes code for this machine's processor of {GIVEN} in its own way, so that no program of LLVM's alone repeats it.\n             exec mneme-replay -rdb '{}' -rid {} --device cpu --ir {GIVEN} --codegen-opt {} ''\n",
-            lab.scene.subject.database.display(),
+            "# The CPU device makes code for this machine's processor of {GIVEN} in its own way, so that no program of LLVM's alone repeats it.\n\
+             exec mneme-replay -rdb '{}' -rid {} --device cpu --ir {GIVEN} --codegen-opt {} ''\n",
+            database.display(),
             lab.scene.subject.id(),
             stage.bad.codegen
         );
