@@ -11,6 +11,7 @@ pub mod interface;
 pub mod ir;
 pub mod pipeline;
 pub mod prepare;
+mod programs;
 pub mod progress;
 pub mod request;
 pub mod signature;

@@ -2,8 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use thiserror::Error;
 
 use crate::assembler::places;
+use crate::programs::{self, Passed};
 
 /// The compiler that is looked for when none is named.
 pub const DEFAULT_COMPILER: &str = "clang++-19";
@@ -17,24 +21,48 @@ pub struct Source<'a> {
     pub flags: &'a [String],
     /// Architecture, as the recorded IR's ("sm_90").
     pub arch: &'a str,
+    /// The compiler's time.
+    pub limit: Duration,
+}
+
+/// Why there is no bitcode; each message is for the user.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// The compiler's own text is part of it.
+    #[error("{0}")]
+    Rejected(String),
+    #[error("{file} took longer than {seconds} s to compile and was stopped; --timeout raises the limit")]
+    Late { file: String, seconds: f64 },
+}
+
+impl From<String> for SourceError {
+    fn from(message: String) -> Self {
+        Self::Rejected(message)
+    }
 }
 
 impl Source<'_> {
-    /// The device's bitcode, libdevice linked in, before any pass. The error is the compiler's own text.
-    pub fn bitcode(&self) -> Result<Vec<u8>, String> {
-        let output = tempfile::Builder::new()
-            .prefix("mneme-source-")
-            .suffix(".bc")
-            .tempfile()
-            .map_err(|error| format!("there is no temporary folder: {error}"))?;
-        let run = self
-            .command(output.path())
-            .output()
+    /// The device's bitcode, libdevice linked in, before any pass.
+    ///
+    /// # Errors
+    /// The compiler refuses the source, cannot be run, or takes too long.
+    pub fn bitcode(&self) -> Result<Vec<u8>, SourceError> {
+        let pass = || Passed::new(&[]).map_err(|error| format!("nothing can be passed to {}: {error}", self.compiler.display()));
+        let (mut output, mut words) = (pass()?, pass()?);
+        let status = words
+            .for_writing()
+            .and_then(|words| programs::run(self.command(output.path()).stdout(Stdio::null()).stderr(words), self.limit))
             .map_err(|error| format!("{} cannot be run ({error}); --clang names a clang", self.compiler.display()))?;
-        if !run.status.success() {
-            return Err(format!("{} cannot be compiled:\n{}", self.file.display(), String::from_utf8_lossy(&run.stderr).trim_end()));
+        let file = self.file.display().to_string();
+        let Some(status) = status else { return Err(SourceError::Late { file, seconds: self.limit.as_secs_f64() }) };
+        if !status.success() {
+            let words = words.read().unwrap_or_default();
+            return Err(format!("{file} cannot be compiled:\n{}", String::from_utf8_lossy(&words).trim_end()).into());
         }
-        std::fs::read(output.path()).map_err(|error| format!("the IR of {} cannot be read: {error}", self.file.display()))
+        match output.read() {
+            Ok(bitcode) if bitcode.is_empty() => Err(format!("{} wrote no IR of {file}", self.compiler.display()).into()),
+            bitcode => bitcode.map_err(|error| format!("the IR of {file} cannot be read: {error}").into()),
+        }
     }
 
     fn command(&self, output: &Path) -> Command {

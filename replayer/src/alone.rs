@@ -4,7 +4,10 @@
 //! be used, and there are no time limits.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::rc::Rc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use mneme_compiler::Target;
@@ -17,6 +20,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::builder::{self, NotBuilt};
 use crate::executor::message::{Done, Unfit};
 use crate::executor::{Plan, Resident};
+use crate::results;
 use crate::scene::Scene;
 use crate::supervisor::queue::{Pending, Queue};
 use crate::supervisor::{Client, Event, Fatal, Job};
@@ -36,6 +40,8 @@ pub struct Alone<'a> {
 impl<'a> Alone<'a> {
     pub fn start(scene: &'a Scene) -> Result<Self, Fatal> {
         let birth = Instant::now();
+        results::keep_apart()?;
+        guard();
         let decoded = Store::open(&scene.subject.folder).and_then(|store| scene.snapshot.decode(&store));
         decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error.to_string()))?;
         let choice = scene.devices[0];
@@ -128,8 +134,13 @@ impl<'a> Alone<'a> {
         let own = job.replacement.as_deref();
         let order = builder::Order::new(subject, modules, extras, &self.target, &job.configuration, own, job.keep_ir, job.instrument());
         let order = builder::Order { probe: &job.probe, ..order };
-        let outcome = match job.configuration.check() {
-            Ok(()) => builder::compile(&order, &mut |_| false),
+        let outcome = match job.check(self.scene) {
+            Ok(()) => {
+                COMPILING.store(true, Ordering::Relaxed);
+                let outcome = builder::compile(&order, &mut |_| false);
+                COMPILING.store(false, Ordering::Relaxed);
+                outcome
+            }
             Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
         };
         self.statistics.built += 1;
@@ -152,9 +163,30 @@ impl<'a> Alone<'a> {
             result: Box::new(result),
             outcome: Some(Rc::new(outcome)),
             digest: done.digest,
+            unwritten: done.unwritten,
         });
         Ok(())
     }
+}
+
+/// LLVM is at work in this process.
+static COMPILING: AtomicBool = AtomicBool::new(false);
+
+/// Lets an `exit` that is not ours (options of LLVM's such as -version print something and end the process) end with a status that says so.
+fn guard() {
+    extern "C" fn leave() {
+        if COMPILING.load(Ordering::Relaxed) {
+            let said = "mneme-replay: the compiler has ended the process; only other kinds of --isolation go on after that";
+            let _ = writeln!(std::io::stderr(), "{said}");
+            // SAFETY: takes no pointers; this process is ending already.
+            unsafe { libc::_exit(exit::INTERNAL) }
+        }
+    }
+    static ONCE: Once = Once::new();
+    // SAFETY: the function stays where it is, and does not unwind.
+    ONCE.call_once(|| unsafe {
+        libc::atexit(leave);
+    });
 }
 
 /// Looks what the client does, or waits for it.

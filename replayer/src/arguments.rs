@@ -72,7 +72,7 @@ pub enum Arguments {
 
 /// Replays configurations that come as JSON lines on standard input; one reply a line on standard output.
 #[derive(Parser, Debug)]
-#[command(name = "mneme-replay serve", version)]
+#[command(name = "mneme-replay serve", bin_name = "mneme-replay serve", version)]
 pub struct Serve {
     #[command(flatten)]
     pub common: Common,
@@ -107,7 +107,7 @@ Exit status:
 
 /// Replays one configuration a line, and prints one result a line, as they come.
 #[derive(Parser, Debug)]
-#[command(name = "mneme-replay sweep", version, after_help = SWEEP_EXAMPLES)]
+#[command(name = "mneme-replay sweep", bin_name = "mneme-replay sweep", version, after_help = SWEEP_EXAMPLES)]
 pub struct Sweep {
     #[command(flatten)]
     pub common: Common,

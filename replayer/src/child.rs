@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
+use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, setpgid};
 
 /// How long a killed child may take to go before it is left to the system (a driver may hold it for a while).
 const REAP_LIMIT: Duration = Duration::from_secs(10);
@@ -21,6 +21,8 @@ pub struct Child {
     pid: Pid,
     /// What the child writes to its standard output and error, when it was kept aside.
     complaints: Option<File>,
+    /// It leads a group of processes, all of which end with it.
+    leads: bool,
     ended: Option<End>,
 }
 
@@ -60,7 +62,7 @@ impl Child {
         let parent = getpid();
         // SAFETY: this process has one thread (the supervisor's rule), so no lock is held in the child's copy of it.
         match unsafe { fork() }? {
-            ForkResult::Parent { child } => Ok(Self { pid: child, complaints: kept, ended: None }),
+            ForkResult::Parent { child } => Ok(Self { pid: child, complaints: kept, leads: false, ended: None }),
             ForkResult::Child => {
                 let ready = settle(parent, kept.as_ref());
                 // A panic must not unwind into the parent's frames: they hold this child's siblings, which would be killed.
@@ -73,10 +75,20 @@ impl Child {
         }
     }
 
+    /// Makes the child the leader of a group: whoever ends it ends the programs that it has started, and theirs.
+    pub fn leading(mut self) -> Self {
+        self.leads = setpgid(self.pid, self.pid).is_ok();
+        self
+    }
+
+    fn strike(&self) {
+        let _ = if self.leads { killpg(self.pid, Signal::SIGKILL) } else { kill(self.pid, Signal::SIGKILL) };
+    }
+
     /// Ends the child with SIGKILL and waits for it.
     pub fn kill(&mut self) {
         if self.ended.is_none() {
-            let _ = kill(self.pid, Signal::SIGKILL);
+            self.strike();
             self.wait(REAP_LIMIT);
         }
     }
@@ -84,14 +96,14 @@ impl Child {
     /// Ends the child with SIGKILL and leaves it to the system, for when this process is about to end too: a driver may take
     /// a tenth of a second to let go.
     pub fn abandon(mut self) {
-        let _ = kill(self.pid, Signal::SIGKILL);
+        self.strike();
         self.ended = Some(End::Signalled(Signal::SIGKILL));
     }
 
     /// Sends SIGKILL and does not wait.
     pub fn terminate(&mut self) {
         if self.ended.is_none() {
-            let _ = kill(self.pid, Signal::SIGKILL);
+            self.strike();
         }
     }
 
@@ -183,6 +195,12 @@ pub fn limit_memory(bytes: u64) {
     let limit = bytes.saturating_add(has * 1024);
     // Best effort: a system without this limit has none.
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_DATA, limit, limit);
+}
+
+/// Bounds every file that this process writes, bytes; one that writes more is ended by SIGXFSZ.
+pub fn limit_files(bytes: u64) {
+    // Best effort, as above.
+    let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_FSIZE, bytes, bytes);
 }
 
 /// A pipe whose ends are closed in programs that are executed.

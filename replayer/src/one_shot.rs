@@ -1,6 +1,5 @@
 //! One configuration, one JSON object.
 
-use std::io::Write;
 use std::rc::Rc;
 
 use mneme_core::configuration::Configuration;
@@ -9,19 +8,28 @@ use mneme_core::result::{ReplayResult, Status, Variation};
 use mneme_core::tolerance::Rules;
 
 use crate::arguments::OneShot;
-use crate::builder::Outcome;
+use crate::builder::{NotBuilt, Outcome};
 use crate::engine::Engine;
+use crate::executor::dump;
+use crate::executor::message::Done;
 use crate::observed;
 use crate::output::Printed;
-use crate::outputs;
 use crate::scene::Scene;
 use crate::supervisor::{Client, Event, Fatal, Job};
+use crate::{outputs, results};
 
 /// Replays the configuration of a command line; returns the exit status.
 pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     let configuration = options.configuration(scene.subject.recorded_configuration());
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
-    let (result, outcome) = replay(options, scene, &configuration)?;
+    if let Some(folder) = &options.dump_diff {
+        let unwritable = |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written to: {error}", folder.display()));
+        dump::prepare(folder).map_err(unwritable)?;
+    }
+    let Replayed { result, outcome, unwritten } = match &scene.unbuilt {
+        Some(unbuilt) => without_code(options, &configuration, unbuilt),
+        None => replay(options, scene, &configuration)?,
+    };
     if let Some(folder) = &options.output_dir {
         outputs::write_all(folder, outcome.as_deref(), scene.is_cpu())?;
     }
@@ -52,9 +60,10 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     }
     let printed = Printed { configuration: &configuration, result: &result };
     let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
-    let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")))?;
+    results::write(text.as_bytes())?;
+    if let Some(error) = unwritten {
+        return Err(Fatal::new(exit::INTERNAL, error));
+    }
     Ok(match &result.faults {
         // Whether memory is as recorded is another question.
         Some(faults) => {
@@ -68,7 +77,23 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     })
 }
 
-fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Result<(ReplayResult, Option<Rc<Outcome>>), Fatal> {
+/// What became of the configuration.
+struct Replayed {
+    result: ReplayResult,
+    outcome: Option<Rc<Outcome>>,
+    unwritten: Option<String>,
+}
+
+/// The result where the source in the kernel's place did not compile.
+fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt) -> Replayed {
+    let job = Job::new(0, configuration.clone(), options.iterations, options.warmup);
+    let done = Done { status: unbuilt.status, error: unbuilt.error.clone(), ..Done::default() };
+    let outcome = Err(unbuilt.clone());
+    let result = crate::output::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[]);
+    Replayed { result, outcome: Some(Rc::new(outcome)), unwritten: None }
+}
+
+fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Result<Replayed, Fatal> {
     let mut engine = Engine::start(scene)?;
     // Every run of a survey counts.
     let (iterations, warmup) = options.repeat.map_or((options.iterations, options.warmup), |runs| (runs, 0));
@@ -77,9 +102,9 @@ fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Re
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
     engine.submit(Job { observe, ..Job::new(0, configuration.clone(), iterations, warmup) });
     loop {
-        if let Event::Finished { result, outcome, .. } = engine.next(Client::default())? {
+        if let Event::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
             engine.leave();
-            return Ok((*result, outcome));
+            return Ok(Replayed { result: *result, outcome, unwritten });
         }
     }
 }

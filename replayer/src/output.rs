@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::builder::Outcome;
 use crate::executor::message::{Done, Noted};
 use crate::observed;
+use crate::refusal;
 use crate::snapshot::Region;
 use crate::supervisor::Job;
 
@@ -94,6 +95,9 @@ pub fn result(
         environment.code = mneme_core::hash::chunk_id(image).to_string();
     }
     if let Some(device) = device {
+        if done.status == Status::InvalidLaunch {
+            result.error += &refusal::reason(&job.configuration, &device.limits, done.metrics.static_shared);
+        }
         result.gpu_id = device.ordinal;
         environment.device = device.name.clone();
         environment.arch = device.arch.clone();

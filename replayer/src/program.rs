@@ -16,6 +16,9 @@ const ATTEMPTS: u32 = 6;
 /// The program of the name under which this process was started. Both are LLVM for the most part, so an installation has one file
 /// under two names.
 pub fn by_name() -> ! {
+    // A parent that ignores the ends of its children hands that down, and ours could not be waited for.
+    // SAFETY: sets a signal's default action, before there is another thread.
+    let _ = unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) };
     let name = std::env::args_os().next();
     match name.as_deref().map(Path::new).and_then(Path::file_name) {
         Some(name) if name == "mneme-bisect" => bisect(),

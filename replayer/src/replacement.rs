@@ -1,12 +1,15 @@
 //! Code in the recorded kernel's place: files that the command line names.
 
 use std::path::Path;
+use std::time::Duration;
 
-use mneme_compiler::source::Source;
+use mneme_compiler::source::{Source, SourceError};
 use mneme_core::exit;
 use mneme_core::recording::{CodeKind, RecordingError};
+use mneme_core::result::Status;
 
 use crate::arguments::CodeOptions;
+use crate::builder::NotBuilt;
 use crate::subject::Subject;
 use crate::supervisor::Fatal;
 
@@ -20,16 +23,24 @@ pub enum Replacement {
 }
 
 impl Replacement {
-    /// Reads, or compiles, what the options name. A source that does not compile is a failed build.
-    pub fn read(options: &CodeOptions, subject: &Subject) -> Result<Option<Self>, Fatal> {
+    /// Reads, or compiles within `limit`, what the options name. A source that does not compile is a failed build.
+    pub fn read(options: &CodeOptions, subject: &Subject, limit: Duration) -> Result<Result<Option<Self>, NotBuilt>, Fatal> {
+        let Some(path) = &options.source else { return Self::read_file(options).map(Ok) };
+        file(path)?;
+        let arch = Some(subject.kernel.ours.ir_arch.as_str()).filter(|arch| arch.starts_with("sm_")).unwrap_or("sm_90");
+        let source = Source { file: path, compiler: &options.clang, flags: &options.source_flags, arch, limit };
+        Ok(source.bitcode().map(|bytes| Some(Self::Ir(bytes))).map_err(|error| {
+            let status = match error {
+                SourceError::Rejected(_) => Status::CompileError,
+                SourceError::Late { .. } => Status::Timeout,
+            };
+            NotBuilt::new(status, error.to_string())
+        }))
+    }
+
+    fn read_file(options: &CodeOptions) -> Result<Option<Self>, Fatal> {
         if let Some(path) = &options.ir {
             return file(path).map(|bytes| Some(Self::Ir(bytes)));
-        }
-        if let Some(path) = &options.source {
-            file(path)?;
-            let arch = Some(subject.kernel.ours.ir_arch.as_str()).filter(|arch| arch.starts_with("sm_")).unwrap_or("sm_90");
-            let source = Source { file: path, compiler: &options.clang, flags: &options.source_flags, arch };
-            return source.bitcode().map(|bytes| Some(Self::Ir(bytes))).map_err(|error| Fatal::new(exit::BUILD_FAILED, error));
         }
         if let Some(path) = &options.ptx {
             let text = String::from_utf8(file(path)?);

@@ -10,13 +10,13 @@ use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{KernelRecord, kernels};
 
 use crate::arguments::{Arguments, CodeOptions, Common, Isolation, OneShot, Timers};
-use crate::builder::Extras;
+use crate::builder::{Extras, NotBuilt};
 use crate::replacement::Replacement;
 use crate::snapshot::{Layout, Snapshot};
 use crate::subject::Subject;
 use crate::supervisor::Fatal;
 use crate::target::Choice;
-use crate::tolerances::Bounds;
+use crate::tolerances::{self, Bounds};
 
 /// What stays the same for all configurations.
 pub struct Scene {
@@ -47,6 +47,8 @@ pub struct Scene {
     pub builders: usize,
     pub builder_memory: Option<u64>,
     pub extras: Extras,
+    /// The source in the recorded kernel's place did not compile: there is nothing to replay.
+    pub unbuilt: Option<NotBuilt>,
 }
 
 impl Scene {
@@ -59,7 +61,7 @@ impl Scene {
 pub fn open(common: &Common, purpose: Purpose<'_>) -> Result<Scene, Fatal> {
     let database = choose(&common.database, common.id.as_deref(), common.kernel.as_deref())?;
     let subject = Subject::open(&database, common.id.as_deref()).map_err(bad_recording)?;
-    let extras = extras(&purpose, &subject)?;
+    let (extras, unbuilt) = extras(&purpose, &subject, common.timeout)?;
     let modules = if extras.replacement.is_some() { Vec::new() } else { subject.modules().map_err(bad_recording)? };
     let devices = if common.device.is_empty() { vec![Choice::recorded(&subject)] } else { common.device.clone() };
     if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
@@ -71,6 +73,10 @@ pub fn open(common: &Common, purpose: Purpose<'_>) -> Result<Scene, Fatal> {
     let library = devices[0].library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
     let layout = Layout::of(&subject).map_err(bad_recording)?;
     let bounds = Bounds::of(&subject, &layout.regions, &common.verification.options()).map_err(bad_recording)?;
+    if let Some(target) = tolerances::stray(&subject, &layout.regions, &common.verification.options()) {
+        let error = format!("--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has");
+        return Err(Fatal::new(exit::BAD_USAGE, error));
+    }
     let snapshot = Snapshot::reserve(layout)
         .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
     Ok(Scene {
@@ -78,6 +84,7 @@ pub fn open(common: &Common, purpose: Purpose<'_>) -> Result<Scene, Fatal> {
         limit: common.timeout,
         builders: builders(common),
         extras,
+        unbuilt,
         builder_memory: common.memory_limit.or_else(half_of_memory),
         workers: common.workers.map_or(devices.len(), |count| count as usize),
         timer: common.timer.into(),
@@ -169,10 +176,16 @@ fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, 
     }
 }
 
-fn extras(purpose: &Purpose<'_>, subject: &Subject) -> Result<Extras, Fatal> {
-    let given = purpose.code.map(|code| Replacement::read(code, subject)).transpose()?.flatten();
+/// What the command line asks of every build, and why there can be none.
+fn extras(purpose: &Purpose<'_>, subject: &Subject, limit: Duration) -> Result<(Extras, Option<NotBuilt>), Fatal> {
+    let read = purpose.code.map_or(Ok(Ok(None)), |code| Replacement::read(code, subject, limit))?;
+    let (given, unbuilt) = match read {
+        Ok(given) => (given, None),
+        Err(unbuilt) => (None, Some(unbuilt)),
+    };
     let replacement = given.map_or_else(|| Replacement::recorded(subject).map_err(bad_recording), |given| Ok(Some(given)))?;
-    Ok(Extras { replacement, external: purpose.code.and_then(CodeOptions::external), keep: purpose.keep })
+    let extras = Extras { replacement, external: purpose.code.and_then(CodeOptions::external), keep: purpose.keep };
+    Ok((extras, unbuilt))
 }
 
 /// Half of the machine's memory, bytes.

@@ -4,30 +4,31 @@ mod data;
 mod submission;
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
-use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Submission};
+use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
+use mneme_core::result::Status;
 
 use self::data::Data;
 use crate::arguments::Serve;
 use crate::engine::Engine;
 use crate::lines::{self, Line, Lines};
+use crate::results;
 use crate::scene::Scene;
 use crate::supervisor::{Client, Event, Fatal};
 
 /// Serves until the end of input; returns the exit status.
 pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
     let mut engine = Engine::start(scene)?;
-    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    let output = Some(stdout.as_fd());
+    let stdin = std::io::stdin();
+    let output = Some(results::descriptor());
     let device = loop {
         match engine.next(Client { output, ..Client::default() })? {
             Event::Ready(device) => break device,
-            Event::Unheard => return Err(unheard()),
+            Event::Unheard => return Err(results::unheard()),
             _ => {}
         }
     };
@@ -46,7 +47,8 @@ pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
         devices: scene.devices.iter().take(scene.workers).map(|device| device.ordinal()).collect(),
         limits: device.limits,
     };
-    let mut server = Server { options, scene, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), progress: None };
+    let mut server =
+        Server { options, scene, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), refused: 0, progress: None };
     server.greet()?;
     let mut lines = Lines::default();
     let mut open = true;
@@ -54,14 +56,19 @@ pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
         let alarm = server.progress.filter(|_| server.engine.outstanding() > 0).map(|progress| progress.next);
         match server.engine.next(Client { input: open.then(|| stdin.as_fd()), output, alarm })? {
             // Without this, a client that was killed would be worked for until the next result.
-            Event::Unheard => return Err(unheard()),
+            Event::Unheard => return Err(results::unheard()),
             Event::Input => {
                 let failed = |error| Fatal::new(exit::INTERNAL, format!("standard input cannot be read: {error}"));
                 open = lines.fill(&stdin).map_err(failed)?;
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
-                    open &= server.take(&line)?;
+                    let goes_on = server.take(&line)?;
                     // Answers come in the order of the requests, however those were cut on their way.
                     server.tell_pending()?;
+                    // What has arrived behind a shutdown is nobody's request any more.
+                    if !goes_on {
+                        open = false;
+                        break;
+                    }
                 }
             }
             event => server.tell(event)?,
@@ -82,12 +89,7 @@ pub fn report(fatal: &Fatal) {
 fn say(reply: &Reply) -> Result<(), Fatal> {
     let mut line = serde_json::to_vec(reply).expect("plain data serialises");
     line.push(b'\n');
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|_| unheard())
-}
-
-fn unheard() -> Fatal {
-    Fatal::new(exit::INTERNAL, "the client has closed its end")
+    results::write(&line)
 }
 
 /// What [`Request::Progress`] asked for.
@@ -106,6 +108,8 @@ struct Server<'a> {
     /// Files that are wanted of configurations without a result.
     outputs: HashMap<u64, Outputs>,
     data: Data,
+    /// Submissions that made no sense.
+    refused: u64,
     progress: Option<Progress>,
 }
 
@@ -141,7 +145,7 @@ impl Server<'_> {
                     say(&Reply::Error { id: Some(id), error })?;
                 }
             }
-            Request::Statistics => say(&Reply::Statistics(self.engine.statistics()))?,
+            Request::Statistics => say(&Reply::Statistics(self.statistics()))?,
             Request::Progress { interval_s } => {
                 let interval = Duration::try_from_secs_f64(interval_s).ok().filter(|interval| !interval.is_zero());
                 // More often than this nobody wants to know.
@@ -173,8 +177,21 @@ impl Server<'_> {
                 self.engine.submit(job);
                 Ok(())
             }
-            Err(error) => say(&Reply::Result { id, result: Box::new(submission::refused(error)) }),
+            Err(error) => {
+                self.refused += 1;
+                say(&Reply::Result { id, result: Box::new(submission::refused(error)) })
+            }
         }
+    }
+
+    /// The engine's, and submissions that never came to it.
+    fn statistics(&self) -> Statistics {
+        let mut statistics = self.engine.statistics();
+        if self.refused > 0 {
+            statistics.submitted += self.refused;
+            *statistics.finished.entry(Status::InvalidConfig.name().into()).or_default() += self.refused;
+        }
+        statistics
     }
 
     fn tell_pending(&mut self) -> Result<(), Fatal> {
@@ -186,7 +203,10 @@ impl Server<'_> {
 
     fn tell(&mut self, event: Event) -> Result<(), Fatal> {
         match event {
-            Event::Finished { id, result, outcome, .. } => {
+            Event::Finished { id, result, outcome, unwritten, .. } => {
+                if let Some(error) = unwritten {
+                    say(&Reply::Error { id: Some(id), error })?;
+                }
                 if let Some(outputs) = self.outputs.remove(&id)
                     && let Err(error) = submission::write(&outputs, outcome.as_deref())
                 {
@@ -201,7 +221,7 @@ impl Server<'_> {
             Event::Tick => {
                 if let Some(progress) = &mut self.progress {
                     progress.next = Instant::now() + progress.interval;
-                    say(&Reply::Progress(self.engine.statistics()))?;
+                    say(&Reply::Progress(self.statistics()))?;
                 }
                 Ok(())
             }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -15,6 +14,7 @@ use serde::Serialize;
 use crate::arguments::Sweep;
 use crate::engine::Engine;
 use crate::lines::{self, Line, Lines};
+use crate::results;
 use crate::scene::Scene;
 use crate::supervisor::{Client, Event, Fatal, Job};
 
@@ -37,7 +37,6 @@ struct Printed<'a> {
 pub fn run(options: &Sweep, scene: &Scene) -> Result<i32, Fatal> {
     let recorded = scene.subject.recorded_configuration();
     let source = open(&options.configurations)?;
-    let stdout = std::io::stdout();
     let mut engine = Engine::start(scene)?;
     let mut lines = Lines::default();
     let mut open = true;
@@ -45,10 +44,10 @@ pub fn run(options: &Sweep, scene: &Scene) -> Result<i32, Fatal> {
     let mut statuses: Statistics = Statistics::default();
     while open || engine.outstanding() > 0 {
         let wanted = open && engine.outstanding() < AHEAD;
-        let client = Client { input: wanted.then(|| source.as_fd()), output: Some(stdout.as_fd()), alarm: None };
+        let client = Client { input: wanted.then(|| source.as_fd()), output: Some(results::descriptor()), alarm: None };
         match engine.next(client)? {
             Event::Ready(_) | Event::Cancelled(_) | Event::Tick => {}
-            Event::Unheard => return Err(unheard()),
+            Event::Unheard => return Err(results::unheard()),
             Event::Finished { id, result, .. } => {
                 let configuration = configurations.remove(&id);
                 say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
@@ -92,7 +91,12 @@ fn open(path: &Path) -> Result<File, Fatal> {
 
 fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, String> {
     let text = line.text.as_ref().ok_or_else(lines::too_long)?;
-    let changes: Changes = serde_json::from_slice(text).map_err(|error| format!("line {} is no JSON object: {error}", line.number))?;
+    let changes: Changes = serde_json::from_slice(text).map_err(|error| {
+        // A line of its own is all that the reader of JSON sees.
+        let why = error.to_string();
+        let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
+        format!("line {}, column {}, is no JSON object: {why}", line.number, error.column())
+    })?;
     changes.apply(recorded)
 }
 
@@ -100,17 +104,15 @@ fn say(printed: &Printed<'_>, statuses: &mut Statistics) -> Result<(), Fatal> {
     *statuses.finished.entry(printed.result.status.name().into()).or_default() += 1;
     let mut line = serde_json::to_vec(printed).expect("plain data serialises");
     line.push(b'\n');
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&line).and_then(|()| stdout.flush()).map_err(|_| unheard())
-}
-
-fn unheard() -> Fatal {
-    Fatal::new(exit::INTERNAL, "nobody reads the results any more")
+    results::write(&line)
 }
 
 /// What people want to know at the end.
 fn summary(statistics: &Statistics) -> String {
     let total: u64 = statistics.finished.values().sum();
+    if total == 0 {
+        return "there was no configuration".into();
+    }
     let counts: Vec<String> = statistics.finished.iter().map(|(status, count)| format!("{count} {status}")).collect();
     format!(
         "{total} configurations in {:.2} s: {}; {} builds, {} assembled, {} results shared, {} executors replaced",

@@ -179,6 +179,13 @@ impl Bounds {
     }
 }
 
+/// A buffer that a `--tolerance` names and the recording does not have.
+pub fn stray<'a>(subject: &Subject, regions: &[Region], options: &'a Options) -> Option<&'a Target> {
+    let arguments = elements::argument_pointers(subject);
+    let mut named = options.tolerances.iter().filter_map(|entry| entry.target.as_ref());
+    named.find(|target| !regions.iter().any(|region| target.names(&place(region), &arguments)))
+}
+
 /// A region, as rules see it.
 pub fn place(region: &Region) -> Place<'_> {
     Place { variable: region.variable.as_deref(), tag: &region.tag, address: region.address, size: region.size }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Options, Rejection};
+use crate::programs::{Passed, end_with_us};
 
 pub struct Ptxas {
     program: PathBuf,
@@ -32,24 +33,19 @@ impl Ptxas {
     /// Assembles PTX text for `device`; its log comes with the code, and the error is its own words.
     pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<(Vec<u8>, String), Rejection> {
         let failed = |what: String| Rejection::Ptx(what);
-        let folder = tempfile::tempdir().map_err(|error| failed(format!("no temporary folder: {error}")))?;
-        let (source, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
-        std::fs::write(&source, ptx).map_err(|error| failed(format!("{} cannot be written: {error}", source.display())))?;
-        let output = Command::new(&self.program)
-            .arg(format!("-arch={device}"))
-            .args(options.words())
-            .arg("-o")
-            .arg(&cubin)
-            .arg(&source)
-            .output()
-            .map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
+        let pass = |contents: &[u8]| Passed::new(contents).map_err(|error| failed(format!("the PTX cannot be passed to it: {error}")));
+        let (source, mut cubin) = (pass(ptx.as_bytes())?, pass(&[])?);
+        let mut command = Command::new(&self.program);
+        command.arg(format!("-arch={device}")).args(options.words()).arg("-o").arg(cubin.path()).arg(source.path());
+        end_with_us(&mut command);
+        let output = command.output().map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
         let words = [output.stderr, output.stdout].concat();
         let words = String::from_utf8_lossy(&words);
         if !output.status.success() {
             let words = words.lines().filter(|line| !line.starts_with("ptxas info")).collect::<Vec<_>>().join("; ");
             return Err(if words.contains("option 'gpu-name'") { Rejection::Architecture } else { failed(words) });
         }
-        let image = std::fs::read(&cubin).map_err(|error| failed(format!("{} cannot be read: {error}", cubin.display())))?;
+        let image = cubin.read().map_err(|error| failed(format!("its machine code cannot be read: {error}")))?;
         Ok((image, words.into_owned()))
     }
 }

@@ -34,9 +34,11 @@ pub fn target_machine(codegen_opt: u8) -> Result<TargetMachine, LowerError> {
         _ => OptimizationLevel::Aggressive,
     };
     let (cpu, features) = processor();
-    target
+    let machine = target
         .create_target_machine(&triple, &cpu, &features, level, RelocMode::PIC, CodeModel::Default)
-        .ok_or_else(|| LowerError::Codegen(format!("no code generator for processor {cpu}")))
+        .ok_or_else(|| LowerError::Codegen(format!("no code generator for processor {cpu}")))?;
+    llvm::trap_unreachable(&machine);
+    Ok(machine)
 }
 
 /// Name and features of this machine's processor.

@@ -1,6 +1,5 @@
 //! A pass pipeline in another program: an `opt` of the same LLVM, with passes of its own loaded.
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,6 +8,7 @@ use inkwell::module::Module;
 
 use crate::ir::diagnostics::Diagnostics;
 use crate::prepare;
+use crate::programs::{Passed, end_with_us};
 use crate::request::BuildError;
 
 /// The program and what it is told besides the pipeline.
@@ -32,12 +32,10 @@ impl External {
         diagnostics: &Diagnostics<'_>,
     ) -> Result<Module<'ctx>, BuildError> {
         let failed = |message: String| BuildError::External { program: self.program.display().to_string(), message };
-        let folder = tempfile::tempdir().map_err(|error| failed(format!("there is no temporary folder: {error}")))?;
-        let (before, after) = (folder.path().join("before.bc"), folder.path().join("after.bc"));
-        std::fs::write(&before, module.write_bitcode_to_memory().as_slice())
-            .map_err(|error| failed(format!("{} cannot be written: {error}", before.display())))?;
+        let pass = |contents: &[u8]| Passed::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")));
+        let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
         let output = self
-            .command(pipeline, &before, &after)
+            .command(pipeline, before.path(), after.path())
             .output()
             .map_err(|error| failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version())))?;
         if !output.status.success() {
@@ -46,7 +44,10 @@ impl External {
         }
         // What passes print is for the user's eyes.
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        let bitcode = std::fs::read(&after).map_err(|error| failed(format!("it wrote no {}: {error}", after.display())))?;
+        let bitcode = after.read().map_err(|error| failed(format!("the IR that it wrote cannot be read: {error}")))?;
+        if bitcode.is_empty() {
+            return Err(failed("it wrote no IR to the file that -o names".into()));
+        }
         prepare::parse(context, diagnostics, &bitcode)
     }
 
@@ -58,14 +59,8 @@ impl External {
         // A name without a slash would be looked for on the library path only.
         command.arg(format!("-passes={}", super::normalise(pipeline))).args(&self.arguments).arg(before).arg("-o").arg(after);
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // SAFETY: prctl takes no pointers, and is safe between fork and exec. The program must not outlive the builder,
-        // which is killed when its time is over.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
+        // A builder is killed when its time is over.
+        end_with_us(&mut command);
         command
     }
 }

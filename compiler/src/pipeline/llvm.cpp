@@ -185,6 +185,8 @@ char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileTy
 
 /// Whether the assembly of a module is to be broken on purpose.
 bool mneme_llvm_breaks_assembly(LLVMModuleRef M) { return mneme::breaksAssembly(*unwrap(M)); }
+/// Lets code that comes to an `unreachable` stop there, where it would else run on into whatever follows.
+void mneme_llvm_trap_unreachable(LLVMTargetMachineRef T) { reinterpret_cast<TargetMachine *>(T)->Options.TrapUnreachable = true; }
 
 /// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).
 char *mneme_llvm_options(int Count, const char *const *Words) {

@@ -47,6 +47,7 @@ unsafe extern "C" {
         code: *mut LLVMMemoryBufferRef,
     ) -> *mut c_char;
     fn mneme_llvm_breaks_assembly(module: LLVMModuleRef) -> bool;
+    fn mneme_llvm_trap_unreachable(machine: LLVMTargetMachineRef);
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
@@ -113,6 +114,13 @@ pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileT
     }
 }
 
+/// Lets code of this machine that comes to an `unreachable` stop there. Without it a function of nothing else has no code at all, and
+/// whoever calls it runs on into whatever follows.
+pub fn trap_unreachable(machine: &TargetMachine) {
+    // SAFETY: the machine is alive.
+    unsafe { mneme_llvm_trap_unreachable(machine.as_mut_ptr()) }
+}
+
 extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {
     // SAFETY: `user` is the gate of the call under way, on this thread; the texts live for the length of this call.
     unsafe {
@@ -130,13 +138,31 @@ pub fn breaks_assembly(module: &Module<'_>) -> bool {
 /// Sets options of LLVM's command line, for the whole process.
 ///
 /// # Errors
-/// LLVM's message on the first that it does not know.
+/// A sentence on the first that it does not take.
 pub fn set_options(options: &[String]) -> Result<(), String> {
-    let words = std::iter::once("mneme").chain(options.iter().map(String::as_str)).map(CString::new);
-    let words: Vec<CString> = words.collect::<Result<_, _>>().map_err(|_| "an option contains a NUL character".to_owned())?;
-    let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    // One by one: of a value that an option cannot have LLVM does not say whose it is, but on standard error.
+    options.iter().try_for_each(|option| set_option(option).map_or(Ok(()), |message| Err(refusal(option, &message))))
+}
+
+/// LLVM's message, which may be empty, where it does not take the option.
+fn set_option(option: &str) -> Option<String> {
+    let Ok(option) = CString::new(option) else { return Some("it contains a NUL character".into()) };
+    let words = [c"mneme".as_ptr(), option.as_ptr()];
     // SAFETY: the words are NUL-terminated and live for the length of the call.
-    take(unsafe { mneme_llvm_options(pointers.len() as c_int, pointers.as_ptr()) }).map_or(Ok(()), Err)
+    take(unsafe { mneme_llvm_options(words.len() as c_int, words.as_ptr()) })
+}
+
+/// What LLVM says, without the program's name and advice for another one's users.
+fn refusal(option: &str, message: &str) -> String {
+    let name = option.split('=').next().unwrap_or(option);
+    if message.contains("Unknown command line argument") {
+        return format!("LLVM has no option {name}");
+    }
+    match message.lines().next().map(|line| line.trim_start_matches("mneme: ").trim()).filter(|line| !line.is_empty()) {
+        Some(line) => format!("{option}: {line}"),
+        None if option == name => format!("{option} needs a value, or is there twice"),
+        None => format!("{option} has a value that {name} cannot have, or is there twice"),
+    }
 }
 
 /// Lets a lack of memory in LLVM end the process with a message on standard error, which says "out of memory".
@@ -199,5 +225,25 @@ extern "C" fn after(user: *mut c_void, number: u64) {
     unsafe {
         let session = &mut *user.cast::<Session<'_, '_>>();
         session.observer.after(session.module, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_options_are_named() {
+        let advice = "mneme: Unknown command line argument '-nosuch'.  Try: 'mneme --help'\nmneme: Did you mean '--mno-hvx'?";
+        assert_eq!(refusal("-nosuch", advice), "LLVM has no option -nosuch");
+        assert_eq!(refusal("-a=b", ""), "-a=b has a value that -a cannot have, or is there twice");
+        assert_eq!(refusal("-a=b", "mneme: for the -a option: no"), "-a=b: for the -a option: no");
+    }
+
+    #[test]
+    fn llvm_reads_the_options_one_by_one() {
+        assert_eq!(set_options(&["-no-such-thing".into()]), Err("LLVM has no option -no-such-thing".into()));
+        let wrong = set_options(&["-unroll-threshold=abc".into()]).unwrap_err();
+        assert!(wrong.starts_with("-unroll-threshold=abc has a value"), "{wrong}");
     }
 }

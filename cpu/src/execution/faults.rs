@@ -42,7 +42,10 @@ impl Fault {
             Fault::Trap => "executed a trap".into(),
             Fault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
             Fault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
-            Fault::Signal(libc::SIGILL, _) => "executed an instruction that this processor does not have".into(),
+            Fault::Signal(libc::SIGILL, _) => {
+                "came to a place that the compiler holds to be unreachable, or executed an instruction that this processor does not have"
+                    .into()
+            }
             Fault::Signal(signal, _) => format!("was stopped by signal {signal}"),
             Fault::StackOverflow(size) => {
                 format!("needs more than the {} KiB that the CPU device has for local memory and calls", size >> 10)

@@ -183,7 +183,7 @@ impl Bench for Lab<'_> {
         }
         let mut seen: HashMap<u64, Observation> = HashMap::new();
         while seen.len() < count {
-            if let Event::Finished { id, result, outcome, digest } = self.engine.next(Client::default())? {
+            if let Event::Finished { id, result, outcome, digest, .. } = self.engine.next(Client::default())? {
                 seen.insert(id, Observation { result: *result, outcome, digest });
             }
         }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mneme_compiler::assembler::Spills;
 use mneme_core::hash::ChunkId;
 
-use super::{Built, NotBuilt, Outcome};
+use super::{Built, Outcome};
 
 /// Bytes of code objects that are remembered.
 const REMEMBERED: usize = 64 << 20;
@@ -44,37 +44,43 @@ impl Assemblies {
         !known
     }
 
-    /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each.
-    pub fn settle(&mut self, order: u64, outcome: Outcome) -> Vec<(u64, Outcome, bool)> {
+    /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each. `None` is that of
+    /// an order which relied on another's assembly that came to nothing: its own may come to something.
+    pub fn settle(&mut self, order: u64, outcome: Outcome) -> Vec<(u64, Option<Outcome>, bool)> {
         if let Some(ptx) = self.told.remove(&order) {
             return match outcome {
                 Ok((built, _)) => match self.finished.get(&ptx) {
-                    Some(assembled) => vec![(order, with(built, assembled), false)],
+                    Some(assembled) => vec![(order, Some(with(built, assembled)), false)],
                     None if self.at_work.values().any(|other| *other == ptx) => {
                         self.told.insert(order, ptx);
                         self.waiting.push((order, built));
                         Vec::new()
                     }
                     // Its assembly failed after this order was told of it.
-                    None => vec![(order, Err(lost()), false)],
+                    None => vec![(order, None, false)],
                 },
-                failed => vec![(order, failed, false)],
+                failed => vec![(order, Some(failed), false)],
             };
         }
         let Some(ptx) = self.at_work.remove(&order) else {
             let assembled = outcome.is_ok();
-            return vec![(order, outcome, assembled)];
+            return vec![(order, Some(outcome), assembled)];
         };
         let code = outcome
             .as_ref()
             .map(|(built, image)| Rc::new(Assembled { assembler: built.assembler.clone(), spills: built.spills, image: image.clone() }))
-            .map_err(Clone::clone);
-        let mut complete = vec![(order, outcome, true)];
+            // A time limit, a lack of memory or a signal is that order's own affair.
+            .map_err(|failed| failed.rejected.then(|| failed.clone()));
+        let mut complete = vec![(order, Some(outcome), true)];
         let (waited, others) = std::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| self.told.get(other) == Some(&ptx));
         self.waiting = others;
         for (other, built) in waited {
             self.told.remove(&other);
-            complete.push((other, code.as_ref().map_or_else(|error| Err(error.clone()), |code| with(built, code)), false));
+            let outcome = match &code {
+                Ok(code) => Some(with(built, code)),
+                Err(rejected) => rejected.clone().map(Err),
+            };
+            complete.push((other, outcome, false));
         }
         if let Ok(code) = code {
             self.remember(ptx, code);
@@ -99,13 +105,10 @@ fn with(built: Built, assembled: &Assembled) -> Outcome {
     Ok((Built { assembler: assembled.assembler.clone(), spills: assembled.spills, ..built }, assembled.image.clone()))
 }
 
-fn lost() -> NotBuilt {
-    NotBuilt::new(mneme_core::result::Status::CompileError, "the assembler failed on the same PTX for another configuration")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builder::NotBuilt;
     use mneme_core::result::Status;
 
     const PTX: ChunkId = ChunkId([7; 16]);
@@ -116,8 +119,8 @@ mod tests {
         Ok((Built { entry: entry.into(), assembler, spills: told, ..Built::default() }, image.to_vec()))
     }
 
-    fn image(outcome: &Outcome) -> (&str, &[u8]) {
-        outcome.as_ref().map(|(built, image)| (built.entry.as_str(), image.as_slice())).unwrap()
+    fn image(outcome: &Option<Outcome>) -> (&str, &[u8]) {
+        outcome.as_ref().unwrap().as_ref().map(|(built, image)| (built.entry.as_str(), image.as_slice())).unwrap()
     }
 
     #[test]
@@ -129,7 +132,7 @@ mod tests {
         assert!(!assemblies.ask(2, PTX));
         let second = assemblies.settle(2, built("two", b""));
         assert!(second.len() == 1 && !second[0].2 && image(&second[0].1) == ("two", b"code"));
-        let built = &second[0].1.as_ref().unwrap().0;
+        let built = &second[0].1.as_ref().unwrap().as_ref().unwrap().0;
         assert_eq!((built.assembler.as_str(), built.spills), ("a", Some(Spills { stores: 4, loads: 8 })));
         assert!(assemblies.told.is_empty() && assemblies.at_work.is_empty());
     }
@@ -149,14 +152,26 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_shared_by_those_who_wait_and_forgotten() {
+    fn what_the_assembler_refuses_is_refused_to_all_who_wait_and_forgotten() {
         let mut assemblies = Assemblies::default();
         assert!(assemblies.ask(1, PTX) && !assemblies.ask(2, PTX) && !assemblies.ask(3, PTX));
         assert!(assemblies.settle(2, built("two", b"")).is_empty());
-        let failed = NotBuilt::new(Status::Timeout, "late");
+        let failed = NotBuilt { rejected: true, ..NotBuilt::new(Status::CompileError, "no such instruction") };
         let complete = assemblies.settle(1, Err(failed.clone()));
-        assert!(complete.iter().all(|(_, outcome, _)| outcome.as_ref().unwrap_err() == &failed) && complete.len() == 2);
-        assert!(assemblies.settle(3, built("three", b""))[0].1.is_err());
-        assert!(assemblies.ask(4, PTX), "another may have more luck");
+        assert!(complete.iter().all(|(_, outcome, _)| outcome.as_ref().unwrap().as_ref().unwrap_err() == &failed) && complete.len() == 2);
+        assert!(assemblies.settle(3, built("three", b""))[0].1.is_none(), "it comes again, to be told by the assembler");
+        assert!(assemblies.ask(4, PTX));
+    }
+
+    #[test]
+    fn what_happened_to_one_build_is_not_its_neighbours_result() {
+        let mut assemblies = Assemblies::default();
+        assert!(assemblies.ask(1, PTX) && !assemblies.ask(2, PTX) && !assemblies.ask(3, PTX));
+        assert!(assemblies.settle(2, built("two", b"")).is_empty());
+        let complete = assemblies.settle(1, Err(NotBuilt::new(Status::Timeout, "late")));
+        assert!(complete[0].1.as_ref().unwrap().is_err(), "its own");
+        assert_eq!((complete.len(), complete[1].0, &complete[1].1), (2, 2, &None), "the neighbour is built again");
+        assert!(assemblies.settle(3, built("three", b""))[0].1.is_none());
+        assert!(assemblies.ask(2, PTX), "and assembles itself");
     }
 }

@@ -65,7 +65,8 @@ impl<'a> Order<'a> {
 pub fn compile(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Outcome {
     build(order, is_known).map_err(|error| {
         let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
-        NotBuilt { place: order.progress.and_then(Progress::last), ..NotBuilt::new(status, error.to_string()) }
+        let rejected = matches!(error, BuildError::Assemble { .. });
+        NotBuilt { place: order.progress.and_then(Progress::last), rejected, ..NotBuilt::new(status, error.to_string()) }
     })
 }
 

@@ -68,11 +68,13 @@ pub struct NotBuilt {
     pub error: String,
     /// What the build was at, where it has ended before its time.
     pub place: Option<Place>,
+    /// The assembler has read the PTX and refused it, as it would for whoever comes with the same.
+    pub rejected: bool,
 }
 
 impl NotBuilt {
     pub fn new(status: Status, error: impl Into<String>) -> Self {
-        Self { status, error: error.into(), place: None }
+        Self { status, error: error.into(), place: None, rejected: false }
     }
 }
 

@@ -42,14 +42,16 @@ struct Order {
 #[derive(Debug, Serialize, Deserialize)]
 struct Reply {
     number: u64,
-    outcome: Result<Built, NotBuilt>,
+    /// `None` for an order that is to come again.
+    outcome: Option<Result<Built, NotBuilt>>,
     assembled: bool,
 }
 
 /// The answer to an order.
 pub struct Answer {
     pub number: u64,
-    pub outcome: Outcome,
+    /// `None` where the order is to come again: it relied on another, which came to nothing.
+    pub outcome: Option<Outcome>,
     /// An assembler ran for it; else its code is that of an earlier build.
     pub assembled: bool,
 }
@@ -117,7 +119,7 @@ impl Nursery {
         }
         let mut answers = Vec::new();
         while let Some((reply, image)) = self.inbox.pop::<Reply>()? {
-            let outcome = reply.outcome.map(|built| (built, image));
+            let outcome = reply.outcome.map(|outcome| outcome.map(|built| (built, image)));
             answers.push(Answer { number: reply.number, outcome, assembled: reply.assembled });
         }
         Ok(answers)
@@ -241,8 +243,9 @@ impl House<'_> {
         }
         for (number, outcome, assembled) in self.assemblies.settle(number, outcome) {
             let (outcome, image) = match outcome {
-                Ok((built, image)) => (Ok(built), image),
-                Err(not_built) => (Err(not_built), Vec::new()),
+                Some(Ok((built, image))) => (Some(Ok(built)), image),
+                Some(Err(not_built)) => (Some(Err(not_built)), Vec::new()),
+                None => (None, Vec::new()),
             };
             self.outbox.push(&Reply { number, outcome, assembled }, &image)?;
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compile::{Order, compile};
 use super::{Built, NotBuilt, Outcome};
-use crate::child::{Child, Complaints, End, limit_memory, volunteer_for_oom};
+use crate::child::{Child, Complaints, End, limit_files, limit_memory, volunteer_for_oom};
 use crate::frame::{self, Inbox};
 
 /// What a builder says: about its PTX before it is assembled, and at the end.
@@ -22,6 +22,9 @@ enum Word {
     Ptx([u8; 16]),
     Done(Box<Result<Built, NotBuilt>>),
 }
+
+/// Bytes that what a builder prints, which is kept in memory, and each file of its programs may have.
+const SAID_AND_WRITTEN: u64 = 1 << 30;
 
 /// What a builder is told of its PTX.
 const ASSEMBLE: u8 = 1;
@@ -52,7 +55,7 @@ impl Builder {
     pub fn start(order: &Order<'_>, options: u64, limit: Duration, memory: Option<u64>) -> std::io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         let place = Place::new()?;
-        let child = Child::start(Complaints::Kept, || live(order, &place, options, memory, theirs))?;
+        let child = Child::start(Complaints::Kept, || live(order, &place, options, memory, theirs))?.leading();
         Ok(Self { child, place, stream, inbox: Inbox::default(), limit, deadline: Instant::now() + limit })
     }
 
@@ -120,6 +123,8 @@ impl Builder {
         // As LLVM says it, and as Rust does.
         let error = if said.contains("out of memory") || said.contains("memory allocation of") {
             format!("the compiler ran out of memory{place}; --memory-limit sets what it may take")
+        } else if end == Some(End::Signalled(nix::sys::signal::Signal::SIGXFSZ)) {
+            format!("the compiler printed more than {} MiB and was stopped{place}", SAID_AND_WRITTEN >> 20)
         } else {
             let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
             let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
@@ -136,6 +141,7 @@ fn internal(error: &str) -> NotBuilt {
 /// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.
 fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, mut nursery: UnixStream) -> i32 {
     volunteer_for_oom();
+    limit_files(SAID_AND_WRITTEN);
     if let Some(memory) = memory {
         limit_memory(memory);
     }

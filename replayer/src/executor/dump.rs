@@ -22,6 +22,30 @@ struct Entry<'a> {
     replayed_file: String,
 }
 
+const INDEX: &str = "index.json";
+
+/// Makes the folder ready: there is an empty index in it, and nothing of an earlier replay.
+///
+/// # Errors
+/// The folder cannot be made, or nothing can be written to it.
+pub fn prepare(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join(INDEX), "[]\n")?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file has a name that [`write`] gives.
+fn is_ours(name: &str) -> bool {
+    let number = name.strip_suffix("-recorded.bin").or_else(|| name.strip_suffix("-replayed.bin"));
+    number.is_some_and(|number| number.len() >= 3 && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Writes `index.json` and, for each buffer that failed, what was recorded and what was replayed. `wrong` are the pieces that
 /// differ and still are as the kernel left them; all others were as recorded.
 pub fn write(
@@ -60,5 +84,25 @@ pub fn write(
         entries.push(Entry { mismatch: &failure.mismatch, recorded_file, replayed_file });
     }
     let index = serde_json::to_vec_pretty(&entries).map_err(std::io::Error::other)?;
-    std::fs::write(folder.join("index.json"), index)
+    std::fs::write(folder.join(INDEX), index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_ready_and_files_of_others_are_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("dump");
+        prepare(&own).unwrap();
+        for name in ["000-recorded.bin", "1234-replayed.bin", "mine.bin", "00-recorded.bin", "abc-recorded.bin"] {
+            std::fs::write(own.join(name), "x").unwrap();
+        }
+        prepare(&own).unwrap();
+        let mut left: Vec<_> = std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["00-recorded.bin", "abc-recorded.bin", INDEX, "mine.bin"]);
+        assert!(prepare(Path::new("/proc/nope")).is_err());
+    }
 }

@@ -14,6 +14,8 @@ use crate::frame::{self, Inbox};
 
 /// How long a device may take to start, and the snapshot to be made resident.
 const START_LIMIT: Duration = Duration::from_secs(300);
+/// How long an idle executor may take to read a piece of a code object.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Executor {
     child: Child,
@@ -24,6 +26,8 @@ pub struct Executor {
     /// The snapshot is resident.
     pub ready: bool,
     deadline: Option<Instant>,
+    /// Number of the last order to run something.
+    order: u64,
 }
 
 /// What the supervisor learns from reading.
@@ -38,8 +42,10 @@ impl Executor {
     pub fn start(plan: &Plan<'_>) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let child = Child::start(if plan.quiet { Complaints::Kept } else { Complaints::Shown }, || serve(plan, theirs))?;
+        // One that does not read what it is told hangs.
+        ours.set_write_timeout(Some(WRITE_LIMIT))?;
         let deadline = Some(Instant::now() + START_LIMIT);
-        Ok(Self { child, stream: ours, inbox: Inbox::default(), description: None, loading: false, ready: false, deadline })
+        Ok(Self { child, stream: ours, inbox: Inbox::default(), description: None, loading: false, ready: false, deadline, order: 0 })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -60,10 +66,21 @@ impl Executor {
         frame::write(&mut self.stream, &Order::Load, &[])
     }
 
-    /// Hands over a code object. The executor must be ready and idle.
+    /// The snapshot is resident and nothing is being run.
+    pub fn is_free(&self) -> bool {
+        self.ready && self.deadline.is_none()
+    }
+
+    /// Hands over a code object. The executor must be free. An error means that it is of no use any more, and is killed.
     pub fn run(&mut self, run: Run, image: &[u8], limit: Duration) -> std::io::Result<()> {
         self.deadline = Some(Instant::now() + limit);
-        frame::write(&mut self.stream, &Order::Run(Box::new(run)), image)
+        self.order += 1;
+        let written = frame::write(&mut self.stream, &Order::Run(self.order, Box::new(run)), image);
+        if written.is_err() {
+            (self.ready, self.deadline) = (false, None);
+            self.child.terminate();
+        }
+        written
     }
 
     /// Ends it without waiting, see [`Child::abandon`].
@@ -92,6 +109,11 @@ impl Executor {
         loop {
             match self.inbox.pop::<Report>() {
                 Ok(None) => return News::Reports(reports),
+                // An answer to an order that nobody remembers must not pass for another's.
+                Ok(Some((Report::Done(order, _), _))) if order != self.order => {
+                    self.child.terminate();
+                    return News::Gone;
+                }
                 Ok(Some((report, _))) => {
                     self.note(&report);
                     reports.push(report);
@@ -108,7 +130,7 @@ impl Executor {
                 self.ready = true;
                 self.deadline = None;
             }
-            Report::Done(_) | Report::Unfit(_) => self.deadline = None,
+            Report::Done(..) | Report::Unfit(_) => self.deadline = None,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The snapshot on the device: made resident at its recorded addresses, verified and restored between runs.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use mneme_core::device::{Device, DeviceError, Module, RESERVATION};
@@ -37,6 +36,8 @@ pub struct Settled {
     pub failures: Vec<Failure>,
     /// Among the buffers that a tolerance is for.
     pub largest: Largest,
+    /// Why what differs could not be written where it was asked for, in one sentence.
+    pub unwritten: Option<String>,
 }
 
 /// The page-aligned ranges that hold all stretches (address, size): start and size.
@@ -114,12 +115,13 @@ impl<'a> Memory<'a> {
             self.write_before(&found.unrestored)?;
             return Ok(Settled::default());
         }
-        let settled = self.judge(&found.wrong, comparisons)?;
+        let mut settled = self.judge(&found.wrong, comparisons)?;
         if let Some(folder) = dump
             && !settled.failures.is_empty()
         {
-            super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &settled.failures)
-                .map_err(|error| broken(format!("the differing memory cannot be written to {}: {error}", folder.display())))?;
+            let written = super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &settled.failures);
+            let why = |error| format!("the differing memory cannot be written to {}: {error}", folder.display());
+            settled.unwritten = written.err().map(why);
         }
         self.restore()?;
         Ok(settled)
@@ -165,18 +167,25 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot.
-    pub fn save(&self, path: &Path) -> Result<(), DeviceError> {
-        let failed = |error: std::io::Error| broken(format!("memory cannot be written to {}: {error}", path.display()));
-        let file = std::fs::File::create(path).map_err(failed)?;
-        file.set_len(self.snapshot.layout.prologue_bytes()).map_err(failed)?;
+    /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot. Returns why that cannot be
+    /// done, where the fault is the file's.
+    pub fn save(&self, path: &Path) -> Result<Option<String>, DeviceError> {
+        let why = |error: std::io::Error| Ok(Some(format!("memory cannot be written to {}: {error}", path.display())));
+        let sized = std::fs::File::create(path).and_then(|file| file.set_len(self.snapshot.layout.prologue_bytes()).map(|()| file));
+        let file = match sized {
+            Ok(file) => file,
+            Err(error) => return why(error),
+        };
         for (number, piece) in self.pieces.iter().enumerate() {
             let Some((region, chunk)) = piece.chunk else { continue };
             let region = &self.snapshot.layout.regions[region];
             let bytes = self.read_piece(number)?;
-            std::os::unix::fs::FileExt::write_all_at(&file, &bytes, region.file_offset() + region.extent(chunk).0).map_err(failed)?;
+            let place = region.file_offset() + region.extent(chunk).0;
+            if let Err(error) = std::os::unix::fs::FileExt::write_all_at(&file, &bytes, place) {
+                return why(error);
+            }
         }
-        (&file).flush().map_err(failed)
+        Ok(None)
     }
 
     /// Lets the level 2 cache hold nothing of the recorded memory.
@@ -237,7 +246,7 @@ impl<'a> Memory<'a> {
             let piece = &self.pieces[number];
             failures.push(Failure::of(Where::Outside(piece.address, piece.length), &Comparison::default(), &tally, None));
         }
-        Ok(Settled { failures, largest: all })
+        Ok(Settled { failures, largest: all, unwritten: None })
     }
 
     /// The errors of the given pieces of each region, in the unit of its tolerance and the largest in all: on the device where the

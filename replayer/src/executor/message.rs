@@ -17,8 +17,8 @@ use crate::comparison::Largest;
 pub enum Order {
     /// The snapshot is decoded: make it resident.
     Load,
-    /// Run the code object that follows as a blob.
-    Run(Box<Run>),
+    /// Run the code object that follows as a blob. The number comes back with the answer.
+    Run(u64, Box<Run>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -105,7 +105,8 @@ pub enum Report {
     Device(Description),
     /// The snapshot is resident.
     Ready,
-    Done(Box<Done>),
+    /// The answer to the order of this number.
+    Done(u64, Box<Done>),
     /// This executor cannot be used.
     Unfit(Unfit),
 }
@@ -141,6 +142,8 @@ pub struct Done {
     pub metrics: Metrics,
     /// What instrumented code has noted.
     pub noted: Option<Noted>,
+    /// Why a file that was asked for is not there, in one sentence; the run is as good as with it.
+    pub unwritten: Option<String>,
     /// The context is lost with this run: another executor has to take over.
     pub broken: bool,
 }

@@ -3,7 +3,7 @@
 //! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the supervisor
 //! starts the next executor. It never writes to the shared snapshot.
 
-mod dump;
+pub mod dump;
 mod energy;
 pub mod handle;
 mod inspector;
@@ -97,10 +97,11 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
                 memory.upload().map_err(failed)?;
                 frame::write(supervisor, &Report::Ready, &[])?;
             }
-            Order::Run(order) => {
+            Order::Run(number, order) => {
                 let done = runner.run(&mut memory, &order, &image);
+                show_what_was_printed();
                 let broken = done.broken;
-                frame::write(supervisor, &Report::Done(Box::new(done)), &[])?;
+                frame::write(supervisor, &Report::Done(number, Box::new(done)), &[])?;
                 if broken {
                     return Ok(());
                 }
@@ -139,8 +140,16 @@ impl<'a> Resident<'a> {
     }
 
     pub fn run(&mut self, order: &message::Run, image: &[u8]) -> message::Done {
-        self.runner.run(&mut self.memory, order, image)
+        let done = self.runner.run(&mut self.memory, order, image);
+        show_what_was_printed();
+        done
     }
+}
+
+/// Kernels print through the C library, which may keep that back; an executor is killed when it is not needed any more.
+fn show_what_was_printed() {
+    // SAFETY: null stands for all streams.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
 fn unfit(plan: &Plan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {

@@ -81,6 +81,15 @@ pub fn text(mismatches: &[Mismatch], buffers: u64) -> String {
     }
 }
 
+/// JSON has no infinity, for which the greatest number stands.
+fn is_infinite(error: f64) -> bool {
+    error >= f64::MAX
+}
+
+fn figure(error: f64) -> String {
+    if is_infinite(error) { "infinite".into() } else { format!("{error:e}") }
+}
+
 fn line(mismatch: &Mismatch) -> String {
     let place = match (mismatch.region.as_str(), mismatch.tag.as_str()) {
         ("outside", _) => format!("address {}, outside all recorded memory", mismatch.address),
@@ -89,10 +98,14 @@ fn line(mismatch: &Mismatch) -> String {
         (name, _) => format!("the variable {name}"),
     };
     let errors = match (mismatch.largest_error, mismatch.largest_relative_error, mismatch.largest_ulp) {
-        (Some(absolute), Some(relative), Some(ulp)) => format!("; largest error {absolute:e} absolute, {relative:e} relative, {ulp} ULP"),
+        (Some(absolute), Some(relative), Some(ulp)) => {
+            let ulp = if is_infinite(ulp) { "infinitely many".into() } else { ulp.to_string() };
+            format!("; largest error {} absolute, {} relative, {ulp} ULP", figure(absolute), figure(relative))
+        }
         _ => String::new(),
     };
-    let norm = mismatch.norm_error.map_or(String::new(), |error| format!("; {error:e} where at most {} passes", mismatch.tolerance));
+    let norm =
+        mismatch.norm_error.map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
     format!(
         "first at byte {} of {place}, recorded {} and replayed {}; {} elements of {} bytes differ{errors}{norm}",
         mismatch.offset, mismatch.recorded, mismatch.replayed, mismatch.differing, mismatch.element_size
@@ -108,6 +121,14 @@ mod tests {
         let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
         let tally = comparison.tally(&1_f32.to_le_bytes(), &1.5_f32.to_le_bytes(), offset);
         Failure::of(Where::Outside(0x1000, 64), &comparison, &tally, None).mismatch
+    }
+
+    #[test]
+    fn what_is_no_number_differs_infinitely() {
+        let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
+        let tally = comparison.tally(&249.3_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), 0);
+        let text = line(&Failure::of(Where::Outside(0x1000, 64), &comparison, &tally, None).mismatch);
+        assert!(text.ends_with("; largest error infinite absolute, infinite relative, infinitely many ULP"), "{text}");
     }
 
     #[test]

@@ -75,6 +75,10 @@ impl<'a> Runner<'a> {
         let function = device.function(module, &order.entry)?;
         let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
         done.metrics = metrics(device, function, &launch);
+        if self.plan.absolute_constants {
+            // The CPU device has none of these, and its driver cannot say so but by 0.
+            (done.metrics.registers, done.metrics.local, done.metrics.constant) = (-1, -1, -1);
+        }
         memory.fill_constants(module)?;
         let moved = memory.moved(module)?;
         self.allow(function, &launch, done.metrics.static_shared)?;
@@ -105,7 +109,7 @@ impl<'a> Runner<'a> {
             repaired(moved.take_back(device), done)?;
             // After each run: the first that differs is the last, which only shows when memory is restored.
             if let Some(path) = &order.memory {
-                repaired(memory.save(path), done)?;
+                done.unwritten = repaired(memory.save(path), done)?;
             }
             if order.digest {
                 let digest = digest(&repaired(memory.take_differing(), done)?);
@@ -118,7 +122,8 @@ impl<'a> Runner<'a> {
                 survey.add(memory, &comparisons, taken);
                 continue;
             }
-            let Settled { failures, largest } = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            let Settled { failures, largest, unwritten } = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            done.unwritten = done.unwritten.take().or(unwritten);
             done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
             if !failures.is_empty() {
                 done.status = Status::FailedVerification;

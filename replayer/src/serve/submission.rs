@@ -20,6 +20,9 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
         return Err(format!("nothing runs on device {device} here, only on {devices:?}"));
     }
     let configuration = submission.config.apply(recorded)?;
+    if submission.iterations == Some(0) {
+        return Err("iterations is 0; at least one run is measured".into());
+    }
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
     let replacement = submission.code.map(replacement).transpose()?.map(Rc::new);
     Ok(Job {
@@ -87,6 +90,7 @@ mod tests {
         let runs = |line: &str| submitted(line).map(|job| (job.iterations, job.warmup)).unwrap();
         assert_eq!(runs(r#"{"id":1}"#), (3, 2));
         assert_eq!(runs(r#"{"id":1,"iterations":9}"#), (9, 2));
+        assert!(submitted(r#"{"id":1,"iterations":0}"#).unwrap_err().contains("iterations"));
         assert_eq!(runs(r#"{"id":1,"iterations":9,"config":{"iterations":5,"warmup":0}}"#), (5, 0));
     }
 

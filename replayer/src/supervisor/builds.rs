@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mneme_compiler::Target;
+use mneme_core::result::Status;
 
 use super::Job;
 use crate::builder::Outcome;
@@ -16,16 +17,24 @@ const CACHE_BYTES: usize = 64 << 20;
 const CACHE_ENTRIES: usize = 1024;
 /// Nurseries that may be lost in a row without a build that ended.
 const LOSSES: u32 = 3;
+/// A nursery that was idle for so long and is lost had nothing wrong with it.
+const SETTLED: Duration = Duration::from_secs(1);
+/// As good as without a limit.
+const NEVER: Duration = Duration::from_secs(365 * 86400);
+/// How long after the last time limit a nursery may take to say that it is over.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Builds<'a> {
     plan: Plan<'a>,
     nursery: Nursery,
+    /// When it was started.
+    since: Instant,
     /// Nurseries lost since the last build that ended.
     losses: u32,
     /// Builds at a time.
     limit: usize,
-    /// Keys of the builds at work, by number.
-    at_work: HashMap<u64, String>,
+    /// Keys of the builds at work and when their time is over, by number.
+    at_work: HashMap<u64, (String, Instant)>,
     outcomes: HashMap<String, Rc<Outcome>>,
     /// Keys of `outcomes`, oldest first.
     ages: VecDeque<String>,
@@ -41,6 +50,7 @@ impl<'a> Builds<'a> {
         Ok(Self {
             nursery: Nursery::start(&plan, Care::Full)?,
             plan,
+            since: Instant::now(),
             losses: 0,
             limit,
             at_work: HashMap::new(),
@@ -66,7 +76,7 @@ impl<'a> Builds<'a> {
 
     /// Whether this is built, or being built.
     pub fn knows(&self, key: &str) -> bool {
-        self.outcomes.contains_key(key) || self.at_work.values().any(|known| known == key)
+        self.outcomes.contains_key(key) || self.at_work.values().any(|(known, _)| known == key)
     }
 
     pub fn outcome(&self, key: &str) -> Option<Rc<Outcome>> {
@@ -77,7 +87,9 @@ impl<'a> Builds<'a> {
     pub fn order(&mut self, job: &Job, key: &str, target: &Target, limit: Duration) {
         // A nursery that cannot be told is gone, which is heard next.
         if let Ok(number) = self.nursery.build(job, target, limit) {
-            self.at_work.insert(number, key.to_owned());
+            // No later than what time can tell.
+            let end = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + NEVER);
+            self.at_work.insert(number, (key.to_owned(), end));
         }
     }
 
@@ -95,10 +107,12 @@ impl<'a> Builds<'a> {
         for answer in answers {
             self.losses = 0;
             // Others were forgotten.
-            if let Some(key) = self.at_work.remove(&answer.number) {
+            if let Some((key, _)) = self.at_work.remove(&answer.number) {
+                // It depended on another build, which came to nothing: it is ordered again.
+                let Some(outcome) = answer.outcome else { continue };
                 self.built += 1;
                 self.assembled += u64::from(answer.assembled);
-                self.keep(key, answer.outcome);
+                self.keep(key, outcome);
                 ended += 1;
             }
         }
@@ -106,6 +120,9 @@ impl<'a> Builds<'a> {
     }
 
     fn replace(&mut self, error: std::io::Error) -> std::io::Result<()> {
+        if self.at_work.is_empty() && self.since.elapsed() > SETTLED {
+            self.losses = 0;
+        }
         self.losses += 1;
         if self.losses > LOSSES {
             return Err(error);
@@ -113,7 +130,39 @@ impl<'a> Builds<'a> {
         tracing::warn!("{error}; another one takes over");
         self.at_work.clear();
         self.nursery = Nursery::start(&self.plan, Care::None)?;
+        self.since = Instant::now();
         Ok(())
+    }
+
+    /// When the nursery counts as hanging: builds wait for each other, so that only the last time limit tells.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.at_work.values().map(|(_, end)| *end).max().map(|last| last + PATIENCE)
+    }
+
+    /// Replaces a nursery that hangs.
+    ///
+    /// # Errors
+    /// Nurseries do not last.
+    pub fn watch(&mut self) -> std::io::Result<()> {
+        if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+            return self.replace(std::io::Error::other("the parent of the builders does not answer"));
+        }
+        Ok(())
+    }
+
+    /// Whether another build of this may come to something else than the one that is known: one that failed for reasons outside
+    /// of it, or any that failed where the client asks for a `fresh` result.
+    pub fn may_differ(&self, key: &str, fresh: bool) -> bool {
+        let failed = self.outcomes.get(key).and_then(|outcome| outcome.as_ref().as_ref().err());
+        failed.is_some_and(|failed| fresh || matches!(failed.status, Status::Timeout | Status::InternalError))
+    }
+
+    /// Forgets one outcome.
+    pub fn forget_one(&mut self, key: &str) {
+        if let Some(outcome) = self.outcomes.remove(key) {
+            self.bytes -= size(&outcome);
+            self.ages.retain(|known| known != key);
+        }
     }
 
     /// Forgets all code, and that which is being built.
@@ -143,5 +192,11 @@ impl<'a> Builds<'a> {
 /// Bytes that an outcome takes, about.
 fn size(outcome: &Outcome) -> usize {
     let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    outcome.as_ref().map_or(0, |(built, image)| image.len() + text(&built.ptx) + text(&built.ir))
+    match outcome {
+        Ok((built, image)) => {
+            let log: usize = built.log.iter().map(String::len).sum();
+            image.len() + text(&built.ptx) + text(&built.ir_before) + text(&built.ir) + log
+        }
+        Err(not_built) => not_built.error.len(),
+    }
 }

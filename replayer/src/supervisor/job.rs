@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use mneme_compiler::instrument::Instrument;
-use mneme_core::configuration::Configuration;
+use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::exit;
 use mneme_core::observation::Observe;
 
@@ -45,7 +45,23 @@ pub struct Job {
     pub digest: bool,
 }
 
+/// The existing Mneme's code generators.
+const CODEGEN_METHODS: [&str; 3] = ["serial", "parallel", "rtc"];
+
 impl Job {
+    /// Whether the configuration can be that of any launch of the kernel.
+    ///
+    /// # Errors
+    /// One sentence, which names the field.
+    pub fn check(&self, scene: &Scene) -> Result<(), String> {
+        self.configuration.check()?;
+        let method = &self.configuration.codegen_method;
+        if !CODEGEN_METHODS.contains(&method.as_str()) {
+            return Err(format!("codegen_method is '{method}'; there are {}", CODEGEN_METHODS.join(", ")));
+        }
+        check_arguments(&self.configuration.specialize, scene.subject.kernel.ours.arguments.len())
+    }
+
     /// A configuration without anything special; runs that it asks for itself take precedence.
     pub fn new(id: u64, configuration: Configuration, iterations: u32, warmup: u32) -> Self {
         let (iterations, warmup) = (configuration.iterations.unwrap_or(iterations), configuration.warmup.unwrap_or(warmup));
@@ -109,6 +125,15 @@ impl Job {
     }
 }
 
+/// `count` is the kernel's number of arguments, 0 where it is not known.
+fn check_arguments(specialize: &Specialize, count: usize) -> Result<(), String> {
+    let Specialize::Arguments(arguments) = specialize else { return Ok(()) };
+    match arguments.iter().find(|argument| count > 0 && **argument as usize >= count) {
+        None => Ok(()),
+        Some(argument) => Err(format!("specialize names argument {argument}; the kernel has {count}, counted from 0")),
+    }
+}
+
 /// Why the supervisor cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
@@ -128,5 +153,18 @@ impl Fatal {
 impl From<std::io::Error> for Fatal {
     fn from(error: std::io::Error) -> Self {
         Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_are_not_there_are_named() {
+        let check = |arguments: &[u32], count| check_arguments(&Specialize::Arguments(arguments.to_vec()), count);
+        assert!(check(&[0, 2], 3).is_ok() && check(&[9], 0).is_ok());
+        assert!(check(&[0, 3], 3).unwrap_err().contains("argument 3"));
+        assert!(check_arguments(&Specialize::All, 0).is_ok());
     }
 }

@@ -3,6 +3,7 @@
 //! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does can damage it.
 //! The parts run at once: while the device starts, the snapshot is decoded and the first configurations are compiled.
 
+mod architecture;
 mod builds;
 mod fleet;
 mod job;
@@ -14,7 +15,6 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use mneme_compiler::Target;
 use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
@@ -23,6 +23,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub use self::job::{Fatal, Job};
 
+use self::architecture::Architecture;
 use self::builds::Builds;
 use self::fleet::{Fleet, Running, Told};
 use self::queue::{Pending, Queue};
@@ -43,6 +44,8 @@ pub enum Event {
         outcome: Option<Rc<Outcome>>,
         /// Of what the run left, where that was asked for.
         digest: String,
+        /// Why a file that was asked for is not there, in one sentence.
+        unwritten: Option<String>,
     },
     Cancelled(u64),
     /// The client's requests can be read.
@@ -68,8 +71,7 @@ pub struct Supervisor<'a> {
     scene: &'a Scene,
     birth: Instant,
     first_submission: Option<Instant>,
-    /// `None` until a device has told its architecture, where the recording does not.
-    target: Option<Target>,
+    architecture: Architecture,
     decoder: Option<Decoder>,
     fleet: Fleet<'a>,
     builds: Builds<'a>,
@@ -90,7 +92,7 @@ impl<'a> Supervisor<'a> {
             scene,
             birth: Instant::now(),
             first_submission: None,
-            target: scene.devices[0].expected_target(&scene.subject.kernel.ours),
+            architecture: Architecture::expected(scene.devices[0].expected_target(&scene.subject.kernel.ours)),
             decoder,
             fleet,
             builds,
@@ -108,8 +110,12 @@ impl<'a> Supervisor<'a> {
         self.first_submission.get_or_insert_with(Instant::now);
         self.statistics.submitted += 1;
         let key = builder::key(&job);
-        let checked = job.configuration.check();
+        let checked = job.check(self.scene);
         let id = job.id;
+        // Those that wait for an outcome get it, whatever it is.
+        if self.builds.may_differ(&key, job.fresh) && !self.queue.iter().any(|pending| pending.key == key) {
+            self.builds.forget_one(&key);
+        }
         self.queue.push(job, key, start);
         if let Err(error) = checked
             && let Some(pending) = self.queue.take(id)
@@ -207,7 +213,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn start_builders(&mut self) {
-        let Some(target) = &self.target else { return };
+        let Some(target) = self.architecture.target() else { return };
         // On the CPU device kernels and compilers would share the cores, and times would tell of both.
         if self.scene.is_cpu() && self.fleet.running() > 0 {
             return;
@@ -296,6 +302,7 @@ impl<'a> Supervisor<'a> {
         if nursery && self.builds.hear()? > 0 {
             self.note("a build is done");
         }
+        self.builds.watch()?;
         Ok(match client.alarm {
             _ if output => Some(Event::Unheard),
             _ if input => Some(Event::Input),
@@ -307,7 +314,9 @@ impl<'a> Supervisor<'a> {
 
     /// Time until the next deadline.
     fn patience(&self, alarm: Option<Instant>) -> PollTimeout {
-        let Some(next) = self.fleet.deadline().into_iter().chain(alarm).min() else { return PollTimeout::NONE };
+        let Some(next) = self.fleet.deadline().into_iter().chain(self.builds.deadline()).chain(alarm).min() else {
+            return PollTimeout::NONE;
+        };
         let left = next.saturating_duration_since(Instant::now());
         // Rounded up, or a deadline less than a millisecond ahead would be polled for without end.
         PollTimeout::try_from(left + std::time::Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
@@ -357,15 +366,9 @@ impl<'a> Supervisor<'a> {
     /// A device says who it is: builds for another architecture start again.
     fn meet(&mut self, description: &Description) -> Result<(), Fatal> {
         let target = self.scene.devices[0].target(description, &self.scene.subject.kernel.ours);
-        if self.target.as_ref() == Some(&target) {
-            return Ok(());
+        if self.architecture.meet(target, &description.name)? {
+            self.builds.forget();
         }
-        if self.greeted {
-            let error = format!("{} is of another architecture than the other devices; replay on them one by one", description.name);
-            return Err(Fatal::new(exit::BAD_USAGE, error));
-        }
-        self.target = Some(target);
-        self.builds.forget();
         Ok(())
     }
 
@@ -387,9 +390,12 @@ impl<'a> Supervisor<'a> {
         shared_with: Option<u64>,
     ) {
         let job = &pending.job;
+        // What was not run has a device all the same, as soon as that is known.
+        let device = device.or(self.fleet.description());
         let mut result = crate::output::result(&pending.start, job, outcome.as_deref(), done, device, &self.scene.snapshot.layout.regions);
         result.shared_with = shared_with;
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
-        self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome, digest: done.digest.clone() });
+        let (digest, unwritten) = (done.digest.clone(), done.unwritten.clone());
+        self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome, digest, unwritten });
     }
 }

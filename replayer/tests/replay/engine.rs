@@ -318,6 +318,48 @@ fn priorities_come_first_and_cancelled_ones_never() {
 }
 
 #[test]
+fn nothing_is_taken_behind_a_shutdown() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device, "--timeout", "60"]);
+    server.say(&json!({"type": "submit", "id": 1, "iterations": 20_000}));
+    loop {
+        server.say(&json!({"type": "statistics"}));
+        match server.reply() {
+            Reply::Statistics(statistics) if statistics.running == 1 => break,
+            Reply::Statistics(_) => std::thread::sleep(Duration::from_millis(2)),
+            other => panic!("{other:?}"),
+        }
+    }
+    // The second one cannot verify, and the third equals neither.
+    let lines = [
+        json!({"type": "shutdown"}),
+        json!({"type": "submit", "id": 2, "config": {"grid": {"x": 1}}}),
+        json!({"type": "submit", "id": 3, "config": shape(64)}),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    server.input.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(matches!(server.reply(), Reply::Cancelled { id: 1 }));
+    server.end();
+}
+
+#[test]
+fn files_that_cannot_be_written_leave_the_verdict_alone() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device]);
+    server.say(&json!({"type": "submit", "id": 1, "config": {"grid": {"x": 1}}, "outputs": {"memory": "/proc/nope/x"}}));
+    assert!(matches!(server.reply(), Reply::Error { id: Some(1), error } if error.contains("/proc/nope/x")));
+    assert_eq!(server.result(1).status.name(), "failed_verification");
+    server.say(&json!({"type": "submit", "id": 2, "iterations": 0}));
+    assert_eq!(server.result(2).status.name(), "invalid_config");
+    server.say(&json!({"type": "submit", "id": 3, "config": {"passes": "no-such-pass"}}));
+    assert_ne!(server.result(3).environment.device, "", "it is known, if nothing ran there");
+    server.say(&json!({"type": "statistics"}));
+    let Reply::Statistics(statistics) = server.reply() else { panic!("no statistics") };
+    assert_eq!((statistics.executors_replaced, statistics.submitted, statistics.finished["invalid_config"]), (0, 3, 1), "{statistics:?}");
+    server.end();
+}
+
+#[test]
 fn the_builders_parent_and_an_idle_executor_are_replaced() {
     let Some(device) = device() else { return };
     let mut server = Server::start(&Recording::make(), &["--device", device, "-v", "error"]);

@@ -134,6 +134,116 @@ fn what_a_build_makes_can_be_kept_edited_and_replayed() {
 }
 
 #[test]
+fn a_source_that_does_not_compile_is_a_result_too() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let (source, slow) = (recording.folder().join("wrong.cu"), recording.folder().join("slow"));
+    std::fs::write(&source, "__global__ void update(int *data, int n) { data[0] = }\n").unwrap();
+    let options = ["--device", device, "--source", source.to_str().unwrap()];
+    let json = outcome(&replay(&recording, &options).output().unwrap(), exit::BUILD_FAILED);
+    assert_eq!(json["Result"]["status"], "compile_error");
+    assert!(json["Result"]["error"].as_str().unwrap().contains("wrong.cu"), "{json}");
+    std::fs::write(&slow, "#!/bin/sh\nsleep 100 &\nwait\n").unwrap();
+    std::fs::set_permissions(&slow, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let options = [&options[..], &["--clang", slow.to_str().unwrap(), "--timeout", "0.5"]].concat();
+    let json = outcome(&replay(&recording, &options).output().unwrap(), exit::TIMED_OUT);
+    assert_eq!(json["Result"]["status"], "timeout", "{json}");
+}
+
+#[test]
+fn a_pipeline_in_another_program_ends_with_the_build() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let (wrapper, mark) = (recording.folder().join("opt"), recording.folder().join("mark"));
+    // Its child would write the mark when the build is long over.
+    std::fs::write(&wrapper, format!("#!/bin/sh\n(sleep 3; echo late >'{}') &\nwait\n", mark.display())).unwrap();
+    std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let options = ["--device", device, "--timeout", "1", "--opt", wrapper.to_str().unwrap()];
+    outcome(&replay(&recording, &options).env("TMPDIR", temporary.path()).output().unwrap(), exit::TIMED_OUT);
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(!mark.exists(), "the program's child lives on");
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_parent_that_ignores_its_children_changes_nothing() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' CHLD; exec \"$0\" \"$@\""]).arg(program()).arg("-rdb").arg(recording.database());
+    outcome(&command.args(["--device", device]).output().unwrap(), exit::VERIFIED);
+}
+
+#[test]
+fn differing_memory_that_cannot_be_written_is_told_at_once() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let output = replay(&recording, &["--device", device, "-gidx", "10", "--dump-diff", "/proc/nope"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(exit::BAD_USAGE), "{errors}");
+    assert!(errors.contains("/proc/nope"), "{errors}");
+    // What an earlier replay wrote is not taken for this one's.
+    let folder = recording.folder().join("diff");
+    let options = ["--device", device, "--dump-diff", folder.to_str().unwrap()];
+    outcome(&replay(&recording, &[&options[..], &["-gidx", "10"]].concat()).output().unwrap(), exit::NOT_VERIFIED);
+    assert!(folder.join("000-recorded.bin").exists());
+    outcome(&replay(&recording, &options).output().unwrap(), exit::VERIFIED);
+    assert!(!folder.join("000-recorded.bin").exists());
+    assert_eq!(std::fs::read_to_string(folder.join("index.json")).unwrap().trim(), "[]");
+}
+
+#[test]
+fn what_names_nothing_is_bad_usage() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    for (options, expected) in [
+        (&["--specialize=0,9"][..], "argument 9"),
+        (&["--tolerance", "argument:9=f32:1"], "argument 9"),
+        (&["--tolerance", "variable:nope=ignore"], "nope"),
+        (&["--codegen-method", "foo"], "foo"),
+    ] {
+        let output = replay(&recording, &[&["--device", device], options].concat()).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(exit::BAD_USAGE), "{options:?}: {errors}");
+        assert!(errors.contains(expected), "{options:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_compiler_that_exits_in_this_process_does_not_pass_for_a_success() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let output = replay(&recording, &["--device", device, "--isolation", "none", "--llvm-option=-version"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(exit::INTERNAL));
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_kernel_of_nothing_but_what_cannot_be_fails_when_it_runs() {
+    let Some("cpu") = device() else { return };
+    let recording = Recording::make();
+    let file = recording.folder().join("nothing.ll");
+    let kernel = include_str!("kernel.ll").replace("entry:\n", "entry:\n  unreachable\n\nusual:\n");
+    std::fs::write(&file, kernel).unwrap();
+    let json = outcome(&replay(&recording, &["--device", "cpu", "--ir", file.to_str().unwrap()]).output().unwrap(), exit::LAUNCH_FAILED);
+    assert_eq!(json["Result"]["status"], "runtime_error", "{json}");
+    assert!(json["Result"]["error"].as_str().unwrap().contains("failed"), "{json}");
+}
+
+#[test]
+fn refused_launches_say_which_limit() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let bounded = ["--device", device, "-slb", "--max-threads", "32"];
+    let json = outcome(&replay(&recording, &bounded).output().unwrap(), exit::LAUNCH_FAILED);
+    assert!(json["Result"]["error"].as_str().unwrap().contains("max_threads bounds the code to 32"), "{json}");
+    let greedy = ["--device", device, "--shared-mem", "99999999"];
+    let json = outcome(&replay(&recording, &greedy).output().unwrap(), exit::LAUNCH_FAILED);
+    assert!(json["Result"]["error"].as_str().unwrap().contains("needs 99999999 bytes of shared memory"), "{json}");
+}
+
+#[test]
 fn a_folder_stands_for_its_only_kernel() {
     let Some(device) = device() else { return };
     let recording = Recording::make();

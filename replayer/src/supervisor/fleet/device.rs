@@ -32,11 +32,13 @@ pub struct Device {
     /// Some executor was lost to a kernel.
     pub lost: bool,
     pub description: Option<Description>,
+    /// A spare found that it cannot be: others need the memory, or the driver hangs. What works goes on working.
+    pub crowded: bool,
 }
 
 impl Device {
     pub fn new(choice: Choice) -> Self {
-        Self { choice, spares: Vec::new(), failed_starts: 0, ready_since: None, lost: false, description: None }
+        Self { choice, spares: Vec::new(), failed_starts: 0, ready_since: None, lost: false, description: None, crowded: false }
     }
 
     pub fn ordinal(&self) -> i32 {
@@ -51,7 +53,7 @@ impl Device {
 
     /// Executors that should stand by.
     pub fn wanted_spares(&self, scene: &Scene) -> usize {
-        if !scene.standby || !self.has_room(scene) {
+        if !scene.standby || self.crowded || !self.has_room(scene) {
             return 0;
         }
         match scene.isolation {

@@ -125,6 +125,11 @@ impl<'a> Fleet<'a> {
         self.executors().filter_map(Executor::deadline).chain(soon).min()
     }
 
+    /// The first device that is known.
+    pub fn description(&self) -> Option<&Description> {
+        self.devices.iter().find_map(|device| device.description.as_ref())
+    }
+
     pub fn running(&self) -> usize {
         self.running_ones().count()
     }
@@ -142,15 +147,22 @@ impl<'a> Fleet<'a> {
         self.places.iter().filter_map(|place| place.running.as_ref()).chain(leaving)
     }
 
-    /// Takes all that run.
+    /// Takes all that run. Their executors, which are at work on them still, go: the next result of theirs would be nobody's.
     pub fn drain(&mut self) -> Vec<Running> {
-        let leaving = self.leaving.iter_mut().filter_map(Leaving::take_running);
-        self.places.iter_mut().filter_map(|place| place.running.take()).chain(leaving).collect()
+        let mut drained: Vec<Running> = self.leaving.iter_mut().filter_map(Leaving::take_running).collect();
+        for place in &mut self.places {
+            let Some(running) = place.running.take() else { continue };
+            drained.push(running);
+            if let Some(executor) = place.executor.take() {
+                self.leaving.push(Leaving::new(executor, place.device, Reason::Dismissed));
+            }
+        }
+        drained
     }
 
     /// A place that is free for a run, on a device of this number where one is named.
     pub fn free_place(&self, device: Option<i32>) -> Option<usize> {
-        let free = |place: &Place| place.running.is_none() && place.executor.as_ref().is_some_and(|executor| executor.ready);
+        let free = |place: &Place| place.running.is_none() && place.executor.as_ref().is_some_and(Executor::is_free);
         let meant = |place: &Place| device.is_none_or(|number| self.devices[place.device].ordinal() == number);
         self.places.iter().position(|place| free(place) && meant(place))
     }
@@ -161,7 +173,6 @@ impl<'a> Fleet<'a> {
         let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
         if executor.run(run, image, limit).is_err() {
             // Its end is heard next.
-            executor.ready = false;
             return Some(running);
         }
         place.running = Some(running);
@@ -192,17 +203,22 @@ impl<'a> Fleet<'a> {
         for device in 0..self.devices.len() {
             // From a copy of the list's length: a spare that goes leaves its place to the last one, which was heard already.
             let readable: Vec<bool> = self.devices[device].spares.iter().map(|_| ready.next().unwrap_or(false)).collect();
-            for at in (0..readable.len()).rev().filter(|at| readable[*at]) {
-                match self.devices[device].spares[at].progress() {
-                    News::Gone => {
-                        let executor = self.devices[device].spares.swap_remove(at);
-                        self.leaving.push(Leaving::new(executor, device, Reason::DiedIdle));
-                    }
+            for at in (0..readable.len()).rev() {
+                let spare = &mut self.devices[device].spares[at];
+                let goes = match if readable[at] { spare.progress() } else { News::Reports(Vec::new()) } {
+                    News::Gone => Some(Reason::DiedIdle),
                     News::Reports(reports) => {
+                        let mut fit = spare.deadline().is_none_or(|deadline| deadline > now);
                         for report in reports {
-                            self.report_of_spare(device, at, report)?;
+                            fit &= self.report_of_spare(device, at, report);
                         }
+                        self.devices[device].crowded |= !fit;
+                        (!fit).then_some(Reason::Dismissed)
                     }
+                };
+                if let Some(reason) = goes {
+                    let executor = self.devices[device].spares.swap_remove(at);
+                    self.leaving.push(Leaving::new(executor, device, reason));
                 }
             }
         }
@@ -226,7 +242,7 @@ impl<'a> Fleet<'a> {
                 self.devices[device].became_ready();
                 told.extend(self.devices[device].description.clone().map(Told::Ready));
             }
-            Report::Done(done) => {
+            Report::Done(_, done) => {
                 self.devices[device].works();
                 if done.broken {
                     self.devices[device].lost = true;
@@ -249,19 +265,17 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    fn report_of_spare(&mut self, device: usize, at: usize, report: Report) -> Result<(), Fatal> {
+    /// What one that stands by says; whether it can go on standing by.
+    fn report_of_spare(&mut self, device: usize, at: usize, report: Report) -> bool {
         match report {
             Report::Device(_) if self.loadable => {
                 let _ = self.devices[device].spares[at].load();
             }
-            Report::Device(_) | Report::Done(_) => {}
+            Report::Device(_) | Report::Done(..) => {}
             Report::Ready => self.devices[device].became_ready(),
-            Report::Unfit(unfit) => {
-                let greeted = self.devices.iter().any(Device::was_ready);
-                return Err(self.devices[device].unfit(unfit, self.scene, greeted));
-            }
+            Report::Unfit(_) => return false,
         }
-        Ok(())
+        true
     }
 
     /// The executor of a place is gone.
@@ -281,6 +295,9 @@ impl<'a> Fleet<'a> {
         let Some(executor) = self.places[at].executor.take() else { return Ok(()) };
         self.leaving.push(Leaving::new(executor, device, Reason::Dismissed));
         let Some(running) = self.places[at].running.take() else {
+            if self.devices[device].was_ready() {
+                return self.devices[device].failed_to_start("has not answered for minutes");
+            }
             return Err(Fatal::new(exit::NO_DEVICE, "the device does not start: its driver has not answered for minutes"));
         };
         self.devices[device].lost = true;

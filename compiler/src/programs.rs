@@ -1,0 +1,111 @@
+//! Other programs that work for a build: they end with it, and leave nothing behind.
+//!
+//! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us are memory of
+//! this process, which other processes open by the name that /proc gives them.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::FromRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// A file that is gone when this process is.
+pub(crate) struct Passed {
+    file: File,
+    path: PathBuf,
+}
+
+impl Passed {
+    /// # Errors
+    /// The system has no memory, or no descriptor.
+    pub fn new(contents: &[u8]) -> io::Result<Self> {
+        // SAFETY: the name is NUL-terminated.
+        let descriptor = unsafe { libc::memfd_create(c"mneme-build".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor, which nobody else owns.
+        let mut file = unsafe { File::from_raw_fd(descriptor) };
+        file.write_all(contents)?;
+        let path = format!("/proc/{}/fd/{descriptor}", std::process::id()).into();
+        Ok(Self { file, path })
+    }
+
+    /// For programs that run while this process does.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For a program's standard output or error.
+    pub fn for_writing(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// What is in it now.
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut contents = Vec::new();
+        self.file.rewind()?;
+        self.file.read_to_end(&mut contents)?;
+        Ok(contents)
+    }
+}
+
+/// Lets the program end when the thread that starts it does.
+pub(crate) fn end_with_us(command: &mut Command) {
+    // SAFETY: prctl takes no pointers, and is safe between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        });
+    }
+}
+
+/// Runs the program to its end; `None` where it takes longer than `limit` and was killed, with all that it started.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    end_with_us(command.process_group(0));
+    let mut child = command.spawn()?;
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() >= limit {
+            // SAFETY: takes no pointers. The group is the child's, which has not been waited for: no other can have its number.
+            unsafe { libc::killpg(child.id() as libc::pid_t, libc::SIGKILL) };
+            return child.wait().map(|_| None);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_read_and_write_what_is_passed() {
+        let (from, mut to) = (Passed::new(b"words").unwrap(), Passed::new(b"").unwrap());
+        let mut command = Command::new("cp");
+        end_with_us(command.arg(from.path()).arg(to.path()));
+        assert!(command.status().unwrap().success());
+        assert_eq!(to.read().unwrap(), b"words");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_killed_with_its_children() {
+        let (mut said, start) = (Passed::new(b"").unwrap(), Instant::now());
+        let mut command = Command::new("sh");
+        // The shell's child would write after a second.
+        command.args(["-c", "(sleep 1; echo late >$0) & wait"]).arg(said.path());
+        assert!(run(&mut command, Duration::from_millis(100)).unwrap().is_none());
+        assert!(start.elapsed() < Duration::from_millis(900));
+        std::thread::sleep(Duration::from_millis(1300));
+        assert_eq!(said.read().unwrap(), b"");
+        assert!(run(&mut Command::new("true"), Duration::from_secs(20)).unwrap().unwrap().success());
+    }
+}
