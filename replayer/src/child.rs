@@ -75,7 +75,8 @@ impl Child {
         }
     }
 
-    /// Makes the child the leader of a group: whoever ends it ends the programs that it has started, and theirs.
+    /// Makes the child the leader of a group: whoever ends it ends the programs that it has started, and theirs. The child says so
+    /// itself too ([`lead`]), as either may be the first to run on.
     pub fn leading(mut self) -> Self {
         self.leads = setpgid(self.pid, self.pid).is_ok();
         self
@@ -179,6 +180,12 @@ fn settle(parent: Pid, complaints: Option<&File>) -> bool {
     }
     // The parent may have died before the signal was asked for.
     getppid() == parent
+}
+
+/// In a child: leads a group, see [`Child::leading`].
+pub fn lead() {
+    // Best effort: the parent does the same.
+    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
 }
 
 /// Makes the system choose this process first when memory runs out.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compile::{Order, compile};
 use super::{Built, NotBuilt, Outcome};
-use crate::child::{Child, Complaints, End, limit_files, limit_memory, volunteer_for_oom};
+use crate::child::{Child, Complaints, End, lead, limit_files, limit_memory, volunteer_for_oom};
 use crate::frame::{self, Inbox};
 
 /// What a builder says: about its PTX before it is assembled, and at the end.
@@ -140,6 +140,7 @@ fn internal(error: &str) -> NotBuilt {
 
 /// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.
 fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, mut nursery: UnixStream) -> i32 {
+    lead();
     volunteer_for_oom();
     limit_files(SAID_AND_WRITTEN);
     if let Some(memory) = memory {
