@@ -82,6 +82,8 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     assert!(outcome.stderr.contains(verdict), "{outcome}");
     let best = outcome.stdout.lines().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
     assert!(best.contains(" speedup_interval="), "{best}");
+    // How to take a winner over is said of one.
+    assert_eq!(outcome.stderr.contains("An application built with Proteus"), verdict.starts_with("confirmed"), "{outcome}");
 
     let simulated = work.path().join("simulated");
     let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "block.x", "--simulate"];

@@ -168,11 +168,13 @@ impl Session {
             let interval = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
             let interval = interval.map_or(String::new(), |it| format!(" speedup_interval={:.3}..{:.3}", it.low, it.high));
             self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}{interval}", self.metric.name()));
+            let is_faster = self.summary.confirmation.as_ref().map_or(metric < self.baseline, |rounds| rounds.significant);
             if !self.summary.verdict.is_empty() {
                 eprintln!("mneme-tune: {}", self.summary.verdict);
-            } else if metric >= self.baseline {
+            } else if !is_faster {
                 eprintln!("mneme-tune: no configuration is faster than the recorded one");
-            } else if !self.quiet() && self.plan.options.no_proteus_output != Some(true) {
+            }
+            if is_faster && !self.quiet() && self.plan.options.no_proteus_output != Some(true) {
                 self.tell_proteus(best);
             }
         } else {
