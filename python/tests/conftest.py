@@ -8,6 +8,7 @@ MNEME_HOME          installation to test; without it the programs of target/rele
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ import pytest
 
 from mneme import AsyncReplayExecutor, RecordedExecution
 from mneme.ir import LLVM
+
+# What a shell starts in the background is told to ignore SIGINT, and so is all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVICE = os.environ.get("MNEME_TEST_DEVICE", "cpu")

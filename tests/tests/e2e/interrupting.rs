@@ -46,7 +46,10 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
     // A terminal tells all processes of its foreground group, a batch system mostly the one that it has started.
     for (signal, group, status) in [("INT", true, 130), ("TERM", false, 143)] {
         let folder = work.path().join(signal);
-        let mut session = Command::new(program("mneme-tune"))
+        // What a shell starts in the background is told to ignore SIGINT, and so is all that it starts.
+        let mut session = Command::new("env")
+            .arg("--default-signal")
+            .arg(program("mneme-tune"))
             .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
             .args(["--device", Device::under_test().name(), "--space-preset", "full", "--sampler", "random", "--trials", "100000"])
             .args(["--iterations", "2", "--warmup", "0", "--results-dir"])
