@@ -159,7 +159,7 @@ def test_sessions_that_start_together_open_one_study(monkeypatch: pytest.MonkeyP
         return open_study(**options)
 
     monkeypatch.setattr(optuna, "create_study", create_study)
-    monkeypatch.setattr(bridge.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     assert bridge.Study(request, bridge.Described([])).ask()["number"] == 0
     failures += [ConnectionError("nobody answers"), ConnectionError("nobody is asked twice")]
     with pytest.raises(bridge.Problem, match="nobody is asked twice"):
