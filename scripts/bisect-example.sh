@@ -11,6 +11,7 @@ pipeline='default<O1>,function(mneme-fault<lost-store>),default<O3>'
 folder=$(mktemp -d)
 status=0
 found=$(mneme-bisect -rdb "$database" "${instance[@]}" "$pipeline" --json -o "$folder" "${options[@]}") || status=$?
+[ "$status" -lt 64 ] || exit "$status"
 [ "$status" -eq 1 ] || { echo "$0: status $status in place of 1, an IR pass" >&2; exit 1; }
 jq '{verdict, pass, files: .files.folder, instructions: .files.instructions}' <<<"$found"
 jq -e '.pass.pass == "mneme-fault"' <<<"$found" >/dev/null

@@ -23,6 +23,13 @@ export PATH
 step() { printf '==> %s\n' "$*"; }
 
 # One sentence, and out.
+# Ends a script with its usage, asked for (`--help`) or called for by a command line that makes no sense: usage TEXT ARGUMENT.
+usage() {
+    case ${2:-} in -h | --help) printf 'Usage: %s\n' "$1"; exit 0 ;; esac
+    printf 'usage: %s\n' "$1" >&2
+    exit 64
+}
+
 die() {
     printf 'error: %s\n' "$*" >&2
     exit 1

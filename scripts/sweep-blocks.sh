@@ -7,7 +7,7 @@ set -euo pipefail
 source "$(dirname "$0")/sweep.sh"
 
 configurations() {
-    jq -nc --argjson recorded "$(recorded)" '
+    jq -nc --argjson recorded "$recorded" '
         ($recorded.grid.x * $recorded.block.x) as $threads
         | $recorded, (range(32; 1025; 32) as $width | {block: {x: $width}, grid: {x: (($threads / $width) | ceil)}})
         | .iterations = 5 | .warmup = 2'

@@ -7,7 +7,7 @@ set -euo pipefail
 source "$(dirname "$0")/sweep.sh"
 
 configurations() {
-    jq -nc --argjson recorded "$(recorded)" '
+    jq -nc --argjson recorded "$recorded" '
         $recorded,
         ({passes: ("default<O0>", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>",
                    "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)")}

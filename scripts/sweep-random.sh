@@ -14,7 +14,7 @@ trap 'rm -f "$results"' EXIT
 numbers() { awk -v seed="${SEED:-1}$1" -v count="$count" 'BEGIN { srand(seed); for (i = 0; i < 4 * count; i++) print int(rand() * 1e6) }'; }
 
 anywhere() {
-    numbers 1 | jq -sc --argjson recorded "$(recorded)" '
+    numbers 1 | jq -sc --argjson recorded "$recorded" '
         ["default<O1>", "default<O2>", "default<O3>", "default<Os>"] as $pipelines
         | ($recorded.grid.x * $recorded.block.x) as $threads
         | $recorded, (_nwise(4) | (32 * (1 + .[0] % 32)) as $width | {
@@ -23,7 +23,7 @@ anywhere() {
         | .iterations = 5 | .warmup = 2'
 }
 nearby() {
-    numbers 2 | jq -sc --argjson recorded "$(recorded)" --argjson best "$1" '
+    numbers 2 | jq -sc --argjson recorded "$recorded" --argjson best "$1" '
         ($recorded.grid.x * $recorded.block.x) as $threads
         | _nwise(4) | ([32, ([1024, $best.block.x + 32 * (.[0] % 5 - 2)] | min)] | max) as $width
         | $best + {block: ($best.block + {x: $width}), grid: ($best.grid + {x: (($threads / $width) | ceil)}),

@@ -6,8 +6,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/example.sh"
 # Replays configurations, one JSON object a line.
 sweep() { mneme-replay sweep -rdb "$database" "${instance[@]}" "${options[@]}" "$@"; }
 
-# The configuration that repeats the recorded launch.
-recorded() { echo '{"iterations": 1, "warmup": 0}' | sweep - 2>/dev/null | jq -ce '."Replay-config" | del(.iterations, .warmup)'; }
+# The configuration that repeats the recorded launch. What is wrong with the recording is said here, and nothing else.
+once='{"iterations": 1, "warmup": 0}'
+recorded=$(sweep - <<<"$once" 2>/dev/null) || { status=$?; sweep - <<<"$once"; exit "$status"; }
+recorded=$(jq -c '."Replay-config" | del(.iterations, .warmup)' <<<"$recorded")
 
 # Of results, the configuration with the least median time.
 best() {

@@ -4,10 +4,10 @@ use inkwell::context::Context;
 use mneme_core::image::ir_section::Argument;
 use serde::{Deserialize, Serialize};
 
+use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, attributes, parameters};
 use crate::prepare;
-use crate::request::BuildError;
 
 /// LLVM's address space of constant memory.
 const CONSTANT: u32 = 4;

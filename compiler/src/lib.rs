@@ -6,6 +6,7 @@
 
 pub mod assembler;
 pub mod cpu;
+pub mod error;
 pub mod instrument;
 pub mod interface;
 pub mod ir;
@@ -20,9 +21,10 @@ pub mod target;
 pub mod unit;
 mod warm;
 
+pub use error::BuildError;
 pub use inkwell::module::Module;
 pub use prepare::device_symbol;
-pub use request::{Artifact, BuildError, Code, ImageKind, Keep, Recorded, Request, Target, Times};
+pub use request::{Artifact, Code, ImageKind, Keep, Recorded, Request, Target, Text, Texts, Times};
 pub use warm::Preloaded;
 
 use std::time::Instant;
@@ -50,6 +52,9 @@ pub fn build(request: &Request<'_>) -> Result<Artifact, BuildError> {
 /// A change to a module.
 pub type Revise<'a> = &'a mut dyn FnMut(&Module<'_>) -> Result<(), String>;
 
+/// Takes a text of a build.
+pub type Reader<'a> = &'a mut dyn FnMut(Text, &str);
+
 /// Who is asked and told in the middle of a build.
 #[derive(Default)]
 pub struct Hooks<'a> {
@@ -61,6 +66,16 @@ pub struct Hooks<'a> {
     pub codegen: Option<&'a mut CodegenInvocations>,
     /// Whether equal PTX has been assembled before, under equal options; the artifact then comes without an image.
     pub is_known: Option<&'a mut dyn FnMut(&str) -> bool>,
+    /// Of the texts that the build comes to, at once: one that fails has no artifact.
+    pub reader: Option<Reader<'a>>,
+}
+
+impl Hooks<'_> {
+    fn tell(&mut self, text: Text, contents: Option<&str>) {
+        if let (Some(reader), Some(contents)) = (&mut self.reader, contents) {
+            reader(text, contents);
+        }
+    }
 }
 
 /// [`build`], with hooks.
@@ -109,6 +124,7 @@ fn build_ir<'ctx>(
     }
     let begun = request.instrument.map(|instrument| instrument::before(&module, request.kernel, instrument, &machine)).transpose()?;
     let ir_before = request.keep.before.then(|| ir::text(&module));
+    hooks.tell(Text::IrBefore, ir_before.as_deref());
     let pipeline = request.keep.pipeline.then(|| pipeline::expand(&configuration.passes, &machine)).flatten();
 
     let (module, optimise) = match request.external {
@@ -128,9 +144,14 @@ fn build_ir<'ctx>(
     };
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
+    hooks.tell(Text::Ir, ir.as_deref());
     let instrumented =
         request.instrument.zip(begun).map(|(instrument, begun)| instrument::after(&module, instrument, begun, &machine)).transpose()?;
 
+    if request.keep.until == Some(Stage::Pipeline) {
+        let image = artifact(request, Vec::new(), ImageKind::CpuObject, None, String::new());
+        return Ok(Artifact { ir_before, ir, pipeline, ..image });
+    }
     let clock = start(request, Stage::CodeGeneration);
     let mut invocations = hooks.codegen.take();
     let mut ask = |pass: &str, unit: &str| {
@@ -244,7 +265,8 @@ fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), Bui
 }
 
 fn assemble(request: &Request<'_>, ptx: String, device: &str, options: Options, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
-    if hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx)) {
+    hooks.tell(Text::Ptx, Some(&ptx));
+    if request.keep.until == Some(Stage::CodeGeneration) || hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx)) {
         return Ok(artifact(request, Vec::new(), ImageKind::Cubin, Some(ptx), String::new()));
     }
     let clock = start(request, Stage::Assembly);

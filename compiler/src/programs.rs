@@ -3,13 +3,16 @@
 //! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us are memory of
 //! this process, which other processes open by the name that /proc gives them.
 
+mod warden;
+
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::FromRawFd;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 use std::time::{Duration, Instant};
+
+use self::warden::Warden;
 
 /// A file that is gone when this process is.
 pub(crate) struct Passed {
@@ -52,21 +55,16 @@ impl Passed {
     }
 }
 
-/// Lets the program end when the thread that starts it does.
-pub(crate) fn end_with_us(command: &mut Command) {
-    // SAFETY: prctl takes no pointers, and is safe between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        });
-    }
+/// Runs the program to its end; its words. When this process ends, however it does, so does all that the program has started.
+pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
+    let warden = Warden::start()?;
+    warden.guard(command).output()
 }
 
 /// Runs the program to its end; `None` where it takes longer than `limit` and was killed, with all that it started.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    end_with_us(command.process_group(0));
-    let mut child = command.spawn()?;
+    let warden = Warden::start()?;
+    let mut child = warden.guard(command).spawn()?;
     let start = Instant::now();
     let mut pause = Duration::from_micros(200);
     loop {
@@ -74,8 +72,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<E
             return Ok(Some(status));
         }
         if start.elapsed() >= limit {
-            // SAFETY: takes no pointers. The group is the child's, which has not been waited for: no other can have its number.
-            unsafe { libc::killpg(child.id() as libc::pid_t, libc::SIGKILL) };
+            drop(warden);
             return child.wait().map(|_| None);
         }
         std::thread::sleep(pause);
@@ -90,9 +87,7 @@ mod tests {
     #[test]
     fn programs_read_and_write_what_is_passed() {
         let (from, mut to) = (Passed::new(b"words").unwrap(), Passed::new(b"").unwrap());
-        let mut command = Command::new("cp");
-        end_with_us(command.arg(from.path()).arg(to.path()));
-        assert!(command.status().unwrap().success());
+        assert!(output(Command::new("cp").arg(from.path()).arg(to.path())).unwrap().status.success());
         assert_eq!(to.read().unwrap(), b"words");
     }
 
@@ -104,6 +99,12 @@ mod tests {
         command.args(["-c", "(sleep 1; echo late >$0) & wait"]).arg(said.path());
         assert!(run(&mut command, Duration::from_millis(100)).unwrap().is_none());
         assert!(start.elapsed() < Duration::from_millis(900));
+        std::thread::sleep(Duration::from_millis(1300));
+        assert_eq!(said.read().unwrap(), b"");
+        // Nor does what a program leaves behind outlive it.
+        assert!(
+            run(Command::new("sh").args(["-c", "(sleep 1; echo late >$0) &"]).arg(said.path()), Duration::from_secs(20)).unwrap().is_some()
+        );
         std::thread::sleep(Duration::from_millis(1300));
         assert_eq!(said.read().unwrap(), b"");
         assert!(run(&mut Command::new("true"), Duration::from_secs(20)).unwrap().unwrap().success());

@@ -3,12 +3,12 @@
 use mneme_core::configuration::Configuration;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::{Allocation, Argument, Variable};
-use thiserror::Error;
+use serde::{Deserialize, Serialize};
 
 use crate::assembler::Spills;
 use crate::instrument::{Instrument, Instrumented};
 use crate::pipeline::External;
-use crate::progress::Progress;
+use crate::progress::{Progress, Stage};
 use crate::warm::Preloaded;
 
 /// A build: a kernel's code, and what to make of it.
@@ -85,6 +85,41 @@ pub struct Keep {
     pub after: bool,
     /// What stands behind the pipeline's name, in [`Artifact::pipeline`].
     pub pipeline: bool,
+    /// The last stage, [`Stage::Pipeline`] or [`Stage::CodeGeneration`]: the artifact has no image then.
+    pub until: Option<Stage>,
+}
+
+/// A text that a build comes to on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Text {
+    /// The IR that the pipeline starts from.
+    IrBefore,
+    /// The IR after it.
+    Ir,
+    Ptx,
+}
+
+/// The texts that a build has come to, as far as they were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Texts {
+    pub ir_before: Option<String>,
+    pub ir: Option<String>,
+    pub ptx: Option<String>,
+}
+
+impl Texts {
+    pub fn add(&mut self, text: Text, contents: String) {
+        *match text {
+            Text::IrBefore => &mut self.ir_before,
+            Text::Ir => &mut self.ir,
+            Text::Ptx => &mut self.ptx,
+        } = Some(contents);
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> usize {
+        [&self.ir_before, &self.ir, &self.ptx].into_iter().flatten().map(String::len).sum()
+    }
 }
 
 /// What to generate code for.
@@ -147,59 +182,4 @@ pub struct Artifact {
     pub instrumented: Option<Instrumented>,
     /// What the build has to say, a line each: what was specialised, what facts were stated, remarks of the assembler.
     pub log: Vec<String>,
-}
-
-/// Why a build failed; each message is one sentence for the user.
-#[derive(Debug, Error)]
-pub enum BuildError {
-    #[error("the {code} has no kernel named {kernel}{}", others(found))]
-    NoKernel { code: &'static str, kernel: String, found: Vec<String> },
-    #[error("the IR cannot be read: {message}")]
-    Bitcode { message: String },
-    #[error(
-        "the IR was written by LLVM {found}, newer than the LLVM {supported} of this build; compile the program with clang {supported} or older"
-    )]
-    NewerBitcode { found: String, supported: String },
-    #[error("the IR modules cannot be linked: {message}")]
-    Link { message: String },
-    /// LLVM's own message on the pass pipeline.
-    #[error("the pass pipeline '{pipeline}' failed: {message}")]
-    Pipeline { pipeline: String, message: String },
-    #[error("the pass pipeline failed in {program}: {message}")]
-    External { program: String, message: String },
-    #[error("LLVM refused llvm_options: {message}")]
-    Options { message: String },
-    #[error("the configuration cannot be built: {message}")]
-    Configuration { message: String },
-    /// The configuration asks for what only IR can give.
-    #[error(
-        "the kernel's code is {code}, and {field} needs LLVM IR; build the program with mneme-cc to record its IR, or leave {field} out"
-    )]
-    NeedsIr { code: &'static str, field: &'static str },
-    #[error("the kernel {kernel} takes other arguments than the recorded one: {difference}")]
-    Signature { kernel: String, difference: String },
-    #[error("LLVM produced no code for {target}: {message}")]
-    Codegen { target: String, message: String },
-    #[error("the kernel cannot be instrumented (a defect of Mneme): {message}")]
-    Instrument { message: String },
-    #[error("{assembler} rejected the PTX: {message}")]
-    Assemble { assembler: String, message: String },
-    #[error("the kernel cannot run on the CPU device: {0}")]
-    Cpu(#[from] crate::cpu::LowerError),
-}
-
-fn others(found: &[String]) -> String {
-    const SHOWN: usize = 8;
-    match found.len() {
-        0 => String::new(),
-        count if count <= SHOWN => format!("; it has {}", found.join(", ")),
-        count => format!("; it has {} and {} others", found[..SHOWN].join(", "), count - SHOWN),
-    }
-}
-
-impl BuildError {
-    /// Whether the request itself is wrong (an impossible configuration) and not its compilation.
-    pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Configuration { .. } | Self::NeedsIr { .. })
-    }
 }

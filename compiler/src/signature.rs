@@ -3,7 +3,7 @@
 use goblin::elf::Elf;
 use mneme_core::recording::database::ArgumentLayout;
 
-use crate::request::BuildError;
+use crate::error::BuildError;
 
 /// Refuses parameters that do not lie where the recorded ones do.
 pub fn check(kernel: &str, recorded: &[ArgumentLayout], found: &[ArgumentLayout]) -> Result<(), BuildError> {

@@ -6,7 +6,7 @@ use inkwell::module::Module;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
 use std::sync::Once;
 
-use crate::request::BuildError;
+use crate::error::BuildError;
 
 /// The newest architecture that LLVM 19's NVPTX back end knows; for later ones the assembler retargets its PTX.
 const NEWEST: u32 = 90;

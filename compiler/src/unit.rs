@@ -13,10 +13,10 @@ use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo};
 
+use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, Value, annotations, parameters, producer, reach};
 use crate::prepare;
-use crate::request::BuildError;
 
 /// NVPTX address space of `__constant__` variables.
 const CONSTANT: u32 = 4;

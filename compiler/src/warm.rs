@@ -10,9 +10,10 @@ use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::Variable;
 
+use crate::error::BuildError;
 use crate::ir::annotations;
 use crate::ir::diagnostics::Diagnostics;
-use crate::request::{BuildError, Code};
+use crate::request::Code;
 use crate::target::Architecture;
 use crate::{Request, Target, ir, prepare};
 

@@ -3,9 +3,12 @@
 //! The fields up to `internalize`, their JSON names and defaults are those of the existing Mneme (`ExperimentConfiguration`);
 //! so is the hash of a configuration that uses no other. The fields after it are ours; docs/compiling.md describes all.
 
+mod changes;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sha2::{Digest, Sha256};
 
+pub use self::changes::Changes;
 use crate::launch::Dim3;
 use crate::tolerance::Tolerance;
 
@@ -38,7 +41,7 @@ pub struct Configuration {
     /// Code generation level of the back end, 0 to 3.
     #[serde(default = "default_codegen_opt")]
     pub codegen_opt: u8,
-    /// The existing Mneme's name of a code generator (`serial`, `parallel`, `rtc`); printed, without effect, not hashed.
+    /// One of [`CODEGEN_METHODS`]; printed, without effect, not hashed.
     #[serde(default = "default_codegen_method")]
     pub codegen_method: String,
     /// Drop what the kernel does not reach.
@@ -179,6 +182,8 @@ pub enum Cache {
 pub const MAX_RUNS: u32 = 1_000_000;
 /// The longest time limit, seconds: thirty years, which is still a point in time that can be waited for.
 pub const MAX_TIMEOUT: f64 = 1e9;
+/// The existing Mneme's names of code generators, [`Configuration::codegen_method`].
+pub const CODEGEN_METHODS: [&str; 3] = ["serial", "parallel", "rtc"];
 /// Registers that a thread of any device can have.
 const MAX_REGISTERS: u32 = 255;
 /// Threads that a block of any device can have.
@@ -268,6 +273,9 @@ impl Configuration {
             && let Some(threads) = self.max_threads.filter(|threads| u64::from(*threads) > MAX_THREADS)
         {
             return Err(format!("max_threads is {threads}; the limit is {MAX_THREADS}"));
+        }
+        if !CODEGEN_METHODS.contains(&self.codegen_method.as_str()) {
+            return Err(format!("codegen_method is '{}'; there are {}", self.codegen_method, CODEGEN_METHODS.join(", ")));
         }
         if self.codegen_opt > 3 {
             return Err(format!("codegen_opt is {}; it goes from 0 to 3", self.codegen_opt));
@@ -408,7 +416,8 @@ mod tests {
     #[test]
     fn values_out_of_range_are_named() {
         type Change = fn(&mut Configuration);
-        let changes: [(Change, &str); 8] = [
+        let changes: [(Change, &str); 9] = [
+            (|it| it.codegen_method = "cereal".into(), "codegen_method is 'cereal'"),
             (|it| it.ptx_opt = 4, "ptx_opt is 4"),
             (|it| it.codegen_opt = 9, "codegen_opt is 9"),
             (|it| it.maxnreg = 256, "maxnreg is 256"),

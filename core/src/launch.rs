@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A grid or block shape; every component is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(expecting = "an object with x, y and z (those left out are as recorded)")]
 pub struct Dim3 {
     pub x: u32,
     #[serde(default = "one")]

@@ -11,17 +11,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use crate::configuration::Changes;
 use crate::configuration::Configuration;
 use crate::device::DeviceLimits;
 use crate::launch::Dim3;
 use crate::result::ReplayResult;
 
-/// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without that.
+/// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without that: a
+/// client ignores what it does not know in a reply, and a server refuses by name what it does not know in a request.
 pub const VERSION: u32 = 2;
 
-/// From the client.
+/// From the client. A field that is not named here is an error: a word that is mistyped would be ignored in silence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "kebab-case")]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Says which protocol the client speaks; answered with [`Reply::Hello`], or [`Reply::Error`] where the server is older.
     /// It may be left out.
@@ -32,11 +34,11 @@ pub enum Request {
     /// finished and answered with its result.
     Cancel { id: u64 },
     /// Answered with [`Reply::Statistics`].
-    Statistics,
+    Statistics {},
     /// Send [`Reply::Progress`] every so many seconds while there is work; 0 stops it.
     Progress { interval_s: f64 },
     /// The kernel's IR, all recorded modules linked into one; answered with [`Reply::Ir`].
-    Ir,
+    Ir {},
     /// Recorded memory; answered with [`Reply::Memory`].
     Memory {
         moment: Moment,
@@ -45,11 +47,12 @@ pub enum Request {
         region: Option<String>,
     },
     /// End at once: what was submitted and has no result yet is cancelled. (End of input finishes it first.)
-    Shutdown,
+    Shutdown {},
 }
 
 /// One configuration to replay, and what is wanted of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Submission {
     /// Names the configuration in replies; not in use by one that has no reply yet.
     pub id: u64,
@@ -106,7 +109,7 @@ pub enum Code {
 
 /// Files that are written for a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Outputs {
     /// Textual IR after the pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,46 +128,6 @@ pub struct Outputs {
 impl Outputs {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-/// A configuration as far as it differs from the recorded one: an object with some of its fields.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Changes(pub Map<String, Value>);
-
-impl From<&Configuration> for Changes {
-    /// All fields.
-    fn from(configuration: &Configuration) -> Self {
-        match serde_json::to_value(configuration) {
-            Ok(Value::Object(fields)) => Self(fields),
-            _ => unreachable!("a struct of plain data is an object"),
-        }
-    }
-}
-
-impl Changes {
-    /// The recorded configuration with these changes. Dimensions may name some axes only: the others are as recorded.
-    ///
-    /// # Errors
-    /// One sentence, which names the field that is unknown or has a value that it cannot have.
-    pub fn apply(&self, recorded: &Configuration) -> Result<Configuration, String> {
-        let Self(mut fields) = Self::from(recorded);
-        for (name, value) in &self.0 {
-            match (fields.get_mut(name), value) {
-                (Some(Value::Object(axes)), Value::Object(changed)) => axes.extend(changed.clone()),
-                (_, value) => {
-                    fields.insert(name.clone(), value.clone());
-                }
-            }
-        }
-        let mut unknown = Vec::new();
-        let configuration = serde_ignored::deserialize(Value::Object(fields), |path| unknown.push(path.to_string()))
-            .map_err(|error| format!("the configuration cannot be understood: {error}"))?;
-        match unknown.first() {
-            Some(field) => Err(format!("a configuration has no field '{field}'")),
-            None => Ok(configuration),
-        }
     }
 }
 
@@ -324,25 +287,6 @@ mod tests {
         Configuration::recorded(Dim3::new(10, 2, 1), Dim3::new(32, 4, 1), 16)
     }
 
-    fn changed(json: &str) -> Result<Configuration, String> {
-        serde_json::from_str::<Changes>(json).unwrap().apply(&recorded())
-    }
-
-    #[test]
-    fn what_is_left_out_is_as_recorded() {
-        assert_eq!(changed("{}").unwrap(), recorded());
-        let found = changed(r#"{"block": {"x": 64}, "passes": "default<O1>"}"#).unwrap();
-        assert_eq!((found.block, found.grid, found.passes.as_str()), (Dim3::new(64, 4, 1), Dim3::new(10, 2, 1), "default<O1>"));
-        assert_eq!(Changes::from(&found).apply(&recorded()).unwrap(), found);
-    }
-
-    #[test]
-    fn what_cannot_be_is_named() {
-        assert!(changed(r#"{"pases": "default<O1>"}"#).unwrap_err().contains("'pases'"));
-        assert!(changed(r#"{"block": {"w": 1}}"#).unwrap_err().contains("block.w"));
-        assert!(changed(r#"{"shared_mem": -1}"#).unwrap_err().contains("-1"));
-    }
-
     #[test]
     fn a_submission_of_the_first_version_is_understood() {
         let config = serde_json::to_string(&recorded()).unwrap();
@@ -350,6 +294,27 @@ mod tests {
         let Request::Submit(submission) = serde_json::from_str(&line).unwrap() else { panic!("a submission") };
         assert_eq!((submission.id, submission.iterations, submission.warmup), (3, Some(5), Some(1)));
         assert_eq!(submission.config.apply(&recorded()).unwrap(), recorded());
+    }
+
+    #[test]
+    fn words_that_are_not_known_are_refused_by_name() {
+        for (line, word) in [
+            (r#"{"type":"submit","id":3,"proirity":5}"#, "proirity"),
+            (r#"{"type":"submit","id":3,"outputs":{"ri":"x.ll"}}"#, "ri"),
+            (r#"{"type":"submit","id":3,"code":{"irfile":"x.ll"}}"#, "irfile"),
+            (r#"{"type":"memory","moment":"prologue","regoin":"x"}"#, "regoin"),
+            (r#"{"type":"cancel","id":3,"now":true}"#, "now"),
+            (r#"{"type":"statistics","of":3}"#, "of"),
+            (r#"{"type":"shutdown","in":3}"#, "in"),
+            (r#"{"type":"dance"}"#, "dance"),
+        ] {
+            let error = serde_json::from_str::<Request>(line).unwrap_err().to_string();
+            assert!(error.contains("unknown") && error.contains(&format!("`{word}`")), "{line}: {error}");
+        }
+        for line in [r#"{"type":"statistics"}"#, r#"{"type":"ir"}"#, r#"{"type":"shutdown"}"#] {
+            let request: Request = serde_json::from_str(line).unwrap();
+            assert_eq!(serde_json::to_string(&request).unwrap(), line);
+        }
     }
 
     #[test]

@@ -61,15 +61,10 @@ pub struct ReplayResult {
     /// with putting memory back, less that of putting back memory that nothing has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// Of a verified result: the largest absolute error, the largest relative error and the largest distance in ULP of an element,
-    /// over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where nothing differs. The largest double
-    /// stands for infinity. A survey has its `variations` instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_error: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_relative_error: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_ulp: Option<f64>,
+    /// Of a verified result: over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where nothing
+    /// differs. A survey has its `variations` instead.
+    #[serde(flatten)]
+    pub largest: Option<Largest>,
     /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variations: Option<Vec<Variation>>,
@@ -241,17 +236,41 @@ pub struct Mismatch {
     pub differing: u64,
     /// Size of an element, bytes.
     pub element_size: u32,
-    /// Largest absolute error, largest relative error and largest distance in ULP among them, where they are numbers. The largest
-    /// double stands for infinity.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_error: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_relative_error: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_ulp: Option<f64>,
+    /// Among them, where they are numbers.
+    #[serde(flatten)]
+    pub largest: Option<Largest>,
     /// The norm that the tolerance bounds, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm_error: Option<f64>,
+}
+
+/// The largest errors of some elements, each in its unit; infinite where one of two is not a number. In results the largest double
+/// stands for infinity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Largest {
+    #[serde(rename = "largest_error")]
+    pub absolute: f64,
+    #[serde(rename = "largest_relative_error")]
+    pub relative: f64,
+    /// Units in the last place.
+    #[serde(rename = "largest_ulp")]
+    pub ulp: f64,
+}
+
+impl Largest {
+    pub const INFINITE: Self = Self { absolute: f64::INFINITY, relative: f64::INFINITY, ulp: f64::INFINITY };
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { absolute: self.absolute.max(other.absolute), relative: self.relative.max(other.relative), ulp: self.ulp.max(other.ulp) }
+    }
+
+    /// With the largest double for infinity, which JSON does not have.
+    #[must_use]
+    pub fn finite(self) -> Self {
+        Self { absolute: self.absolute.min(f64::MAX), relative: self.relative.min(f64::MAX), ulp: self.ulp.min(f64::MAX) }
+    }
 }
 
 /// A buffer that is not the same in all runs of the same code from the same memory, or not as recorded.
@@ -271,18 +290,31 @@ pub struct Variation {
     pub elements: u64,
     /// Most elements that a run has different from the recording.
     pub from_recorded: u64,
-    /// Largest errors, of a run from the first run and from the recording, where the elements are numbers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_error: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_relative_error: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_ulp: Option<f64>,
+    /// Of a run from the first run and from the recording, where the elements are numbers.
+    #[serde(flatten)]
+    pub largest: Option<Largest>,
 }
 
 impl ReplayResult {
     /// The measured iterations, ns, without the warm-up runs.
     pub fn measured(&self) -> &[u64] {
         &self.exec_time[self.warmup.min(self.exec_time.len())..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_errors_are_fields_among_the_others() {
+        let largest = Some(Largest { absolute: 0.5, relative: f64::MAX, ulp: 3.0 });
+        let result = ReplayResult { largest, mismatch: Some(Mismatch { largest, ..Mismatch::default() }), ..ReplayResult::default() };
+        let json = serde_json::to_value(&result).unwrap();
+        assert_eq!((&json["largest_error"], &json["mismatch"]["largest_ulp"]), (&0.5.into(), &3.0.into()));
+        assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), result);
+        let json = serde_json::to_value(ReplayResult::default()).unwrap();
+        assert!(json.get("largest_error").is_none());
+        assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), ReplayResult::default());
     }
 }

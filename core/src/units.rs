@@ -22,6 +22,15 @@ pub fn time(ns: f64) -> String {
     }
 }
 
+/// A number in three digits. The largest one stands for infinity, which JSON has no number for.
+pub fn figure(number: f64) -> String {
+    if number >= f64::MAX {
+        return "infinite".into();
+    }
+    let rounded: f64 = format!("{number:.2e}").parse().expect("a number that was written is one");
+    if number == 0.0 || (1e-3..1e6).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +43,11 @@ mod tests {
     #[test]
     fn times_have_three_figures_or_so() {
         assert_eq!([850.0, 12_345.0, 4.56e6, 1.2e9].map(time), ["850 ns", "12.3 µs", "4.56 ms", "1.20 s"]);
+    }
+
+    #[test]
+    fn figures_have_three_digits() {
+        let found = [1.499_765_157e0, 1.312_228_8e-5, 392.387_486, 1e-3, 9.999e-4, 1_069_545_550.0, 0.0, f64::INFINITY].map(figure);
+        assert_eq!(found, ["1.5", "1.31e-5", "392", "0.001", "0.001", "1.07e9", "0", "infinite"]);
     }
 }

@@ -40,6 +40,7 @@ statuses! {
     101 INVALID_DEVICE c"CUDA_ERROR_INVALID_DEVICE" c"cudaErrorInvalidDevice" c"invalid device ordinal";
     200 INVALID_IMAGE c"CUDA_ERROR_INVALID_IMAGE" c"cudaErrorInvalidKernelImage" c"device kernel image is invalid";
     201 INVALID_CONTEXT c"CUDA_ERROR_INVALID_CONTEXT" c"cudaErrorDeviceUninitialized" c"invalid device context";
+    205 MAP_FAILED c"CUDA_ERROR_MAP_FAILED" c"cudaErrorMapBufferObjectFailed" c"mapping of buffer object failed";
     209 NO_BINARY_FOR_GPU c"CUDA_ERROR_NO_BINARY_FOR_GPU" c"cudaErrorNoKernelImageForDevice" c"no kernel image is available for execution on the device";
     704 PEER_ACCESS_ALREADY_ENABLED c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED" c"cudaErrorPeerAccessAlreadyEnabled" c"peer access is already enabled";
     705 PEER_ACCESS_NOT_ENABLED c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED" c"cudaErrorPeerAccessNotEnabled" c"peer access has not been enabled";

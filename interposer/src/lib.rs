@@ -2,54 +2,39 @@
 //!
 //! The CUDA *driver* API is the one layer that every way into the GPU passes: static and shared cudart, PyTorch, Triton,
 //! Fortran. Three doors lead to it, and each is ours: plain symbols (programs that link libcuda), `dlsym`
-//! ([`linker`], what cudart does), and `cuGetProcAddress` ([`proc_address`]). No symbol of the CUDA *runtime* is
+//! ([`hooks::dlsym`], what cudart does), and `cuGetProcAddress`. No symbol of the CUDA *runtime* is
 //! exported: ours would win over the versioned one of a cudart that was loaded `RTLD_LOCAL`, with no next one to call.
 //!
-//! A call goes: exported function ([`hooks`], one declarative table) → handler ([`memory`], [`code`], [`launches`]) →
-//! the vendor's function ([`vendor`]). Invariants:
+//! A call goes: exported function ([`hooks`], one declarative `table`) → handler (in [`memory`], [`kernels`], [`launches`],
+//! [`lifetimes`], [`vendor`]) → the vendor's function ([`vendor`]). Each room uses those listed before it:
+//!
+//! | room | what it holds |
+//! | --- | --- |
+//! | [`process`] | the process that we are loaded into: settings, messages, the linker |
+//! | [`vendor`] | the vendor's functions; its contexts, streams and captures; the [gate](vendor::gate) before it |
+//! | [`memory`] | the arena, every live allocation, annotations |
+//! | [`kernels`] | from a handle to the code that is recorded; what has been done about each kernel |
+//! | [`snapshot`] | device memory into the chunk store |
+//! | [`recorder`] | which launches are recorded, and how; the profile |
+//! | [`launches`] | everything that starts kernels |
+//! | [`lifetimes`] | forks, ends of contexts and of the process |
+//! | [`hooks`] | the exported functions, `dlsym`, `cuGetProcAddress` |
+//!
+//! Invariants:
 //!
 //! - What the application sees is what the vendor's library does; a failure of ours is a warning, never a changed result.
-//! - Nothing of ours unwinds into the application, and our own calls bypass the hooks ([`reentrancy`]).
-//! - No lock of ours but the [`gate`] is held across a call into the vendor's library.
+//! - Nothing of ours unwinds into the application, and our own calls bypass the hooks ([`process::reentrancy`]).
+//! - No lock of ours but the [gate](vendor::gate) is held across a call into the vendor's library.
 
-pub mod allocations;
-pub mod annotations;
-pub mod arena;
-pub mod background;
-pub mod buffers;
-pub mod captures;
-pub mod code;
-pub mod contexts;
-pub mod device_choice;
-pub mod exits;
-pub mod frees;
-pub mod gate;
-pub mod graphs;
-pub mod hasher;
 pub mod hooks;
-pub mod images;
-pub mod ir;
+pub mod kernels;
 pub mod launches;
-pub mod legacy;
-pub mod linker;
-pub mod log;
+pub mod lifetimes;
 pub mod memory;
-mod native;
-pub mod output;
-pub mod pageable;
-pub mod pinned;
-pub mod proc_address;
-pub mod profile;
-pub mod progress;
-pub mod proteus;
-pub mod recent;
+pub mod process;
 pub mod recorder;
-pub mod reentrancy;
-pub mod settings;
 pub mod snapshot;
-pub mod summary;
-pub mod tally;
-pub mod timing;
+mod table;
 pub mod vendor;
 
 /// Runs when the dynamic linker has loaded us. Constructors of other libraries may have called hooks before: everything
@@ -57,9 +42,9 @@ pub mod vendor;
 #[ctor::ctor(unsafe)]
 fn start() {
     let _ = std::panic::catch_unwind(|| {
-        settings::remember_start_folder();
-        device_choice::restart_on_the_cpu_device_if_needed();
-        gate::renew_in_children();
-        exits::register();
+        process::settings::remember_start_folder();
+        process::device_choice::restart_on_the_cpu_device_if_needed();
+        lifetimes::forks::register();
+        lifetimes::exits::register();
     });
 }

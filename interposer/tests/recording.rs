@@ -54,7 +54,9 @@ fn programs() -> &'static Programs {
         let (driver, application) = (sources.join("driver.c"), sources.join("application.c"));
         compile(&["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", driver.to_str().unwrap(), "-o", "libcuda.so.1"]);
         let definition = format!("-DIR_FILE=\"{}\"", path("ir").display());
-        compile(&[&definition, application.to_str().unwrap(), "-o", "application", "./libcuda.so.1", "-Wl,-rpath,$ORIGIN"]);
+        for (name, shares) in [("application", "-USHARES"), ("sharing", "-DSHARES")] {
+            compile(&[&definition, shares, application.to_str().unwrap(), "-o", name, "./libcuda.so.1", "-Wl,-rpath,$ORIGIN"]);
+        }
         Programs { folder }
     })
 }
@@ -89,8 +91,12 @@ impl Run {
 }
 
 fn record(arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+    record_program(&programs().application(), arguments, environment)
+}
+
+fn record_program(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(programs().application())
+    let output = Command::new(program)
         .args(arguments)
         .env("LD_PRELOAD", recorder())
         .env("MNEME_DATA_DIR", folder.path().join("recording"))
@@ -182,6 +188,12 @@ fn a_forked_child_neither_reports_nor_writes() {
 }
 
 #[test]
+fn a_forked_child_waits_for_no_thread_of_its_parent() {
+    let run = record(&["proc", "children"], &[("MNEME_RR_KERNELS", "none")]);
+    assert!(run.stdout().contains("children lost 0\n"), "{}{}", run.stdout(), run.stderr());
+}
+
+#[test]
 fn a_second_run_records_what_is_new() {
     let first = record(&["proc", "return"], &[("MNEME_MAX_RECORDINGS", "1")]);
     let data = first.data();
@@ -245,7 +257,13 @@ fn memory_for_other_processes_is_the_vendors() {
     assert!(run.stderr().contains("MNEME_ARENA=off"), "{}", run.stderr());
     let run = record(&["proc", "share"], &[("MNEME_ARENA", "on")]);
     assert!(run.stdout().contains("share 1, later 1"), "{}", run.stdout());
-    for variable in [("MNEME_ARENA", "off"), ("LOCAL_WORLD_SIZE", "2")] {
+    let sharing = programs().folder.path().join("sharing");
+    let run = record_program(&sharing, &["linked", "share"], &[]);
+    assert!(run.stdout().contains("share 0, later 0"), "known by what it is linked with: {}", run.stdout());
+    assert_eq!(run.kernels().len(), 1);
+    let run = record_program(&sharing, &["linked", "share"], &[("MNEME_ARENA", "on")]);
+    assert!(run.stdout().contains("share 1, later 1"), "{}", run.stdout());
+    for variable in [("MNEME_ARENA", "off"), ("LOCAL_WORLD_SIZE", "2"), ("SLURM_STEP_TASKS_PER_NODE", "4(x2),3")] {
         let run = record(&["proc", "share"], &[variable]);
         assert!(run.stdout().contains("share 0, later 0"), "{variable:?}: {}", run.stdout());
         assert_eq!(run.kernels().len(), 1);

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from mneme.tuning import bridge
+from mneme.tuning import user_space
 from mneme.tuning.bridge import serve
+from mneme.tuning.study import Described, Study
 
 SPACE = """
 from mneme.tuning.search_space import *
@@ -160,10 +161,10 @@ def test_sessions_that_start_together_open_one_study(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(optuna, "create_study", create_study)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    assert bridge.Study(request, bridge.Described([])).ask()["number"] == 0
+    assert Study(request, Described([])).ask()["number"] == 0
     failures += [ConnectionError("nobody answers"), ConnectionError("nobody is asked twice")]
-    with pytest.raises(bridge.Problem, match="nobody is asked twice"):
-        bridge.Study(request, bridge.Described([]))
+    with pytest.raises(user_space.Problem, match="nobody is asked twice"):
+        Study(request, Described([]))
 
 
 def test_a_space_of_the_tuners_own_is_sampled_too(tmp_path: Path) -> None:

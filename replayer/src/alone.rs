@@ -10,7 +10,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use mneme_compiler::Target;
+use mneme_compiler::{Target, Texts};
+use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
 use mneme_core::recording::store::Store;
@@ -62,6 +63,10 @@ impl<'a> Alone<'a> {
         let target = choice.target(resident.description(), &scene.subject.kernel.ours);
         let events = VecDeque::from([Event::Ready(resident.description().clone())]);
         Ok(Self { scene, birth, resident, target, queue: Queue::default(), events, statistics: Statistics::default(), broken: false })
+    }
+
+    pub fn device(&self) -> &Description {
+        self.resident.description()
     }
 
     pub fn submit(&mut self, job: Job) {
@@ -137,9 +142,11 @@ impl<'a> Alone<'a> {
         let outcome = match job.check(self.scene) {
             Ok(()) => {
                 COMPILING.store(true, Ordering::Relaxed);
-                let outcome = builder::compile(&order, &mut |_| false);
+                let mut texts = Texts::default();
+                let mut reader = |text, contents: &str| texts.add(text, contents.to_owned());
+                let outcome = builder::compile(&order, &mut |_| false, &mut reader);
                 COMPILING.store(false, Ordering::Relaxed);
-                outcome
+                outcome.map_err(|failed| NotBuilt { texts: Box::new(texts), ..failed })
             }
             Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
         };

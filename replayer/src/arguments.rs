@@ -60,7 +60,8 @@ Exit status:
   0 verified            4 timed out
   1 not verified        64 bad usage
   2 build failed        65 bad recording
-  3 launch failed       69 no such device";
+  3 launch failed       69 no such device
+                        70 something of ours broke";
 
 /// A command line: one of three modes.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ pub enum Arguments {
 
 /// Replays configurations that come as JSON lines on standard input; one reply a line on standard output.
 #[derive(Parser, Debug)]
-#[command(name = "mneme-replay serve", bin_name = "mneme-replay serve", version)]
+#[command(name = "mneme-replay serve", bin_name = "mneme-replay serve", version, after_help = SERVE_EXAMPLES)]
 pub struct Serve {
     #[command(flatten)]
     pub common: Common,
@@ -103,7 +104,18 @@ Examples:
 Exit status:
   0  every line has a result, and one at least verified
   1  every line has a result, and none verified
-  64 bad usage    65 bad recording    69 no such device";
+  64 bad usage    65 bad recording    69 no such device    70 something of ours broke";
+
+const SERVE_EXAMPLES: &str = "\
+Requests and replies are described in docs/protocol.md. The first line out is a greeting; end of input finishes what was submitted.
+
+Examples:
+  echo '{\"type\": \"submit\", \"id\": 1, \"config\": {\"passes\": \"default<O2>\"}}' | mneme-replay serve -rdb recording/1234.json
+      one configuration; a program keeps the input open, and submits the next one when it has seen a result
+
+Exit status:
+  0  the input has ended (or a shutdown was asked for), and everything has its answer
+  64 bad usage    65 bad recording    69 no such device    70 something of ours broke, or nobody reads the replies";
 
 /// Replays one configuration a line, and prints one result a line, as they come.
 #[derive(Parser, Debug)]

@@ -182,6 +182,12 @@ fn settle(parent: Pid, complaints: Option<&File>) -> bool {
     getppid() == parent
 }
 
+/// In a child: what `ps` and debuggers show, at most 15 characters.
+pub fn name(name: &std::ffi::CStr) {
+    // Best effort: nothing depends on it.
+    let _ = nix::sys::prctl::set_name(name);
+}
+
 /// In a child: leads a group, see [`Child::leading`].
 pub fn lead() {
     // Best effort: the parent does the same.

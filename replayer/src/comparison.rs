@@ -3,6 +3,7 @@
 //! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the first
 //! element that is wrong, how many are, and by how much at most.
 
+use mneme_core::result::Largest;
 use mneme_core::tolerance::measure::{self, Errors, Value};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use serde::{Deserialize, Serialize};
@@ -103,30 +104,6 @@ impl Comparison {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().rev().fold("0x".into(), |text, byte| format!("{text}{byte:02x}"))
-}
-
-/// The largest errors of some elements, each in its unit; infinite where one of two is not a number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Largest {
-    pub absolute: f64,
-    pub relative: f64,
-    pub ulp: f64,
-}
-
-impl Largest {
-    const INFINITE: Self = Self { absolute: f64::INFINITY, relative: f64::INFINITY, ulp: f64::INFINITY };
-
-    /// Those of both.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self { absolute: self.absolute.max(other.absolute), relative: self.relative.max(other.relative), ulp: self.ulp.max(other.ulp) }
-    }
-
-    /// With the largest double for infinity, which JSON does not have.
-    #[must_use]
-    pub fn finite(self) -> Self {
-        Self { absolute: self.absolute.min(f64::MAX), relative: self.relative.min(f64::MAX), ulp: self.ulp.min(f64::MAX) }
-    }
 }
 
 /// What a look at elements found.

@@ -4,6 +4,7 @@ use crate::alone::Alone;
 use crate::arguments::Isolation;
 use crate::scene::Scene;
 use crate::supervisor::{Client, Event, Fatal, Job, Supervisor};
+use mneme_core::device::Description;
 use mneme_core::protocol::Statistics;
 
 pub enum Engine<'a> {
@@ -63,6 +64,14 @@ impl<'a> Engine<'a> {
         match self {
             Self::Supervised(supervisor) => supervisor.statistics(),
             Self::Alone(alone) => alone.statistics(),
+        }
+    }
+
+    /// The first device that is known.
+    pub fn device(&self) -> Option<&Description> {
+        match self {
+            Self::Supervised(supervisor) => supervisor.device(),
+            Self::Alone(alone) => Some(alone.device()),
         }
     }
 

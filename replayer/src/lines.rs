@@ -37,6 +37,12 @@ pub fn too_long() -> String {
     format!("the line has more than {LONGEST} bytes")
 }
 
+/// What is wrong with the JSON of a line, which is all that its reader saw: it knows of no other lines.
+pub fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).replace('`', "'")
+}
+
 impl Lines {
     /// Reads what is there; false at the end. The descriptor itself is read: what a buffered reader holds back, poll would not
     /// announce.

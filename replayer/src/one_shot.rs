@@ -26,6 +26,9 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
         let unwritable = |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written to: {error}", folder.display()));
         dump::prepare(folder).map_err(unwritable)?;
     }
+    if let Some(folder) = &options.output_dir {
+        outputs::prepare(folder, &options.code.files())?;
+    }
     let Replayed { result, outcome, unwritten } = match &scene.unbuilt {
         Some(unbuilt) => without_code(options, &configuration, unbuilt),
         None => replay(options, scene, &configuration)?,
@@ -33,10 +36,7 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     if let Some(folder) = &options.output_dir {
         outputs::write_all(folder, outcome.as_deref(), scene.is_cpu())?;
     }
-    if let Some(Ok((built, _))) = outcome.as_deref() {
-        outputs::write_text(options.output_ll.as_deref(), built.ir.as_deref(), "IR")?;
-        outputs::write_text(options.output_ptx.as_deref(), built.ptx.as_deref(), "PTX")?;
-    }
+    outputs::write_texts(options.output_ll.as_deref(), options.output_ptx.as_deref(), outcome.as_deref())?;
     if result.status == Status::InvalidConfig {
         return Err(Fatal::new(exit::BAD_USAGE, result.error));
     }

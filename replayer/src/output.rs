@@ -36,7 +36,6 @@ pub fn result(
     regions: &[Region],
 ) -> ReplayResult {
     let verified = done.status == Status::Verified;
-    let largest = done.largest.filter(|_| verified);
     let mut result = ReplayResult {
         exec_time: done.times.clone(),
         verified,
@@ -54,9 +53,7 @@ pub fn result(
         more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
         differing_buffers: done.differing_buffers,
         energy_j: done.energy,
-        largest_error: largest.map(|it| it.absolute),
-        largest_relative_error: largest.map(|it| it.relative),
-        largest_ulp: largest.map(|it| it.ulp),
+        largest: done.largest.filter(|_| verified),
         variations: done.variations.clone(),
         metrics: done.metrics.clone(),
         ..ReplayResult::default()
@@ -106,6 +103,14 @@ pub fn result(
     result
 }
 
+/// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it, where that
+/// is known.
+pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>) -> ReplayResult {
+    let job = Job::new(0, recorded.clone(), 0, 0);
+    let done = Done { status: Status::InvalidConfig, error, ..Done::default() };
+    result(&jiff::Timestamp::now(), &job, None, &done, device, &[])
+}
+
 /// Places in `exec_time` of measured runs far above the others, as [`ReplayResult::outliers`] says.
 fn outliers(result: &ReplayResult) -> Vec<usize> {
     let mut sorted = result.measured().to_vec();
@@ -147,6 +152,16 @@ mod tests {
             let result = of(status);
             assert_eq!((result.verified, result.failed, result.status.exit_status()), (verified, failed, exit_status));
         }
+    }
+
+    #[test]
+    fn what_is_refused_tells_what_is_known() {
+        let device = Description { name: "a GPU".into(), arch: "sm_90".into(), ordinal: 3, ..Description::default() };
+        let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
+        let result = refused("no".into(), &recorded, Some(&device));
+        assert_eq!((result.status, result.failed, result.error.as_str()), (Status::InvalidConfig, true, "no"));
+        assert_eq!((result.gpu_id, result.environment.device.as_str(), result.environment.arch.as_str()), (3, "a GPU", "sm_90"));
+        assert!(result.environment.versions.contains_key("llvm") && !result.start_time.is_empty() && result.reg_usage == -1);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mneme_compiler::Texts;
 use mneme_compiler::assembler::toolkits;
 use mneme_core::exit;
 
@@ -12,38 +13,90 @@ use crate::supervisor::Fatal;
 /// How an ELF object begins.
 const ELF: &[u8] = b"\x7fELF";
 
-/// Writes everything that is there to `folder`, which is made where it is missing.
-pub fn write_all(folder: &Path, outcome: Option<&Outcome>, cpu: bool) -> Result<(), Fatal> {
+/// Files that are written to a folder.
+const BEFORE: &str = "before.ll";
+const AFTER: &str = "after.ll";
+const PTX: &str = "kernel.ptx";
+const CUBIN: &str = "kernel.cubin";
+const SASS: &str = "kernel.sass";
+const CPU_OBJECT: &str = "kernel.o";
+const LOG: &str = "build.log";
+const ALL: [&str; 7] = [BEFORE, AFTER, PTX, CUBIN, SASS, CPU_OBJECT, LOG];
+
+/// Makes the folder, and removes what an earlier build has left there: it would pass for this one's. `code` are files with code
+/// in the kernel's place.
+///
+/// # Errors
+/// The folder cannot be written to, or a file with code is one of those that would be written.
+pub fn prepare(folder: &Path, code: &[&Path]) -> Result<(), Fatal> {
     std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    let places = ALL.map(|name| folder.join(name));
+    let same = |one: &Path, other: &Path| one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other));
+    if let Some(file) = code.iter().find(|file| places.iter().any(|place| same(place, file))) {
+        let error = format!("--output-dir would overwrite {}; name another folder, or copy the file", file.display());
+        return Err(Fatal::new(exit::BAD_USAGE, error));
+    }
+    for place in places {
+        match std::fs::remove_file(&place) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(&place, &error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes everything that is there to a folder that was prepared; of a build that failed, what it had come to.
+pub fn write_all(folder: &Path, outcome: Option<&Outcome>, cpu: bool) -> Result<(), Fatal> {
     let path = |name: &str| folder.join(name);
-    match outcome {
-        None => write(&path("build.log"), b"nothing was built\n"),
-        Some(Err(not_built)) => write(&path("build.log"), format!("{}\n", not_built.error).as_bytes()),
-        Some(Ok((built, image))) => {
-            for (name, text) in [("before.ll", &built.ir_before), ("after.ll", &built.ir), ("kernel.ptx", &built.ptx)] {
-                if let Some(text) = text {
-                    write(&path(name), text.as_bytes())?;
-                }
+    if let Some(outcome) = outcome {
+        let texts = texts(outcome);
+        for (name, text) in [(BEFORE, &texts.ir_before), (AFTER, &texts.ir), (PTX, &texts.ptx)] {
+            if let Some(text) = text {
+                write(&path(name), text.as_bytes())?;
             }
+        }
+    }
+    match outcome {
+        None => write(&path(LOG), b"nothing was built\n"),
+        Some(Err(not_built)) => {
+            let lines: Vec<&str> = not_built.log.iter().map(String::as_str).chain([not_built.error.as_str(), ""]).collect();
+            write(&path(LOG), lines.join("\n").as_bytes())
+        }
+        Some(Ok((built, image))) => {
             if image.starts_with(ELF) {
-                let object = path(if cpu { "kernel.o" } else { "kernel.cubin" });
+                let object = path(if cpu { CPU_OBJECT } else { CUBIN });
                 write(&object, image)?;
                 if !cpu {
-                    disassemble(&object, &path("kernel.sass"))?;
+                    disassemble(&object, &path(SASS))?;
                 }
             }
-            write(&path("build.log"), log(built, image.len()).as_bytes())
+            write(&path(LOG), log(built, image.len()).as_bytes())
         }
     }
 }
 
-/// Writes one text; that it is not there is the user's error.
-pub fn write_text(path: Option<&Path>, text: Option<&str>, what: &str) -> Result<(), Fatal> {
-    match (path, text) {
-        (None, _) => Ok(()),
-        (Some(_), None) => Err(Fatal::new(exit::BAD_USAGE, format!("this build has no {what} to write"))),
-        (Some(path), Some(text)) => write(path, text.as_bytes()),
+fn texts(outcome: &Outcome) -> &Texts {
+    match outcome {
+        Ok((built, _)) => &built.texts,
+        Err(not_built) => &not_built.texts,
     }
+}
+
+/// Writes IR after the pipeline and PTX to where they are wanted. That a finished build has none is the user's error; one that
+/// failed has what it had come to.
+pub fn write_texts(ir: Option<&Path>, ptx: Option<&Path>, outcome: Option<&Outcome>) -> Result<(), Fatal> {
+    let Some(outcome) = outcome else { return Ok(()) };
+    let texts = texts(outcome);
+    for (path, text, what) in [(ir, &texts.ir, "IR"), (ptx, &texts.ptx, "PTX")] {
+        match (path, text) {
+            (Some(path), Some(text)) => write(path, text.as_bytes())?,
+            (Some(_), None) if outcome.is_ok() => {
+                return Err(Fatal::new(exit::BAD_USAGE, format!("this build has no {what} to write")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn log(built: &Built, size: usize) -> String {

@@ -118,6 +118,8 @@ pub struct Purpose<'a> {
     /// Code in the recorded kernel's place.
     pub code: Option<&'a CodeOptions>,
     pub keep: Keep,
+    /// Texts of builds that fail are wanted too.
+    pub texts: bool,
     pub standby: bool,
     pub survey: bool,
     pub dump: Option<PathBuf>,
@@ -127,10 +129,11 @@ pub struct Purpose<'a> {
 impl<'a> Purpose<'a> {
     fn of(arguments: &'a Arguments) -> Self {
         let Arguments::OneShot(options) = arguments else { return Self { standby: true, ..Self::default() } };
-        let OneShot { code, output_dir, output_ll, repeat, dump_diff, .. } = &**options;
+        let OneShot { code, output_dir, output_ll, output_ptx, repeat, dump_diff, .. } = &**options;
         let all = output_dir.is_some();
-        let keep = Keep { before: all, after: all || output_ll.is_some(), pipeline: false };
-        Self { code: Some(code), keep, standby: false, survey: repeat.is_some(), dump: dump_diff.clone(), quiet: false }
+        let keep = Keep { before: all, after: all || output_ll.is_some(), ..Keep::default() };
+        let texts = all || output_ll.is_some() || output_ptx.is_some();
+        Self { code: Some(code), keep, texts, standby: false, survey: repeat.is_some(), dump: dump_diff.clone(), quiet: false }
     }
 }
 
@@ -160,8 +163,8 @@ fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, 
             Some(error) => Err(bad_recording(error)),
             None if all.is_empty() => Err(Fatal::new(exit::BAD_RECORDING, format!("{} holds no recorded kernel", path.display()))),
             None => Err(Fatal::new(
-                exit::BAD_USAGE,
-                format!("no kernel of {} is meant by --kernel and -rid; it holds {}", path.display(), all.join(", ")),
+                if name.is_some() { exit::BAD_USAGE } else { exit::BAD_RECORDING },
+                format!("no kernel of {} {}; it holds {}", path.display(), asked(name, id), all.join(", ")),
             )),
         },
         (Some(_), others) => Err(Fatal::new(
@@ -184,7 +187,7 @@ fn extras(purpose: &Purpose<'_>, subject: &Subject, limit: Duration) -> Result<(
         Err(unbuilt) => (None, Some(unbuilt)),
     };
     let replacement = given.map_or_else(|| Replacement::recorded(subject).map_err(bad_recording), |given| Ok(Some(given)))?;
-    let extras = Extras { replacement, external: purpose.code.and_then(CodeOptions::external), keep: purpose.keep };
+    let extras = Extras { replacement, external: purpose.code.and_then(CodeOptions::external), keep: purpose.keep, texts: purpose.texts };
     Ok((extras, unbuilt))
 }
 
@@ -199,6 +202,17 @@ fn builders(common: &Common) -> usize {
     common.builders.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |count| count as usize)
 }
 
+/// What a kernel was to be, of those that the command line may mean.
+fn asked(name: Option<&str>, id: Option<&str>) -> String {
+    let named = name.map(|name| format!("is named {name}"));
+    let has = id.map(|id| format!("has an instance {id} (mneme show lists them)"));
+    named.into_iter().chain(has).collect::<Vec<_>>().join(" and ")
+}
+
 fn bad_recording(error: RecordingError) -> Fatal {
-    Fatal::new(exit::BAD_RECORDING, error.to_string())
+    let status = match error {
+        RecordingError::Ambiguous { .. } => exit::BAD_USAGE,
+        _ => exit::BAD_RECORDING,
+    };
+    Fatal::new(status, error.to_string())
 }

@@ -11,14 +11,15 @@ use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
 use mneme_core::result::Status;
+use serde_json::Value;
 
 use self::data::Data;
 use crate::arguments::Serve;
 use crate::engine::Engine;
 use crate::lines::{self, Line, Lines};
-use crate::results;
 use crate::scene::Scene;
 use crate::supervisor::{Client, Event, Fatal};
+use crate::{output, results};
 
 /// Serves until the end of input; returns the exit status.
 pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
@@ -122,15 +123,11 @@ impl Server<'_> {
     fn take(&mut self, line: &Line) -> Result<bool, Fatal> {
         let request = match &line.text {
             None => Err(lines::too_long()),
-            Some(text) => serde_json::from_slice(text).map_err(|error| format!("line {} is no request: {error}", line.number)),
+            Some(text) => serde_json::from_slice(text).map_err(|error| lines::reason(&error)),
         };
         let request = match request {
             Ok(request) => request,
-            Err(error) => {
-                let named = line.text.as_ref().and_then(|text| serde_json::from_slice::<serde_json::Value>(text).ok());
-                let id = named.and_then(|value| value.get("id")?.as_u64());
-                return say(&Reply::Error { id, error }).map(|()| true);
-            }
+            Err(why) => return self.refuse_line(line, &why).map(|()| true),
         };
         match request {
             Request::Hello { protocol } if protocol > protocol::VERSION => {
@@ -145,21 +142,39 @@ impl Server<'_> {
                     say(&Reply::Error { id: Some(id), error })?;
                 }
             }
-            Request::Statistics => say(&Reply::Statistics(self.statistics()))?,
+            Request::Statistics {} => say(&Reply::Statistics(self.statistics()))?,
             Request::Progress { interval_s } => {
                 let interval = Duration::try_from_secs_f64(interval_s).ok().filter(|interval| !interval.is_zero());
                 // More often than this nobody wants to know.
                 let interval = interval.map(|interval| interval.clamp(Duration::from_millis(10), Duration::from_secs(86400)));
                 self.progress = interval.map(|interval| Progress { interval, next: Instant::now() + interval });
             }
-            Request::Ir => say(&self.data.ir(self.scene))?,
+            Request::Ir {} => say(&self.data.ir(self.scene))?,
             Request::Memory { moment, region } => say(&data::memory(self.scene, moment, region.as_deref()))?,
-            Request::Shutdown => {
+            Request::Shutdown {} => {
                 self.engine.cancel_all();
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Answers what is no request. A submission has a result even so, which whoever waits for one can tell apart by its id.
+    fn refuse_line(&mut self, line: &Line, why: &str) -> Result<(), Fatal> {
+        let value = line.text.as_ref().and_then(|text| serde_json::from_slice::<Value>(text).ok()).unwrap_or_default();
+        let id = value.get("id").and_then(Value::as_u64);
+        match id {
+            Some(id) if value["type"] == "submit" && !self.engine.is_outstanding(id) => {
+                self.refuse(id, format!("the submission cannot be understood: {why}"))
+            }
+            _ => say(&Reply::Error { id, error: format!("line {} is no request: {why}", line.number) }),
+        }
+    }
+
+    /// The result of a submission that makes no sense.
+    fn refuse(&mut self, id: u64, error: String) -> Result<(), Fatal> {
+        self.refused += 1;
+        say(&Reply::Result { id, result: Box::new(output::refused(error, &self.recorded, self.engine.device())) })
     }
 
     fn submit(&mut self, submission: Submission) -> Result<(), Fatal> {
@@ -177,10 +192,7 @@ impl Server<'_> {
                 self.engine.submit(job);
                 Ok(())
             }
-            Err(error) => {
-                self.refused += 1;
-                say(&Reply::Result { id, result: Box::new(submission::refused(error)) })
-            }
+            Err(error) => self.refuse(id, error),
         }
     }
 

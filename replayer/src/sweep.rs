@@ -14,9 +14,9 @@ use serde::Serialize;
 use crate::arguments::Sweep;
 use crate::engine::Engine;
 use crate::lines::{self, Line, Lines};
-use crate::results;
 use crate::scene::Scene;
 use crate::supervisor::{Client, Event, Fatal, Job};
+use crate::{output, results};
 
 /// Configurations that are taken ahead of their results.
 const AHEAD: usize = 4096;
@@ -63,7 +63,7 @@ pub fn run(options: &Sweep, scene: &Scene) -> Result<i32, Fatal> {
                             engine.submit(Job { fresh: options.fresh, ..job });
                         }
                         Err(error) => {
-                            let result = ReplayResult { failed: true, error, status: Status::InvalidConfig, ..ReplayResult::default() };
+                            let result = output::refused(error, &recorded, engine.device());
                             say(&Printed { id: line.number, configuration: None, result: &result }, &mut statuses)?;
                         }
                     }
@@ -91,12 +91,8 @@ fn open(path: &Path) -> Result<File, Fatal> {
 
 fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, String> {
     let text = line.text.as_ref().ok_or_else(lines::too_long)?;
-    let changes: Changes = serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
-        // A line of its own is all that the reader of JSON sees.
-        let why = error.to_string();
-        let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
-        format!("line {}, column {}, is no JSON object: {why}", line.number, error.column())
-    })?;
+    let changes: Changes = serde_json::from_slice(text.trim_ascii_end())
+        .map_err(|error| format!("line {}, column {}, is no JSON object: {}", line.number, error.column(), lines::reason(&error)))?;
     changes.apply(recorded)
 }
 

@@ -1,8 +1,9 @@
 //! What follows from a survey of repeated runs: text for people, and the tolerances that the kernel needs.
 
 use mneme_core::recording::RecordingError;
-use mneme_core::result::Variation;
+use mneme_core::result::{Largest, Variation};
 use mneme_core::tolerance::{DataType, Rule, Rules, Target, Threshold, Tolerance};
+use mneme_core::units::figure;
 
 use crate::elements;
 use crate::subject::Subject;
@@ -27,10 +28,9 @@ fn line(variation: &Variation, runs: usize) -> String {
         ("allocation", tag) => format!("{tag} (the allocation at {}, {} bytes)", variation.address, variation.size),
         (name, _) => format!("the variable {name}"),
     };
-    let errors = match (variation.largest_error, variation.largest_relative_error, variation.largest_ulp) {
-        (Some(absolute), Some(relative), Some(ulp)) => format!("; largest error {absolute:e} absolute, {relative:e} relative, {ulp} ULP"),
-        _ => String::new(),
-    };
+    let errors = variation.largest.map_or_else(String::new, |Largest { absolute, relative, ulp }| {
+        format!("; largest error {} absolute, {} relative, {ulp} ULP", figure(absolute), figure(relative))
+    });
     let dtype = &variation.dtype;
     if variation.runs == 0 {
         return format!(
@@ -66,7 +66,7 @@ pub fn write<'a>(subject: &Subject, variations: &'a [Variation]) -> Result<(Vec<
 
 fn tolerance(variation: &Variation) -> Option<Tolerance> {
     let dtype = DataType::ALL.into_iter().find(|dtype| dtype.name() == variation.dtype && dtype.is_float())?;
-    let (absolute, relative) = (variation.largest_error?, variation.largest_relative_error?);
+    let Largest { absolute, relative, .. } = variation.largest?;
     let (error, kind) = if relative <= LARGEST_RELATIVE { (relative, Threshold::Relative) } else { (absolute, Threshold::Absolute) };
     let threshold = round_up(error * MARGIN);
     (threshold < f64::MAX).then(|| Tolerance { dtype, threshold, kind, ..Tolerance::default() })
@@ -107,9 +107,7 @@ mod tests {
             runs: 3,
             elements: 7,
             from_recorded: 8,
-            largest_error: Some(0.5),
-            largest_relative_error: Some(3e-7),
-            largest_ulp: Some(4.0),
+            largest: Some(Largest { absolute: 0.5, relative: 3e-7, ulp: 4.0 }),
             ..Variation::default()
         }
     }
@@ -118,10 +116,10 @@ mod tests {
     fn thresholds_have_a_margin_and_one_digit() {
         let found = tolerance(&variation()).unwrap();
         assert_eq!((found.dtype, found.kind, found.threshold), (DataType::F32, Threshold::Relative, 2e-6));
-        let near_zero = Variation { largest_relative_error: Some(0.5), ..variation() };
+        let near_zero = Variation { largest: Some(Largest { absolute: 0.5, relative: 0.5, ulp: 4.0 }), ..variation() };
         assert_eq!(tolerance(&near_zero).map(|it| (it.kind, it.threshold)), Some((Threshold::Absolute, 2.0)));
         assert_eq!(tolerance(&Variation { dtype: "i32".into(), ..variation() }), None);
-        assert_eq!(tolerance(&Variation { largest_error: Some(f64::MAX), largest_relative_error: Some(f64::MAX), ..variation() }), None);
+        assert_eq!(tolerance(&Variation { largest: Some(Largest::INFINITE.finite()), ..variation() }), None);
         assert_eq!((round_up(1.2e-6), round_up(9.5), round_up(3.0)), (2e-6, 10.0, 3.0));
     }
 
@@ -136,7 +134,7 @@ mod tests {
     #[test]
     fn a_line_says_what_varies() {
         let expected = "the allocation at 0x1000 (64 bytes): 3 of 20 runs differ from the first, in up to 7 f32 elements; \
-                        largest error 5e-1 absolute, 3e-7 relative, 4 ULP";
+                        largest error 0.5 absolute, 3e-7 relative, 4 ULP";
         assert_eq!(text(&[variation()], 20), expected);
         assert_eq!(text(&[], 20), "all 20 runs left the same memory, as recorded");
     }

@@ -4,6 +4,8 @@
 // right as it is here, and wrong when it is replayed in another shape, which the mark names.
 #include "check.cuh"
 
+#include <cstring>
+
 constexpr int THREADS = 64;
 
 struct Record {
@@ -60,6 +62,19 @@ __global__ void local_beyond(int *out, int n) {
     out[threadIdx.x] = table[threadIdx.x / n]; // fault: local_beyond
 }
 
+// With more threads than here: both times as many bytes as there are threads.
+__global__ void fill_beyond(int *out) {
+    char bytes[16];
+    memset(bytes, 1, blockDim.x); // fault: fill_beyond
+    out[threadIdx.x] = bytes[threadIdx.x % 16];
+}
+
+__global__ void element_beyond(const Record *in, int *out, int n) {
+    Record table[2] = {};
+    table[threadIdx.x / n] = *in; // fault: element_beyond
+    out[threadIdx.x] = table[threadIdx.x % 2].values[0];
+}
+
 __global__ void shared_unset(int *out) {
     __shared__ int values[THREADS];
     if (threadIdx.x % 2 == 0)
@@ -75,6 +90,28 @@ __global__ void local_unset(int *out, int n) {
     out[threadIdx.x] = value; // fault: local_unset
 }
 
+__device__ __noinline__ void set_if(bool set, int *value) {
+    if (set)
+        *value = 1;
+}
+
+// A function sets it, or not.
+__global__ void callee_unset(int *out, int n) {
+    int value;
+    set_if(threadIdx.x < n, &value);
+    out[threadIdx.x] = value; // fault: callee_unset
+}
+
+// What it points at is gone.
+__global__ void outlived(int *out) {
+    const int *pointer;
+    {
+        int value = threadIdx.x;
+        pointer = &value;
+    }
+    out[threadIdx.x] = *pointer; // fault: outlived
+}
+
 // A barrier is missing: a thread reads what one of another warp writes.
 __global__ void race(int *out) {
     __shared__ int values[THREADS];
@@ -87,6 +124,27 @@ __global__ void warp_race(int *out) {
     __shared__ int values[THREADS];
     values[threadIdx.x] = threadIdx.x; // other: warp_race
     out[threadIdx.x] = values[threadIdx.x ^ 1]; // fault: warp_race
+}
+
+// The usual sum without a barrier: a lane reads what another has not written yet, or has already.
+__global__ void sum_race(int *out) {
+    __shared__ int values[32];
+    values[threadIdx.x] = threadIdx.x;
+    __syncwarp();
+    for (int offset = 16; offset > 0; offset /= 2)
+        if (threadIdx.x < offset)
+            values[threadIdx.x] += values[threadIdx.x + offset]; // fault: sum_race
+    out[threadIdx.x] = values[threadIdx.x];
+}
+
+// The first write meets the others' atomics.
+__global__ void count_race(int *out) {
+    __shared__ int count;
+    if (threadIdx.x == 0)
+        count = 0; // other: count_race
+    atomicAdd(&count, 1); // fault: count_race
+    __syncthreads();
+    out[threadIdx.x] = count;
 }
 
 // The next round's write meets this round's reads.
@@ -176,10 +234,16 @@ int main(int argc, char **argv) {
     shared_beyond<<<1, THREADS, THREADS * sizeof(int)>>>(out.get());
     dynamic_beyond<<<1, THREADS, (THREADS + 1) * sizeof(int)>>>(out.get(), THREADS);
     local_beyond<<<1, THREADS>>>(out.get(), THREADS / 4);
+    fill_beyond<<<1, 16>>>(out.get());
+    element_beyond<<<1, 16>>>(record.get(), out.get(), 8);
     shared_unset<<<2, THREADS>>>(out.get());
     local_unset<<<1, THREADS>>>(out.get(), 60);
+    callee_unset<<<1, THREADS>>>(out.get(), 60);
+    outlived<<<1, THREADS>>>(out.get());
     race<<<1, THREADS>>>(out.get());
     warp_race<<<1, 32>>>(out.get());
+    sum_race<<<1, 32>>>(out.get());
+    count_race<<<1, THREADS>>>(out.get());
     round_race<<<1, THREADS>>>(out.get());
     late<<<700, 1, 16384>>>(out.get());
     sound<<<2, THREADS, THREADS * sizeof(int)>>>(in.get(), out.get(), n);

@@ -193,8 +193,10 @@ pub const APPS: &[App] = &[
 pub const COVERAGE: &[App] = &[
     App { name: "pools", sources: &["pools.cu"], kernels: &[] },
     App { name: "managed", sources: &["managed.cu"], kernels: &[] },
+    App { name: "shared_pages", sources: &["shared_pages.cu"], kernels: &[] },
     App { name: "mapped", sources: &["mapped.cu"], kernels: &[] },
     App { name: "vmm", sources: &["vmm.cu"], kernels: &[] },
+    App { name: "sharing", sources: &["sharing.cu"], kernels: &[] },
     App { name: "graphs", sources: &["graphs.cu"], kernels: &[] },
     App { name: "devices", sources: &["devices.cu"], kernels: &[] },
     App { name: "threads", sources: &["threads.cu"], kernels: &[] },

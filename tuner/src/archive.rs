@@ -8,8 +8,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use mneme_core::result::ReplayResult;
 use serde_json::{Map, Value};
 
+use crate::failure;
 use crate::session::PROTEUS;
 
 /// What a session left.
@@ -130,7 +132,6 @@ impl Archive {
 impl Entry {
     fn new(place: usize, line: Value, is_time: bool) -> Self {
         let result = &line["result"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let verified = result["verified"] == true;
         let status = match result["status"].as_str() {
             Some(status) => status.to_owned(),
@@ -147,7 +148,7 @@ impl Entry {
                 .as_f64()
                 .filter(|metric| verified && !given_up && metric.is_finite()),
             stopped: line["stopped"].as_f64(),
-            error: if verified { String::new() } else { reason(result, &text(&result["error"])) },
+            error: if verified { String::new() } else { reason(result) },
             status,
             choice: choice.map(flat).unwrap_or_default(),
             line,
@@ -155,15 +156,10 @@ impl Entry {
     }
 }
 
-/// Why a result is none; a failed verification has its details in a field of its own.
-fn reason(result: &Value, error: &str) -> String {
-    if !error.is_empty() {
-        return error.into();
-    }
-    match result["mismatch"]["differing"].as_u64() {
-        Some(elements) => format!("memory differs from the recording in {elements} elements"),
-        None => "no reason was given".into(),
-    }
+/// Why a result is none: for a failed verification how much differs, for anything else all that was said.
+fn reason(result: &Value) -> String {
+    let Ok(result) = serde_json::from_value::<ReplayResult>(result.clone()) else { return "no reason was given".into() };
+    if result.mismatch.is_some() { failure::in_short(&result) } else { failure::in_full(&result) }
 }
 
 /// The text of a setting that may be one or several.
@@ -244,7 +240,7 @@ pub mod tests {
                                  "clocks": {"sm_mhz": 1900 + number % 3, "memory_mhz": 3201, "throttled": []}, "versions": {"llvm": "19.1.7"}});
         let result = match number % 10 {
             4 => {
-                json!({"verified": false, "executed": true, "failed": false, "error": "", "status": "failed_verification", "mismatch": {"differing": 12}})
+                json!({"verified": false, "executed": true, "failed": false, "error": "", "status": "failed_verification", "mismatch": {"region": "allocation", "size": 16384, "dtype": "f32", "element_size": 4, "differing": 12, "largest_error": 1.0, "largest_relative_error": 1.0, "largest_ulp": 8e6}})
             }
             7 => {
                 json!({"verified": false, "executed": false, "failed": true, "error": "unknown pass '<script>alert(1)</script>'; see opt", "status": "compile_error"})
@@ -267,7 +263,7 @@ pub mod tests {
         assert_eq!(archive.parameters, ["block.x", "codegen_opt", "passes", "specialize"]);
         assert_eq!(archive.kernel(), Some("_Z6vecaddIlEvPT_PKS0_m"));
         assert_eq!((archive.trials[4].status.as_str(), archive.trials[4].metric), ("failed_verification", None));
-        assert_eq!(archive.trials[4].error, "memory differs from the recording in 12 elements");
+        assert!(archive.trials[4].error.contains("12 of 4096 f32 values"), "{}", archive.trials[4].error);
     }
 
     #[test]

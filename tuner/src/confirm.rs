@@ -10,6 +10,7 @@ use mneme_core::configuration::Configuration;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{self, Interval};
+use crate::text::ratio;
 
 /// How long to look.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ pub struct Finalist {
     pub place: usize,
     /// Its trial in the session; whoever gave the list fills it in.
     pub trial: u64,
-    /// Baseline's time over its own; `None` where it failed before there were two rounds.
+    /// Baseline's time over its own; `None` where there were not two rounds, or it failed.
     pub speedup: Option<Interval>,
     /// Rounds that it took part in.
     pub rounds: usize,
@@ -54,7 +55,7 @@ pub enum Fate {
     Slower,
     /// Another finalist's interval is above its own; it was not measured to the end.
     Outrun,
-    /// It did not verify in a round.
+    /// It did not verify in a round, or on an instance of `--verify-all`.
     Failed,
 }
 
@@ -78,13 +79,33 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
+    /// A finalist turned out not to verify after all: it comes last and wins nothing.
+    pub fn reject(&mut self, trial: u64) {
+        let Some(place) = self.finalists.iter().position(|finalist| finalist.trial == trial) else { return };
+        let rejected = self.finalists.remove(place);
+        self.finalists.push(Finalist { speedup: None, fate: Fate::Failed, ..rejected });
+        self.significant = self.finalists[0].fate == Fate::Faster;
+    }
+
+    /// Whether a trial was found to be slower than the baseline.
+    pub fn is_slower(&self, trial: u64) -> bool {
+        self.finalists.iter().any(|finalist| finalist.trial == trial && finalist.fate == Fate::Slower)
+    }
+
     /// The outcome in one sentence.
     pub fn sentence(&self) -> String {
         let percent = self.confidence * 100.0;
-        let interval = |speedup: Interval| format!("{:.3} ({:.3} to {:.3})", speedup.estimate, speedup.low, speedup.high);
+        let interval = |speedup: Interval| format!("{} ({} to {})", ratio(speedup.estimate), ratio(speedup.low), ratio(speedup.high));
         match self.finalists.first() {
             Some(Finalist { speedup: Some(speedup), fate: Fate::Faster, .. }) => {
                 format!("confirmed: speedup {} over the baseline at {percent} % confidence, {} rounds", interval(*speedup), self.rounds)
+            }
+            Some(Finalist { speedup: Some(speedup), fate: Fate::Slower, .. }) => {
+                format!(
+                    "no improvement: the best candidate is slower than the baseline, speedup {} at {percent} % confidence, {} rounds",
+                    interval(*speedup),
+                    self.rounds
+                )
             }
             Some(Finalist { speedup: Some(speedup), .. }) => {
                 format!(
@@ -93,7 +114,10 @@ impl Confirmation {
                     self.rounds
                 )
             }
-            Some(_) => "no significant improvement: no candidate verified again".into(),
+            Some(Finalist { fate: Fate::Failed, .. }) => "no significant improvement: no candidate verified again".into(),
+            Some(_) => {
+                format!("no significant improvement: nothing can be told after {} rounds; --confirm-time SECONDS allows more", self.rounds)
+            }
             None => "no significant improvement: every candidate has the baseline's code and launch".into(),
         }
     }
@@ -238,6 +262,18 @@ mod tests {
     }
 
     #[test]
+    fn who_is_rejected_afterwards_leaves_the_place_to_the_next() {
+        let mut found = against(&[16, 8], 0.01, 1);
+        for (place, trial) in [(0, 11), (1, 10)] {
+            found.finalists[place].trial = trial;
+        }
+        found.reject(11);
+        assert_eq!((found.finalists[0].trial, found.finalists[1].trial, found.finalists[1].fate), (10, 11, Fate::Failed));
+        found.reject(10);
+        assert!(!found.significant && found.sentence().contains("no candidate verified again"), "{}", found.sentence());
+    }
+
+    #[test]
     fn equals_are_not_told_apart_more_often_than_is_allowed() {
         let wrong = (0..200).filter(|seed| against(&[32, 32, 32], 0.1, *seed).winner.is_some()).count();
         assert!(wrong <= 10, "{wrong} of 200, 5 % are allowed");
@@ -259,6 +295,9 @@ mod tests {
         assert_eq!((found.finalists[1].fate, found.finalists[1].rounds), (Fate::Failed, 0));
         assert_eq!(found.rounds, 6);
         assert!(against(&[999], 0.02, 2).sentence().contains("verified again"));
+        let mut early = against(&[8], 0.02, 2);
+        (early.rounds, early.finalists[0].speedup, early.finalists[0].fate) = (1, None, Fate::Undecided);
+        assert!(early.sentence().contains("after 1 rounds"), "{}", early.sentence());
         let nothing = against(&[], 0.1, 1);
         assert_eq!(nothing.rounds, 0);
         assert!(nothing.sentence().ends_with("the baseline's code and launch"), "{}", nothing.sentence());

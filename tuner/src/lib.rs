@@ -11,6 +11,7 @@ pub mod document;
 pub mod evaluator;
 pub mod export;
 pub mod expression;
+pub mod failure;
 pub mod interrupt;
 pub mod live;
 pub mod metric;

@@ -1,6 +1,7 @@
-//! Standard output, which may be full or have no reader any more: `println!` would panic.
+//! Standard output and error, which may be full or have no reader any more: `println!` and `eprintln!` would panic.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::io::{self, ErrorKind, Write};
 
 /// Writes text as it is. A reader that went away has seen enough, which is no error.
@@ -10,6 +11,17 @@ pub fn write(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome,
     }
+}
+
+/// A line on standard error, for people. That nobody can read it any more is no reason to end.
+pub fn remark(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// [`remark`](crate::output::remark) as `eprintln!` is written.
+#[macro_export]
+macro_rules! remark {
+    ($($text:tt)*) => { $crate::output::remark(format_args!($($text)*)) };
 }
 
 /// Lines of a program whose work goes on where they cannot be written, and that says so at its end.

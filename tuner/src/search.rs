@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use mneme_core::configuration::Configuration;
 
-use crate::sampler::{History, Outcome, Sampler};
+use crate::sampler::{Ahead, History, Outcome, Sampler};
 use crate::space::{Point, Space};
 
 /// Points in a row that may bring nothing new before a search is given up.
@@ -79,6 +79,11 @@ impl Search {
 
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// How far candidates may be proposed ahead.
+    pub fn ahead(&self) -> Ahead {
+        self.sampler.ahead(&self.history)
     }
 
     /// Points that the space rejected.

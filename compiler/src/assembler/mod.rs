@@ -11,7 +11,8 @@ pub use spills::Spills;
 
 use std::sync::OnceLock;
 
-use crate::request::{BuildError, ImageKind};
+use crate::error::BuildError;
+use crate::request::ImageKind;
 
 /// What assembles PTX on this machine.
 pub enum Assembler {

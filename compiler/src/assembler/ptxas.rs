@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Options, Rejection};
-use crate::programs::{Passed, end_with_us};
+use crate::programs::{self, Passed};
 
 pub struct Ptxas {
     program: PathBuf,
@@ -20,7 +20,7 @@ impl Ptxas {
     }
 
     fn new(program: &Path) -> Option<Self> {
-        let output = Command::new(program).arg("--version").output().ok().filter(|output| output.status.success())?;
+        let output = programs::output(Command::new(program).arg("--version")).ok().filter(|output| output.status.success())?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = text.split("release ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap_or("").to_owned();
         Some(Self { program: program.to_owned(), version })
@@ -37,8 +37,8 @@ impl Ptxas {
         let (source, mut cubin) = (pass(ptx.as_bytes())?, pass(&[])?);
         let mut command = Command::new(&self.program);
         command.arg(format!("-arch={device}")).args(options.words()).arg("-o").arg(cubin.path()).arg(source.path());
-        end_with_us(&mut command);
-        let output = command.output().map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
+        let output =
+            programs::output(&mut command).map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
         let words = [output.stderr, output.stdout].concat();
         let words = String::from_utf8_lossy(&words);
         if !output.status.success() {

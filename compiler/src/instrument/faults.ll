@@ -237,6 +237,22 @@ done:
   ret ptr %sink
 }
 
+; How many of the bytes from an offset in a local variable may be accessed: all or none.
+define i64 @__mneme_range_offset(i64 %offset, i64 %bytes, i64 %extent, i32 %site, i32 %flags) alwaysinline nounwind {
+entry:
+  %inside = call i1 @__mneme_inside(i64 %offset, i64 %bytes, i64 %extent)
+  %empty = icmp eq i64 %bytes, 0
+  %fine = or i1 %inside, %empty
+  br i1 %fine, label %yes, label %no
+
+no:
+  call void @__mneme_report(i32 0, i32 %site, i64 0, i64 %bytes, i64 %offset)
+  ret i64 0
+
+yes:
+  ret i64 %bytes
+}
+
 ; A read of a local variable that nothing wrote.
 define void @__mneme_unset(i1 %unset, i32 %site) noinline nounwind {
 entry:

@@ -163,11 +163,10 @@ impl<'m> Watcher<'m, '_> {
             Length::Fixed(_) => (true, 0),
             Length::Operand(operand, value) => (accesses::constant(value).is_some(), operand),
         };
-        if let (Root::Local(size) | Root::Global(size), true, true) = (&root, has_fixed_length, address.variable.is_empty()) {
-            let end = address.constant.checked_add_unsigned(bytes);
-            if address.constant >= 0 && end.is_some_and(|end| end as u64 <= *size) {
-                return;
-            }
+        if let (Root::Local(size) | Root::Global(size), true) = (&root, has_fixed_length)
+            && address.holds(bytes, *size)
+        {
+            return;
         }
         self.emitter.before(access.instruction);
         if let (Root::Local(size), true) = (&root, address.root.name().starts_with(locals::SHADOW)) {
@@ -182,7 +181,7 @@ impl<'m> Watcher<'m, '_> {
             Root::Shared(variable) => self.shared(&access, &address, variable),
             Root::Local(size) | Root::Global(size) => self.by_offset(&access, &address, size),
             Root::Unknown if may_be_parameter(&self.emitter, pointer, function, DEPTH) => {
-                self.unwatched.insert(format!("an access to one of several parameters passed by value in {}", readable(&function.name())));
+                self.choice_of_parameters(function);
             }
             Root::Unknown => {
                 let site = self.site(&access, None);
@@ -194,6 +193,10 @@ impl<'m> Watcher<'m, '_> {
                 self.redirect(&access, allowed);
             }
         }
+    }
+
+    fn choice_of_parameters(&mut self, function: Value<'m>) {
+        self.unwatched.insert(format!("an access to one of several parameters passed by value in {}", readable(&function.name())));
     }
 
     /// An access to a shared variable that is known.
@@ -222,9 +225,7 @@ impl<'m> Watcher<'m, '_> {
     /// An access to a variable whose bounds alone matter: its address is nobody's business, so that it may live in registers.
     fn by_offset(&mut self, access: &MemoryAccess<'m>, address: &Address<'m>, size: u64) {
         let root = address.root;
-        let name = readable(root.name().trim_end_matches(".addr"));
-        let kind = if root.as_variable().is_some() { "variable" } else { "local variable" };
-        let site = self.site(access, Some(format!("the {kind} {name} ({size} bytes)")));
+        let site = self.site(access, Some(own_name(root, size)));
         let alignment = if address.root_alignment() >= access.alignment { access.alignment } else { 1 };
         let (flags, _) = self.flags(access, alignment);
         let emitter = &self.emitter;
@@ -254,18 +255,26 @@ impl<'m> Watcher<'m, '_> {
 
     /// `memcpy` and its like: nothing is done where one byte may not be accessed.
     fn range(&mut self, function: Value<'m>, access: &MemoryAccess<'m>, address: &Address<'m>, root: Root<'m>, operand: u32) {
-        if matches!(root, Root::Local(_)) || may_be_parameter(&self.emitter, address.root, function, DEPTH) {
-            // Of a constant length inside of its variable, or else of a kind that compilers do not make.
-            return;
-        }
         let variable = match root {
             Root::Shared(variable) => self.shared.get(variable).map(|(_, size)| shared_name(&readable(&variable.name()), size)),
-            _ => None,
+            Root::Local(size) => Some(own_name(address.root, size)),
+            Root::Unknown if may_be_parameter(&self.emitter, address.root, function, DEPTH) => {
+                self.choice_of_parameters(function);
+                return;
+            }
+            Root::Global(_) | Root::Unknown => None,
         };
         let site = self.site(access, variable);
         let (flags, _) = self.flags(access, 1);
         let emitter = &self.emitter;
         let length = access.instruction.operands()[operand as usize];
+        if let Root::Local(size) = root {
+            let (bytes, extent) = (emitter.widened(length), emitter.number(64, size as i64));
+            let offset = address.offset(emitter);
+            let allowed = emitter.call("__mneme_range_offset", emitter.integer(64), &[offset, bytes, extent, site, flags]);
+            edit::set_operand(access.instruction, operand, emitter.narrowed(allowed, length));
+            return;
+        }
         let arguments = [emitter.generic(access.pointer()), emitter.widened(length), site, flags];
         let allowed = emitter.call("__mneme_range", emitter.integer(64), &arguments);
         let allowed = emitter.narrowed(allowed, length);
@@ -338,6 +347,12 @@ impl<'m> Watcher<'m, '_> {
 /// The alignment that is asked for, a power of two.
 fn alignment_of(alignment: u64) -> u64 {
     if alignment.is_power_of_two() { alignment.min(MOST_ALIGNMENT) } else { 1 }
+}
+
+fn own_name(root: Value<'_>, size: u64) -> String {
+    let name = readable(root.name().trim_end_matches(".addr"));
+    let kind = if root.as_variable().is_some() { "variable" } else { "local variable" };
+    format!("the {kind} {name} ({size} bytes)")
 }
 
 fn shared_name(name: &str, size: i64) -> String {

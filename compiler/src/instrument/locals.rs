@@ -14,15 +14,15 @@ use mneme_core::observation::Site;
 
 use super::accesses::constant;
 use super::emitter::{self, Emitter, PREFIX};
-use super::objects::local_bytes;
+use super::objects::{Address, local_bytes};
 use super::sites::Sites;
 use crate::cpu::edit;
 use crate::ir::{self, Value};
+use crate::pipeline::llvm;
 
 /// How shadows are named.
 pub const SHADOW: &str = "__mneme_shadow";
-/// Bytes behind the shadow proper, all ones, where accesses at an offset that only a run tells go that are out of bounds: those are
-/// told elsewhere.
+/// Bytes behind the shadow proper, all ones, where accesses go that are out of bounds: those are told elsewhere.
 pub const OUTSIDE: u64 = WIDEST;
 /// Larger variables are not followed, bytes.
 const LARGEST: u64 = 4096;
@@ -38,6 +38,7 @@ enum Use<'m> {
     /// `memset`, `memcpy` or `memmove` to it (operand 0) or from it (operand 1).
     Fill(Value<'m>),
     CopyTo(Value<'m>),
+    /// Its life begins or ends.
     Begin(Value<'m>),
     Nothing,
 }
@@ -46,8 +47,8 @@ enum Use<'m> {
 struct Local<'m> {
     variable: Value<'m>,
     bytes: u64,
-    /// Some access is at an offset that only a run tells.
-    moves: bool,
+    /// Some access may be out of bounds.
+    strays: bool,
     /// Pointers into it in the order of derivation, each with what it is derived from.
     pointers: Vec<(Value<'m>, Value<'m>)>,
     /// What is done, and through which pointer.
@@ -58,8 +59,10 @@ struct Local<'m> {
 pub fn shadow<'m>(module: &'m Module<'_>) -> Vec<Site> {
     let emitter = Emitter::new(module);
     let mut sites = Sites::default();
+    // What was inlined keeps pointers that it was given in variables of its own.
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
     {
+        llvm::forward_pointers(function.raw());
         let locals: Vec<Local<'m>> = function.instructions().into_iter().filter_map(|instruction| follow(&emitter, instruction)).collect();
         let mut shadows: HashMap<Value<'m>, Value<'m>> = HashMap::new();
         for local in &locals {
@@ -99,28 +102,29 @@ fn follow<'m>(emitter: &Emitter<'m, '_>, variable: Value<'m>) -> Option<Local<'m
         return None;
     }
     let bytes = local_bytes(emitter, variable).filter(|bytes| (1..=LARGEST).contains(bytes))?;
-    let mut local = Local { variable, bytes, moves: false, pointers: Vec::new(), uses: Vec::new() };
-    // With whether the pointer is at an offset that only a run tells.
-    let mut pending = vec![(variable, false)];
-    while let Some((pointer, moves)) = pending.pop() {
+    let mut local = Local { variable, bytes, strays: false, pointers: Vec::new(), uses: Vec::new() };
+    let mut pending = vec![variable];
+    while let Some(pointer) = pending.pop() {
+        let address = Address::of(emitter, pointer);
         for user in pointer.users() {
             match classify(user, pointer)? {
                 Use::Derive(derived) => {
-                    let indices = derived.operands().split_off(1);
                     local.pointers.push((derived, pointer));
-                    pending.push((derived, moves || indices.into_iter().any(|index| constant(index).is_none())));
+                    pending.push(derived);
                 }
                 Use::Nothing => {}
                 what => {
                     let length = match &what {
-                        Use::Store(store) => Some(emitter.bytes(store.operands()[0].ty())),
-                        Use::Fill(call) | Use::CopyTo(call) => constant(call.operands()[2]),
-                        _ => Some(0),
+                        Use::Load(load) => emitter.bytes(load.ty()),
+                        Use::Store(store) => emitter.bytes(store.operands()[0].ty()),
+                        Use::Fill(call) | Use::CopyTo(call) => constant(call.operands()[2])?,
+                        _ => 0,
                     };
-                    if moves && length.is_none_or(|length| length > WIDEST) {
+                    let strays = !address.holds(length, bytes);
+                    if strays && length > WIDEST {
                         return None;
                     }
-                    local.moves |= moves;
+                    local.strays |= strays;
                     local.uses.push((what, pointer));
                 }
             }
@@ -141,9 +145,9 @@ fn classify<'m>(user: Value<'m>, pointer: Value<'m>) -> Option<Use<'m>> {
         LLVMCall => {
             let name = user.callee()?.name();
             let name = name.strip_prefix("llvm.")?;
-            if name.starts_with("lifetime.start") {
+            if name.starts_with("lifetime.") {
                 Some(Use::Begin(user))
-            } else if name.starts_with("lifetime.end") || name.starts_with("dbg.") {
+            } else if name.starts_with("dbg.") {
                 Some(Use::Nothing)
             } else if name.starts_with("memset.p") {
                 Some(Use::Fill(user))
@@ -161,11 +165,11 @@ fn classify<'m>(user: Value<'m>, pointer: Value<'m>) -> Option<Use<'m>> {
 /// Makes the shadow of a variable, and the pointers into it.
 fn make<'m>(emitter: &Emitter<'m, '_>, local: &Local<'m>, shadows: &mut HashMap<Value<'m>, Value<'m>>) {
     emitter.after(local.variable);
-    let outside = if local.moves { OUTSIDE } else { 0 };
+    let outside = if local.strays { OUTSIDE } else { 0 };
     let shadow = emitter.slot(emitter.bytes_of(local.bytes + outside), 8);
     shadow.set_name(SHADOW);
     emitter.fill(shadow, 0, emitter.number(64, local.bytes as i64));
-    if local.moves {
+    if local.strays {
         emitter.fill(emitter.moved(shadow, local.bytes), 0xff, emitter.number(64, OUTSIDE as i64));
     }
     shadows.insert(local.variable, shadow);

@@ -21,8 +21,8 @@ use llvm_sys::LLVMLinkage;
 use mneme_core::observation::Site;
 use serde::{Deserialize, Serialize};
 
+use crate::error::BuildError;
 use crate::ir;
-use crate::request::BuildError;
 
 /// NVPTX address space of shared memory.
 const SHARED: u32 = 3;
@@ -56,6 +56,7 @@ const PROMOTE: &str = "function(sroa,instsimplify)";
 
 /// Instruments the code that the pipeline is to start from, where this is done there.
 pub fn before(module: &Module<'_>, kernel: &str, instrument: Instrument, machine: &TargetMachine) -> Result<Instrumented, BuildError> {
+    crate::pipeline::llvm::forget_annotations(module);
     if instrument != Instrument::Faults {
         return Ok(Instrumented::default());
     }

@@ -106,6 +106,12 @@ impl<'m> Address<'m> {
         by_value.map_or(Root::Unknown, |ty| Root::Local(emitter.stride(ty)))
     }
 
+    /// Whether so many bytes from it on are certainly inside of a root of `size` bytes.
+    pub fn holds(&self, bytes: u64, size: u64) -> bool {
+        let end = self.constant.checked_add_unsigned(bytes);
+        self.variable.is_empty() && self.constant >= 0 && end.is_some_and(|end| end as u64 <= size)
+    }
+
     /// The root's alignment, as far as it is declared.
     pub fn root_alignment(&self) -> u64 {
         // SAFETY: asked of live variables and allocas only, which have one.

@@ -2,8 +2,9 @@
 ; docs/checking.md.
 ;
 ; Shadow of four bytes of shared memory, 32 bytes: u64 last write, u64 last read, u32 sites of both, u32 bits of the bytes written ever.
-; A write or read: bit 63 there was one, 62 atomic, 58 to 61 which bytes, 48 to 57 thread, 31 (writes) the value is not known, 47 (reads)
-; threads of several warps, 32 to 47 (writes) a hash of the value, 0 to 30 the thread's clock.
+; A write or read: bit 63 there was one, 62 atomic, 58 to 61 which bytes, 48 to 57 thread, 0 to 30 the thread's clock. Of writes: 31 the
+; value is not known, 32 to 47 a hash of it. Of reads, which are kept where others of the same bytes follow: 47 a thread of another warp
+; has read them since the last barrier, 46 another lane of the warp has at the same clock, 32 to 41 that thread.
 ;
 ; Clock of a thread: bit 31 it has synchronised in a way that is not followed, 11 to 30 barriers of the whole block that it passed, 0 to
 ; 10 warp operations since.
@@ -139,21 +140,25 @@ done:
   ret void
 }
 
-; Whether an earlier access and one of the running thread, now, touch the same bytes and nothing orders them.
-define internal i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %clock) alwaysinline nounwind {
+; Whether an earlier access and one of the running thread, now, touch the same bytes and nothing orders them. Where other lanes or warps
+; made the same access, it does not matter that one of them was the running thread.
+define internal i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %clock, i1 %lanes, i1 %warps) alwaysinline nounwind {
   %there = icmp slt i64 %old, 0
   %old.mask.up = lshr i64 %old, 58
   %common = and i64 %old.mask.up, %mask
   %overlap = icmp ne i64 %common, 0
   %old.thread.up = lshr i64 %old, 48
   %old.thread = and i64 %old.thread.up, 1023
-  %other = icmp ne i64 %old.thread, %thread
+  %another = icmp ne i64 %old.thread, %thread
+  %several = or i1 %lanes, %warps
+  %other = or i1 %another, %several
   %clocks = xor i64 %old, %clock
   %barriers = and i64 %clocks, 2147481600
   %same.interval = icmp eq i64 %barriers, 0
   %old.warp = lshr i64 %old.thread, 5
   %warp = lshr i64 %thread, 5
-  %other.warp = icmp ne i64 %old.warp, %warp
+  %another.warp = icmp ne i64 %old.warp, %warp
+  %other.warp = or i1 %another.warp, %warps
   %old.operations = and i64 %old, 2047
   %operations = and i64 %clock, 2047
   %not.after = icmp ule i64 %operations, %old.operations
@@ -165,8 +170,8 @@ define internal i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %cloc
   ret i1 %conflict
 }
 
-define internal void @__mneme_race(i64 %old, i32 %old.site, i32 %site, i64 %address) noinline cold nounwind {
-  %thread.up = lshr i64 %old, 48
+define internal void @__mneme_race(i64 %old, i64 %shift, i32 %old.site, i32 %site, i64 %address) noinline cold nounwind {
+  %thread.up = lshr i64 %old, %shift
   %thread = and i64 %thread.up, 1023
   %wide = zext i32 %old.site to i64
   %high = shl i64 %wide, 32
@@ -209,55 +214,66 @@ note:
   %value.bits = select i1 %known, i64 %hash.bits, i64 2147483648
   %ordered.flag = and i32 %flags, 4
   %ordered = icmp ne i32 %ordered.flag, 0
-  %atomic.bits = select i1 %ordered, i64 4611686018427387904, i64 0
   %m0 = or i64 %clock.bits, -9223372036854775808
   %m1 = or i64 %m0, %mask.bits
   %m2 = or i64 %m1, %thread.bits
   %m3 = or i64 %m2, %value.bits
+  ; What a thread wrote plainly stays so if it goes on with an atomic access: others' atomic accesses meet both.
+  %before = load volatile i64, ptr addrspace(1) %shadow, align 8
+  %before.difference = xor i64 %before, %m2
+  %before.same = and i64 %before.difference, -281472829227009
+  %before.plain = icmp eq i64 %before.same, 0
+  %apart = xor i1 %before.plain, true
+  %is.atomic = and i1 %ordered, %apart
+  %atomic.bits = select i1 %is.atomic, i64 4611686018427387904, i64 0
   %mine = or i64 %m3, %atomic.bits
   %old = atomicrmw xchg ptr addrspace(1) %shadow, i64 %mine monotonic
   %old.site = load volatile i32, ptr addrspace(1) %write.site.place, align 4
-  store volatile i32 %site, ptr addrspace(1) %write.site.place, align 4
+  %is.continued = and i1 %ordered, %before.plain
+  %new.site = select i1 %is.continued, i32 %old.site, i32 %site
+  store volatile i32 %new.site, ptr addrspace(1) %write.site.place, align 4
   %relaxed.bit = and i64 %clock, 2147483648
   %relaxed = icmp ne i64 %relaxed.bit, 0
   br i1 %relaxed, label %done, label %compare.write
 
 compare.write:
-  %clash = call i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %clock)
-  ; The same value, written plainly both times, is what it is in whatever order.
+  %clash = call i1 @__mneme_conflict(i64 %old, i64 %mask, i64 %thread, i64 %clock, i1 false, i1 false)
+  ; The same value, written plainly both times, is what it is in whatever order; atomic accesses are made for this.
   %difference = xor i64 %old, %mine
   %value.mask = and i64 %difference, 8935423133532291072
   %equal = icmp eq i64 %value.mask, 0
-  %harmless = and i1 %equal, %known
+  %same = and i1 %equal, %known
+  %old.atomic.bit = and i64 %old, 4611686018427387904
+  %old.atomic = icmp ne i64 %old.atomic.bit, 0
+  %both.atomic = and i1 %ordered, %old.atomic
+  %harmless = or i1 %same, %both.atomic
   %harmful = xor i1 %harmless, true
   %race = and i1 %clash, %harmful
   br i1 %race, label %report.write, label %compare.read
 
 report.write:
-  call void @__mneme_race(i64 %old, i32 %old.site, i32 %site, i64 %address)
+  call void @__mneme_race(i64 %old, i64 48, i32 %old.site, i32 %site, i64 %address)
   br label %done
 
 compare.read:
   %read = load volatile i64, ptr addrspace(1) %read.place, align 8
-  %read.clash = call i1 @__mneme_conflict(i64 %read, i64 %mask, i64 %thread, i64 %clock)
-  %several.bit = and i64 %read, 140737488355328
-  %several = icmp ne i64 %several.bit, 0
-  %read.there = icmp slt i64 %read, 0
-  %read.mask = lshr i64 %read, 58
-  %read.common = and i64 %read.mask, %mask
-  %read.overlap = icmp ne i64 %read.common, 0
-  %read.clocks = xor i64 %read, %clock
-  %read.barriers = and i64 %read.clocks, 2147481600
-  %read.interval = icmp eq i64 %read.barriers, 0
-  %r0 = and i1 %several, %read.there
-  %r1 = and i1 %read.overlap, %read.interval
-  %r2 = and i1 %r0, %r1
-  %read.race = or i1 %read.clash, %r2
+  %lanes.bit = and i64 %read, 70368744177664
+  %lanes = icmp ne i64 %lanes.bit, 0
+  %warps.bit = and i64 %read, 140737488355328
+  %warps = icmp ne i64 %warps.bit, 0
+  %read.clash = call i1 @__mneme_conflict(i64 %read, i64 %mask, i64 %thread, i64 %clock, i1 %lanes, i1 %warps)
+  ; A plain read beside an atomic write is how loops of compare-and-swap begin.
+  %plain = xor i1 %ordered, true
+  %read.race = and i1 %read.clash, %plain
   br i1 %read.race, label %report.read, label %done
 
 report.read:
   %read.site = load volatile i32, ptr addrspace(1) %read.site.place, align 4
-  call void @__mneme_race(i64 %read, i32 %read.site, i32 %site, i64 %address)
+  %reader.up = lshr i64 %read, 48
+  %reader = and i64 %reader.up, 1023
+  %is.self = icmp eq i64 %reader, %thread
+  %shift = select i1 %is.self, i64 32, i64 48
+  call void @__mneme_race(i64 %read, i64 %shift, i32 %read.site, i32 %site, i64 %address)
   br label %done
 
 done:
@@ -292,32 +308,62 @@ note:
   %m0 = or i64 %clock.bits, -9223372036854775808
   %m1 = or i64 %m0, %mask.bits
   %mine = or i64 %m1, %thread.bits
-  ; Others of another warp have read the same bytes since the last barrier: whoever writes them meets one of another warp.
+  ; A read of the same bytes by another thread that nothing has ordered since is kept, with word of this one: whoever writes them meets
+  ; one that is not itself.
   %there = icmp slt i64 %old, 0
   %difference = xor i64 %old, %mine
   %mask.difference = and i64 %difference, 4323455642275676160
   %same.mask = icmp eq i64 %mask.difference, 0
   %interval.difference = and i64 %difference, 2147481600
   %same.interval = icmp eq i64 %interval.difference, 0
+  %operations.difference = and i64 %difference, 2047
+  %same.operations = icmp eq i64 %operations.difference, 0
   %warp.difference = and i64 %difference, 279223176896970752
   %other.warp = icmp ne i64 %warp.difference, 0
-  %old.several = and i64 %old, 140737488355328
-  %was.several = icmp ne i64 %old.several, 0
-  %s0 = or i1 %other.warp, %was.several
-  %s1 = and i1 %there, %same.mask
-  %s2 = and i1 %s1, %same.interval
-  %several = and i1 %s0, %s2
-  %several.bit = select i1 %several, i64 140737488355328, i64 0
-  %new = or i64 %mine, %several.bit
+  %thread.difference = and i64 %difference, 287948901175001088
+  %other.thread = icmp ne i64 %thread.difference, 0
+  %old.warps.bit = and i64 %old, 140737488355328
+  %old.warps = icmp ne i64 %old.warps.bit, 0
+  %old.lanes.bit = and i64 %old, 70368744177664
+  %old.lanes = icmp ne i64 %old.lanes.bit, 0
+  %w0 = and i1 %there, %same.mask
+  %like = and i1 %w0, %same.interval
+  %more.warps = and i1 %like, %other.warp
+  %kept.warps = and i1 %like, %old.warps
+  %l0 = and i1 %like, %same.operations
+  %more.lanes = and i1 %l0, %other.thread
+  %kept.lanes = and i1 %l0, %old.lanes
+  %warps.before = xor i1 %kept.warps, true
+  %lanes.before = xor i1 %kept.lanes, true
+  %add.warp = and i1 %more.warps, %warps.before
+  %l1 = and i1 %more.lanes, %lanes.before
+  %l2 = and i1 %l1, %warps.before
+  %not.other.warp = xor i1 %other.warp, true
+  %add.lane = and i1 %l2, %not.other.warp
+  %add = or i1 %add.warp, %add.lane
+  %kept.some = or i1 %kept.warps, %kept.lanes
+  %keep = or i1 %kept.some, %add
+  ; With the first thread, clock and site of the old one.
+  %warp.bit = select i1 %add.warp, i64 140737488355328, i64 0
+  %lane.bit = select i1 %add.lane, i64 70368744177664, i64 0
+  %second = shl i64 %thread, 32
+  %s0 = and i64 %old, -4393751543809
+  %s1 = or i64 %s0, %second
+  %s2 = or i64 %s1, %warp.bit
+  %with = or i64 %s2, %lane.bit
+  %kept = select i1 %add, i64 %with, i64 %old
+  %new = select i1 %keep, i64 %kept, i64 %mine
   store volatile i64 %new, ptr addrspace(1) %read.place, align 8
-  store volatile i32 %site, ptr addrspace(1) %read.site.place, align 4
+  %old.read.site = load volatile i32, ptr addrspace(1) %read.site.place, align 4
+  %new.site = select i1 %keep, i32 %old.read.site, i32 %site
+  store volatile i32 %new.site, ptr addrspace(1) %read.site.place, align 4
   %relaxed.bit = and i64 %clock, 2147483648
   %relaxed = icmp ne i64 %relaxed.bit, 0
   br i1 %relaxed, label %done, label %compare
 
 compare:
   %write = load volatile i64, ptr addrspace(1) %shadow, align 8
-  %clash = call i1 @__mneme_conflict(i64 %write, i64 %mask, i64 %thread, i64 %clock)
+  %clash = call i1 @__mneme_conflict(i64 %write, i64 %mask, i64 %thread, i64 %clock, i1 false, i1 false)
   ; A plain read beside an atomic write is how loops of compare-and-swap begin.
   %atomic.bit = and i64 %write, 4611686018427387904
   %plain = icmp eq i64 %atomic.bit, 0
@@ -326,7 +372,7 @@ compare:
 
 report.race:
   %write.site = load volatile i32, ptr addrspace(1) %write.site.place, align 4
-  call void @__mneme_race(i64 %write, i32 %write.site, i32 %site, i64 %address)
+  call void @__mneme_race(i64 %write, i64 48, i32 %write.site, i32 %site, i64 %address)
   br label %done
 
 done:
@@ -358,7 +404,8 @@ start:
   %marked = or i32 %clock.now, -2147483648
   %clock.new = select i1 %ordered, i32 %marked, i32 %clock.now
   store i32 %clock.new, ptr addrspace(1) %clock.place, align 4
-  %clock = zext i32 %clock.new to i64
+  ; What comes before orders the access itself, if anything does.
+  %clock = zext i32 %clock.now to i64
   %thread.number = call i32 @__mneme_thread()
   %thread = zext i32 %thread.number to i64
   %writes.flag = and i32 %flags, 2

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use inkwell::context::Context;
 use inkwell::module::Module;
 
+use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::prepare;
-use crate::programs::{Passed, end_with_us};
-use crate::request::BuildError;
+use crate::programs::{self, Passed};
 
 /// The program and what it is told besides the pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,9 +34,7 @@ impl External {
         let failed = |message: String| BuildError::External { program: self.program.display().to_string(), message };
         let pass = |contents: &[u8]| Passed::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")));
         let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
-        let output = self
-            .command(pipeline, before.path(), after.path())
-            .output()
+        let output = programs::output(&mut self.command(pipeline, before.path(), after.path()))
             .map_err(|error| failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version())))?;
         if !output.status.success() {
             let said = complaint(&String::from_utf8_lossy(&output.stderr));
@@ -59,8 +57,6 @@ impl External {
         // A name without a slash would be looked for on the library path only.
         command.arg(format!("-passes={}", super::normalise(pipeline))).args(&self.arguments).arg(before).arg("-o").arg(after);
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        // A builder is killed when its time is over.
-        end_with_us(&mut command);
         command
     }
 }

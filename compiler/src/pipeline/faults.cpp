@@ -8,6 +8,7 @@
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -49,18 +50,25 @@ bool wrongOperator(Function &F) {
   return false;
 }
 
-/// Loses all bits but the lowest eight of the integers that one store writes.
-bool narrowedStore(Function &F) {
+/// The first store of an integer that others see.
+StoreInst *visibleIntegerStore(Function &F) {
   for (Instruction &I : instructions(F)) {
     auto *Store = dyn_cast<StoreInst>(&I);
-    if (!Store || !isVisible(*Store) || !Store->getValueOperand()->getType()->isIntegerTy())
-      continue;
-    IRBuilder<> Builder(Store);
-    Value *Whole = Store->getValueOperand();
-    Store->setOperand(0, Builder.CreateAnd(Whole, ConstantInt::get(Whole->getType(), 0xff)));
-    return true;
+    if (Store && isVisible(*Store) && Store->getValueOperand()->getType()->isIntegerTy())
+      return Store;
   }
-  return false;
+  return nullptr;
+}
+
+/// Loses all bits but the lowest eight of the integers that one store writes.
+bool narrowedStore(Function &F) {
+  StoreInst *Store = visibleIntegerStore(F);
+  if (!Store)
+    return false;
+  IRBuilder<> Builder(Store);
+  Value *Whole = Store->getValueOperand();
+  Store->setOperand(0, Builder.CreateAnd(Whole, ConstantInt::get(Whole->getType(), 0xff)));
+  return true;
 }
 
 /// Forgets the last store that others can see.
@@ -93,6 +101,26 @@ bool slow(Function &F) {
   return true;
 }
 
+/// Stores an integer together with what no back end of ours can tell: code generation gives up.
+bool unselectable(Function &F) {
+  StoreInst *Store = visibleIntegerStore(F);
+  if (!Store)
+    return false;
+  IRBuilder<> Builder(Store);
+  Value *Whole = Store->getValueOperand();
+  Value *Scale = Builder.CreateVScale(ConstantInt::get(Builder.getInt64Ty(), 1));
+  Store->setOperand(0, Builder.CreateAdd(Whole, Builder.CreateZExtOrTrunc(Scale, Whole->getType())));
+  return true;
+}
+
+/// Adds an instruction that PTX does not have: the assembler gives up.
+bool unassemblable(Function &F) {
+  IRBuilder<> Builder(&*F.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
+  auto *Type = FunctionType::get(Builder.getVoidTy(), false);
+  Builder.CreateCall(InlineAsm::get(Type, "no.such.instruction;", "", true));
+  return true;
+}
+
 class FaultPass : public PassInfoMixin<FaultPass> {
 public:
   explicit FaultPass(StringRef Kind) : Kind(Kind.str()) {}
@@ -102,6 +130,8 @@ public:
                    : Kind == "narrowed-store" ? narrowedStore(F)
                    : Kind == "lost-store"     ? lostStore(F)
                    : Kind == "slow"           ? slow(F)
+                   : Kind == "unselectable"   ? unselectable(F)
+                   : Kind == "unassemblable"  ? unassemblable(F)
                    : Kind == "codegen"        ? mark(F, CodegenMark)
                                               : mark(F, AssemblerMark);
     return Changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
@@ -113,7 +143,7 @@ public:
 
   static bool knows(StringRef Kind) {
     return Kind == "wrong-operator" || Kind == "narrowed-store" || Kind == "lost-store" || Kind == "slow" || Kind == "codegen" ||
-           Kind == "assembler";
+           Kind == "assembler" || Kind == "unselectable" || Kind == "unassemblable";
   }
 
 private:

@@ -14,7 +14,9 @@
 #include "llvm/Analysis/LazyCallGraph.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/DebugInfoMetadata.h"
-#include "llvm/IR/Instruction.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/OptBisect.h"
@@ -27,6 +29,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
 using namespace llvm;
 using mneme::copy;
@@ -116,11 +119,21 @@ private:
 
 } // namespace
 
+namespace llvm {
+/// Of the NVPTX back end (NVPTXUtilities.h, which is not installed).
+void clearAnnotationCache(const Module *);
+} // namespace llvm
+
 extern "C" {
+
+/// Forgets which functions are kernels. The NVPTX back end remembers that by the addresses of module and function until the module is
+/// emitted, so that one that is not emitted leaves it to whatever is at its address next.
+void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwrap(M)); }
 
 /// Runs a pipeline; null, or what is wrong with it (to be freed). `instrument` serves LLVM's own options about passes.
 char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who, bool Instrument) {
   Module &TheModule = *unwrap(M);
+  mneme_llvm_forget_annotations(M);
   PassInstrumentationCallbacks Callbacks;
   uint64_t Count = 0;
   std::vector<uint64_t> Running;
@@ -176,6 +189,7 @@ char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileTy
   Gate TheGate(User, Ask);
   OptPassGate &Usual = Context.getOptPassGate();
   Context.setOptPassGate(TheGate);
+  mneme_llvm_forget_annotations(M);
   mneme::breakCodegen(*unwrap(M));
   char *Message = nullptr;
   bool Failed = LLVMTargetMachineEmitToMemoryBuffer(T, M, Kind, &Message, Code);
@@ -212,6 +226,38 @@ LLVMValueRef mneme_llvm_branch(LLVMValueRef Condition, LLVMValueRef Before) {
   auto *I = unwrap<Instruction>(Before);
   MDNode *Rarely = MDBuilder(I->getContext()).createUnlikelyBranchWeights();
   return wrap(SplitBlockAndInsertIfThen(unwrap(Condition), I->getIterator(), false, Rarely));
+}
+
+/// Replaces what is read from local variables that hold one pointer and no other by that pointer: those in which code that no pass has
+/// seen keeps its parameters.
+void mneme_llvm_forward_pointers(LLVMValueRef Function) {
+  auto &F = *unwrap<llvm::Function>(Function);
+  DominatorTree Tree(F);
+  SmallVector<AllocaInst *> Slots;
+  for (Instruction &I : instructions(F))
+    if (auto *Slot = dyn_cast<AllocaInst>(&I); Slot && Slot->getAllocatedType()->isPointerTy() && isAllocaPromotable(Slot))
+      Slots.push_back(Slot);
+  for (AllocaInst *Slot : Slots) {
+    StoreInst *Only = nullptr;
+    SmallVector<LoadInst *> Loads;
+    bool Several = false;
+    for (User *U : Slot->users()) {
+      if (auto *Store = dyn_cast<StoreInst>(U)) {
+        Several |= Only != nullptr;
+        Only = Store;
+      } else if (auto *Load = dyn_cast<LoadInst>(U)) {
+        Loads.push_back(Load);
+      }
+    }
+    if (!Only || Several || !Tree.isReachableFromEntry(Only->getParent()) ||
+        !all_of(Loads, [&](LoadInst *Load) { return Tree.dominates(Only, Load); }))
+      continue;
+    for (LoadInst *Load : Loads) {
+      Load->replaceAllUsesWith(Only->getValueOperand());
+      Load->eraseFromParent();
+    }
+    Only->eraseFromParent();
+  }
 }
 
 /// Where an instruction comes from, innermost line first (to be freed); null without debug information.

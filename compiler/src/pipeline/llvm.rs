@@ -30,6 +30,7 @@ struct RawObserver {
 }
 
 unsafe extern "C" {
+    fn mneme_llvm_forget_annotations(module: LLVMModuleRef);
     fn mneme_llvm_run(
         module: LLVMModuleRef,
         pipeline: *const c_char,
@@ -51,6 +52,7 @@ unsafe extern "C" {
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
+    fn mneme_llvm_forward_pointers(function: LLVMValueRef);
     fn mneme_llvm_location(instruction: LLVMValueRef) -> *mut c_char;
 }
 
@@ -58,6 +60,12 @@ unsafe extern "C" {
 struct Session<'a, 'm> {
     observer: &'a mut dyn Observer,
     module: &'a Module<'m>,
+}
+
+/// Forgets what the NVPTX back end remembers of a module that was at the same address; to be called before passes of LLVM's own ways.
+pub fn forget_annotations(module: &Module<'_>) {
+    // SAFETY: the module is alive; the back end's memory has a lock of its own.
+    unsafe { mneme_llvm_forget_annotations(module.as_mut_ptr()) };
 }
 
 /// Runs a pipeline that has no NUL in it. `instrument` makes LLVM's own options about passes work (`-print-after-all`,
@@ -125,7 +133,9 @@ extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, 
     // SAFETY: `user` is the gate of the call under way, on this thread; the texts live for the length of this call.
     unsafe {
         let gate = &mut *user.cast::<Gate<'_>>();
-        gate(&text(pass, pass_length), &text(unit, unit_length))
+        // "function (f)" is what a pipeline calls "function f".
+        let unit = text(unit, unit_length).replacen(" (", " ", 1);
+        gate(&text(pass, pass_length), unit.trim_end_matches(')'))
     }
 }
 
@@ -183,6 +193,12 @@ pub fn pass_names() -> String {
 pub(crate) fn location(instruction: LLVMValueRef) -> Option<String> {
     // SAFETY: a live instruction, by contract.
     take(unsafe { mneme_llvm_location(instruction) })
+}
+
+/// Replaces what a live function reads from local variables that hold one pointer and no other by that pointer.
+pub(crate) fn forward_pointers(function: LLVMValueRef) {
+    // SAFETY: a live function, by contract; of what is erased nobody else knows.
+    unsafe { mneme_llvm_forward_pointers(function) }
 }
 
 /// The text behind `pointer`, which is freed; `None` for null.

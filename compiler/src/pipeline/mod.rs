@@ -13,9 +13,9 @@ pub use self::external::External;
 pub use self::invocations::{CodegenInvocations, Invocation, Invocations};
 pub use self::llvm::Observer;
 
+use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::progress::Progress;
-use crate::request::BuildError;
 
 /// Runs `pipeline` over `module`. An unknown pass is LLVM's own message and the name that may have been meant.
 pub fn run(

@@ -5,6 +5,10 @@ use super::llvm;
 /// LLVM's message, and the nearest name that it would have known.
 pub fn explain(message: &str) -> String {
     let Some(token) = unknown(message) else { return message.to_owned() };
+    // LLVM says so of `default` without its level, too.
+    if token == "default" || matches!(token.strip_prefix('O'), Some("0" | "1" | "2" | "3" | "s" | "z")) {
+        return format!("{message}; did you mean 'default<O3>'? There are O0 to O3, Os and Oz");
+    }
     let names = llvm::pass_names();
     let nearest = known(&names).map(|name| (distance(token, name), name)).min();
     // A third of the letters may differ: more than that is another word.
@@ -56,6 +60,9 @@ mod tests {
             ("unknown function pass 'simplfycfg'", "simplifycfg"),
         ] {
             assert!(explain(message).contains(&format!("did you mean '{meant}'?")), "{}", explain(message));
+        }
+        for message in ["unknown pass name 'default<O9>'", "unknown pass name 'default'", "unknown pass name 'O3'"] {
+            assert!(explain(message).contains("did you mean 'default<O3>'?"), "{}", explain(message));
         }
         assert!(explain("unknown pass name 'qqqqqqqqqqqq'").contains("-print-passes"));
         assert_eq!(explain("invalid pipeline 'a,,b'"), "invalid pipeline 'a,,b'");

@@ -6,8 +6,8 @@ use llvm_sys::LLVMFastMathAll;
 use llvm_sys::LLVMLinkage;
 use llvm_sys::core::{LLVMCanValueUseFastMathFlags, LLVMSetFastMathFlags};
 
+use crate::error::BuildError;
 use crate::ir::{self, Value, attributes};
-use crate::request::BuildError;
 
 /// The device library's functions that have an approximation in `fast_math.ll`.
 const APPROXIMATED: &[&str] = &["sinf", "cosf", "tanf", "expf", "exp2f", "exp10f", "logf", "log2f", "log10f", "powf"];

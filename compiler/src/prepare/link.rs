@@ -5,9 +5,9 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use llvm_sys::linker::LLVMLinkModules2;
 
+use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::producer;
-use crate::request::BuildError;
 
 /// One module from all of `bitcodes`; definitions of the first win where several define a weak name. `debug` keeps what they tell
 /// of the source.

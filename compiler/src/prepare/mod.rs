@@ -25,8 +25,9 @@ use mneme_core::configuration::Specialize;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::Variable;
 
+use crate::error::BuildError;
 use crate::ir::{self, Value, annotations, parameters};
-use crate::request::{BuildError, Request, Target};
+use crate::request::{Request, Target};
 use crate::target::Architecture;
 
 /// What specialising did.

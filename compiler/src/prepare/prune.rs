@@ -6,8 +6,8 @@ use inkwell::targets::TargetMachine;
 use llvm_sys::LLVMLinkage;
 use llvm_sys::comdat::LLVMSetComdat;
 
+use crate::error::BuildError;
 use crate::ir::{self, Value, reach};
-use crate::request::BuildError;
 
 /// Deletes `llvm.used` and `llvm.compiler.used`: they keep what the *program* may ask for by name (every variable the
 /// host mentions), which a replay does not.

@@ -4,8 +4,8 @@
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 
+use crate::error::BuildError;
 use crate::ir;
-use crate::request::BuildError;
 
 const NAME: &str = "__cxa_pure_virtual";
 

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use inkwell::context::Context;
 use mneme_core::symbol::without_unit;
 
+use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, Value, annotations};
 use crate::prepare;
-use crate::request::BuildError;
 
 /// A module under the names of the other compiler.
 #[derive(Debug)]

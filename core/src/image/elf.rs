@@ -50,6 +50,12 @@ pub fn needs(image: &[u8]) -> Needs {
     Needs { libraries: elf.libraries.iter().map(ToString::to_string).collect(), device_code: has(".nv_fatbin") || has(".hip_fatbin") }
 }
 
+/// Whether an executable or library takes a function of this name from another.
+pub fn imports(image: &[u8], name: &str) -> bool {
+    let Ok(elf) = Elf::parse(image) else { return false };
+    elf.dynsyms.iter().any(|symbol| symbol.is_import() && elf.dynstrtab.get_at(symbol.st_name) == Some(name))
+}
+
 /// An object loaded into this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedObject {

@@ -126,7 +126,13 @@ impl KernelRecord {
 
     /// Reads the text of the file at `path`.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Self, RecordingError> {
-        let record: Self = serde_json::from_slice(text).map_err(|error| RecordingError::damaged(path, error.to_string()))?;
+        let record: Self = serde_json::from_slice(text).map_err(|error| match error.classify() {
+            // Nothing that begins like one.
+            serde_json::error::Category::Syntax if !text.trim_ascii_start().starts_with(b"{") => {
+                RecordingError::NoRecord { path: path.into() }
+            }
+            _ => RecordingError::damaged(path, error.to_string()),
+        })?;
         if record.ours.format > VERSION {
             return Err(RecordingError::Version { path: path.into(), found: record.ours.format, supported: VERSION });
         }

@@ -10,6 +10,8 @@ pub enum RecordingError {
     Damaged { path: PathBuf, what: String },
     #[error("{path} has format version {found}, this Mneme reads up to {supported}; use a newer Mneme", path = path.display())]
     Version { path: PathBuf, found: u32, supported: u32 },
+    #[error("{path} is no recorded kernel; name the STATIC-HASH.json of one, or the folder that it is in", path = path.display())]
+    NoRecord { path: PathBuf },
     #[error("{path} has no instance {instance}; it has {known}", path = path.display())]
     NoInstance { path: PathBuf, instance: String, known: String },
     #[error("{path} has several instances ({known}); choose one with -rid", path = path.display())]

@@ -124,6 +124,8 @@ pub fn move_to(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>)
     if same {
         return Ok(Outcome::default());
     }
+    // Before there is a copy that nobody wanted.
+    super::store::check_writable(from)?;
     let outcome = copy(from, to, static_hash, instance)?;
     remove(from, static_hash, instance)?;
     Ok(outcome)

@@ -324,6 +324,18 @@ impl InUse {
     }
 }
 
+/// Fails where this user may not add files to a folder, nor remove any.
+pub fn check_writable(folder: &Path) -> Result<(), RecordingError> {
+    use std::os::unix::ffi::OsStrExt;
+    let io = RecordingError::io(folder);
+    let path = match std::ffi::CString::new(folder.as_os_str().as_bytes()) {
+        Ok(path) => path,
+        Err(error) => return Err(io(error.into())),
+    };
+    // SAFETY: a NUL-terminated path.
+    if unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } == 0 { Ok(()) } else { Err(io(std::io::Error::last_os_error())) }
+}
+
 /// Creates a folder (and its parents) that only its owner can read.
 pub fn create_private_folder(folder: &Path) -> Result<(), RecordingError> {
     use std::os::unix::fs::DirBuilderExt;

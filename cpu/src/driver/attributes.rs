@@ -57,8 +57,8 @@ pub fn value(attribute: i32) -> Option<i32> {
         83 | 88 | 89 | 91 => 1,
         // Ratio of single to double precision.
         87 => 2,
-        // Virtual memory management; file-descriptor handles are not shareable.
-        102 => 1,
+        // Virtual memory management, shared by file descriptors.
+        102 | 103 => 1,
         // Blocks resident on a multiprocessor.
         106 => 1,
         // Reserved shared memory, bytes.

@@ -9,7 +9,7 @@ use super::copy::End::{Any, Device, Host};
 use super::graph_nodes::{self, At};
 use super::launch::{Configuration, Shape};
 use super::lookup::Export;
-use super::{context, copy, device, event, function, graph, launch, legacy, lookup, memory, module, stream, virtual_memory};
+use super::{context, copy, device, event, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory};
 use crate::abi::{In, Out, Text, enter};
 use crate::status::Status;
 
@@ -101,6 +101,10 @@ driver_exports! {
     4000 cuMemHostUnregister(address: u64) => memory::unregister_host(address);
     3020 cuMemHostGetDevicePointer_v2(out: Out<u64>, address: u64, flags: u32) => memory::host_device_pointer(out, address, flags);
     2030 cuMemHostGetFlags(flags: Out<u32>, address: u64) => memory::host_flags(flags, address);
+    4010 cuIpcGetMemHandle(handle: Out<sharing::Handle>, address: u64) => sharing::share(handle, address);
+    4010 cuIpcOpenMemHandle(address: Out<u64>, handle: sharing::Handle, flags: u32) => sharing::open(address, handle, flags);
+    11000 cuIpcOpenMemHandle_v2(address: Out<u64>, handle: sharing::Handle, flags: u32) => sharing::open(address, handle, flags);
+    4010 cuIpcCloseMemHandle(address: u64) => sharing::close(address);
     11020 cuMemAllocAsync(address: Out<u64>, bytes: usize, stream: usize) => memory::allocate_on_stream(address, bytes, stream);
     11020 cuMemFreeAsync(address: u64, stream: usize) => memory::free_on_stream(address, stream);
     11020 cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: usize, stream: usize) => memory::allocate_from_pool(address, bytes, pool, stream);
@@ -155,6 +159,8 @@ driver_exports! {
     10020 cuMemUnmap(address: u64, size: usize) => virtual_memory::unmap(address, size);
     10020 cuMemSetAccess(address: u64, size: usize, accesses: In<virtual_memory::Access>, count: usize) => virtual_memory::set_access(address, size, accesses, count);
     10020 cuMemGetAccess(flags: Out<u64>, location: In<virtual_memory::Location>, address: u64) => virtual_memory::get_access(flags, location, address);
+    10020 cuMemExportToShareableHandle(descriptor: Out<i32>, handle: u64, kind: u32, flags: u64) => virtual_memory::export(descriptor, handle, kind, flags);
+    10020 cuMemImportFromShareableHandle(handle: Out<u64>, descriptor: usize, kind: u32) => virtual_memory::import(handle, descriptor, kind);
     10020 cuMemGetAllocationGranularity(granularity: Out<usize>, properties: In<virtual_memory::Properties>, option: u32) => virtual_memory::granularity(granularity, properties, option);
     10020 cuMemGetAllocationPropertiesFromHandle(properties: Out<virtual_memory::Properties>, handle: u64) => virtual_memory::properties_of(properties, handle);
     11000 cuMemRetainAllocationHandle(handle: Out<u64>, address: u64) => virtual_memory::retain(handle, address);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::attributes::ALIGNMENT;
 use super::graph::Work;
 use super::graph_memory::{self, Place};
-use super::{context, device, graph, stream, virtual_memory};
+use super::{context, device, graph, sharing, stream, virtual_memory};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Done, Status};
@@ -22,6 +22,8 @@ pub enum Kind {
     Managed,
     /// Mapped by the virtual-memory functions.
     Virtual,
+    /// Another process'.
+    Opened,
     /// A loaded module.
     Module,
     /// Allocated by a graph.
@@ -172,7 +174,10 @@ pub fn free(address: u64) -> Done {
         return Ok(());
     }
     match forget(address, Kind::Device).or_else(|_| forget(address, Kind::Managed)) {
-        Ok(found) => release(&found),
+        Ok(found) => {
+            sharing::forget(found.start);
+            release(&found);
+        }
         Err(_) => graph_memory::free(address)?,
     }
     Ok(())
@@ -354,15 +359,16 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
     let found = find(address);
     // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR and _MAPPED also answer for reservations.
     let known = found.ok_or(Status::INVALID_VALUE);
-    let on_device = known.map(|found| matches!(found.kind, Kind::Device | Kind::Virtual | Kind::Managed | Kind::Module | Kind::Graph));
+    let host = |kind| matches!(kind, Kind::Host | Kind::Registered);
+    let on_device = known.map(|found| !host(found.kind));
     match attribute {
         1 => known.and_then(|_| Out::to_place(place).put(context::current().unwrap_or(0))),
         // CU_MEMORYTYPE_HOST 1, DEVICE 2
         2 => on_device.and_then(|device| Out::to_place(place).put(if device { 2u32 } else { 1 })),
         3 => known.and_then(|_| Out::to_place(place).put(address)),
         4 => match known?.kind {
-            Kind::Device | Kind::Virtual | Kind::Module | Kind::Graph => Err(Status::INVALID_VALUE),
-            _ => Out::to_place(place).put(address),
+            kind if host(kind) || kind == Kind::Managed => Out::to_place(place).put(address),
+            _ => Err(Status::INVALID_VALUE),
         },
         7 => known.and_then(|found| Out::to_place(place).put(found.id)),
         8 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == Kind::Managed))),
@@ -370,8 +376,10 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
         11 => known.and_then(|found| Out::to_place(place).put(found.start)),
         12 => known.and_then(|found| Out::to_place(place).put(found.size)),
         13 => Out::to_place(place).put(u8::from(found.is_some())),
-        // Synchronous operations, legacy-IPC and GPUDirect capability: none.
-        6 | 10 | 15 => known.and_then(|_| Out::to_place(place).put(0u8)),
+        // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+        10 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == Kind::Device))),
+        // Synchronous operations and GPUDirect capability: none.
+        6 | 15 => known.and_then(|_| Out::to_place(place).put(0u8)),
         14 => Out::to_place(place).put(0u32),
         // Read-write access; no pool.
         16 => known.and_then(|found| Out::to_place(place).put(virtual_memory::access(found.start))),

@@ -18,6 +18,7 @@ pub mod legacy;
 pub mod lookup;
 pub mod memory;
 pub mod module;
+pub mod sharing;
 pub mod stream;
 pub mod virtual_memory;
 

@@ -2,8 +2,9 @@
 //! anonymous file, and mapping puts pages of the one into the other.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::memory::{self, Kind};
@@ -14,6 +15,10 @@ use crate::status::{Done, Status};
 
 /// Bytes; that of current GPUs.
 pub const GRANULARITY: u64 = 2 << 20;
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+const DESCRIPTOR: u32 = 1;
+/// Name of the files, followed by the device's number.
+const NAME: &str = "mneme-cpu-memory-";
 /// `CU_MEM_ACCESS_FLAGS_PROT_READ` and `_READWRITE`.
 const READ: u32 = 1;
 const READ_WRITE: u32 = 3;
@@ -22,6 +27,8 @@ struct Physical {
     device: i32,
     file: File,
     size: u64,
+    /// Ways in which it may be shared, as asked for when it was made.
+    handle_types: u32,
 }
 
 struct Mapped {
@@ -158,15 +165,41 @@ pub fn create(out: Out<u64>, size: usize, properties: In<Properties>, _flags: u6
     if size > device::memory().0 as u64 {
         return Err(Status::OUT_OF_MEMORY);
     }
+    let device = properties.location.id;
+    let name = CString::new(format!("{NAME}{device}")).map_err(|_| Status::INVALID_VALUE)?;
     // SAFETY: a NUL-terminated name.
-    let descriptor = unsafe { libc::memfd_create(c"mneme-cpu-memory".as_ptr(), libc::MFD_CLOEXEC) };
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return Err(Status::OUT_OF_MEMORY);
     }
     // SAFETY: the descriptor was just opened and is nobody else's.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(size).map_err(|_| Status::OUT_OF_MEMORY)?;
-    out.put(PHYSICAL.insert(Arc::new(Physical { device: properties.location.id, file, size })) as u64)
+    out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: properties.handle_types })) as u64)
+}
+
+pub fn export(out: Out<i32>, handle: u64, kind: u32, flags: u64) -> Done {
+    let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
+    if out.is_null() || kind != DESCRIPTOR || physical.handle_types & kind == 0 || flags != 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    out.put(physical.file.try_clone().map_err(|_| Status::OPERATING_SYSTEM)?.into_raw_fd())
+}
+
+/// The descriptor stays the caller's.
+pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> Done {
+    context::initialised()?;
+    if out.is_null() || kind != DESCRIPTOR {
+        return Err(Status::INVALID_VALUE);
+    }
+    let path = format!("/proc/self/fd/{descriptor}");
+    let name = std::fs::read_link(&path).map_err(|_| Status::INVALID_VALUE)?;
+    let number = name.to_str().and_then(|name| name.strip_prefix("/memfd:")?.strip_prefix(NAME)?.split(' ').next()?.parse().ok());
+    let device = number.ok_or(Status::INVALID_VALUE)?;
+    context::device(device)?;
+    let file = File::options().read(true).write(true).open(path).map_err(|_| Status::OPERATING_SYSTEM)?;
+    let size = file.metadata().map_err(|_| Status::OPERATING_SYSTEM)?.len();
+    out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: kind })) as u64)
 }
 
 /// Mapped memory stays until it is unmapped.
@@ -285,7 +318,7 @@ pub fn granularity(out: Out<usize>, _properties: In<Properties>, option: u32) ->
 
 pub fn properties_of(out: Out<Properties>, handle: u64) -> Done {
     let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
-    out.put(Properties::pinned(physical.device))
+    out.put(Properties { handle_types: physical.handle_types, ..Properties::pinned(physical.device) })
 }
 
 /// A further handle to the memory mapped at an address, to be released like the first.

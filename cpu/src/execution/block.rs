@@ -72,7 +72,7 @@ fn run_loops(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext) {
         };
         let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
         let [width, height, depth] = grid.launch.block;
-        while let Some(ctaid) = grid.take() {
+        for ctaid in grid.blocks() {
             let mut linear = 0;
             // SAFETY: the context is ours alone but for the kernel, which only reads it; the entry is a function of a
             // loaded object and the buffer has the size that its table states.

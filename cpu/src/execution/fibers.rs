@@ -245,7 +245,7 @@ impl Block {
 pub fn run(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext) {
     let mut block = Block::new(grid.threads(), context);
     let mut fibers: Vec<Option<Fiber>> = (0..grid.threads()).map(|_| None).collect();
-    while let Some(ctaid) = grid.take() {
+    for ctaid in grid.blocks() {
         block.reset(ctaid);
         let ended = run_block(&raw mut block, &mut fibers, stacks, grid);
         context::set_running(std::ptr::null());

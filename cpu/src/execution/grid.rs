@@ -1,5 +1,6 @@
 //! One launch: what all workers share while they run it.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -34,24 +35,19 @@ pub struct Grid<'a> {
     pub launch: &'a Launch<'a>,
     /// Aligned copy of the parameters.
     pub parameters: Vec<u128>,
+    /// The first block that nobody has taken.
     next: AtomicU64,
     blocks: u64,
+    /// Blocks that a worker takes together.
+    together: u64,
     stop: AtomicBool,
     fault: Mutex<Option<(Fault, String)>>,
 }
 
 impl Grid<'_> {
-    /// Takes the next block; `None` when there is none or the launch has failed.
-    pub fn take(&self) -> Option<[u32; 3]> {
-        if self.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
-        if index >= self.blocks {
-            return None;
-        }
-        let [x, y, _] = self.launch.grid.map(u64::from);
-        Some([(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32])
+    /// The blocks that a worker runs, until there are no more or the launch has failed.
+    pub fn blocks(&self) -> Blocks<'_> {
+        Blocks { grid: self, taken: 0..0 }
     }
 
     /// Ends the launch; the first fault is the one reported. `place` says where it happened.
@@ -62,6 +58,36 @@ impl Grid<'_> {
 
     pub fn threads(&self) -> u32 {
         self.launch.block.iter().product()
+    }
+}
+
+/// One worker's blocks. Small ones are taken together with their neighbours, so that workers seldom meet at the counter, nor at the
+/// lines of memory that neighbours write to.
+pub struct Blocks<'a> {
+    grid: &'a Grid<'a>,
+    taken: Range<u64>,
+}
+
+/// Threads for which it pays to take a block.
+const WORTH_TAKING: u64 = 512;
+/// Into how many parts of a launch each worker's share is divided at least, because some take longer than others.
+const PARTS: u64 = 8;
+
+impl Iterator for Blocks<'_> {
+    type Item = [u32; 3];
+
+    fn next(&mut self) -> Option<[u32; 3]> {
+        let Grid { next, blocks, together, stop, launch, .. } = self.grid;
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        if self.taken.is_empty() {
+            let first = next.fetch_add(*together, Ordering::Relaxed);
+            self.taken = first..(first + together).min(*blocks);
+        }
+        let index = self.taken.next()?;
+        let [x, y, _] = launch.grid.map(u64::from);
+        Some([(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32])
     }
 }
 
@@ -77,11 +103,14 @@ pub fn run(launch: &Launch<'_>) -> Result<(), Status> {
         full[..bytes.len()].copy_from_slice(bytes);
         *word = u128::from_le_bytes(full);
     }
+    let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let threads = launch.block.iter().product::<u32>();
     let grid = Grid {
         launch,
         parameters,
         next: AtomicU64::new(0),
-        blocks: launch.grid.iter().map(|extent| u64::from(*extent)).product(),
+        blocks,
+        together: (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
         stop: AtomicBool::new(false),
         fault: Mutex::new(None),
     };

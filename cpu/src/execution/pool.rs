@@ -1,7 +1,7 @@
 //! The worker threads: one for each processor, started at the first launch. The thread that launches waits, so that an
 //! application's own stacks and signal masks never come near kernel code.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::stack::{FIBER, LOOP, Stacks};
 use super::{block, faults};
@@ -68,8 +68,11 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync)) -> std::io::Result
 
 /// How many threads run blocks: the processors this process may use, or `MNEME_CPU_THREADS`.
 pub fn width() -> u64 {
-    let asked = std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
+    static WIDTH: OnceLock<u64> = OnceLock::new();
+    *WIDTH.get_or_init(|| {
+        let asked = std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+        asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
+    })
 }
 
 /// The pool of this process; a forked child has the parent's in memory, but not its threads.

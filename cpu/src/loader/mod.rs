@@ -70,6 +70,9 @@ pub fn load(image: &[u8], range: Range) -> Result<Loaded, Error> {
     let layout = layout::Layout::of(&elf, image)?;
     let mapping = mapping::Mapping::reserve(range, layout.size)?;
     let mut linker = relocation::Linker::new(&elf, &layout, mapping.start())?;
+    if let Some(kernel) = table.kernels.iter().find(|kernel| !linker.is_code(&kernel.entry)) {
+        return Err(Error::Damaged(format!("there is no code behind its kernel {}", kernel.name)));
+    }
     let mut contents = vec![0u8; layout.size as usize];
     layout.copy(&elf, image, &mut contents);
     linker.relocate(&mut contents)?;

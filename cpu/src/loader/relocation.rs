@@ -6,7 +6,7 @@ use goblin::elf::reloc::{
     R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_GOTOFF64, R_X86_64_GOTPC32, R_X86_64_GOTPC64, R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX,
     R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
 };
-use goblin::elf::section_header::{SHN_ABS, SHN_COMMON, SHN_UNDEF};
+use goblin::elf::section_header::{SHF_EXECINSTR, SHN_ABS, SHN_COMMON, SHN_UNDEF};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK};
 use goblin::elf::{Elf, Reloc};
 
@@ -55,6 +55,17 @@ impl<'a> Linker<'a> {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Whether a global symbol of this name stands before some code.
+    pub fn is_code(&self, name: &str) -> bool {
+        let mut named = self.elf.syms.iter().filter(|symbol| self.elf.strtab.get_at(symbol.st_name) == Some(name));
+        named.any(|symbol| {
+            let section = symbol.st_shndx;
+            let header = self.elf.section_headers.get(section).filter(|_| self.layout.sections.contains_key(&section));
+            symbol.st_bind() != STB_LOCAL
+                && header.is_some_and(|header| header.sh_flags & u64::from(SHF_EXECINSTR) != 0 && symbol.st_value < header.sh_size)
+        })
     }
 
     pub fn relocate(&mut self, contents: &mut [u8]) -> Result<(), Error> {

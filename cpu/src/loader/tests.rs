@@ -63,6 +63,23 @@ fn what_is_not_offered_is_named() {
 }
 
 #[test]
+fn a_kernel_without_code_is_refused() {
+    // At the end of a section, in one that is empty, in data, and nowhere.
+    let source = r#"
+        __asm__(".pushsection .text.end,\"ax\"\nnop\n.globl at_end\nat_end:\n.popsection");
+        __asm__(".pushsection .text.none,\"ax\"\n.globl in_none\nin_none:\n.popsection");
+        int in_data = 3;
+        void whole(void) {}
+    "#;
+    let object = |kernel| testing::object(source, vec![testing::kernel(kernel, 0, false)], vec![]);
+    for kernel in ["at_end", "in_none", "in_data", "nowhere"] {
+        let refused = load(&object(kernel), Range::Application);
+        assert!(matches!(refused, Err(Error::Damaged(ref what)) if what.contains(kernel)), "{kernel}");
+    }
+    assert!(load(&object("whole"), Range::Application).is_ok());
+}
+
+#[test]
 fn other_files_are_refused() {
     let executable = std::fs::read("/proc/self/exe").unwrap();
     assert!(matches!(load(&executable, Range::Application), Err(Error::Damaged(_))));

@@ -11,6 +11,7 @@ use crate::driver::copy::{Copy2d, Copy3d};
 use crate::driver::graph::{Fill, Host, KernelParameters};
 use crate::driver::graph_nodes::Allocation;
 use crate::driver::launch::Configuration;
+use crate::driver::sharing::Handle;
 use crate::driver::stream::HostFunction;
 use crate::status::{Done, Status};
 
@@ -87,6 +88,9 @@ driver_calls! {
     cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>);
     cuMemAlloc(address: Out<u64>, bytes: usize);
     cuMemFree(address: u64);
+    cuIpcGetMemHandle(handle: Out<Handle>, address: u64);
+    cuIpcOpenMemHandle(address: Out<u64>, handle: Handle, flags: u32);
+    cuIpcCloseMemHandle(address: u64);
     cuMemAllocPitch(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32);
     cuMemAllocManaged(address: Out<u64>, bytes: usize, flags: u32);
     cuMemHostAlloc(address: Out<u64>, bytes: usize, flags: u32);

@@ -14,6 +14,7 @@ use crate::abi::{In, Out, Text};
 use crate::driver::VERSION;
 use crate::driver::graph::{Fill, Host};
 use crate::driver::graph_nodes::Allocation;
+use crate::driver::sharing::Handle;
 use crate::driver::stream::{Callback, HostFunction};
 use crate::status::{Done, Status};
 
@@ -89,6 +90,9 @@ runtime_exports! {
     cudaMallocManaged(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemAllocManaged(address, bytes, flags);
     cudaMallocHost(address: Out<u64>, bytes: usize) => driver_with_context()?.cuMemHostAlloc(address, bytes, 0);
     cudaHostAlloc(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostAlloc(address, bytes, flags);
+    cudaIpcGetMemHandle(handle: Out<Handle>, address: u64) => driver_with_context()?.cuIpcGetMemHandle(handle, address);
+    cudaIpcOpenMemHandle(address: Out<u64>, handle: Handle, flags: u32) => driver_with_context()?.cuIpcOpenMemHandle(address, handle, flags);
+    cudaIpcCloseMemHandle(address: u64) => driver_with_context()?.cuIpcCloseMemHandle(address);
     cudaFreeHost(address: u64) => driver_with_context()?.cuMemFreeHost(address);
     cudaHostRegister(address: u64, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostRegister(address, bytes, flags);
     cudaHostUnregister(address: u64) => driver_with_context()?.cuMemHostUnregister(address);

@@ -1,18 +1,19 @@
-//! The hooked functions of the driver API: one table (`table`), from which the exported functions, the map for `dlsym`
+//! The hooked functions of the driver API: what each does. From one table (`table.rs`) the exported functions, the map for `dlsym`
 //! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/hooks.md are made.
 
-mod table;
+pub mod dlsym;
+mod exported;
+mod proc_address;
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-use crate::reentrancy;
+use crate::process::reentrancy;
 use crate::vendor::{Slot, Status};
 
-pub use table::TABLE;
-pub(crate) use table::real as real_functions;
+pub use exported::TABLE;
 
 /// One hooked function.
 pub struct Hook {
@@ -77,7 +78,7 @@ pub fn by_name(name: &CStr) -> Option<*mut c_void> {
 pub fn documentation() -> String {
     use std::fmt::Write;
     let mut text = String::from(
-        "# Hooked functions\n\nGenerated from the table in `interposer/src/hooks/table.rs`; a test compares. \
+        "# Hooked functions\n\nGenerated from the table in `interposer/src/table.rs`; a test compares. \
          `since` is the CUDA version from which `cuGetProcAddress` means this variant. Besides the tests named here, \
          `every_hook_passes_its_call_on` (`interposer/src/hooks/mod.rs`) calls every function of the table.\n\n\
          | function | since | what the recorder does | tested by |\n| --- | --- | --- | --- |\n",
@@ -105,64 +106,6 @@ pub(crate) fn enter(real: impl Fn() -> Status, handler: impl FnOnce(&dyn Fn() ->
         outcome.unwrap_or_else(|_| result.get().unwrap_or_else(&real))
     };
     reentrancy::once(handled, &real)
-}
-
-/// Declares hooks. `=> gated` only passes the gate; `=> path` calls a handler with the call itself (`&dyn Fn() -> Status`)
-/// and the arguments.
-macro_rules! hooks {
-    ($( $purpose:literal $tests:tt { $( $since:literal $name:ident($($argument:ident: $type:ty),* $(,)?) => $handler:tt $(:: $rest:ident)*; )* } )*) => {
-        /// Every hooked function.
-        pub static TABLE: &[$crate::hooks::Hook] = &[$($(
-            $crate::hooks::Hook {
-                name: $crate::hooks::c_name(concat!(stringify!($name), "\0")),
-                since: $since,
-                purpose: $purpose,
-                tests: &$tests,
-                address: || $name as *const () as *mut std::ffi::c_void,
-                real: &real::$name::SLOT,
-            },
-        )*)*];
-
-        /// Typed calls of the vendor's functions.
-        pub(crate) mod real {
-            #![expect(non_snake_case, reason = "the driver's names")]
-            use super::*;
-            $($( $crate::vendor::function!($name($($argument: $type),*)); )*)*
-        }
-
-        $($(
-            /// # Safety
-            /// As for the driver function of this name.
-            #[allow(non_snake_case, clippy::too_many_arguments)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-                $crate::hooks::enter(
-                    // SAFETY: the arguments are the application's own.
-                    || unsafe { real::$name::call($($argument),*) },
-                    |call| $crate::hooks::handle!(call, ($($argument),*), $handler $(:: $rest)*),
-                )
-            }
-        )*)*
-    };
-}
-
-macro_rules! handle {
-    ($call:ident, ($($argument:ident),*), gated) => {{
-        $(let _ = $argument;)*
-        $crate::gate::passing($call)
-    }};
-    // SAFETY: the arguments are the application's own, as the handler's contract wants.
-    ($call:ident, ($($argument:ident),*), $handler:path) => { unsafe { $handler($call, $($argument),*) } };
-}
-
-pub(crate) use {handle, hooks};
-
-/// A C string constant from a literal with its terminator.
-pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
-    match CStr::from_bytes_with_nul(text.as_bytes()) {
-        Ok(name) => name,
-        Err(_) => panic!("the macro appends the only NUL"),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after a capture or after sharing memory),
+// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after children whose
+// parent's threads are at work, after a capture or after sharing memory),
 // and further kernels to launch.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +32,11 @@ status cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, 
 #define FUNCTIONS(F) \
     F(cuMemAlloc, _v2) F(cuMemFree, _v2) F(cuMemGetInfo, _v2) F(cuMemGetAddressRange, _v2) F(cuMemcpyHtoD, _v2) F(cuMemcpyDtoH, _v2) \
     F(cuLibraryLoadData, ) F(cuLibraryGetKernel, ) F(cuLaunchKernel, ) \
-    F(cuIpcGetMemHandle, ) F(cuMemFreeAsync, ) F(cuStreamBeginCapture, _v2) F(cuStreamEndCapture, )
+    F(cuMemFreeAsync, ) F(cuStreamBeginCapture, _v2) F(cuStreamEndCapture, )
 
 #define DECLARE(name, suffix) static __typeof__(name##suffix) *p_##name;
 FUNCTIONS(DECLARE)
+DECLARE(cuIpcGetMemHandle, )
 
 // The section with the IR, and an image in the same object that stands for the fat binary.
 __asm__(".section .mneme.ir,\"aR\"\n.balign 8\n.incbin \"" IR_FILE "\"\n.previous\n");
@@ -45,15 +48,20 @@ static void bind(const char *door) {
 #define PROC(name, suffix) proc(#name, (void **)&p_##name, 12000, 0, NULL);
     if (!strcmp(door, "linked")) {
         FUNCTIONS(LINKED)
+#ifdef SHARES // In no other program, because the import is what it is known by.
+        LINKED(cuIpcGetMemHandle, )
+#endif
         return;
     }
     void *library = dlopen("libcuda.so.1", RTLD_LAZY);
     if (!strcmp(door, "dlsym")) {
         FUNCTIONS(DLSYM)
+        DLSYM(cuIpcGetMemHandle, )
         return;
     }
     status (*proc)(const char *, void **, int, unsigned long long, unsigned *) = dlsym(library, "cuGetProcAddress_v2");
     FUNCTIONS(PROC)
+    PROC(cuIpcGetMemHandle, )
 }
 
 // What is loaded: the static image, or a file's contents in a buffer that is gone afterwards.
@@ -69,6 +77,17 @@ static status load(void **library) {
     memset(buffer, 0xff, length);
     free(buffer);
     return result;
+}
+
+static volatile int stop;
+
+static void *allocate_and_free(void *unused) {
+    while (!stop) {
+        address one;
+        if (!p_cuMemAlloc(&one, 1000))
+            p_cuMemFree(one);
+    }
+    return NULL;
 }
 
 int main(int argc, char **argv) {
@@ -123,6 +142,30 @@ int main(int argc, char **argv) {
         p_cuMemAlloc(&later, 1000);
         printf("share %u, later %u\n", first, p_cuIpcGetMemHandle(&shared, later));
         p_cuMemFree(later);
+    }
+    if (!strcmp(argv[2], "children")) {
+        pthread_t threads[4];
+        for (int i = 0; i < 4; ++i)
+            pthread_create(&threads[i], NULL, allocate_and_free, NULL);
+        int lost = 0;
+        for (int i = 0; i < 100; ++i) {
+            pid_t child = fork();
+            if (!child) {
+                alarm(3);
+                address one, start;
+                size_t size;
+                p_cuMemAlloc(&one, 1000);
+                p_cuMemGetAddressRange(&start, &size, memory);
+                exit(0);
+            }
+            int end;
+            waitpid(child, &end, 0);
+            lost += end != 0;
+        }
+        printf("children lost %d\n", lost);
+        stop = 1;
+        for (int i = 0; i < 4; ++i)
+            pthread_join(threads[i], NULL);
     }
     printf("copy %u\n", p_cuMemcpyDtoH(data, memory, 4));
     printf("free %u\n", p_cuMemFree(memory));

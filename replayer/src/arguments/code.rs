@@ -1,6 +1,6 @@
 //! Options that put other code in the recorded kernel's place, or other passes in LLVM's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mneme_compiler::pipeline::External;
@@ -40,6 +40,11 @@ pub struct CodeOptions {
 }
 
 impl CodeOptions {
+    /// Files that hold the code.
+    pub fn files(&self) -> Vec<&Path> {
+        [&self.ir, &self.source, &self.ptx, &self.cubin].into_iter().filter_map(|file| file.as_deref()).collect()
+    }
+
     /// The program that runs the pipeline, where it is another one.
     pub fn external(&self) -> Option<External> {
         let asked = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();

@@ -48,7 +48,7 @@ impl Verdict {
         match self {
             Self::Good => "nothing fails",
             Self::IrPass => "an IR pass",
-            Self::BackEnd => "LLVM's code generation",
+            Self::BackEnd => "LLVM's back end",
             Self::Assembler => "the assembler",
             Self::Kernel => "undefined behaviour or a race in the kernel itself",
             Self::Configuration => "a field of the configuration",

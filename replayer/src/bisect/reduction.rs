@@ -149,9 +149,9 @@ impl Reduction<'_, '_> {
                     without.has_run() && !without.varies() && (with.has_run() && with.digest != without.digest || with.has_failed())
                 }
             };
-            let after = with.built().and_then(|built| built.ir.clone());
+            let after = with.built().and_then(|built| built.texts.ir.clone());
             of_interest.then(|| Step {
-                before: plain.ir_before.clone().unwrap_or_default(),
+                before: plain.texts.ir_before.clone().unwrap_or_default(),
                 after,
                 inventory: plain.looked.inventory.clone(),
             })

@@ -47,7 +47,8 @@ fn text(finding: &Finding, colours: bool) -> String {
         line(&format!("  how it fails   {}", finding.error));
     }
     if let Some(writer) = &finding.writer {
-        line(&format!("  written by     {}", crate::observed::last_write_text(writer)));
+        let writer = crate::observed::last_write_text(writer);
+        line(&format!("  written by     {}", writer.trim_end().replace('\n', "\n               ")));
     }
     for evidence in &finding.evidence {
         line(&format!("  evidence       {evidence}"));

@@ -206,16 +206,31 @@ impl<B: Bench> Stages<'_, B> {
                 let judged = self.judge_one(with_least_codegen(&base))?;
                 let hint = if judged == Judgement::Good { "; level 0 of code generation is good" } else { "" };
                 finding.summary = format!("code generation, in what LLVM does not leave out{hint}");
+                self.who_makes_it(finding)?;
             }
             (Stage::Assembly, _) => {
                 finding.verdict = Verdict::Assembler;
                 finding.given = Some(self.experiment.clone());
                 finding.summary = "the assembler gives up".into();
+                self.who_makes_it(finding)?;
             }
             (stage, _) => {
                 finding.summary = format!("the build fails before any pass runs ({stage:?}): {}", finding.error);
             }
         }
+        Ok(())
+    }
+
+    /// The pass of the pipeline after which a later stage gives up, if there is one.
+    fn who_makes_it(&mut self, finding: &mut Finding) -> Result<(), Fatal> {
+        let mut listed = self.experiment.clone();
+        (listed.probe.listed, listed.probe.until) = (true, Some(Stage::Pipeline));
+        let all = self.lab.observe_one(listed)?;
+        let total = all.looked().map_or(0, |looked| looked.passes.len() as u64);
+        if total > 0 {
+            finding.pass = self.search(Passes::Pipeline, None, total, Some(&all))?;
+        }
+        finding.evidence.extend(finding.pass.iter().map(|culprit| format!("{culprit} makes what it gives up on")));
         Ok(())
     }
 
@@ -262,7 +277,8 @@ impl<B: Bench> Stages<'_, B> {
         let Some(border) = search.border() else { return Ok(None) };
         let name = names.into_iter().rfind(|pass| pass.number == border.bad);
         let pass = name.unwrap_or_else(|| Invocation { number: border.bad, pass: "a pass".into(), unit: "something".into() });
-        let of = (self.criterion.failing != Failing::Crash).then_some(total);
+        // How many passes a build would have that crashes is not known.
+        let of = (self.criterion.failing != Failing::Crash || all.is_some()).then_some(total);
         Ok(Some(Culprit { pass, of, from: border.good + 1 }))
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mneme_compiler::assembler::Spills;
 use mneme_core::hash::ChunkId;
 
-use super::{Built, Outcome};
+use super::{Built, NotBuilt, Outcome};
 
 /// Bytes of code objects that are remembered.
 const REMEMBERED: usize = 64 << 20;
@@ -78,7 +78,8 @@ impl Assemblies {
             self.told.remove(&other);
             let outcome = match &code {
                 Ok(code) => Some(with(built, code)),
-                Err(rejected) => rejected.clone().map(Err),
+                // It has come to texts of its own.
+                Err(rejected) => rejected.clone().map(|rejected| Err(NotBuilt { texts: Box::new(built.texts), ..rejected })),
             };
             complete.push((other, outcome, false));
         }
@@ -108,7 +109,6 @@ fn with(built: Built, assembled: &Assembled) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::NotBuilt;
     use mneme_core::result::Status;
 
     const PTX: ChunkId = ChunkId([7; 16]);

@@ -5,7 +5,7 @@ use mneme_compiler::instrument::Instrument;
 use mneme_compiler::pipeline::External;
 use mneme_compiler::pipeline::revise::{self, Inventory};
 use mneme_compiler::progress::Progress;
-use mneme_compiler::{BuildError, Code, Hooks, Keep, Preloaded, Recorded, Request, Target};
+use mneme_compiler::{BuildError, Code, Hooks, Keep, Preloaded, Recorded, Request, Target, Text, Texts};
 use mneme_core::configuration::Configuration;
 use mneme_core::result::Status;
 
@@ -26,6 +26,8 @@ pub struct Order<'a> {
     /// The program that runs the pipeline.
     pub external: Option<&'a External>,
     pub keep: Keep,
+    /// A build that fails tells the texts that it had come to.
+    pub texts: bool,
     pub probe: &'a Probe,
     pub instrument: Option<Instrument>,
     /// Where to note what the build is at.
@@ -54,6 +56,7 @@ impl<'a> Order<'a> {
             replacement: own.or(extras.replacement.as_ref()),
             external: extras.external.as_ref(),
             keep: Keep { after: extras.keep.after || keep_ir, ..extras.keep },
+            texts: extras.texts || keep_ir,
             probe: Probe::usual(),
             instrument,
             progress: None,
@@ -61,16 +64,21 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image.
-pub fn compile(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Outcome {
-    build(order, is_known).map_err(|error| {
+/// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image. `reader` is told the texts on
+/// the way, where the order asks for them.
+pub fn compile(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool, reader: &mut dyn FnMut(Text, &str)) -> Outcome {
+    build(order, is_known, reader).map_err(|error| {
         let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
         let rejected = matches!(error, BuildError::Assemble { .. });
         NotBuilt { place: order.progress.and_then(Progress::last), rejected, ..NotBuilt::new(status, error.to_string()) }
     })
 }
 
-fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(Built, Vec<u8>), BuildError> {
+fn build(
+    order: &Order<'_>,
+    is_known: &mut dyn FnMut(&str) -> bool,
+    reader: &mut dyn FnMut(Text, &str),
+) -> Result<(Built, Vec<u8>), BuildError> {
     let modules: Vec<&[u8]> = match order.replacement {
         Some(Replacement::Ir(bytes)) => vec![bytes],
         _ => order.modules.iter().map(Vec::as_slice).collect(),
@@ -92,7 +100,8 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         launches: &launches,
         signature: if order.replacement.is_some() { &kernel.ours.arguments } else { &[] },
     };
-    request.keep = Keep { before: order.keep.before || order.probe.before, pipeline: order.probe.expanded, ..order.keep };
+    let before = order.keep.before || order.probe.before;
+    request.keep = Keep { before, pipeline: order.probe.expanded, until: order.probe.until, ..order.keep };
     request.external = order.external;
     request.instrument = order.instrument;
     request.progress = order.progress;
@@ -104,7 +113,13 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         }
         Ok(())
     };
-    let hooks = Hooks { observer: Some(&mut passes), revise: Some(&mut revise), codegen: Some(&mut codegen), is_known: Some(is_known) };
+    let hooks = Hooks {
+        observer: Some(&mut passes),
+        revise: Some(&mut revise),
+        codegen: Some(&mut codegen),
+        is_known: Some(is_known),
+        reader: order.texts.then_some(reader),
+    };
     let artifact = mneme_compiler::build_with(&request, hooks)?;
     let built = Built {
         entry: artifact.entry,
@@ -114,9 +129,7 @@ fn build(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<(B
         shared_is_static: artifact.shared_is_static,
         assembler: artifact.assembler,
         spills: artifact.spills,
-        ptx: artifact.ptx,
-        ir_before: artifact.ir_before,
-        ir: artifact.ir,
+        texts: Texts { ir_before: artifact.ir_before, ir: artifact.ir, ptx: artifact.ptx },
         instrumented: artifact.instrumented,
         log: artifact.log,
         looked: order.probe.looked(passes, codegen, artifact.pipeline, inventory),

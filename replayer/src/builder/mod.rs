@@ -11,11 +11,11 @@ mod preload;
 mod probe;
 mod process;
 
-use mneme_compiler::Keep;
 use mneme_compiler::assembler::Spills;
 use mneme_compiler::instrument::Instrumented;
 use mneme_compiler::pipeline::External;
 use mneme_compiler::progress::Place;
+use mneme_compiler::{Keep, Texts};
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ pub struct Extras {
     pub external: Option<External>,
     /// IR to return.
     pub keep: Keep,
+    /// Builds that fail tell the texts that they had come to.
+    pub texts: bool,
 }
 
 /// A finished build, without its image.
@@ -49,10 +51,7 @@ pub struct Built {
     pub assembler: String,
     /// Registers spilled to local memory, where the assembler has told.
     pub spills: Option<Spills>,
-    pub ptx: Option<String>,
-    /// Before the pipeline, and after it.
-    pub ir_before: Option<String>,
-    pub ir: Option<String>,
+    pub texts: Texts,
     /// What the instrumentation says of itself, where there is one.
     pub instrumented: Option<Instrumented>,
     /// What the build has to say, a line each.
@@ -70,11 +69,15 @@ pub struct NotBuilt {
     pub place: Option<Place>,
     /// The assembler has read the PTX and refused it, as it would for whoever comes with the same.
     pub rejected: bool,
+    /// What it had come to until then, where that was asked for.
+    pub texts: Box<Texts>,
+    /// What the compiler had said until then, a line each, likewise.
+    pub log: Box<[String]>,
 }
 
 impl NotBuilt {
     pub fn new(status: Status, error: impl Into<String>) -> Self {
-        Self { status, error: error.into(), place: None, rejected: false }
+        Self { status, error: error.into(), place: None, rejected: false, texts: Box::default(), log: Box::default() }
     }
 }
 

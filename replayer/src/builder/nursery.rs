@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::preload::Preload;
 use super::process::{Builder, Progress};
 use super::{Built, Extras, NotBuilt, Outcome, Probe, assemblies::Assemblies};
-use crate::child::{Child, Complaints};
-use crate::frame::{self, Inbox, Outbox};
+use crate::child::{self, Child, Complaints};
+use crate::frame::{Inbox, Outbox};
 use crate::replacement::Replacement;
 use crate::subject::Subject;
 use crate::supervisor::Job;
@@ -71,9 +71,15 @@ pub struct Nursery {
     child: Child,
     stream: UnixStream,
     inbox: Inbox,
+    outbox: Outbox,
     /// Number of the last order.
     last: u64,
+    /// Its stream is closed: when the process has to be gone at the latest.
+    closed: Option<Instant>,
 }
+
+/// How long a nursery that has closed its stream may take to be gone.
+const GOING: Duration = Duration::from_secs(5);
 
 /// What a nursery does for its builders before they are forked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,16 +92,29 @@ pub enum Care {
 
 impl Nursery {
     pub fn start(plan: &Plan<'_>, care: Care) -> std::io::Result<Self> {
+        Self::fork(|supervisor| raise(plan, care, supervisor))
+    }
+
+    fn fork(life: impl FnOnce(UnixStream) -> i32) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let child = Child::start(Complaints::Shown, || raise(plan, care, theirs))?;
-        Ok(Self { child, stream: ours, inbox: Inbox::default(), last: 0 })
+        let child = Child::start(Complaints::Shown, || life(theirs))?;
+        // Whoever waited for one that hangs would hang too.
+        ours.set_nonblocking(true)?;
+        Ok(Self { child, stream: ours, inbox: Inbox::default(), outbox: Outbox::default(), last: 0, closed: None })
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+    /// Where it is heard, and what for; nothing more comes from one that is on its way out.
+    pub fn fd(&self) -> Option<PollFd<'_>> {
+        let telling = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
+        self.closed.is_none().then(|| PollFd::new(self.stream.as_fd(), PollFlags::POLLIN | telling))
     }
 
-    /// Orders a build; its outcome comes under the number returned.
+    /// Whether it is on its way out, so that [`Nursery::progress`] is to be asked without being heard.
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    /// Orders a build; its outcome comes under the number returned. Never waits for the nursery.
     pub fn build(&mut self, job: &Job, target: &Target, limit: Duration) -> std::io::Result<u64> {
         self.last += 1;
         let (arch, cpu) = match target {
@@ -106,16 +125,27 @@ impl Nursery {
         let configuration = job.configuration.clone();
         let (number, keep_ir, instrument, probe) = (self.last, job.keep_ir, job.instrument(), job.probe.clone());
         let order = Order { number, configuration, arch, cpu, replacement, keep_ir, instrument, probe, limit };
-        frame::write(&mut self.stream, &order, code)?;
+        self.outbox.push(&order, code)?;
+        // One that is gone is heard of next.
+        let _ = self.outbox.flush(&mut self.stream);
         Ok(self.last)
     }
 
-    /// Reads what has arrived. An error means that the nursery is gone.
+    /// Reads what has arrived, and writes what could not be written before; never waits. An error means that the nursery is gone.
     pub fn progress(&mut self) -> std::io::Result<Vec<Answer>> {
+        if let Some(latest) = self.closed {
+            return match self.child.end() {
+                None if Instant::now() < latest => Ok(Vec::new()),
+                end => {
+                    let end = end.map_or_else(|| "does not answer".into(), |end| end.to_string());
+                    Err(std::io::Error::other(format!("the parent of the builders {end}")))
+                }
+            };
+        }
         // A reset is an end as well: of a stream on which an order was under way.
-        if !receive(&mut self.stream, &mut self.inbox).unwrap_or(false) {
-            let end = self.child.wait(Duration::from_secs(5)).map_or_else(|| "does not answer".into(), |end| end.to_string());
-            return Err(std::io::Error::other(format!("the parent of the builders {end}")));
+        let told = self.outbox.flush(&mut self.stream).is_ok();
+        if !receive(&mut self.stream, &mut self.inbox).unwrap_or(false) || !told {
+            self.closed = Some(Instant::now() + GOING);
         }
         let mut answers = Vec::new();
         while let Some((reply, image)) = self.inbox.pop::<Reply>()? {
@@ -125,9 +155,10 @@ impl Nursery {
         Ok(answers)
     }
 
-    /// Ends it without waiting, see [`Child::abandon`].
-    pub fn abandon(self) {
-        self.child.abandon();
+    /// Kills it and gives it away, to be waited for.
+    pub fn dismiss(mut self) -> Child {
+        self.child.terminate();
+        self.child
     }
 }
 
@@ -146,6 +177,7 @@ fn receive(stream: &mut UnixStream, inbox: &mut Inbox) -> std::io::Result<bool> 
 
 /// The life of the nursery; returns the exit status.
 fn raise(plan: &Plan<'_>, care: Care, supervisor: UnixStream) -> i32 {
+    child::name(c"mneme-nursery");
     if care == Care::Full {
         mneme_compiler::warm_up();
     }
@@ -195,7 +227,7 @@ impl House<'_> {
             // From behind, so that those before keep their places.
             for at in (0..self.builders.len()).rev() {
                 let AtWork { number, builder, .. } = &mut self.builders[at];
-                match if ready[at + 1] { builder.progress() } else { Progress::AtWork } {
+                match if ready[at + 1] || builder.is_closed() { builder.progress() } else { Progress::AtWork } {
                     Progress::AtWork if builder.deadline() <= now => {
                         let outcome = builder.time_out();
                         self.done(at, outcome)?;
@@ -256,18 +288,97 @@ impl House<'_> {
     fn wait(&self) -> std::io::Result<Vec<bool>> {
         let answering = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
         let supervisor = PollFd::new(self.supervisor.as_fd(), PollFlags::POLLIN | answering);
-        let builders = self.builders.iter().map(|it| PollFd::new(it.builder.fd(), PollFlags::POLLIN));
+        let heard: Vec<Option<BorrowedFd<'_>>> = self.builders.iter().map(|it| it.builder.fd()).collect();
+        let builders = heard.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
         let mut fds: Vec<PollFd<'_>> = std::iter::once(supervisor).chain(builders).collect();
-        let reaping = (!self.leaving.is_empty()).then(|| Instant::now() + Duration::from_millis(10));
+        let going = !self.leaving.is_empty() || heard.iter().any(Option::is_none);
+        let reaping = going.then(|| Instant::now() + Duration::from_millis(10));
         let next = self.builders.iter().map(|it| it.builder.deadline()).chain(reaping).min();
         let patience = next.map_or(PollTimeout::NONE, |next| {
             let left = next.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
         match poll(&mut fds, patience) {
-            Ok(_) => Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect()),
-            Err(nix::errno::Errno::EINTR) => Ok(vec![false; fds.len()]),
+            Ok(_) => {
+                let mut polled = fds.iter().map(|fd| fd.any().unwrap_or(false));
+                let supervisor = polled.next();
+                let builders = heard.iter().map(|fd| fd.is_some() && polled.next().unwrap_or(false));
+                Ok(supervisor.into_iter().chain(builders).collect())
+            }
+            Err(nix::errno::Errno::EINTR) => Ok(vec![false; heard.len() + 1]),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame;
+
+    fn sleep() -> i32 {
+        std::thread::sleep(Duration::from_secs(60));
+        0
+    }
+
+    fn half(stream: &mut UnixStream) {
+        let mut frame = Vec::new();
+        frame::write(&mut frame, &Reply { number: 1, outcome: None, assembled: false }, &[]).unwrap();
+        std::io::Write::write_all(stream, &frame[..frame.len() / 2]).unwrap();
+    }
+
+    /// Asks until something is `wanted`; fails where a question takes a time that nobody has.
+    fn ask<T>(nursery: &mut Nursery, wanted: impl Fn(std::io::Result<Vec<Answer>>, &Nursery) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            let asked = Instant::now();
+            let answers = nursery.progress();
+            assert!(asked.elapsed() < Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
+            if let Some(found) = wanted(answers, nursery) {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn half_an_answer_is_waited_for_by_nobody() {
+        let mut nursery = Nursery::fork(|mut stream| {
+            half(&mut stream);
+            sleep()
+        })
+        .unwrap();
+        ask(&mut nursery, |answers, nursery| {
+            assert!(answers.unwrap().is_empty());
+            (!nursery.inbox.is_empty()).then_some(())
+        });
+        assert!(nursery.fd().is_some(), "it may go on");
+    }
+
+    #[test]
+    fn one_that_closes_its_stream_is_watched_until_it_is_gone() {
+        let mut nursery = Nursery::fork(|mut stream| {
+            half(&mut stream);
+            drop(stream);
+            std::thread::sleep(Duration::from_millis(300));
+            17
+        })
+        .unwrap();
+        ask(&mut nursery, |_, nursery| nursery.is_closed().then_some(()));
+        assert!(nursery.fd().is_none());
+        let error = ask(&mut nursery, |answers, _| answers.err());
+        assert_eq!(error.to_string(), "the parent of the builders exited with status 17");
+    }
+
+    #[test]
+    fn one_that_does_not_listen_is_told_later() {
+        let mut nursery = Nursery::fork(|_| sleep()).unwrap();
+        let start = Instant::now();
+        // Much more than fits into a socket.
+        nursery.outbox.push(&0, &vec![0; 16 << 20]).unwrap();
+        nursery.progress().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(5) && !nursery.outbox.is_empty());
+        assert!(nursery.fd().unwrap().events().contains(PollFlags::POLLOUT));
+        assert!(matches!(nursery.dismiss().wait(Duration::from_secs(20)), Some(crate::child::End::Signalled(_))));
     }
 }

@@ -2,6 +2,7 @@
 
 use mneme_compiler::pipeline::revise::{Inventory, Revision};
 use mneme_compiler::pipeline::{CodegenInvocations, Invocation, Invocations};
+use mneme_compiler::progress::Stage;
 use serde::{Deserialize, Serialize};
 
 /// What is special about a build.
@@ -19,6 +20,8 @@ pub struct Probe {
     pub before: bool,
     /// Return what stands behind the pipeline's name.
     pub expanded: bool,
+    /// The last stage of the build, which then has no code and is not run.
+    pub until: Option<Stage>,
     /// Changes to the IR that the pipeline starts from.
     pub revisions: Vec<Revision>,
 }

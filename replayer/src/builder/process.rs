@@ -6,13 +6,14 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use mneme_compiler::progress::Progress as Place;
+use mneme_compiler::{Text, Texts};
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
 
 use super::compile::{Order, compile};
 use super::{Built, NotBuilt, Outcome};
-use crate::child::{Child, Complaints, End, lead, limit_files, limit_memory, volunteer_for_oom};
+use crate::child::{Child, Complaints, End, lead, limit_files, limit_memory, name, volunteer_for_oom};
 use crate::frame::{self, Inbox};
 
 /// What a builder says: about its PTX before it is assembled, and at the end.
@@ -20,11 +21,16 @@ use crate::frame::{self, Inbox};
 enum Word {
     /// PTX of this hash is there; it waits to be told whether to assemble it.
     Ptx([u8; 16]),
+    /// It has come to this text, which is the blob.
+    Text(Text),
     Done(Box<Result<Built, NotBuilt>>),
 }
 
 /// Bytes that what a builder prints, which is kept in memory, and each file of its programs may have.
 const SAID_AND_WRITTEN: u64 = 1 << 30;
+
+/// How long a builder that has closed its stream may take to be gone.
+const GOING: Duration = Duration::from_secs(5);
 
 /// What a builder is told of its PTX.
 const ASSEMBLE: u8 = 1;
@@ -39,6 +45,12 @@ pub struct Builder {
     inbox: Inbox,
     limit: Duration,
     deadline: Instant,
+    /// What it has told of its texts.
+    texts: Texts,
+    /// What the compiler says is wanted of a build that fails, too.
+    keeps_words: bool,
+    /// Its stream is closed: when the process has to be gone at the latest.
+    closed: Option<Instant>,
 }
 
 /// What became of it.
@@ -56,11 +68,22 @@ impl Builder {
         let (stream, theirs) = UnixStream::pair()?;
         let place = Place::new()?;
         let child = Child::start(Complaints::Kept, || live(order, &place, options, memory, theirs))?.leading();
-        Ok(Self { child, place, stream, inbox: Inbox::default(), limit, deadline: Instant::now() + limit })
+        Ok(Self::new(child, place, stream, limit, order.texts))
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+    fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_words: bool) -> Self {
+        let deadline = Instant::now() + limit;
+        Self { child, place, stream, inbox: Inbox::default(), limit, deadline, texts: Texts::default(), keeps_words, closed: None }
+    }
+
+    /// Where it is heard; nothing more comes from one that is on its way out.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.closed.is_none().then(|| self.stream.as_fd())
+    }
+
+    /// Whether it is on its way out, so that [`Builder::progress`] is to be asked without being heard.
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_some()
     }
 
     pub fn deadline(&self) -> Instant {
@@ -74,10 +97,10 @@ impl Builder {
     }
 
     /// The result of a builder that has run out of time.
-    pub fn time_out(&self) -> Outcome {
+    pub fn time_out(&mut self) -> Outcome {
         let (limit, place) = (self.limit.as_secs_f64(), self.place.place());
         let error = format!("the build took longer than {limit} s and was stopped{place}; --timeout raises the limit");
-        Err(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) })
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) }))
     }
 
     /// Kills it and gives it away, to be waited for.
@@ -86,29 +109,48 @@ impl Builder {
         self.child
     }
 
-    /// Reads what it has said.
+    /// Reads what it has said, and sees how it ended; never waits.
     pub fn progress(&mut self) -> Progress {
         let mut buffer = [0; 64 * 1024];
         let done = |outcome| Progress::Done(Box::new(outcome));
+        if let Some(latest) = self.closed {
+            return match self.child.end() {
+                None if Instant::now() < latest => Progress::AtWork,
+                end => done(self.ended(end)),
+            };
+        }
         match self.stream.read(&mut buffer) {
-            Ok(0) => {
-                let end = self.child.wait(Duration::from_secs(5));
-                return done(self.ended(end));
-            }
-            Ok(count) => self.inbox.push(&buffer[..count]),
+            Ok(count) if count > 0 => self.inbox.push(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
-                let end = self.child.wait(Duration::from_secs(5));
-                return done(self.ended(end));
-            }
+            // A reset is an end as well.
+            Ok(_) => self.closed = Some(Instant::now() + GOING),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.closed = Some(Instant::now() + GOING),
             Err(error) => return done(Err(internal(&format!("a builder cannot be heard: {error}")))),
         }
-        match self.inbox.pop::<Word>() {
-            Ok(None) => Progress::AtWork,
-            Ok(Some((Word::Ptx(hash), _))) => Progress::Asks(ChunkId(hash)),
-            Ok(Some((Word::Done(result), image))) => done(result.map(|built| (self.with_what_was_said(built), image))),
-            Err(error) => done(Err(internal(&format!("a builder cannot be understood: {error}")))),
+        loop {
+            return match self.inbox.pop::<Word>() {
+                Ok(Some((Word::Text(text), contents))) => {
+                    self.texts.add(text, String::from_utf8_lossy(&contents).into_owned());
+                    continue;
+                }
+                Ok(None) => Progress::AtWork,
+                Ok(Some((Word::Ptx(hash), _))) => Progress::Asks(ChunkId(hash)),
+                Ok(Some((Word::Done(result), image))) => match *result {
+                    Ok(built) => done(Ok((self.with_what_was_said(built), image))),
+                    Err(not_built) => done(Err(self.not_built(not_built))),
+                },
+                Err(error) => done(Err(internal(&format!("a builder cannot be understood: {error}")))),
+            };
         }
+    }
+
+    /// What a failed build has to tell besides.
+    fn not_built(&mut self, not_built: NotBuilt) -> NotBuilt {
+        if !self.keeps_words {
+            return not_built;
+        }
+        let log = self.child.said().unwrap_or_default().lines().map(str::to_owned).collect();
+        NotBuilt { texts: Box::new(std::mem::take(&mut self.texts)), log, ..not_built }
     }
 
     /// LLVM's own words, those of passes that print and of an external program included, are part of the build's log.
@@ -130,7 +172,7 @@ impl Builder {
             let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
             format!("the compiler {how}{place}{said}")
         };
-        Err(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::CompileError, error) })
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::CompileError, error) }))
     }
 }
 
@@ -139,8 +181,9 @@ fn internal(error: &str) -> NotBuilt {
 }
 
 /// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.
-fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, mut nursery: UnixStream) -> i32 {
+fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, words: UnixStream) -> i32 {
     lead();
+    name(c"mneme-builder");
     volunteer_for_oom();
     limit_files(SAID_AND_WRITTEN);
     if let Some(memory) = memory {
@@ -150,15 +193,86 @@ fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, mut
         let mut text = ptx.as_bytes().to_vec();
         text.extend(options.to_le_bytes());
         let mut answer = [ASSEMBLE];
-        let asked = frame::write(&mut nursery, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| nursery.read_exact(&mut answer));
+        let asked = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| (&words).read_exact(&mut answer));
         asked.is_ok() && answer == [KNOWN]
     };
-    let (result, image) = match compile(&Order { progress: Some(place), ..*order }, &mut ask) {
+    // One that crashes or is stopped later has told them all the same.
+    let mut tell = |text: Text, contents: &str| {
+        let _ = frame::write(&mut &words, &Word::Text(text), contents.as_bytes());
+    };
+    let (result, image) = match compile(&Order { progress: Some(place), ..*order }, &mut ask, &mut tell) {
         Ok((built, image)) => (Ok(built), image),
         Err(not_built) => (Err(not_built), Vec::new()),
     };
-    match frame::write(&mut nursery, &Word::Done(Box::new(result)), &image) {
+    match frame::write(&mut &words, &Word::Done(Box::new(result)), &image) {
         Ok(()) => mneme_core::exit::VERIFIED,
         Err(_) => mneme_core::exit::INTERNAL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A builder that does something else; a second is a long time for what never waits.
+    fn planted(work: impl FnOnce(UnixStream) -> i32) -> Builder {
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        let child = Child::start(Complaints::Kept, || work(theirs)).unwrap();
+        Builder::new(child, Place::new().unwrap(), stream, Duration::from_secs(60), true)
+    }
+
+    fn half(stream: &mut UnixStream) {
+        let mut frame = Vec::new();
+        frame::write(&mut frame, &Word::Text(Text::Ir), b"; after").unwrap();
+        frame::write(&mut frame, &Word::Text(Text::Ptx), b"never to be").unwrap();
+        stream.write_all(&frame[..frame.len() - 5]).unwrap();
+    }
+
+    fn sleep() -> i32 {
+        std::thread::sleep(Duration::from_secs(60));
+        0
+    }
+
+    #[test]
+    fn half_a_message_is_waited_for_by_nobody() {
+        let mut builder = planted(|mut stream| {
+            half(&mut stream);
+            sleep()
+        });
+        for _ in 0..2 {
+            std::thread::sleep(Duration::from_millis(100));
+            builder.stream.set_nonblocking(true).unwrap();
+            let start = Instant::now();
+            assert!(matches!(builder.progress(), Progress::AtWork | Progress::Done(_)));
+            assert!(start.elapsed() < Duration::from_secs(1));
+            if builder.texts.ir.is_some() {
+                break;
+            }
+        }
+        let Err(failed) = builder.time_out() else { panic!("it has nothing") };
+        assert_eq!((failed.texts.ir.as_deref(), failed.texts.ptx), (Some("; after"), None), "what came whole is kept");
+    }
+
+    #[test]
+    fn one_that_closes_its_stream_is_watched_until_it_is_gone() {
+        let mut builder = planted(|mut stream| {
+            half(&mut stream);
+            drop(stream);
+            std::thread::sleep(Duration::from_millis(300));
+            17
+        });
+        let (start, mut longest) = (Instant::now(), Duration::ZERO);
+        let outcome = loop {
+            assert!(start.elapsed() < Duration::from_secs(20));
+            let asked = Instant::now();
+            let progress = builder.progress();
+            longest = longest.max(if builder.is_closed() { asked.elapsed() } else { Duration::ZERO });
+            if let Progress::Done(outcome) = progress {
+                break *outcome;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(builder.fd().is_none() && longest < Duration::from_millis(250), "{longest:?}");
+        assert!(outcome.unwrap_err().error.contains("exited with status 17"));
     }
 }

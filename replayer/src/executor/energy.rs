@@ -1,96 +1,167 @@
 //! The energy of a launch, from a counter that is much too coarse for one.
 //!
-//! The driver counts millijoules, and updates its count every 20 to 100 ms. So a launch is repeated for a second, and what counts lies
-//! between the first update that is seen and the last: whole updates and whole repetitions. A repetition has to put memory back as
-//! well; repetitions that do nothing else tell what that costs.
+//! The driver counts millijoules, updates its count every 20 to 100 ms, and takes milliseconds to tell it. So a launch is repeated,
+//! memory put back each time, while another thread watches the counter: what counts lies between two updates, whole updates and whole
+//! repetitions. Repetitions that only put memory back tell what that costs. The two take turns, because a device uses more as it gets
+//! warmer; how much their differences vary tells whether they say anything.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-/// Between two looks at the counter, each of which takes some ten microseconds.
-const LOOK: Duration = Duration::from_millis(1);
-/// Updates between the first and the last, and the least time that they have to take.
-const UPDATES: u32 = 10;
-const LEAST: Duration = Duration::from_secs(1);
-/// No more updates are waited for.
-const MOST: Duration = Duration::from_secs(5);
-/// With fewer there is no answer.
-const FEWEST_UPDATES: u32 = 4;
+/// The clocks of a device at rest rise in steps; nothing is measured before.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// A turn's first updates still have what was before it: the counter of an H200 lags by up to 60 ms.
+const SETTLING: usize = 2;
+/// What is measured of a turn, at least, and how long it may take in all.
+const TURN: Duration = Duration::from_millis(300);
+const LONGEST_TURN: Duration = Duration::from_secs(2);
+/// Pairs of turns.
+const FEWEST: usize = 3;
+const MOST: usize = 8;
+/// Standard errors of the mean, as parts of it: measuring ends early below the first; above the second there is no answer.
+const FINE: f64 = 0.02;
+const COARSEST: f64 = 0.2;
 
-/// Joules of one repetition of `body`; `None` where `counter` (millijoules) says nothing, or changes too seldom. `clock` is the time since
-/// any moment.
+/// Joules that one repetition of `with` uses more than one of `without`; `None` where `counter` (millijoules) says nothing or changes
+/// too seldom, and where the difference is lost in what either varies by.
 ///
 /// # Errors
-/// Those of `body`.
-pub fn of_repetition<E>(
-    mut counter: impl FnMut() -> Option<u64>,
-    mut clock: impl FnMut() -> Duration,
-    mut body: impl FnMut() -> Result<(), E>,
+/// Those of the repetitions.
+pub fn of_difference<E>(
+    counter: impl Fn() -> Option<u64> + Sync,
+    with: impl Fn() -> Result<(), E>,
+    without: impl Fn() -> Result<(), E>,
 ) -> Result<Option<f64>, E> {
-    let Some(mut seen) = counter() else { return Ok(None) };
-    // Repetitions and millijoules at the first update, and at the last.
-    let (mut first, mut last): (Option<(u32, u64)>, (u32, u64)) = (None, (0, 0));
-    let (mut repetitions, mut updates) = (0, 0);
-    let start = clock();
-    let mut looked = start;
-    loop {
-        body()?;
-        repetitions += 1;
-        let now = clock();
-        if now - looked >= LOOK {
-            looked = now;
-            let Some(count) = counter() else { return Ok(None) };
-            if count != seen {
-                seen = count;
-                last = (repetitions, count);
-                updates += u32::from(first.is_some());
-                first.get_or_insert(last);
-            }
-        }
-        let time = now - start;
-        if (time >= LEAST && updates >= UPDATES) || time >= MOST {
+    if counter().is_none() {
+        return Ok(None);
+    }
+    let start = Instant::now();
+    while start.elapsed() < WARM_UP {
+        with()?;
+    }
+    let mut differences = Vec::new();
+    while differences.len() < MOST {
+        let Some(more) = per_repetition(&turn(&counter, &with)?) else { return Ok(None) };
+        let Some(less) = per_repetition(&turn(&counter, &without)?) else { return Ok(None) };
+        differences.push(more - less);
+        if differences.len() >= FEWEST && known_to(&differences, FINE).is_some() {
             break;
         }
     }
-    let joules = |first: (u32, u64)| last.1.saturating_sub(first.1) as f64 / 1e3 / f64::from(last.0 - first.0);
-    Ok(first.filter(|first| updates >= FEWEST_UPDATES && last.0 > first.0).map(joules))
+    Ok(known_to(&differences, COARSEST))
+}
+
+/// An update of the counter.
+#[derive(Clone, Copy, Debug)]
+struct Update {
+    millijoules: u64,
+    /// That had ended by then.
+    repetitions: u32,
+}
+
+/// The updates while `body` is repeated.
+fn turn<E>(counter: &(impl Fn() -> Option<u64> + Sync), body: &impl Fn() -> Result<(), E>) -> Result<Vec<Update>, E> {
+    let (repetitions, over) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let updates = watch(counter, &repetitions, &over);
+            over.store(true, Ordering::Relaxed);
+            updates
+        });
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !over.load(Ordering::Relaxed) {
+            outcome = body();
+            repetitions.fetch_add(1, Ordering::Relaxed);
+        }
+        over.store(true, Ordering::Relaxed);
+        let updates = watching.join().unwrap_or_default();
+        outcome.map(|()| updates)
+    })
+}
+
+/// Looks at the counter until there is enough, or no use in going on.
+fn watch(counter: &impl Fn() -> Option<u64>, repetitions: &AtomicU32, over: &AtomicBool) -> Vec<Update> {
+    let (start, mut settled) = (Instant::now(), None);
+    let (mut updates, mut seen) = (Vec::new(), None);
+    while !over.load(Ordering::Relaxed) && start.elapsed() < LONGEST_TURN {
+        let Some(millijoules) = counter() else { return Vec::new() };
+        if seen.replace(millijoules).is_some_and(|before| before != millijoules) {
+            updates.push(Update { millijoules, repetitions: repetitions.load(Ordering::Relaxed) });
+            if updates.len() == SETTLING {
+                settled = Some(Instant::now());
+            }
+            if settled.is_some_and(|settled| settled.elapsed() >= TURN) {
+                break;
+            }
+        }
+        // A counter that answers at once need not be asked all the time.
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    updates
+}
+
+/// Joules of one repetition, from the updates of a turn.
+fn per_repetition(updates: &[Update]) -> Option<f64> {
+    let [first, .., last] = updates.get(SETTLING - 1..)? else { return None };
+    let repetitions = last.repetitions.checked_sub(first.repetitions).filter(|count| *count > 0)?;
+    Some(last.millijoules.saturating_sub(first.millijoules) as f64 / 1e3 / f64::from(repetitions))
+}
+
+/// The mean, if its standard error is at most this part of it.
+fn known_to(values: &[f64], part: f64) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let error = (variance / count).sqrt();
+    tracing::debug!(mean, error, "joules of a launch");
+    (error <= part * mean).then_some(mean)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
-    use std::convert::Infallible;
 
-    /// A device whose repetitions take `time` each, at 300 W, and whose counter is updated every `update`.
-    fn measured(time: Duration, update: Duration) -> (Option<f64>, Duration) {
-        let now = Cell::new(Duration::from_micros(12_345));
-        let updated = || now.get().as_micros() / update.as_micros() * update.as_micros();
-        let counter = || Some(7_000 + (updated() as f64 * 300.0 / 1e3) as u64);
-        let body = || -> Result<(), Infallible> {
-            now.set(now.get() + time);
+    #[test]
+    fn whole_updates_and_whole_repetitions_count() {
+        let updates = |all: &[(u64, u32)]| -> Vec<Update> {
+            all.iter().map(|(millijoules, repetitions)| Update { millijoules: *millijoules, repetitions: *repetitions }).collect()
+        };
+        // The first interval is of what was before.
+        let turn = updates(&[(1_000, 3), (9_000, 50), (12_000, 150), (15_000, 250)]);
+        assert_eq!(per_repetition(&turn), Some(0.03));
+        assert_eq!(per_repetition(&turn[..2]), None, "one update after settling");
+        assert_eq!(per_repetition(&updates(&[(1, 7), (2, 7), (3, 7)])), None, "no repetition ended");
+        assert_eq!(per_repetition(&[]), None);
+    }
+
+    #[test]
+    fn what_is_lost_in_noise_is_not_told() {
+        assert_eq!(known_to(&[0.030, 0.030, 0.030], FINE), Some(0.030));
+        assert_eq!(known_to(&[0.030, 0.025, 0.035], FINE), None);
+        assert!(known_to(&[0.030, 0.025, 0.035], COARSEST).is_some());
+        assert_eq!(known_to(&[0.003, -0.002, 0.001, 0.004], COARSEST), None);
+        assert_eq!(known_to(&[-0.01, -0.01, -0.01], COARSEST), None, "less than nothing");
+    }
+
+    #[test]
+    fn a_counter_without_an_answer_and_a_launch_that_fails_end_it() {
+        let never = || -> Result<(), &str> { panic!("nothing to measure with") };
+        assert_eq!(of_difference(|| None, never, never), Ok(None));
+        assert_eq!(of_difference(|| Some(1), || Err("a fault"), || Ok(())), Err("a fault"));
+    }
+
+    #[test]
+    fn a_counter_that_counts_is_watched_beside_the_repetitions() {
+        let start = Instant::now();
+        // 100 W, told every 20 ms.
+        let counter = || Some(start.elapsed().as_millis() as u64 / 20 * 2_000);
+        let body = || -> Result<(), ()> {
+            std::thread::sleep(Duration::from_millis(1));
             Ok(())
         };
-        (of_repetition(counter, || now.get(), body).unwrap(), now.get())
-    }
-
-    #[test]
-    fn the_energy_of_short_and_long_repetitions() {
-        for (micros, update) in [(60, 100), (60, 20), (700, 100), (9_000, 100), (150_000, 100)] {
-            let (energy, took) = measured(Duration::from_micros(micros), Duration::from_millis(update));
-            let truth = micros as f64 * 300.0 / 1e6;
-            let energy = energy.expect("a counter that counts");
-            assert!((energy / truth - 1.0).abs() < 0.1, "{micros} us: {energy} J where it is {truth} J");
-            assert!(took < MOST + Duration::from_millis(200), "{took:?}");
-        }
-        let (energy, _) = measured(Duration::from_micros(60), Duration::from_millis(20));
-        assert!((energy.unwrap() / 0.018 - 1.0).abs() < 0.01, "{energy:?}");
-    }
-
-    #[test]
-    fn a_counter_that_is_too_coarse_or_missing_says_nothing() {
-        assert_eq!(measured(Duration::from_micros(60), Duration::from_secs(2)).0, None);
-        let never: Result<_, Infallible> = of_repetition(|| None, || Duration::ZERO, || panic!("nothing to measure with"));
-        assert_eq!(never, Ok(None));
-        assert_eq!(of_repetition(|| Some(1), || Duration::ZERO, || Err("a fault")), Err("a fault"));
+        let updates = turn(&counter, &body).unwrap();
+        assert!(updates.len() > SETTLING && updates.is_sorted_by_key(|update| update.repetitions), "{updates:?}");
+        // A repetition takes 1 ms at least, and a busy machine sees updates late.
+        assert!(per_repetition(&updates).is_some_and(|joules| joules > 0.05), "{updates:?}");
     }
 }

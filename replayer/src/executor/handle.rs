@@ -28,6 +28,8 @@ pub struct Executor {
     deadline: Option<Instant>,
     /// Number of the last order to run something.
     order: u64,
+    /// That it has arrived.
+    began: bool,
 }
 
 /// What the supervisor learns from reading.
@@ -45,7 +47,17 @@ impl Executor {
         // One that does not read what it is told hangs.
         ours.set_write_timeout(Some(WRITE_LIMIT))?;
         let deadline = Some(Instant::now() + START_LIMIT);
-        Ok(Self { child, stream: ours, inbox: Inbox::default(), description: None, loading: false, ready: false, deadline, order: 0 })
+        Ok(Self {
+            child,
+            stream: ours,
+            inbox: Inbox::default(),
+            description: None,
+            loading: false,
+            ready: false,
+            deadline,
+            order: 0,
+            began: false,
+        })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -71,10 +83,16 @@ impl Executor {
         self.ready && self.deadline.is_none()
     }
 
+    /// Whether the last order has arrived. An executor that goes before was killed by someone else, while it was idle.
+    pub fn began(&self) -> bool {
+        self.began
+    }
+
     /// Hands over a code object. The executor must be free. An error means that it is of no use any more, and is killed.
     pub fn run(&mut self, run: Run, image: &[u8], limit: Duration) -> std::io::Result<()> {
         self.deadline = Some(Instant::now() + limit);
         self.order += 1;
+        self.began = false;
         let written = frame::write(&mut self.stream, &Order::Run(self.order, Box::new(run)), image);
         if written.is_err() {
             (self.ready, self.deadline) = (false, None);
@@ -130,6 +148,7 @@ impl Executor {
                 self.ready = true;
                 self.deadline = None;
             }
+            Report::Began(order) => self.began = *order == self.order,
             Report::Done(..) | Report::Unfit(_) => self.deadline = None,
         }
     }

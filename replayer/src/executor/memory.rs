@@ -1,5 +1,6 @@
 //! The snapshot on the device: made resident at its recorded addresses, verified and restored between runs.
 
+use mneme_core::result::Largest;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use super::kernels::Mode;
 use super::pieces::Piece;
 use super::report::{Failure, Where};
 use super::variables::Moved;
-use crate::comparison::{Comparison, Largest, Tally};
+use crate::comparison::{Comparison, Tally};
 use crate::snapshot::{Region, Snapshot, coalesce};
 
 /// Recorded memory on a device.
@@ -176,12 +177,18 @@ impl<'a> Memory<'a> {
             Ok(file) => file,
             Err(error) => return why(error),
         };
+        let write = |bytes: &[u8], place| std::os::unix::fs::FileExt::write_all_at(&file, bytes, place);
         for (number, piece) in self.pieces.iter().enumerate() {
             let Some((region, chunk)) = piece.chunk else { continue };
             let region = &self.snapshot.layout.regions[region];
             let bytes = self.read_piece(number)?;
-            let place = region.file_offset() + region.extent(chunk).0;
-            if let Err(error) = std::os::unix::fs::FileExt::write_all_at(&file, &bytes, place) {
+            if let Err(error) = write(&bytes, region.file_offset() + region.extent(chunk).0) {
+                return why(error);
+            }
+        }
+        // Constants that are the module's are not there, and are what they were.
+        for region in self.snapshot.layout.regions.iter().filter(|region| region.constant && !self.absolute_constants) {
+            if let Err(error) = write(self.snapshot.before(region, 0, region.size), region.file_offset()) {
                 return why(error);
             }
         }

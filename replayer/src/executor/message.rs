@@ -6,11 +6,9 @@ use mneme_core::configuration::Cache;
 use mneme_core::device::{Description, Timer};
 use mneme_core::launch::{Dim3, LaunchAttributes};
 use mneme_core::observation::{Fault, Observe};
-use mneme_core::result::{Clocks, Metrics, Mismatch, Status, Variation};
+use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, Status, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
-
-use crate::comparison::Largest;
 
 /// From the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,6 +103,8 @@ pub enum Report {
     Device(Description),
     /// The snapshot is resident.
     Ready,
+    /// The order of this number has arrived: what happens from here on may be its kernel's doing.
+    Began(u64),
     /// The answer to the order of this number.
     Done(u64, Box<Done>),
     /// This executor cannot be used.

@@ -98,6 +98,7 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
                 frame::write(supervisor, &Report::Ready, &[])?;
             }
             Order::Run(number, order) => {
+                frame::write(supervisor, &Report::Began(number), &[])?;
                 let done = runner.run(&mut memory, &order, &image);
                 show_what_was_printed();
                 let broken = done.broken;

@@ -1,7 +1,8 @@
 //! What a failed verification has to say.
 
-use mneme_core::result::Mismatch;
+use mneme_core::result::{Largest, Mismatch};
 use mneme_core::tolerance::Norm;
+use mneme_core::units::figure;
 
 use crate::comparison::{Comparison, Tally};
 use crate::snapshot::Region;
@@ -59,9 +60,7 @@ impl Failure {
             replayed: first.replayed,
             differing: tally.differing,
             element_size: first.element_size,
-            largest_error: largest.map(|it| it.absolute),
-            largest_relative_error: largest.map(|it| it.relative),
-            largest_ulp: largest.map(|it| it.ulp),
+            largest,
             norm_error: error.filter(|_| comparison.tolerance.norm != Norm::None).map(|error| error.min(f64::MAX)),
         };
         Self { region, mismatch }
@@ -86,10 +85,6 @@ fn is_infinite(error: f64) -> bool {
     error >= f64::MAX
 }
 
-fn figure(error: f64) -> String {
-    if is_infinite(error) { "infinite".into() } else { format!("{error:e}") }
-}
-
 fn line(mismatch: &Mismatch) -> String {
     let place = match (mismatch.region.as_str(), mismatch.tag.as_str()) {
         ("outside", _) => format!("address {}, outside all recorded memory", mismatch.address),
@@ -97,12 +92,12 @@ fn line(mismatch: &Mismatch) -> String {
         ("allocation", tag) => format!("{tag} (the allocation at {}, {} bytes)", mismatch.address, mismatch.size),
         (name, _) => format!("the variable {name}"),
     };
-    let errors = match (mismatch.largest_error, mismatch.largest_relative_error, mismatch.largest_ulp) {
-        (Some(absolute), Some(relative), Some(ulp)) => {
+    let errors = match mismatch.largest {
+        Some(Largest { absolute, relative, ulp }) => {
             let ulp = if is_infinite(ulp) { "infinitely many".into() } else { ulp.to_string() };
             format!("; largest error {} absolute, {} relative, {ulp} ULP", figure(absolute), figure(relative))
         }
-        _ => String::new(),
+        None => String::new(),
     };
     let norm =
         mismatch.norm_error.map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
@@ -136,7 +131,7 @@ mod tests {
         assert_eq!(
             text(&[mismatch(8)], 1),
             "memory differs from the recording: first at byte 8 of address 0x1000, outside all recorded memory, recorded 1 and replayed 1.5; \
-             1 elements of 4 bytes differ; largest error 5e-1 absolute, 5e-1 relative, 4194304 ULP"
+             1 elements of 4 bytes differ; largest error 0.5 absolute, 0.5 relative, 4194304 ULP"
         );
         let several = text(&[mismatch(0), mismatch(4)], 3);
         assert!(several.starts_with("memory differs from the recording in 3 buffers:\n  first at byte 0 of"), "{several}");

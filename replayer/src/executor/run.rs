@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::time::Instant;
 
 use mneme_core::configuration::Cache;
 use mneme_core::device::{Device, DeviceError, Function, Limit, Module, Timer};
@@ -32,8 +31,6 @@ pub struct Runner<'a> {
     starting: Option<Receiver<Option<Nvml>>>,
     /// The limits that the context has been given.
     limits: Limits,
-    /// Joules that putting memory back takes where there is nothing to put back; the inner one is `None` where nobody says.
-    idle: Option<Option<f64>>,
 }
 
 impl<'a> Runner<'a> {
@@ -43,7 +40,7 @@ impl<'a> Runner<'a> {
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
         });
-        Self { device, plan, nvml: None, starting, limits: Limits::default(), idle: None }
+        Self { device, plan, nvml: None, starting, limits: Limits::default() }
     }
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
@@ -193,15 +190,7 @@ impl<'a> Runner<'a> {
             self.nvml = starting.recv().ok().flatten();
         }
         let Some(nvml) = &self.nvml else { return Ok(None) };
-        let start = Instant::now();
-        let measure = |body: &dyn Fn() -> Result<(), DeviceError>| energy::of_repetition(|| nvml.millijoules(), || start.elapsed(), body);
-        let idle = match self.idle {
-            Some(known) => known,
-            None => *self.idle.insert(measure(&|| memory.restore())?),
-        };
-        let Some(idle) = idle else { return Ok(None) };
-        let busy = measure(&|| launch().and_then(|()| memory.restore()))?;
-        Ok(busy.map(|busy| busy - idle).filter(|joules| *joules > 0.0))
+        energy::of_difference(|| nvml.millijoules(), || launch().and_then(|()| memory.restore()), || memory.restore())
     }
 
     fn nvml(&mut self) -> Option<&Nvml> {

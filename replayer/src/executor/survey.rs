@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mneme_core::result::Variation;
+use mneme_core::result::{Largest, Variation};
 use mneme_core::tolerance::measure::Errors;
 
 use super::memory::Memory;
 use super::report::Where;
-use crate::comparison::{Comparison, Largest, Tally};
+use crate::comparison::{Comparison, Tally};
 
 /// Contents of pieces that are not as recorded.
 type Contents = BTreeMap<usize, Vec<u8>>;
@@ -94,9 +94,7 @@ impl Survey {
                 runs: observed.runs,
                 elements: observed.elements,
                 from_recorded: observed.from_recorded,
-                largest_error: largest.map(|it| it.absolute),
-                largest_relative_error: largest.map(|it| it.relative),
-                largest_ulp: largest.map(|it| it.ulp),
+                largest,
             }
         };
         let varying = self.regions.into_values().filter(|observed| observed.elements > 0 || observed.from_recorded > 0);

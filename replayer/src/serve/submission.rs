@@ -8,7 +8,6 @@ use base64::prelude::BASE64_STANDARD;
 use mneme_core::configuration::Configuration;
 use mneme_core::protocol::{Code, Outputs, Submission};
 use mneme_core::recording::CodeKind;
-use mneme_core::result::{ReplayResult, Status};
 
 use crate::builder::Outcome;
 use crate::replacement::Replacement;
@@ -31,7 +30,7 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
         device: submission.device,
         energy: submission.energy,
         replacement,
-        keep_ir: submission.outputs.ir.is_some(),
+        keep_ir: submission.outputs.ir.is_some() || submission.outputs.ptx.is_some(),
         memory: submission.outputs.memory,
         ..Job::new(submission.id, configuration, runs.0, runs.1)
     })
@@ -52,23 +51,22 @@ fn replacement(code: Code) -> Result<Replacement, String> {
     Replacement::of(kind, bytes)
 }
 
-/// The result of a submission that makes no sense.
-pub fn refused(error: String) -> ReplayResult {
-    ReplayResult { failed: true, error, status: Status::InvalidConfig, ..ReplayResult::default() }
-}
-
 /// Writes what was asked for; memory was written by the executor already.
 pub fn write(outputs: &Outputs, outcome: Option<&Outcome>) -> Result<(), String> {
-    let Some(Ok((built, image))) = outcome else { return Ok(()) };
-    let texts = [(&outputs.ir, built.ir.as_deref(), "IR"), (&outputs.ptx, built.ptx.as_deref(), "PTX")];
-    for (path, text, what) in texts {
+    let (texts, image) = match outcome {
+        None => return Ok(()),
+        Some(Ok((built, image))) => (&built.texts, Some(image)),
+        Some(Err(not_built)) => (&*not_built.texts, None),
+    };
+    for (path, text, what) in [(&outputs.ir, &texts.ir, "IR"), (&outputs.ptx, &texts.ptx, "PTX")] {
         match (path, text) {
-            (None, _) => {}
-            (Some(_), None) => return Err(format!("this build has no {what} to write")),
             (Some(path), Some(text)) => write_file(path, text.as_bytes())?,
+            // That of a build that failed is its result.
+            (Some(_), None) if image.is_some() => return Err(format!("this build has no {what} to write")),
+            _ => {}
         }
     }
-    outputs.image.as_deref().map_or(Ok(()), |path| write_file(path, image))
+    outputs.image.as_deref().zip(image).map_or(Ok(()), |(path, image)| write_file(path, image))
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {

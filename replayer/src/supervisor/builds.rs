@@ -10,6 +10,7 @@ use mneme_core::result::Status;
 use super::Job;
 use crate::builder::Outcome;
 use crate::builder::nursery::{Care, Nursery, Plan};
+use crate::child::Child;
 
 /// Bytes of code objects that are kept for configurations that differ in their launch only.
 const CACHE_BYTES: usize = 64 << 20;
@@ -21,12 +22,17 @@ const LOSSES: u32 = 3;
 const SETTLED: Duration = Duration::from_secs(1);
 /// As good as without a limit.
 const NEVER: Duration = Duration::from_secs(365 * 86400);
-/// How long after the last time limit a nursery may take to say that it is over.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long after the last time limit a nursery may take to say that it is over: it reads the recorded IR by itself once, and forks
+/// on a machine that may have little memory left.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often one that is on its way out is looked after.
+const LOOK: Duration = Duration::from_millis(10);
 
 pub struct Builds<'a> {
     plan: Plan<'a>,
     nursery: Nursery,
+    /// Those before, which were killed and take their time to go.
+    leaving: Vec<Child>,
     /// When it was started.
     since: Instant,
     /// Nurseries lost since the last build that ended.
@@ -49,6 +55,7 @@ impl<'a> Builds<'a> {
     pub fn start(plan: Plan<'a>, limit: usize) -> std::io::Result<Self> {
         Ok(Self {
             nursery: Nursery::start(&plan, Care::Full)?,
+            leaving: Vec::new(),
             plan,
             since: Instant::now(),
             losses: 0,
@@ -129,22 +136,33 @@ impl<'a> Builds<'a> {
         }
         tracing::warn!("{error}; another one takes over");
         self.at_work.clear();
-        self.nursery = Nursery::start(&self.plan, Care::None)?;
+        let hanging = std::mem::replace(&mut self.nursery, Nursery::start(&self.plan, Care::None)?);
+        self.leaving.push(hanging.dismiss());
         self.since = Instant::now();
         Ok(())
     }
 
-    /// When the nursery counts as hanging: builds wait for each other, so that only the last time limit tells.
+    /// When to [watch](Builds::watch) next.
     pub fn deadline(&self) -> Option<Instant> {
+        let going = self.nursery.is_closed() || !self.leaving.is_empty();
+        self.hanging().into_iter().chain(going.then(|| Instant::now() + LOOK)).min()
+    }
+
+    /// When the nursery counts as hanging: builds wait for each other, so that only the last time limit tells.
+    fn hanging(&self) -> Option<Instant> {
         self.at_work.values().map(|(_, end)| *end).max().map(|last| last + PATIENCE)
     }
 
-    /// Replaces a nursery that hangs.
+    /// Replaces a nursery that is gone or hangs.
     ///
     /// # Errors
     /// Nurseries do not last.
     pub fn watch(&mut self) -> std::io::Result<()> {
-        if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+        self.leaving.retain_mut(|child| child.end().is_none());
+        if self.nursery.is_closed() {
+            return self.hear().map(|_| ());
+        }
+        if self.hanging().is_some_and(|deadline| deadline <= Instant::now()) {
             return self.replace(std::io::Error::other("the parent of the builders does not answer"));
         }
         Ok(())
@@ -175,7 +193,7 @@ impl<'a> Builds<'a> {
 
     /// Ends the nursery without waiting.
     pub fn abandon(self) {
-        self.nursery.abandon();
+        self.leaving.into_iter().chain([self.nursery.dismiss()]).for_each(Child::abandon);
     }
 
     fn keep(&mut self, key: String, outcome: Outcome) {
@@ -191,12 +209,9 @@ impl<'a> Builds<'a> {
 
 /// Bytes that an outcome takes, about.
 fn size(outcome: &Outcome) -> usize {
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let lines = |log: &[String]| log.iter().map(String::len).sum::<usize>();
     match outcome {
-        Ok((built, image)) => {
-            let log: usize = built.log.iter().map(String::len).sum();
-            image.len() + text(&built.ptx) + text(&built.ir_before) + text(&built.ir) + log
-        }
-        Err(not_built) => not_built.error.len(),
+        Ok((built, image)) => image.len() + built.texts.size() + lines(&built.log),
+        Err(not_built) => not_built.error.len() + not_built.texts.size() + lines(&not_built.log),
     }
 }

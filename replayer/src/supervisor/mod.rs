@@ -104,6 +104,11 @@ impl<'a> Supervisor<'a> {
         })
     }
 
+    /// The first device that is known.
+    pub fn device(&self) -> Option<&Description> {
+        self.fleet.description()
+    }
+
     /// Takes a configuration; its result comes as an event.
     pub fn submit(&mut self, job: Job) {
         let start = jiff::Timestamp::now();
@@ -246,6 +251,11 @@ impl<'a> Supervisor<'a> {
                     self.finish(pending, Some(outcome), &done, None, None);
                     continue;
                 }
+                Ok(_) if pending.job.probe.until.is_some() => {
+                    let done = Done { status: Status::CompileError, error: "the build was to have no code".into(), ..Done::default() };
+                    self.finish(pending, Some(outcome), &done, None, None);
+                    continue;
+                }
                 Ok(built) => built,
             };
             let run = pending.job.run(built, self.scene);
@@ -276,21 +286,20 @@ impl<'a> Supervisor<'a> {
     fn wait(&mut self, client: Client<'_>) -> Result<Option<Event>, Fatal> {
         let (input, output, decoder, nursery, executors) = {
             let sources = [
-                (client.input, PollFlags::POLLIN),
+                client.input.map(|fd| PollFd::new(fd, PollFlags::POLLIN)),
                 // Errors are reported unasked, and a pipe without a reader is one.
-                (client.output, PollFlags::empty()),
-                (self.decoder.as_ref().map(Decoder::fd), PollFlags::POLLIN),
-                (Some(self.builds.nursery().fd()), PollFlags::POLLIN),
+                client.output.map(|fd| PollFd::new(fd, PollFlags::empty())),
+                self.decoder.as_ref().map(|decoder| PollFd::new(decoder.fd(), PollFlags::POLLIN)),
+                self.builds.nursery().fd(),
             ];
-            let own = sources.iter().filter_map(|(fd, events)| fd.map(|fd| PollFd::new(fd, *events)));
+            let own = sources.iter().flatten().cloned();
             let mut fds: Vec<PollFd<'_>> = own.chain(self.fleet.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN))).collect();
             match poll(&mut fds, self.patience(client.alarm)) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(error) => return Err(std::io::Error::from(error).into()),
             }
             let mut polled = fds.iter().map(|fd| fd.any().unwrap_or(false));
-            let [input, output, decoder, nursery] =
-                sources.map(|(source, _)| source.and_then(|_| polled.next()).is_some_and(|ready| ready));
+            let [input, output, decoder, nursery] = sources.map(|source| source.and_then(|_| polled.next()).is_some_and(|ready| ready));
             (input, output, decoder, nursery, polled.collect::<Vec<bool>>())
         };
         if decoder {
@@ -348,6 +357,11 @@ impl<'a> Supervisor<'a> {
                     self.greeted = true;
                     self.events.push_back(Event::Ready(description));
                 }
+            }
+            Told::Unbegun(running) => {
+                // Who shares its result waits with it: it may be cancelled.
+                let followers = self.shared.unfollow(&running.identity).into_iter().map(|follower| follower.pending);
+                followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
             }
             Told::Done(told) => {
                 let (Running { pending, outcome, identity }, done, device) = *told;

@@ -78,6 +78,11 @@ impl Shared {
         self.followers.remove(&identity).unwrap_or_default()
     }
 
+    /// Takes those who wait for a run that has not begun after all.
+    pub fn unfollow(&mut self, identity: &Identity) -> Vec<Follower> {
+        self.followers.remove(identity).unwrap_or_default()
+    }
+
     /// Takes all who wait.
     pub fn drain(&mut self) -> impl Iterator<Item = Follower> {
         std::mem::take(&mut self.followers).into_values().flatten()

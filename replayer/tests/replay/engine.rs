@@ -10,10 +10,10 @@ use mneme_core::protocol::Reply;
 use serde_json::{Value, json};
 
 use crate::recording::{ELEMENTS, Recording};
-use crate::{device, program};
+use crate::{device, installed, program};
 
 /// The width of a block and as many blocks as the recording's elements need.
-fn shape(width: u32) -> Value {
+pub fn shape(width: u32) -> Value {
     json!({"block": {"x": width}, "grid": {"x": (ELEMENTS as u32).div_ceil(width)}})
 }
 
@@ -121,7 +121,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     children(pid).iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
 }
 
-fn is_alive(pid: &u32) -> bool {
+pub fn is_alive(pid: &u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
@@ -167,6 +167,45 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
     }
 }
 
+/// The process that forks the builders, once it has started.
+fn nursery(server: &Server) -> nix::unistd::Pid {
+    let start = Instant::now();
+    loop {
+        let named = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "mneme-nursery");
+        if let Some(pid) = children(server.child.id()).into_iter().find(named) {
+            return nix::unistd::Pid::from_raw(pid as i32);
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "there is no nursery");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_nursery_that_hangs_is_replaced_and_nobody_waits_for_it() {
+    let Some(device) = device() else { return };
+    let mut server = Server::start(&Recording::make(), &["--device", device, "--timeout", "1"]);
+    server.say(&json!({"type": "submit", "id": 1}));
+    assert!(server.result(1).verified);
+    let hanging = nursery(&server);
+    nix::sys::signal::kill(hanging, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    // More than a nursery that does not read can be told.
+    server.say(&json!({"type": "submit", "id": 2, "code": {"ir-text": format!("; {}\n", "x".repeat(8 << 20))}}));
+    server.say(&json!({"type": "submit", "id": 3, "config": {"passes": "default<O1>"}}));
+    let start = Instant::now();
+    server.say(&json!({"type": "statistics"}));
+    assert!(matches!(server.reply(), Reply::Statistics(statistics) if statistics.outstanding == 2));
+    assert!(start.elapsed() < Duration::from_secs(5), "the supervisor waits for the nursery");
+    let mut results = BTreeMap::new();
+    while results.len() < 2 {
+        let Reply::Result { id, result } = server.reply() else { panic!("no result") };
+        results.insert(id, result);
+    }
+    assert!(results[&3].verified && results[&2].status.name() == "compile_error", "{results:?}");
+    assert!(start.elapsed() < Duration::from_secs(40) && !is_alive(&(hanging.as_raw() as u32)));
+    assert_ne!(nursery(&server), hanging);
+    server.end();
+}
+
 #[test]
 fn equal_code_is_run_once() {
     let Some(device) = device() else { return };
@@ -203,7 +242,7 @@ fn a_sweep_without_anything_that_verifies_says_so() {
     sweep(&recording, &["--device", device], &[], exit::NOT_VERIFIED);
 }
 
-struct Server {
+pub struct Server {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -211,7 +250,12 @@ struct Server {
 
 impl Server {
     fn start(recording: &Recording, options: &[&str]) -> Self {
+        Self::start_with(recording, options, &[])
+    }
+
+    pub fn start_with(recording: &Recording, options: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(program());
+        command.envs(environment.iter().copied());
         command.args(["serve", "-rdb"]).arg(recording.database()).args(options);
         // For those who ask for a second one.
         command.env("MNEME_CPU_DEVICES", "2");
@@ -227,24 +271,24 @@ impl Server {
         server
     }
 
-    fn say(&mut self, line: &Value) {
+    pub fn say(&mut self, line: &Value) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    fn reply(&mut self) -> Reply {
+    pub fn reply(&mut self) -> Reply {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    fn result(&mut self, id: u64) -> mneme_core::result::ReplayResult {
+    pub fn result(&mut self, id: u64) -> mneme_core::result::ReplayResult {
         match self.reply() {
             Reply::Result { id: found, result } if found == id => *result,
             other => panic!("no result for {id} but {other:?}"),
         }
     }
 
-    fn end(mut self) {
+    pub fn end(mut self) {
         self.input = None;
         let mut line = String::new();
         assert_eq!(self.output.read_line(&mut line).unwrap(), 0, "{line}");
@@ -260,6 +304,14 @@ fn what_is_no_request_is_answered_and_forgotten() {
     assert!(matches!(server.reply(), Reply::Error { id: Some(4), error } if error.contains("dance")));
     server.say(&json!({"type": "submit", "id": 5, "config": {"pases": "x"}}));
     assert!(server.result(5).error.contains("pases"));
+    server.say(&json!({"type": "submit", "id": 8, "proirity": 5}));
+    let refused = server.result(8);
+    assert!(refused.status.name() == "invalid_config" && refused.error.contains("unknown field 'proirity'"), "{}", refused.error);
+    // Where and with what, as far as that is known.
+    assert!(!refused.environment.device.is_empty() && refused.environment.versions.contains_key("llvm"), "{refused:?}");
+    assert!(!refused.start_time.is_empty() && !refused.end_time.is_empty());
+    server.say(&json!({"type": "memory", "moment": "prologue", "regoin": "x"}));
+    assert!(matches!(server.reply(), Reply::Error { id: None, error } if error.contains("'regoin'")));
     server.say(&json!({"type": "cancel", "id": 6}));
     assert!(matches!(server.reply(), Reply::Error { id: Some(6), .. }));
     server.say(&json!({"type": "hello", "protocol": 99}));
@@ -537,7 +589,7 @@ fn memory_as_a_run_leaves_it_is_laid_out_like_the_prologue() {
 
 #[test]
 fn the_example_scripts_print_tables() {
-    let Some(device) = device() else { return };
+    let Some(device) = device().filter(|_| installed("jq")) else { return };
     let recording = Recording::make();
     let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
     for (name, expected) in [("sweep-blocks.sh", "128"), ("sweep-pipelines.sh", "default<O1>"), ("sweep-random.sh", "threads")] {

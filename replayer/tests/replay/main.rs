@@ -4,6 +4,7 @@
 mod engine;
 mod places;
 mod recording;
+mod stand_ins;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,15 @@ fn device() -> Option<&'static str> {
     let found = install::locate(install::CPU_DEVICE).map(|_| "cpu");
     if found.is_none() {
         println!("skipped: the CPU device is not built; 'cargo build --workspace' builds it");
+    }
+    found
+}
+
+/// Whether a program is on the path; said on standard output where it is not.
+fn installed(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: {program} is not installed");
     }
     found
 }
@@ -134,8 +144,62 @@ fn what_a_build_makes_can_be_kept_edited_and_replayed() {
 }
 
 #[test]
-fn a_source_that_does_not_compile_is_a_result_too() {
+fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
     let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let out = recording.folder().join("out");
+    let build = |options: &[&str], status| {
+        let options = [&["--device", device, "--timeout", "2", "--output-dir", out.to_str().unwrap()], options].concat();
+        outcome(&replay(&recording, &options).output().unwrap(), status)["Result"]["error"].as_str().unwrap().to_owned()
+    };
+    let found = || {
+        let names = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != "kernel.sass").collect::<std::collections::BTreeSet<_>>()
+    };
+    let are = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<std::collections::BTreeSet<_>>();
+    build(&[], exit::VERIFIED);
+    let whole: &[&str] = if device == "cpu" { &["kernel.o"] } else { &["kernel.ptx", "kernel.cubin"] };
+    assert_eq!(found(), are(&[whole, &["before.ll", "after.ll", "build.log"]].concat()));
+    let before = std::fs::read_to_string(out.join("before.ll")).unwrap();
+
+    std::fs::write(out.join("mine.txt"), "").unwrap();
+    let hanging = recording.folder().join("hanging");
+    std::fs::write(&hanging, "#!/bin/sh\nsleep 100\n").unwrap();
+    std::fs::set_permissions(&hanging, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // The pipeline crashes, hangs, and is refused.
+    for (options, status) in [
+        (&["default<O1>,trigger-crash-module"][..], exit::BUILD_FAILED),
+        (&["--opt", hanging.to_str().unwrap()], exit::TIMED_OUT),
+        (&["no-such-pass"], exit::BUILD_FAILED),
+    ] {
+        let error = build(options, status);
+        assert_eq!(found(), are(&["before.ll", "build.log", "mine.txt"]), "{error}");
+        assert_eq!(std::fs::read_to_string(out.join("before.ll")).unwrap(), before);
+        let log = std::fs::read_to_string(out.join("build.log")).unwrap();
+        assert!(log.ends_with(&format!("{error}\n")), "{log}");
+    }
+
+    // What an assembler refuses; the CPU device's code generation leaves such kernels out.
+    if device != "cpu" {
+        let odd = recording.folder().join("odd.ll");
+        std::fs::write(&odd, before.replacen("ret void", "call void asm sideeffect \"bogus.x;\", \"\"()\n  ret void", 1)).unwrap();
+        let ir = recording.folder().join("after-pipeline.ll");
+        build(&["--ir", odd.to_str().unwrap(), "--output-ll", ir.to_str().unwrap()], exit::BUILD_FAILED);
+        assert_eq!(found(), are(&["kernel.ptx", "before.ll", "after.ll", "build.log", "mine.txt"]));
+        assert_eq!(std::fs::read_to_string(&ir).unwrap(), std::fs::read_to_string(out.join("after.ll")).unwrap());
+    }
+
+    // Code that is replayed is not a file to be overwritten.
+    let input = out.join("before.ll");
+    let options = ["--device", device, "--ir", input.to_str().unwrap(), "--output-dir", out.to_str().unwrap()];
+    let refused = replay(&recording, &options).output().unwrap();
+    assert!(refused.status.code() == Some(exit::BAD_USAGE) && String::from_utf8_lossy(&refused.stderr).contains("would overwrite"));
+    assert!(input.exists());
+}
+
+#[test]
+fn a_source_that_does_not_compile_is_a_result_too() {
+    let Some(device) = device().filter(|_| installed("clang++-19")) else { return };
     let recording = Recording::make();
     let (source, slow) = (recording.folder().join("wrong.cu"), recording.folder().join("slow"));
     std::fs::write(&source, "__global__ void update(int *data, int n) { data[0] = }\n").unwrap();
@@ -164,6 +228,40 @@ fn a_pipeline_in_another_program_ends_with_the_build() {
     std::thread::sleep(Duration::from_millis(2500));
     assert!(!mark.exists(), "the program's child lives on");
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+/// What a wrapper of a program starts ends with the replay, even where that is killed itself.
+#[test]
+fn what_a_wrapper_starts_ends_with_a_replay_that_is_killed() {
+    let Some(device) = device() else { return };
+    let recording = Recording::make();
+    let (source, pid) = (recording.folder().join("k.cu"), recording.folder().join("pid"));
+    std::fs::write(&source, "").unwrap();
+    let wrapper = recording.folder().join("wrapper");
+    std::fs::write(&wrapper, format!("#!/bin/sh\nsh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000' &\nwait\n", pid.display()))
+        .unwrap();
+    std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let wrapper = wrapper.to_str().unwrap();
+    for options in [&["--opt", wrapper][..], &["--source", source.to_str().unwrap(), "--clang", wrapper]] {
+        let _ = std::fs::remove_file(&pid);
+        let mut child = replay(&recording, &[&["--device", device], options].concat()).stdout(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        let sleeper = loop {
+            if let Ok(text) = std::fs::read_to_string(&pid) {
+                break text.trim().parse::<u32>().unwrap();
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "the wrapper is not started");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert!(engine::is_alive(&sleeper));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let start = Instant::now();
+        while engine::is_alive(&sleeper) {
+            assert!(start.elapsed() < Duration::from_secs(5), "{options:?}: what the wrapper has started lives on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 #[test]
@@ -254,7 +352,7 @@ fn a_folder_stands_for_its_only_kernel() {
     outcome(&run(&["-rid", "7"]), exit::VERIFIED);
     let refused = run(&["--kernel", "stranger"]);
     assert_eq!(refused.status.code(), Some(exit::BAD_USAGE));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("--kernel"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is named stranger; it holds"));
 }
 
 #[test]
@@ -455,8 +553,10 @@ fn nothing_outlives_the_server() {
     let mut command = Command::new(program());
     command.args(["serve", "--device", device, "-rdb"]).arg(recording.database());
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // Open until the server is killed: one without a reader ends by itself.
+    let mut output = BufReader::new(server.stdout.take().unwrap());
     let mut hello = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut hello).unwrap();
+    output.read_line(&mut hello).unwrap();
     let pid = server.id();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     assert!(alive(&children) >= 2, "the nursery and the executor run: {children}");

@@ -74,6 +74,12 @@ fn long_pipeline(planted: &str) -> (String, usize) {
     (format!("function({})", passes.join(",")), place)
 }
 
+/// A program of LLVM's in an environment without anything of ours, where it is installed.
+fn llvm_program(name: &str) -> Option<Run> {
+    let path = Path::new("/usr/bin").join(name);
+    path.exists().then(|| run("env").args(["-i", "PATH=/usr/bin:/bin"]).arg(path))
+}
+
 #[test]
 fn a_wrong_pass_is_found_wherever_it_is() {
     let case = Case::of("vecadd");
@@ -165,6 +171,43 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
 }
 
 #[test]
+fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
+    let case = Case::of("vecadd");
+    let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<unselectable>),default<O3>");
+    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "40"]), BACK_END, "back_end");
+    assert!(json["error"].as_str().unwrap().contains("Cannot select"), "{outcome}");
+    assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(case.file("given.ll").contains("@llvm.vscale.i64") && case.file("reduced.ll").contains("@llvm.vscale.i64"), "{outcome}");
+    assert!(case.file("pass.diff").contains("@llvm.vscale.i64"), "{outcome}");
+    for ir in ["given.ll", "reduced.ll"] {
+        let Some(llc) = llvm_program("llc-19") else { return };
+        let reproduced = llc.args(["-mcpu=sm_90", ir, "-o", "/dev/null"]).folder(case.output.path()).outcome();
+        assert_ne!(reproduced.status, 0, "{reproduced}");
+        reproduced.complains("Cannot select");
+    }
+    if Device::under_test() == Device::Cuda {
+        let reproduced = run(case.output.path().join("reproduce.sh")).outcome();
+        assert_ne!(reproduced.status, 0, "{reproduced}");
+        reproduced.complains("Cannot select");
+    }
+}
+
+#[test]
+fn an_assembler_that_gives_up_is_found() {
+    if Device::under_test() == Device::Cpu {
+        // No assembler takes part in what it runs.
+        return;
+    }
+    let case = Case::of("vecadd");
+    let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<unassemblable>),default<O3>");
+    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "40"]), ASSEMBLER, "assembler");
+    assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(case.file("kernel.ptx").contains("no.such.instruction") && case.file("reproduce.sh").contains("ptxas"), "{outcome}");
+}
+
+#[test]
 fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     let case = Case::of("vecadd");
     let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "40"]);
@@ -196,6 +239,23 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     let (outcome, json) =
         case.finds(case.bisect("numbers", "default<O3>").args(["--fast-math", "--reduce", "0"]), CONFIGURATION, "configuration");
     assert_eq!(json["field"], "fast_math", "{outcome}");
+    // Without code generation's own folding it takes a pass, which is LLVM's; LLVM's program does the same with what is in the folder.
+    let options = ["--fast-math", "--codegen-opt", "0", "--reduce", "0"];
+    let (outcome, json) = case.finds(case.bisect("numbers", "default<O3>").args(options), CONFIGURATION, "configuration");
+    // But on a GPU, whose code generation takes the liberty by itself.
+    if Device::under_test() == Device::Cpu {
+        assert_eq!(json["pass"]["pass"], "instcombine", "{outcome}");
+    }
+    if Device::under_test() == Device::Cpu && llvm_program("opt-19").is_some() {
+        assert!(json["files"]["opt"].is_string(), "{outcome}");
+        run("env").args(["-i", "PATH=/usr/bin:/bin"]).arg(case.output.path().join("reproduce.sh")).succeed();
+        let plain = |name: &str| {
+            let printed = llvm_program("opt-19").unwrap().args(["-S", "-passes=verify", name]).folder(case.output.path()).succeed();
+            printed.stdout.split_inclusive('\n').filter(|line| !line.contains("ModuleID")).collect::<String>()
+        };
+        assert_eq!(plain("again.ll"), plain("after.ll"));
+        assert_ne!(plain("again.ll"), plain("before.ll"));
+    }
     case.finds(case.bisect("numbers", "default<O3>"), NOTHING, "good");
 
     let bisect = case.bisect("overflow", "default<O0>").args(["--reference", "default<O3>", "--reduce", "0"]);

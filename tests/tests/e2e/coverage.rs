@@ -78,6 +78,22 @@ fn managed() {
     assert_eq!(recorded.allocations("increment", AllocationKind::Vendor), [[500 * 16]]);
 }
 
+/// Chunks are hashed before they are copied; what changes in between must neither be taken for what was hashed, nor end the recording
+/// of anything else.
+#[test]
+fn managed_memory_that_the_host_writes_to_is_not_recorded_wrong() {
+    let app = app("shared_pages");
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = record_into(folder.path(), app, &[]).outcome();
+    assert_eq!(outcome.stdout, unrecorded(app).succeed().stdout);
+    let report = mneme_core::recording::check::check(folder.path()).unwrap();
+    assert!(report.problems.is_empty(), "{:#?}", report.problems);
+    if Device::under_test() == Device::Cpu {
+        assert_eq!((outcome.status, report.instances), (mneme_core::exit::NOT_RECORDED, 0), "{outcome}");
+        outcome.complains("memory changed while it was recorded");
+    }
+}
+
 #[test]
 fn mapped() {
     let recorded = recorded("mapped", &[]);
@@ -93,6 +109,17 @@ fn vmm() {
     let mut mapped: Vec<_> = recorded.allocations("extend", AllocationKind::Vendor).iter().map(Vec::len).collect();
     mapped.sort_unstable();
     assert_eq!(mapped, [2, 3], "pages mapped at each launch");
+}
+
+#[test]
+fn sharing_between_processes() {
+    let recorded = recorded("sharing", &[]);
+    assert!(!recorded.outcome.stderr.contains("MNEME_ARENA"), "{}", recorded.outcome);
+    assert_eq!(recorded.occurrences("fill"), [1, 1, 1]);
+    assert_eq!(recorded.occurrences("mix"), [1]);
+    let large = 80 << 20;
+    assert_eq!(recorded.allocations("fill", AllocationKind::Arena), [[12_000, 12_000, large]; 3], "what is shared stays the arena's");
+    assert_eq!(recorded.allocations("mix", AllocationKind::Vendor), [[12_000, 12_000, large]], "what is opened, and nothing around it");
 }
 
 #[test]

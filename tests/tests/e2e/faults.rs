@@ -56,7 +56,7 @@ fn unharmed(recorded: &Outcome, arguments: &[&str]) {
 #[test]
 fn a_killed_recording_has_whole_instances_only() {
     // Enough that recording takes long beside the steps that watch it.
-    let rounds = if Device::under_test() == Device::Cuda { 400 } else { 40 };
+    let rounds = if Device::under_test() == Device::Cuda { 150 } else { 40 };
     let spawn = |folder: &Path| {
         let mut command = Command::new(executable(app("steps"), Cudart::under_test()));
         command.arg(rounds.to_string()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -76,12 +76,19 @@ fn a_session_is_confirmed_and_can_be_simulated() {
         let speedup = &finalist["speedup"];
         assert!(speedup["low"].as_f64().unwrap() <= speedup["estimate"].as_f64().unwrap(), "{finalist}");
     }
-    assert_eq!(read(&all, "best.json")["trial"], finalists[0]["trial"]);
     let verdict = summary["verdict"].as_str().unwrap();
-    assert!(verdict.starts_with("confirmed: speedup") || verdict.starts_with("no significant improvement: speedup"), "{verdict}");
+    // Of a machine that does other things meanwhile any may be true; then the baseline by another name is the best.
+    let is_slower = verdict.starts_with("no improvement: the best candidate is slower");
+    assert!(
+        verdict.starts_with("confirmed: speedup") || verdict.starts_with("no significant improvement: speedup") || is_slower,
+        "{verdict}"
+    );
     assert!(outcome.stderr.contains(verdict), "{outcome}");
     let best = outcome.stdout.lines().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
-    assert!(best.contains(" speedup_interval="), "{best}");
+    if !is_slower {
+        assert_eq!(read(&all, "best.json")["trial"], finalists[0]["trial"]);
+        assert!(best.contains(" speedup_interval="), "{best}");
+    }
     // How to take a winner over is said of one.
     assert_eq!(outcome.stderr.contains("An application built with Proteus"), verdict.starts_with("confirmed"), "{outcome}");
 
@@ -167,7 +174,7 @@ fn energy_is_refused_where_nobody_counts_it() {
     let (space, results) = (work.path().join("space.yaml"), work.path().join("results"));
     fs::write(&space, "parameters:\n  block.x: [32, 64]\n").unwrap();
     let outcome = tune(&recording.single(), &space, &results).args(["--objective", "time", "energy_j"]).exit_with(3);
-    outcome.complains("the objective 'energy_j' needs the energy of a launch, which this device does not tell");
+    outcome.complains("the objective 'energy_j' needs the energy of a launch, which could not be measured");
     assert!(read(&results, "baseline.json")["result"].get("energy_j").is_none());
 }
 

@@ -95,7 +95,7 @@ fn the_instance_may_be_left_out_where_there_is_one() {
     assert_eq!(replay(&instance.database).succeed().json()["Result"]["verified"], true);
     let recording = Recording::of(app("stencil"), &[]);
     let (database, kernel) = recording.kernel("stencil");
-    let outcome = replay(&database).exit_with(exit::BAD_RECORDING);
+    let outcome = replay(&database).exit_with(exit::BAD_USAGE);
     for id in kernel.instances.keys() {
         outcome.complains(id);
     }

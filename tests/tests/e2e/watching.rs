@@ -92,6 +92,11 @@ fn rules_are_set_listed_and_removed() {
     mneme(&["annotate", database, "--argument", "3"]).exit_with(exit::BAD_USAGE);
     mneme(&["annotate", database, "--argument", "3", "--remove"]).succeed();
     assert!(Rules::load(&path).unwrap().rules.is_empty());
+    for target in [["--argument", "77"], ["--variable", "nothing"], ["--tag", "nothing"], ["--address", "0x10"]] {
+        let [option, name] = target;
+        mneme(&["annotate", database, option, name, "--ignore"]).exit_with(exit::BAD_USAGE).complains("leads to no recorded memory");
+    }
+    assert!(Rules::load(&path).unwrap().rules.is_empty());
     mneme(&["clean", recording.folder().to_str().unwrap()]).succeed();
     assert_eq!(std::fs::read_dir(recording.folder()).unwrap().count(), 0, "a cleaned folder is empty");
 }

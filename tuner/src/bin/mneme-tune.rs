@@ -3,7 +3,7 @@
 use std::process::exit;
 
 use clap::Parser;
-use mneme_tuner::options::Options;
+use mneme_tuner::options::{self, Options};
 use mneme_tuner::tune;
 
 /// Options that may be written with one dash.
@@ -15,12 +15,9 @@ fn main() {
         arguments.remove(1);
         exit(mneme_tuner::report::command::run(arguments));
     }
-    let options = Options::try_parse_from(arguments).unwrap_or_else(|error| {
-        let _ = error.print();
-        exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })
-    });
+    let options = Options::try_parse_from(arguments).unwrap_or_else(|error| exit(options::refuse(&error)));
     exit(tune::run(options).unwrap_or_else(|error| {
-        eprintln!("mneme-tune: {error}");
+        mneme_tuner::remark!("mneme-tune: {error}");
         error.exit_status()
     }));
 }

@@ -126,7 +126,7 @@ fn main() {
         _ => {}
     }
     if let Err(error) = run(options.command) {
-        eprintln!("mneme: {error}");
+        mneme_tuner::remark!("mneme: {error}");
         exit(error.exit_status());
     }
 }

@@ -15,10 +15,12 @@ use crate::metric::Metric;
 pub enum ObjectiveError {
     #[error("the objective {0}")]
     Expression(#[from] ExpressionError),
-    #[error("the objective '{objective}' comes to {value}, which is no number{remedy}")]
-    NoNumber { objective: String, value: String, remedy: &'static str },
+    #[error("the objective '{objective}' has no value here: the device does not say it")]
+    Untold { objective: String },
+    #[error("the objective '{objective}' comes to {value}, which is no number")]
+    NoNumber { objective: String, value: Value },
     #[error(
-        "the objective '{objective}' needs the energy of a launch, which this device does not tell: that takes an NVIDIA GPU (Volta or later) with NVML"
+        "the objective '{objective}' needs the energy of a launch, which could not be measured: that takes an NVIDIA GPU (Volta or later) with NVML, and a launch that uses more than putting memory back varies by"
     )]
     NoEnergy { objective: String },
     #[error("nothing was measured")]
@@ -118,11 +120,12 @@ impl Objectives {
                 Kind::Expression(expression) => {
                     let values = all.get_or_insert_with(|| names(measurement, self.metric));
                     let value = self.language.evaluate(expression, values)?;
-                    value.as_f64().filter(|number| number.is_finite()).ok_or_else(|| ObjectiveError::NoNumber {
-                        objective: objective.text.clone(),
-                        remedy: if value.is_null() { ": the device does not say it" } else { "" },
-                        value: if value.is_null() { "nothing".into() } else { value.to_string() },
-                    })
+                    let objective = objective.text.clone();
+                    match value.as_f64().filter(|number| number.is_finite()) {
+                        Some(number) => Ok(number),
+                        None if value.is_null() => Err(ObjectiveError::Untold { objective }),
+                        None => Err(ObjectiveError::NoNumber { objective, value }),
+                    }
                 }
             })
             .collect()
@@ -168,9 +171,9 @@ fn names(measurement: &Measurement, metric: Metric) -> Values {
         ("obj_size", json!(result.obj_size)),
         ("build_time", json!(result.preprocess_ir_time + result.opt_time + result.codegen_time)),
         (ENERGY, json!(result.energy_j)),
-        ("largest_error", json!(result.largest_error)),
-        ("largest_relative_error", json!(result.largest_relative_error)),
-        ("largest_ulp", json!(result.largest_ulp)),
+        ("largest_error", json!(result.largest.map(|it| it.absolute))),
+        ("largest_relative_error", json!(result.largest.map(|it| it.relative))),
+        ("largest_ulp", json!(result.largest.map(|it| it.ulp))),
         ("config", json!(configuration)),
         ("grid", json!(configuration.grid)),
         ("block", json!(configuration.block)),
@@ -184,7 +187,7 @@ fn names(measurement: &Measurement, metric: Metric) -> Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::Metrics;
+    use mneme_core::result::{Largest, Metrics};
 
     fn result() -> ReplayResult {
         ReplayResult {
@@ -192,7 +195,7 @@ mod tests {
             warmup: 1,
             opt_time: 0.25,
             codegen_time: 0.5,
-            largest_error: Some(0.125),
+            largest: Some(Largest { absolute: 0.125, ..Largest::default() }),
             metrics: Metrics { registers: 40, code_size: 2048, ..Metrics::default() },
             ..ReplayResult::default()
         }
@@ -241,10 +244,10 @@ mod tests {
         for (text, words) in [
             ("registres", "known are active_blocks_per_sm, baseline"),
             ("spill_stores", "the device does not say it"),
-            ("largest_ulp", "the device does not say it"),
+            ("spill_loads", "the device does not say it"),
             ("occupancy * 2", "nothing"),
-            ("energy_j", "this device does not tell"),
-            ("time * energy_j", "this device does not tell"),
+            ("energy_j", "could not be measured"),
+            ("time * energy_j", "could not be measured"),
             ("time <", "cannot be read"),
             ("exec_time", "no number"),
         ] {

@@ -13,6 +13,8 @@ pub(super) const EXCLUSIVE: &[&[&str]] = &[
     &["fail_fast", "keep_going"],
     &["proteus_output", "no_proteus_output"],
     &["record_id", "all_instances"],
+    &["racing", "pruner"],
+    &["simulate", "cache"],
 ];
 
 /// Options that change the built-in space, by their keys.
@@ -56,6 +58,10 @@ impl Options {
     fn missing(&self) -> Option<String> {
         if self.resume && self.results_dir.is_none() {
             return Some("--resume needs --results-dir: the folder of the session to go on with".into());
+        }
+        if self.record_database.is_empty() && self.resume {
+            let folder = self.results_dir.as_deref().unwrap_or(std::path::Path::new(".")).display();
+            return Some(format!("{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume"));
         }
         if self.record_database.is_empty() {
             return Some("--record-database is missing: name the STATIC-HASH.json of a recorded kernel (mneme ls lists them)".into());
@@ -157,7 +163,7 @@ mod tests {
         let all = mneme_core::arguments::normalise(all, &["rdb"]);
         match Options::try_parse_from(all) {
             Ok(options) => options.check().err().map_or_else(String::new, |error| error.to_string()),
-            Err(error) => error.to_string(),
+            Err(error) => crate::options::sentence(&error),
         }
     }
 
@@ -178,14 +184,17 @@ mod tests {
             (&["--min-blocks-per-sm-range", "0:4"], "1 to 32"),
             (&["--max-threads-range", "32:2048"], "1 to 1024"),
             (&["--timeout", "0"], "--timeout is a number of seconds"),
+            (&["--fail-fast", "--keep-going"], "cannot be used with"),
+            (&["--print-space", "--dry-run"], "cannot be used with"),
+            (&["--proteus-output", "a", "--no-proteus-output"], "cannot be used with"),
+            (&["--rerun-baseline"], "the following required arguments were not provided: --resume"),
+            (&["--metric", "p90"], "invalid value 'p90' for '--metric <METRIC>' [possible values: mean, median, min, max]"),
+            (&["--trail", "5"], "unexpected argument '--trail' found; tip: a similar argument exists: '--trials'"),
+            (&["--simulate", "a", "--cache", "b"], "exclude each other"),
+            (&["--racing", "2", "--pruner", "median"], "exclude each other"),
         ] {
             let found = problem(arguments);
             assert!(found.contains(expected) && found.lines().count() == 1, "{arguments:?}: {found}");
-        }
-        for arguments in
-            [&["--fail-fast", "--keep-going"][..], &["--print-space", "--dry-run"], &["--proteus-output", "a", "--no-proteus-output"]]
-        {
-            assert!(problem(arguments).contains("cannot be used with"), "{arguments:?}");
         }
         assert_eq!(problem(&["--sampler", "tpe", "--trials", "5", "--study-name", "s"]), "");
         assert_eq!(Options::default().check().unwrap_err().to_string().split(':').next(), Some("--record-database is missing"));

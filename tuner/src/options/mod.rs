@@ -243,7 +243,7 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_time: Option<f64>,
     /// Replay nothing: take results from the results folder of a session that has tried all of the space. For comparing samplers
-    #[arg(long, value_name = "FOLDER", conflicts_with = "cache", help_heading = EVALUATION)]
+    #[arg(long, value_name = "FOLDER", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulate: Option<PathBuf>,
     /// Before it is reported, verify the best on these recorded instances too; without ID on all of the kernel's
@@ -308,6 +308,25 @@ const SAMPLING: &str = "Sampling";
 const EVALUATION: &str = "Evaluation";
 const RESULTS: &str = "Results";
 const MODES: &str = "Modes and configuration files";
+
+/// Prints help, or what is wrong with a command line; gives the exit status.
+pub fn refuse(error: &clap::Error) -> i32 {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return 0;
+    }
+    crate::remark!("mneme-tune: {}", sentence(error));
+    mneme_core::exit::BAD_USAGE
+}
+
+/// A mistake in a command line as one sentence: clap's own words, without the usage that it prints below them.
+fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let told = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"));
+    let part = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    told.map(part).collect::<Vec<_>>().join("; ")
+}
 
 const EXAMPLES: &str = "Examples:
   mneme-tune -rdb recording/7312.json -rid 1631 --space-preset quick

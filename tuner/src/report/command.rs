@@ -7,7 +7,8 @@ use clap::Parser;
 use mneme_core::exit;
 
 use crate::archive::Archive;
-use crate::{export, session::status};
+use crate::session::status;
+use crate::{export, options};
 
 const EXAMPLES: &str = "Examples:
   mneme-tune report mneme-tune-results/vecadd
@@ -21,7 +22,7 @@ Exit status: 0 done, 3 the folder holds no results, 64 bad usage, 70 a file cann
 
 /// Write the report of a tuning session, from its results folder
 #[derive(Debug, Parser)]
-#[command(name = "mneme-tune report", version, after_help = EXAMPLES)]
+#[command(name = "mneme-tune report", bin_name = "mneme-tune report", version, after_help = EXAMPLES)]
 pub struct Options {
     /// The folder that the session wrote (its --results-dir)
     results: PathBuf,
@@ -43,15 +44,12 @@ pub struct Options {
 pub fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
     let options = match Options::try_parse_from(words) {
         Ok(options) => options,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { exit::BAD_USAGE } else { 0 };
-        }
+        Err(error) => return options::refuse(&error),
     };
     match write(&options) {
         Ok(()) => 0,
         Err((status, sentence)) => {
-            eprintln!("mneme-tune: {sentence}");
+            crate::remark!("mneme-tune: {sentence}");
             status
         }
     }
@@ -61,15 +59,15 @@ fn write(options: &Options) -> Result<(), (i32, String)> {
     let archive = Archive::read(&options.results).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()))?;
     let unwritable = |error: &dyn std::fmt::Display| (exit::INTERNAL, error.to_string());
     let path = super::write_archive(&archive, options.output.as_deref()).map_err(|error| unwritable(&error))?;
-    eprintln!("The report is in {}", path.display());
+    crate::remark!("The report is in {}", path.display());
     if let Some(path) = &options.csv {
         export::table::write(&archive, path).map_err(|error| unwritable(&error))?;
-        eprintln!("The trials are in {}", path.display());
+        crate::remark!("The trials are in {}", path.display());
     }
     if let Some(path) = &options.optuna_journal {
         let name = options.results.file_name().map_or_else(|| "mneme".into(), |name| name.to_string_lossy().into_owned());
         export::optuna::write(&archive, options.study_name.as_ref().unwrap_or(&name), path).map_err(|error| unwritable(&error))?;
-        eprintln!("The study is in {}", path.display());
+        crate::remark!("The study is in {}", path.display());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use mneme_core::result::Status;
 
 use crate::archive::{Archive, Entry};
 use crate::text::shorten;
@@ -16,7 +17,7 @@ const LENGTH: usize = 240;
 pub fn failures(archive: &Archive) -> Markup {
     let mut classes: BTreeMap<&str, BTreeMap<String, Vec<&Entry>>> = BTreeMap::new();
     for trial in archive.trials.iter().filter(|trial| trial.status != "verified" && trial.stopped.is_none()) {
-        classes.entry(&trial.status).or_default().entry(clause(&trial.error)).or_default().push(trial);
+        classes.entry(&trial.status).or_default().entry(reason(trial)).or_default().push(trial);
     }
     let count = |reasons: &BTreeMap<String, Vec<&Entry>>| reasons.values().map(Vec::len).sum::<usize>();
     let mut ordered: Vec<_> = classes.iter().collect();
@@ -65,7 +66,16 @@ fn by_count<'a>(reasons: &'a BTreeMap<String, Vec<&'a Entry>>) -> Vec<(&'a Strin
     ordered
 }
 
-/// What an error is about, without the details that tell one trial's from another's.
+/// What went wrong, without what tells one trial from another.
+fn reason(trial: &Entry) -> String {
+    if trial.status == Status::FailedVerification.name() {
+        // Up to here it says where.
+        return trial.error.split(": ").next().unwrap_or_default().into();
+    }
+    clause(&trial.error)
+}
+
+/// An error up to its details, whatever numbers it has.
 fn clause(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let mut text = String::new();

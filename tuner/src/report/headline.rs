@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::chart;
 use crate::archive::{Archive, flat, one, plain};
 use crate::session::PROTEUS;
+use crate::text::ratio;
 use crate::winner::{Circumstances, proteus_usage, replay_command};
 
 pub fn baseline_metric(archive: &Archive) -> Option<f64> {
@@ -82,7 +83,7 @@ pub fn figures(archive: &Archive) -> Markup {
         section class="figures" {
             @if let Some((estimate, low, high)) = confirmed(archive) {
                 @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
-                (figure(&format!("{estimate:.3}×"), &format!("confirmed speedup, {low:.3} to {high:.3}{confidence}")))
+                (figure(&format!("{}×", ratio(estimate)), &format!("{}, {} to {}{confidence}", if low > 1.0 { "confirmed speedup" } else { "speedup of the best candidate" }, ratio(low), ratio(high))))
             } @else if let Some(speedup) = speedup {
                 (figure(&format!("{speedup:.3}×"), "speedup of the best trial, not confirmed"))
             }
@@ -116,6 +117,10 @@ pub fn winner(archive: &Archive) -> Markup {
         };
     };
     let changes = changes(&archive.baseline["config"], &archive.best["config"]);
+    let fate = |finalist: &&Value| finalist["trial"] == archive.best["trial"];
+    let fate = archive.summary["confirmation"]["finalists"].as_array().and_then(|all| all.iter().find(fate)).map(|it| &it["fate"]);
+    let is_slower = fate.is_some_and(|fate| fate == "slower");
+    let is_confirmed = archive.summary["confirmation"]["significant"] != false;
     let faster = match (archive.summary["verdict"].as_str().filter(|verdict| !verdict.is_empty()), archive.best["speedup"].as_f64()) {
         (Some(verdict), _) => verdict[..1].to_uppercase() + &verdict[1..] + ".",
         (None, Some(speedup)) if speedup > 1.0 => {
@@ -125,7 +130,7 @@ pub fn winner(archive: &Archive) -> Markup {
     };
     html! {
         section {
-            h2 { "Winner" }
+            h2 { @if is_confirmed { "Winner" } @else { "No winner" } }
             p { (faster) }
             (finalists(archive))
             @if !changes.is_empty() {
@@ -135,7 +140,7 @@ pub fn winner(archive: &Archive) -> Markup {
                 }
             }
             (command("Replay it", &replay_command(&circumstances(archive, recorded.as_ref()), &best)))
-            @if archive.config["no_proteus_output"] != true {
+            @if archive.config["no_proteus_output"] != true && !is_slower {
                 @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(PROTEUS), Into::into);
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
                 (command("Use it in an application built with Proteus", &usage.command))
@@ -148,7 +153,7 @@ pub fn winner(archive: &Archive) -> Markup {
 /// Those that were measured again, and what became of them.
 fn finalists(archive: &Archive) -> Markup {
     let finalists = archive.summary["confirmation"]["finalists"].as_array();
-    let number = |value: &Value| value.as_f64().map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
+    let number = |value: &Value| value.as_f64().map_or_else(|| "–".to_owned(), ratio);
     html! {
         @if let Some(finalists) = finalists.filter(|finalists| !finalists.is_empty()) {
             table {

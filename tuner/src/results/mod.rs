@@ -33,6 +33,8 @@ pub enum ResultsError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{folder} holds the results of another session and cannot be moved aside ({source}); choose another --results-dir, or go on with it by --resume", folder = folder.display())]
     Taken { folder: PathBuf, source: std::io::Error },
+    #[error("{folder} holds a recording, whose files are not mixed with results; choose another --results-dir", folder = folder.display())]
+    Recording { folder: PathBuf },
     #[error("another session is writing to {folder}; wait for its end, or choose another --results-dir", folder = folder.display())]
     InUse { folder: PathBuf },
     #[error("{path}, line {line}, is no trial ({problem}); was it edited?", path = path.display())]
@@ -46,15 +48,18 @@ impl Results {
     /// overwritten: those of a session that is not resumed are moved to `FOLDER.1`, or the first such name that is free.
     ///
     /// # Errors
-    /// The folder cannot be written, is in use, or holds what is no result.
+    /// The folder cannot be written, is in use, is a recording's, or holds what is no result.
     pub fn open(folder: &Path, resume: bool) -> Result<(Self, Vec<Trial>), ResultsError> {
+        if holds_a_recording(folder) {
+            return Err(ResultsError::Recording { folder: folder.into() });
+        }
         let (results, known) = Self::enter(folder)?;
         if known.is_empty() || resume {
             return Ok((results, known));
         }
         let aside = free_name(folder);
         std::fs::rename(folder, &aside).map_err(|source| ResultsError::Taken { folder: folder.into(), source })?;
-        eprintln!("mneme-tune: the results that were in {} are in {} now", folder.display(), aside.display());
+        crate::remark!("mneme-tune: the results that were in {} are in {} now", folder.display(), aside.display());
         Self::enter(folder)
     }
 
@@ -105,9 +110,17 @@ impl Results {
 
     /// Adds a line to `logs/tune.log`. A log that cannot be written stops nothing.
     pub fn log(&mut self, text: &str) {
-        let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-        let _ = writeln!(self.log, "{seconds:.3} {text}");
+        let _ = writeln!(self.log, "{:.3} {text}", jiff::Timestamp::now());
     }
+}
+
+/// By its databases, which are named by static hashes.
+fn holds_a_recording(folder: &Path) -> bool {
+    let is_database = |path: &Path| {
+        path.extension().is_some_and(|extension| extension == "json")
+            && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<u64>().is_ok())
+    };
+    std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(|entry| is_database(&entry.path())))
 }
 
 fn free_name(folder: &Path) -> PathBuf {

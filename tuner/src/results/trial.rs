@@ -72,8 +72,8 @@ pub struct Baseline {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed" or
-    /// "internal_error".
+    /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed",
+    /// "invalid_configuration" or "internal_error".
     pub status: String,
     /// Trials that were asked for, or the size of a space that is walked; 0 where neither is known.
     pub num_trials_requested: u64,

@@ -2,7 +2,7 @@
 
 use crate::space::{Point, Space};
 
-use super::{History, Sampler};
+use super::{Ahead, History, Sampler};
 
 /// Walks a space, its last parameter varying fastest. Infinite domains have no next value and end the walk before it starts.
 #[derive(Debug, Default)]
@@ -12,6 +12,10 @@ pub struct Exhaustive {
 }
 
 impl Sampler for Exhaustive {
+    fn ahead(&self, _history: &History) -> Ahead {
+        Ahead::All
+    }
+
     fn ask(&mut self, space: &dyn Space, _history: &History) -> Option<Point> {
         self.odometer.next(space)
     }

@@ -11,7 +11,7 @@ use super::{Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Every configuration of the space
+    /// Every configuration of the space (also: grid)
     #[value(alias = "grid")]
     #[serde(alias = "grid")]
     Exhaustive,
@@ -61,11 +61,6 @@ impl Kind {
     /// Optuna has a sampler of this kind.
     pub fn is_optunas(self) -> bool {
         matches!(self, Self::Random | Self::Tpe | Self::Nsga2)
-    }
-
-    /// What to propose next follows from what became of points before.
-    pub fn learns(self) -> bool {
-        !matches!(self, Self::Exhaustive | Self::Random | Self::Sobol)
     }
 
     /// The name on a command line.

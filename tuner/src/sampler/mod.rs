@@ -1,7 +1,7 @@
 //! Samplers: which point of a space to try next, given what has been tried.
 //!
 //! A session asks for a point, grounds it, replays the configuration and tells the outcome; [`crate::search`] does the parts of
-//! that which need no device. A sampler's choices follow from its seed and the history alone, so that a session with one worker is
+//! that which need no device. A sampler's choices follow from its seed and the history alone, so that a session with `--workers 1` is
 //! repeatable where its measurements are.
 
 mod axis;
@@ -23,7 +23,7 @@ pub use local::Local;
 pub use nsga2::Nsga2;
 pub use random::Random;
 pub(crate) use random::draw;
-pub use sequence::{Sequences, Shrinking};
+pub use sequence::{Sequences, Shrinking, passes};
 pub use sobol::Sobol;
 pub use tpe::Tpe;
 
@@ -98,6 +98,30 @@ impl History {
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
+
+    /// Points whose outcome is known.
+    pub fn known(&self) -> usize {
+        self.tried.len() - self.in_flight
+    }
+}
+
+/// How many candidates may be chosen, and built, before the outcomes of those that are being run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// Any number: no choice follows from an outcome.
+    All,
+    /// So many. Each of them is a choice that knows a little less.
+    Some(usize),
+}
+
+/// Outcomes that stand behind each candidate that is chosen ahead.
+const KNOWN_FOR_ONE: usize = 8;
+
+impl Ahead {
+    /// For a sampler that learns from all outcomes alike: one more does not tell it much when it knows many.
+    fn of(history: &History) -> Self {
+        Self::Some((history.known() / KNOWN_FOR_ONE).max(1))
+    }
 }
 
 /// A way to choose points.
@@ -105,6 +129,11 @@ pub trait Sampler {
     /// The next point to try. `None` says that there is nothing to try before a point in flight has its outcome; without one in flight,
     /// that the search is over.
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point>;
+
+    /// How far it may be asked ahead.
+    fn ahead(&self, _history: &History) -> Ahead {
+        Ahead::Some(1)
+    }
 
     /// Says what became of a point; the history that comes with the next question has it too.
     fn tell(&mut self, _point: &Point, _outcome: &Outcome) {}

@@ -5,7 +5,7 @@ use rand::{Rng, RngExt};
 use crate::space::{Point, Space};
 
 use super::random::{draw, fresh, generator};
-use super::{History, Sampler, dominance, sobol, variation};
+use super::{Ahead, History, Sampler, dominance, sobol, variation};
 
 /// Points that may have children.
 const POPULATION: usize = 32;
@@ -35,9 +35,13 @@ impl Nsga2 {
 }
 
 impl Sampler for Nsga2 {
+    fn ahead(&self, history: &History) -> Ahead {
+        Ahead::of(history)
+    }
+
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
-        let settled = history.tried().len() - history.in_flight();
+        let settled = history.known();
         if settled != self.settled || self.parents.is_empty() {
             self.parents = best(history, POPULATION);
             self.settled = settled;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::space::{Domain, Parameter, PassChoice, Point, Space};
 
-use super::{History, Sampler, exhaustive::walk};
+use super::{Ahead, History, Sampler, exhaustive::walk};
 
 /// Draws that may be known before a small space is walked for what is left of it, or a large one given up.
 const DRAWS: usize = 200;
@@ -26,6 +26,10 @@ impl Random {
 }
 
 impl Sampler for Random {
+    fn ahead(&self, _history: &History) -> Ahead {
+        Ahead::All
+    }
+
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
         fresh(space, history, &mut rng, |rng| draw(space, rng))

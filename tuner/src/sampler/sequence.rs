@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::space::{Domain, Point, Space};
 
 use super::random::{complete, draw, draw_value, fresh, generator};
-use super::{History, Sampler, variation};
+use super::{Ahead, History, Sampler, variation};
 
 /// Sequences that may have children.
 const PARENTS: usize = 12;
@@ -37,6 +37,10 @@ impl Sequences {
 }
 
 impl Sampler for Sequences {
+    fn ahead(&self, history: &History) -> Ahead {
+        Ahead::of(history)
+    }
+
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
         if self.search.is_some_and(|search| history.tried().len() >= search) {
@@ -125,7 +129,7 @@ impl Sampler for Shrinking {
 }
 
 /// Passes in all sequences of a point.
-fn passes(space: &dyn Space, point: &Point) -> usize {
+pub fn passes(space: &dyn Space, point: &Point) -> usize {
     sequences(space).filter_map(|name| point.get(name)?.as_array()).map(Vec::len).sum()
 }
 

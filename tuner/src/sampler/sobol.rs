@@ -3,7 +3,7 @@
 use crate::space::{Point, Space};
 
 use super::random::{complete, draw, fresh, generator};
-use super::{History, Sampler};
+use super::{Ahead, History, Sampler};
 
 /// Points of one sequence; after them comes one with another seed.
 const LENGTH: u64 = 1 << 16;
@@ -24,6 +24,10 @@ impl Sobol {
 }
 
 impl Sampler for Sobol {
+    fn ahead(&self, _history: &History) -> Ahead {
+        Ahead::All
+    }
+
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         for _ in 0..KNOWN {
             let point = point(space, self.seed, self.next);

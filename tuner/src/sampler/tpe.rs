@@ -5,19 +5,21 @@
 //! together. Where an observation lacks a parameter that applies to a candidate, the kernel along it is uniform. Points that failed, were
 //! rejected or are in flight are among the others; no point is proposed twice.
 
+use std::collections::HashSet;
+
 use rand::{Rng, RngExt};
 
 use crate::space::{Point, Space};
 
 use super::axis::{Axis, Code, Kernels};
 use super::random::{complete, draw_value, fresh, generator};
-use super::{History, Sampler, dominance, sobol};
+use super::{Ahead, History, Sampler, dominance, sobol};
 
 /// Points of a Sobol sequence before the first density.
 const STARTUP: usize = 10;
 /// Draws from the good density, of which the best is taken.
 const CANDIDATES: usize = 32;
-/// Of the points that were measured, this share is good, and no more than so many.
+/// Of the different measurements, this share is good, and no more than so many.
 const GOOD_SHARE: f64 = 0.1;
 const MOST_GOOD: usize = 25;
 /// Other points that the second density is made of: the latest.
@@ -39,6 +41,12 @@ impl Tpe {
 }
 
 impl Sampler for Tpe {
+    fn ahead(&self, history: &History) -> Ahead {
+        // The first ones follow from nothing.
+        let Ahead::Some(ahead) = Ahead::of(history) else { return Ahead::All };
+        Ahead::Some(ahead.max(STARTUP.saturating_sub(history.known())))
+    }
+
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         if self.axes.is_empty() {
             self.axes = space.parameters().iter().map(|parameter| Axis::new(&parameter.domain)).collect();
@@ -84,10 +92,14 @@ fn split(history: &History) -> (Vec<&Point>, Vec<&Point>) {
         }
     }
     let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
-    let count = ((GOOD_SHARE * measured.len() as f64).ceil() as usize).min(MOST_GOOD);
-    let order = dominance::ranking(&values);
-    let good = order.iter().take(count).map(|place| measured[*place].0).collect();
-    others.extend(order.iter().skip(count).map(|place| measured[*place].0));
+    // What measured exactly the same is the same code: a good one is one good point, however many configurations come to it, or else
+    // the search would stay among them.
+    let mut seen = HashSet::new();
+    let is_new = |place: &usize| seen.insert(values[*place].iter().map(|value| value.to_bits()).collect::<Vec<_>>());
+    let (distinct, repeated): (Vec<usize>, Vec<usize>) = dominance::ranking(&values).into_iter().partition(is_new);
+    let count = ((GOOD_SHARE * distinct.len() as f64).ceil() as usize).min(MOST_GOOD);
+    let good = distinct[..count].iter().map(|place| measured[*place].0).collect();
+    others.extend(distinct[count..].iter().chain(&repeated).map(|place| measured[*place].0));
     if others.len() > MOST_OTHERS {
         others.drain(..others.len() - MOST_OTHERS);
     }
@@ -146,5 +158,29 @@ impl<'a> Estimator<'a> {
         }
         let largest = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         largest + logarithms.iter().map(|logarithm| (logarithm - largest).exp()).sum::<f64>().ln() - (logarithms.len() as f64).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sampler::Outcome;
+
+    #[test]
+    fn configurations_of_the_same_code_are_one_good_point() {
+        let mut history = History::default();
+        let point = |number: u32| Point::from([("x".to_owned(), json!(number))]);
+        for number in 0..30 {
+            history.add(point(number), Some(Outcome::Measured(vec![7.0])));
+        }
+        history.add(point(30), None);
+        for number in 31..51 {
+            history.add(point(number), Some(Outcome::Measured(vec![f64::from(number)])));
+        }
+        let (good, others) = split(&history);
+        assert_eq!(good, [&point(0), &point(31), &point(32)], "a tenth of 21, rounded up");
+        assert_eq!(others.len(), 48);
     }
 }

@@ -2,8 +2,8 @@
 
 use mneme_core::result::{ReplayResult, Status};
 
-use super::lines::what_went_wrong;
 use super::{Session, SessionError, baseline_results, spokesman};
+use crate::failure;
 use crate::results::{Baseline, ResultsError};
 use crate::server::ServerError;
 
@@ -19,7 +19,7 @@ impl Session {
         let text = serde_json::to_string_pretty(&baseline.config).expect("plain data serialises");
         self.live.above(|| self.lines.say(&format!("Baseline configuration:\n{text}")));
         self.summary.baseline_metric = baseline.metric;
-        let Some(metric) = baseline.metric else { return Err(SessionError::Baseline(what_went_wrong(&baseline.result))) };
+        let Some(metric) = baseline.metric else { return Err(SessionError::Baseline(failure::in_full(&baseline.result))) };
         self.baseline = metric;
         let results = baseline_results(&baseline);
         let configurations: Vec<_> = if baseline.instances.is_empty() {

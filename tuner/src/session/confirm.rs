@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use mneme_core::configuration::Configuration;
 use mneme_core::result::ReplayResult;
 
-use super::{Session, SessionError, baseline_results};
+use super::{Session, SessionError, Stop, baseline_results};
 use crate::confirm::{self, Confirmation, Settings};
-use crate::results::Trial;
+use crate::results::{Baseline, Trial};
 use crate::server::Runs;
 
 /// Measured runs of each configuration in a round, and runs before them.
@@ -17,7 +17,8 @@ impl Session {
     /// Compares the best of `ranked` with the baseline anew. `None` where that was not wanted, or nothing could be compared.
     pub(super) fn confirm(&mut self, ranked: &[Trial]) -> Result<Option<Confirmation>, SessionError> {
         let most = self.plan.options.finalists.unwrap_or(0) as usize;
-        if most == 0 || ranked.is_empty() || self.evaluator.is_simulated() || self.plan.options.baseline_only {
+        let ended = self.stop == Stop::Failure || self.plan.options.baseline_only;
+        if most == 0 || ranked.is_empty() || self.evaluator.is_simulated() || ended {
             return Ok(None);
         }
         let Some(baseline) = self.baseline_trial.clone() else { return Ok(None) };
@@ -62,6 +63,15 @@ impl Session {
         Ok(Some(confirmation))
     }
 
+    /// Whether a trial has the baseline's code and launch.
+    pub(super) fn is_baselines(&self, trial: &Trial) -> bool {
+        let same = |baseline: &Baseline| {
+            identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config)
+                == identity(&trial.config, &trial.result, &baseline.config)
+        };
+        self.baseline_trial.as_ref().is_some_and(same)
+    }
+
     /// Times of each run over all instances, weighted; `None` unless all verified.
     fn together(&self, results: &[ReplayResult]) -> Option<Vec<u64>> {
         if results.len() < self.plan.instances.len() || results.iter().any(|result| !result.verified) {
@@ -76,17 +86,19 @@ impl Session {
     }
 }
 
+/// What a configuration is measured by: equal ones differ by noise alone.
+fn identity(config: &Configuration, result: &ReplayResult, baseline: &Configuration) -> impl PartialEq + use<> {
+    // Where the device names no code, configurations are told apart by themselves.
+    let code = if result.environment.code.is_empty() { config.hash() } else { result.environment.code.clone() };
+    (code, config.grid, config.block, config.shared_mem, config.cache == baseline.cache)
+}
+
 /// The best trials of different code or launch, none of them the baseline's.
 fn finalists<'a>(ranked: &'a [Trial], baseline: &Configuration, result: &ReplayResult, most: usize) -> Vec<&'a Trial> {
-    let identity = |config: &Configuration, result: &ReplayResult| {
-        // Where the device names no code, configurations are told apart by themselves.
-        let code = if result.environment.code.is_empty() { config.hash() } else { result.environment.code.clone() };
-        (code, config.grid, config.block, config.shared_mem, config.cache == baseline.cache)
-    };
-    let mut seen = vec![identity(baseline, result)];
+    let mut seen = vec![identity(baseline, result, baseline)];
     let mut found = Vec::new();
     for trial in ranked {
-        let identity = identity(&trial.config, &trial.result);
+        let identity = identity(&trial.config, &trial.result, baseline);
         if found.len() < most && !seen.contains(&identity) {
             seen.push(identity);
             found.push(trial);

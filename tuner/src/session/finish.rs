@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{Finished, Session, SessionError, Stop, status};
+use crate::confirm::Fate;
 use crate::evaluator::Evaluator;
+use crate::failure;
 use crate::report;
 use crate::results::{Trial, proteus_tuned_kernels, write_whole};
-use crate::sampler::fronts;
+use crate::sampler::{fronts, passes};
 use crate::server::Runs;
+use crate::text::ratio;
 use crate::winner;
 
 impl Session {
@@ -18,7 +21,10 @@ impl Session {
             Ok(best) => (Ok(()), best),
             Err(error) => (Err(error), self.ranked().into_iter().next()),
         };
-        let tuned = best.as_ref().map(|best| proteus_tuned_kernels(&self.plan.kernel, &best.config));
+        let is_slower = |best: &Trial| self.summary.confirmation.as_ref().is_some_and(|rounds| rounds.is_slower(best.trial));
+        // Nobody wants an application that is slower.
+        let deployed = best.as_ref().filter(|best| !is_slower(best));
+        let tuned = deployed.map(|best| proteus_tuned_kernels(&self.plan.kernel, &best.config));
         self.summarise(&outcome, best.as_ref());
         if !self.plan.objectives.is_single() {
             let front = self.front();
@@ -38,7 +44,7 @@ impl Session {
             self.results.log(&error.to_string());
             if matches!(error, SessionError::Interrupted(_)) {
                 let folder = winner::quoted(&self.results.folder().display().to_string());
-                eprintln!("Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}");
+                crate::remark!("Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}");
             }
         }
         outcome?;
@@ -47,10 +53,15 @@ impl Session {
         Ok(Finished { status, summary: self.summary, tuned })
     }
 
-    /// Everything that verified, the best by the first objective first.
+    /// Everything that verified, the best by the first objective first; of sequences of passes that come to the same code, and so to
+    /// the same measurement, the shortest.
     fn ranked(&self) -> Vec<Trial> {
+        let space = self.plan.search.space();
         let mut ranked: Vec<Trial> = self.ranking.iter().filter(|trial| !trial.objectives.is_empty()).cloned().collect();
-        ranked.sort_by(|one, other| one.objectives[0].total_cmp(&other.objectives[0]).then(one.trial.cmp(&other.trial)));
+        ranked.sort_by(|one, other| {
+            let simpler = || (passes(space, &one.params), one.trial).cmp(&(passes(space, &other.params), other.trial));
+            one.objectives[0].total_cmp(&other.objectives[0]).then_with(simpler)
+        });
         ranked
     }
 
@@ -70,10 +81,12 @@ impl Session {
             return Ok(ranked);
         }
         if let Some(confirmation) = self.confirm(&ranked)? {
-            let best = confirmation.finalists.first().filter(|best| best.speedup.is_some());
-            if let Some(place) = best.and_then(|best| ranked.iter().position(|trial| trial.trial == best.trial)) {
-                let best = ranked.remove(place);
-                ranked.insert(0, best);
+            let measured_again: Vec<u64> =
+                confirmation.finalists.iter().filter(|finalist| finalist.speedup.is_some()).map(|finalist| finalist.trial).collect();
+            ranked.sort_by_key(|trial| measured_again.iter().position(|known| *known == trial.trial).unwrap_or(usize::MAX));
+            // The baseline by another name is better than what is slower.
+            if confirmation.finalists.first().is_some_and(|best| best.fate == Fate::Slower) {
+                ranked.sort_by_key(|trial| !self.is_baselines(trial));
             }
             self.summary.verdict = confirmation.sentence();
             self.summary.confirmation = Some(confirmation);
@@ -95,7 +108,7 @@ impl Session {
                 Ok(configurations) => {
                     let results = evaluator.run(configurations, Runs { iterations: 1, ..Runs::default() })?;
                     let failed = results.iter().zip(&self.plan.verified_on).find(|(result, _)| !result.verified);
-                    failed.map(|(result, (instance, _))| format!("{}: {}", instance.id, super::lines::what_went_wrong(result)))
+                    failed.map(|(result, (instance, _))| format!("{}: {}", instance.id, failure::in_short(result)))
                 }
             };
             let Some(problem) = problem else {
@@ -104,7 +117,11 @@ impl Session {
             };
             let sentence = format!("trial {} does not verify on every recorded instance ({problem})", trial.trial);
             self.results.log(&sentence);
-            eprintln!("mneme-tune: {sentence}");
+            crate::remark!("mneme-tune: {sentence}");
+            if let Some(confirmation) = &mut self.summary.confirmation {
+                confirmation.reject(trial.trial);
+                self.summary.verdict = confirmation.sentence();
+            }
         }
         Ok(None)
     }
@@ -113,6 +130,7 @@ impl Session {
         let status = match (outcome, &self.stop, best) {
             (Err(SessionError::Baseline(_)), ..) => "baseline_failed",
             (Err(SessionError::Interrupted(_)), ..) => "interrupted",
+            (Err(SessionError::Objective(_)), ..) => "invalid_configuration",
             (Err(_), ..) => "internal_error",
             (Ok(()), ..) if self.plan.options.baseline_only => "baseline_only",
             (Ok(()), Stop::Failure, _) => "stopped_at_failure",
@@ -146,16 +164,16 @@ impl Session {
     fn tell_proteus(&self, best: &Trial) {
         let file = self.plan.options.proteus_output.clone().unwrap_or_else(|| self.results.folder().join(PROTEUS));
         let usage = winner::proteus_usage(&file, Some(&self.plan.search.space().baseline()), &best.config);
-        eprintln!("An application built with Proteus uses it by\n  {}", usage.command);
+        crate::remark!("An application built with Proteus uses it by\n  {}", usage.command);
         if let Some(remark) = usage.remark {
-            eprintln!("{remark}.");
+            crate::remark!("{remark}.");
         }
     }
 
     /// Prints the end of it, and gives the exit status.
     fn tell(&self, best: Option<&Trial>) -> i32 {
         if !self.quiet() {
-            eprintln!("Results are in {}", self.results.folder().display());
+            crate::remark!("Results are in {}", self.results.folder().display());
         }
         if self.plan.options.baseline_only {
             return 0;
@@ -166,22 +184,29 @@ impl Session {
             // The first measurement alone would promise what the rounds may not have confirmed.
             let finalists = self.summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
             let interval = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
-            let interval = interval.map_or(String::new(), |it| format!(" speedup_interval={:.3}..{:.3}", it.low, it.high));
+            let interval = interval.map_or(String::new(), |it| format!(" speedup_interval={}..{}", ratio(it.low), ratio(it.high)));
             self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}{interval}", self.metric.name()));
             let is_faster = self.summary.confirmation.as_ref().map_or(metric < self.baseline, |rounds| rounds.significant);
             if !self.summary.verdict.is_empty() {
-                eprintln!("mneme-tune: {}", self.summary.verdict);
+                crate::remark!("mneme-tune: {}", self.summary.verdict);
             } else if !is_faster {
-                eprintln!("mneme-tune: no configuration is faster than the recorded one");
+                crate::remark!("mneme-tune: no configuration is faster than the recorded one");
             }
             if is_faster && !self.quiet() && self.plan.options.no_proteus_output != Some(true) {
                 self.tell_proteus(best);
             }
         } else {
             self.lines.say("No configuration verified.");
+            if self.summary.num_trials_completed == 0 && self.summary.num_rejected > 0 {
+                let reason = self.plan.search.last_rejection().map_or(String::new(), |reason| format!(", the last one because {reason}"));
+                crate::remark!("mneme-tune: no point was replayed: the space rejected all {}{reason}", self.summary.num_rejected);
+            }
         }
         if !self.quiet() {
-            eprintln!("{} of {} configurations verified", self.summary.num_verified, self.summary.num_trials_completed);
+            crate::remark!("{} of {} configurations verified", self.summary.num_verified, self.summary.num_trials_completed);
+            if let Some(advice) = self.rounding.advice() {
+                crate::remark!("{advice}");
+            }
         }
         if found.is_none() || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
     }

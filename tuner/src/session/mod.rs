@@ -25,6 +25,7 @@ use self::lines::InOrder;
 use crate::bridge::{Bridge, BridgeError};
 use crate::cache::{Cache, CacheError, CachePlan};
 use crate::evaluator::Evaluator;
+use crate::failure::Rounding;
 use crate::interrupt::Interrupted;
 use crate::live::Live;
 use crate::metric::Metric;
@@ -67,8 +68,6 @@ pub struct Plan {
     pub further: Vec<Box<dyn Space>>,
     /// Instances on which the best is verified before it is reported, with what a point means there.
     pub verified_on: Vec<(Instance, Box<dyn Space>)>,
-    /// Candidates under way at a time; `None` for as many as run at a time, because each is chosen by what became of those before.
-    pub window: Option<usize>,
     /// Gives up candidates after their first runs.
     pub early_stop: Option<Box<dyn EarlyStop>>,
     pub objectives: Objectives,
@@ -93,7 +92,7 @@ pub enum SessionError {
     Bridge(#[from] BridgeError),
     #[error(transparent)]
     Cache(#[from] CacheError),
-    #[error("the baseline did not verify, so nothing can be compared with it: {0}")]
+    #[error("the baseline failed, so that nothing can be compared with it: {0}")]
     Baseline(String),
     #[error(transparent)]
     Objective(#[from] ObjectiveError),
@@ -147,6 +146,7 @@ struct Session {
     cache: Option<Cache>,
     summary: Summary,
     bans: Bans,
+    rounding: Rounding,
     live: Live,
     lines: Lines,
     in_order: InOrder,
@@ -237,6 +237,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
         cache,
         summary: Summary { num_trials_requested: requested, ..Summary::default() },
         bans: Bans::new(options.adaptive_invalid_ban != Some(false)),
+        rounding: Rounding::default(),
         live: Live::new((requested > 0).then_some(requested), options.quiet == Some(true)),
         lines: Lines::default(),
         in_order: InOrder::default(),

@@ -3,14 +3,17 @@
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 
-use super::lines::{first_clause, what_went_wrong};
 use super::{Flying, Session, SessionError, Stop, spokesman};
 use crate::cache::Cache;
+use crate::failure;
 use crate::interrupt;
 use crate::results::Trial;
-use crate::sampler::Outcome;
+use crate::sampler::{Ahead, Outcome};
 use crate::search::{Candidate, End, Next};
 use crate::space::holds;
+
+/// Candidates that are built while others run.
+const MOST_AHEAD: usize = 31;
 
 impl Session {
     /// Tells the search what the session before found, in the order of the trials.
@@ -70,11 +73,20 @@ impl Session {
         Ok(())
     }
 
-    /// Candidates under way at a time.
+    /// Candidates under way at a time: those that run, and those that are built meanwhile.
     fn window(&self) -> usize {
-        let at_a_time = self.plan.options.workers.map_or(self.evaluator.greeting().devices.len().max(1), |workers| workers as usize);
-        // One more is built while the others run.
-        self.plan.window.unwrap_or(at_a_time + 1)
+        let chosen = self.plan.options.workers.map(|workers| workers as usize);
+        let at_a_time = chosen.unwrap_or(self.evaluator.greeting().devices.len().max(1));
+        if self.plan.options.fail_fast == Some(true) {
+            return at_a_time;
+        }
+        at_a_time
+            + match self.plan.search.ahead() {
+                Ahead::All => MOST_AHEAD,
+                // A number of workers makes a session that learns repeatable.
+                Ahead::Some(_) if chosen.is_some() => 1,
+                Ahead::Some(ahead) => ahead.min(MOST_AHEAD),
+            }
     }
 
     fn time_is_up(&self) -> Option<Stop> {
@@ -177,9 +189,8 @@ impl Session {
                 line
             }
             _ => {
-                let error = what_went_wrong(&trial.result);
-                self.results.log(&format!("[{}] {label} FAILED error={error}", trial.trial));
-                format!("[{}] {label} FAILED error={}", trial.trial, first_clause(&error))
+                self.results.log(&format!("[{}] {label} FAILED error={}", trial.trial, failure::in_full(&trial.result)));
+                format!("[{}] {label} FAILED error={}", trial.trial, failure::in_short(&trial.result))
             }
         };
         let (quiet, Self { in_order, live, lines, .. }) = (self.quiet(), &mut *self);
@@ -222,6 +233,7 @@ impl Session {
         self.summary.num_stopped += u64::from(trial.stopped.is_some());
         self.summary.num_cached += u64::from(trial.cached);
         self.bans.note(trial.config.block, trial.result.status);
+        self.rounding.note(&trial.result);
         if let Some(metric) = trial.metric {
             self.fastest = self.fastest.min(metric);
             self.ranking.push(trial);
@@ -241,7 +253,7 @@ impl Session {
             let reason = self.plan.search.last_rejection().map(|reason| format!("; the last rejection: {reason}")).unwrap_or_default();
             let sentence = format!("{end}{reason}");
             self.results.log(&sentence);
-            eprintln!("mneme-tune: {sentence}");
+            crate::remark!("mneme-tune: {sentence}");
         }
     }
 }

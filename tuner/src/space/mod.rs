@@ -90,7 +90,11 @@ fn describe(parameters: &[Parameter]) -> Value {
     parameters.iter().map(|parameter| (parameter.name.clone(), serde_json::to_value(parameter).expect("plain data serialises"))).collect()
 }
 
-/// A value without the quotes of a string.
+/// A value without quotes and brackets.
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
 }

@@ -31,9 +31,6 @@ use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, st
 use crate::simulate::Simulation;
 use crate::space::{FileSpace, Point, Preset, Space};
 
-/// Candidates under way where none depends on what became of others: builders have something to do while others run.
-const WINDOW: usize = 32;
-
 /// Does what a command line says, and gives the exit status.
 ///
 /// # Errors
@@ -58,13 +55,13 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         let mut options = subject.settle(&options);
         options.results_dir = Some(if several { folder.join(subject.record.static_hash.to_string()) } else { folder.clone() });
         if several && !(options.print_space || options.dry_run) {
-            eprintln!("mneme-tune: {} ({} of {})", subject.record.demangled_name, finished.len() + 1, subjects.len());
+            crate::remark!("mneme-tune: {} ({} of {})", subject.record.demangled_name, finished.len() + 1, subjects.len());
         }
         match subject.tune(options) {
             Ok(outcome) => finished.push(outcome),
             // What goes wrong with one kernel is no reason to leave out the others.
             Err(error) if several => {
-                eprintln!("mneme-tune: {}: {error}", subject.record.demangled_name);
+                crate::remark!("mneme-tune: {}: {error}", subject.record.demangled_name);
                 finished.push(Outcome { status: error.exit_status(), finished: None });
                 if interrupt::check().is_err() {
                     break;
@@ -92,8 +89,6 @@ struct Subject {
 /// Who chooses candidates.
 struct Choice {
     sampler: Box<dyn Sampler>,
-    /// How many may be under way; `None` where each choice is to know of those before.
-    window: Option<usize>,
     early_stop: Option<Box<dyn EarlyStop>>,
 }
 
@@ -149,7 +144,9 @@ impl Subject {
         let built_in = options.space.is_none() && options.space_module.is_none();
         if !has_ir && built_in && options.space_preset != Some(Preset::Launch) {
             options.space_preset = Some(Preset::Launch);
-            eprintln!("mneme-tune: the recording holds no LLVM IR, so that only launch dimensions are tuned; build with mneme-cc for more");
+            crate::remark!(
+                "mneme-tune: the recording holds no LLVM IR, so that only launch dimensions are tuned; build with mneme-cc for more"
+            );
         }
         options.settled()
     }
@@ -161,6 +158,15 @@ impl Subject {
     fn tune(&self, options: Options) -> Result<Outcome, TuneError> {
         let inspects = options.print_space || options.dry_run;
         let folder = options.results_dir.clone().unwrap_or_default();
+        // Nothing is begun, and no earlier results are moved aside, for what cannot be.
+        let objectives = Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?;
+        let others = self.others(&options)?;
+        if let Some(path) = &options.start_from {
+            start_point(path)?;
+        }
+        if let Some(folder) = &options.simulate {
+            Simulation::load(folder)?;
+        }
         let (results, known) = if inspects {
             (None, Vec::new())
         } else {
@@ -191,10 +197,9 @@ impl Subject {
         let Some(results) = results else { return inspect(&options, &*space) };
         let number = spaces.number;
         let further = self.ids[1..].iter().map(|id| spaces.of(id)).collect::<Result<_, _>>()?;
-        let verified_on = self.others(&options)?.into_iter().map(|id| Ok((self.instance(&options, &id, &log)?, spaces.of(&id)?)));
+        let verified_on = others.into_iter().map(|id| Ok((self.instance(&options, &id, &log)?, spaces.of(&id)?)));
         let verified_on = verified_on.collect::<Result<_, TuneError>>()?;
-        let Choice { sampler, window, early_stop } = self.choice(&options, &*space, bridge.as_ref(), number)?;
-        let objectives = Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?;
+        let Choice { sampler, early_stop } = self.choice(&options, &*space, bridge.as_ref(), number)?;
         let evaluator = ready.map_or_else(|| evaluator(&options, &instances), Ok)?;
         let plan = Plan {
             kernel: self.record.kernel_name.clone(),
@@ -202,7 +207,6 @@ impl Subject {
             search: Search::new(space, sampler),
             further,
             verified_on,
-            window,
             early_stop,
             cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options, &objectives) }),
             objectives,
@@ -253,13 +257,13 @@ impl Subject {
             let sampler = OptunaSampler::new(bridge, &study, space, python)?;
             let prunes = options.pruner.is_some_and(|pruner| pruner != Pruner::None);
             let early_stop = prunes.then(|| Box::new(sampler.pruner()) as Box<dyn EarlyStop>);
-            return Ok(Choice { sampler: Box::new(sampler), window: None, early_stop });
+            return Ok(Choice { sampler: Box::new(sampler), early_stop });
         }
         let start = options.start_from.as_deref().map(start_point).transpose()?;
         let trials = options.trials.map(|trials| usize::try_from(trials).unwrap_or(usize::MAX));
         let sampler = kind.build(space, &Settings { seed, trials, start })?;
         let early_stop = options.racing.map(|factor| Box::new(Racing::new(factor)) as Box<dyn EarlyStop>);
-        Ok(Choice { sampler, window: (!kind.learns()).then_some(WINDOW), early_stop })
+        Ok(Choice { sampler, early_stop })
     }
 
     /// What two sessions must have in common to share results.

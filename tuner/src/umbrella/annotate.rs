@@ -1,10 +1,11 @@
 //! `mneme annotate`: how the memory of recordings that exist is compared.
 
 use clap::Args;
-use mneme_core::recording::RecordingError;
-use mneme_core::tolerance::{DataType, Norm, Rule, Rules, Target, Threshold, Tolerance};
+use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::{Moments, RecordingError};
+use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
 
-use super::selection::Selection;
+use super::selection::{Kernel, Selection};
 use super::{Error, print};
 
 #[derive(Debug, Args)]
@@ -83,8 +84,44 @@ impl Options {
     }
 }
 
+/// Whether an instance of a kernel has memory that a target names.
+fn has(kernel: &Kernel, target: &Target) -> Result<bool, RecordingError> {
+    for instance in kernel.record.instances.values() {
+        let header = Moments::open(kernel.folder(), &kernel.record, instance)?.prologue.header;
+        let value = |argument: &Argument| Some(u64::from_le_bytes(argument.bytes.as_slice().try_into().ok()?));
+        let arguments: Vec<Option<u64>> = header.arguments.iter().map(value).collect();
+        let variables = header.variables.iter().map(|variable| Place {
+            variable: Some(&variable.name),
+            tag: "",
+            address: variable.address,
+            size: variable.size,
+        });
+        let allocations = header.allocations.iter().map(|allocation| Place {
+            variable: None,
+            tag: &allocation.tag,
+            address: allocation.address,
+            size: allocation.size,
+        });
+        if variables.chain(allocations).any(|place| target.names(&place, &arguments)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 pub fn run(options: &Options) -> Result<(), Error> {
-    let selected = options.selection.kernels()?;
+    let mut selected = options.selection.kernels()?;
+    if let Some(target) = options.target().filter(|_| !options.remove) {
+        let found = selected.kernels.iter().map(|kernel| has(kernel, &target)).collect::<Result<Vec<_>, _>>()?;
+        if !found.contains(&true) {
+            return Err(Error::Usage(format!(
+                "{target} leads to no recorded memory; mneme show lists the arguments that are pointers, variables and allocations"
+            )));
+        }
+        // Of a folder, those kernels are meant that have it.
+        let mut found = found.into_iter();
+        selected.kernels.retain(|_| found.next() == Some(true));
+    }
     let mut text = String::new();
     for kernel in &selected.kernels {
         let mut rules = Rules::load(&kernel.path)?;

@@ -52,7 +52,7 @@ impl Application {
             refuse_static_runtime(&program)?;
             libraries.push(siblings::find(install::CPU_DEVICE)?);
             let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
-            eprintln!("mneme: {}{doing} on the CPU device", if for_want_of_a_gpu { "no GPU here; " } else { "" });
+            crate::remark!("mneme: {}{doing} on the CPU device", if for_want_of_a_gpu { "no GPU here; " } else { "" });
         }
         let mut command = Command::new(&program);
         command

@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         ))?;
         for problem in problems {
             if let Some(earlier) = last.replace(problem) {
-                eprintln!("mneme: {earlier}");
+                crate::remark!("mneme: {earlier}");
             }
         }
     }

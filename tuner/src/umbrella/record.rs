@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mneme_core::exit;
-use mneme_core::recording::store::create_private_folder;
+use mneme_core::recording::store::{check_writable, create_private_folder};
 use mneme_core::recording::upstream::Format;
 use mneme_core::summary::{Mode, merged};
 
@@ -60,6 +60,7 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
         let mut folder = std::path::absolute(folder).map_err(|source| Error::Io { path: folder.clone(), source })?;
         if !options.dry_run {
             create_private_folder(&folder)?;
+            check_writable(&folder)?;
             if let Some(format) = format {
                 let staged = Staging::create(&folder, format)?;
                 folder = staged.path().to_path_buf();

@@ -65,7 +65,7 @@ impl Selected {
 
 fn warn(damaged: &[RecordingError]) {
     for error in damaged {
-        eprintln!("mneme: {error}");
+        crate::remark!("mneme: {error}");
     }
 }
 

@@ -7,7 +7,7 @@ use super::Error;
 type Check = fn(&str) -> Result<(), String>;
 
 /// Name, and what is wrong with a value.
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 15] = [
     ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
     ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
     ("MNEME_SKIP_RECORDINGS", |text| number(text, 0, u64::MAX)),
@@ -19,6 +19,9 @@ const CHECKS: [(&str, Check); 12] = [
         one_of(text, &["error", "warning", "warn", "info", "debug", "critical", "off", "trace", "0", "1", "2", "3"])
     }),
     ("MNEME_ARENA", |text| one_of(text, &["on", "off", "0", "1", "no", "yes", "false", "true"])),
+    ("MNEME_BUFFER_MB", |text| number(text, 0, u64::MAX)),
+    ("MNEME_CPU_DEVICES", |text| number(text, 1, MOST_CPU_DEVICES)),
+    ("MNEME_CPU_THREADS", |text| number(text, 1, u64::MAX)),
     ("MNEME_DEVICE", |text| one_of(text, &["auto", "cpu", "cuda"])),
     ("MNEME_EPILOGUE_TYPE", |text| one_of(text, &EPILOGUE_FORMATS)),
     ("MNEME_RECORD_RANKS", ranks),
@@ -26,6 +29,9 @@ const CHECKS: [(&str, Check); 12] = [
 
 /// What an epilogue can be written as: `chunks` is Mneme's own format.
 pub const EPILOGUE_FORMATS: [&str; 4] = ["chunks", "bytes", "diff", "best"];
+
+/// As many as the CPU device makes (`cpu/src/driver/context.rs`).
+const MOST_CPU_DEVICES: u64 = 16;
 
 /// Address space that a GPU can have, GiB: 47 bits are what a process has on x86-64.
 pub const LARGEST_ARENA: u64 = 1 << 17;

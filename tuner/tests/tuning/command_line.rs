@@ -37,12 +37,17 @@ fn the_output_is_the_tutorials() {
 #[test]
 fn failures_are_short_lines_and_counted() {
     let home = Home::new();
-    let (stdout, stderr) = home.run(&["--passes", "right", "unknown", "--space-preset", "compiler", "--fixed-codegen-opt", "3"], 0);
+    let (stdout, stderr) =
+        home.run(&["--passes", "right", "unknown", "--space-preset", "compiler", "--fixed-codegen-opt", "3", "--results-dir", "here"], 0);
     assert!(
         stdout.lines().any(|line| line.starts_with("[1] passes=unknown ") && line.ends_with(" FAILED error=unknown pass name")),
         "{stdout}"
     );
     assert_eq!(stderr.lines().last(), Some("1 of 2 configurations verified"), "{stderr}");
+    let log = std::fs::read_to_string(home.path("here/logs/tune.log")).unwrap();
+    let failure = log.lines().find(|line| line.contains("FAILED")).unwrap();
+    let (time, text) = failure.split_once(' ').unwrap();
+    assert!(time.parse::<jiff::Timestamp>().is_ok() && text.ends_with("opt --print-passes lists those that there are"), "{failure}");
 }
 
 #[test]
@@ -93,6 +98,41 @@ fn output_that_cannot_be_written_is_one_sentence_and_a_complete_session() {
     let output = command.args(["--print-space", "-rdb"]).arg(home.path("5.json")).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let output = output.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    // Nor does one that has gone from standard error end the session.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = home.command(&["-rdb", "5.json", "--space-preset", "compiler", "--results-dir", "unheard"]);
+    let status = command.stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
+    assert!(status.success() && home.path("unheard/best.json").is_file(), "{status:?}");
+}
+
+#[test]
+fn what_cannot_be_leaves_earlier_results_where_they_are() {
+    let home = Home::new();
+    home.tune(&["--space-preset", "compiler", "--results-dir", "here"], 0);
+    let before = home.trials("here");
+    for (arguments, status) in [
+        (&["--objective", "tme"][..], 3),
+        (&["--verify-all", "7"], 4),
+        (&["--sampler", "greedy", "--trials", "1", "--start-from", "no"], 3),
+    ] {
+        home.run(&[&["--results-dir", "here"], arguments].concat(), status);
+        assert!(home.trials("here") == before && !home.path("here.1").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn of_equal_sequences_of_passes_the_shortest_is_the_best() {
+    let home = Home::new();
+    std::fs::write(home.path("space.yaml"), "parameters:\n  passes: {type: pipeline, longest: 12}\n").unwrap();
+    let output = home.tune(&["--space", "space.yaml", "--sampler", "passes", "--trials", "30", "--seed", "1", "--results-dir", "here"], 0);
+    let length = |trial: &Value| trial["params"]["passes"].as_array().unwrap().len();
+    let trials = home.trials("here");
+    assert_eq!(length(&trials[0]), 12, "what a search starts from fits the space");
+    let shortest = trials.iter().map(length).min().unwrap();
+    assert!(shortest < 6, "{shortest}");
+    assert_eq!(length(&home.json("here/best.json")), shortest);
+    assert!(output.contains("[0] passes=infer-address-spaces,sroa,"), "{output}");
 }
 
 #[test]
@@ -110,7 +150,8 @@ fn statuses() {
         &["--fixed-codegen-opt", "4"],
         &["--device", "gpu"],
     ] {
-        home.tune(arguments, exit::BAD_USAGE);
+        let (_, stderr) = home.run(arguments, exit::BAD_USAGE);
+        assert!(stderr.starts_with("mneme-tune: ") && stderr.lines().count() == 1, "{stderr}");
     }
     std::fs::write(home.path("5.json"), "nonsense").unwrap();
     home.tune(&[], 4);

@@ -73,6 +73,13 @@ fn the_best_is_verified_on_other_instances() {
     assert!(stderr.contains("trial 0 does not verify on every recorded instance (2: "), "{stderr}");
     assert_eq!(home.json("all/summary.json")["verified_on"], json!(["2"]));
     assert_eq!(with("named", &["--verify-all", "2"]).0, "right");
+    // What was measured again and does not verify everywhere is not what the verdict is about.
+    let launch = ["-rid", "1", "--space-preset", "launch", "--passes", "only-first", "right"];
+    home.tune(&[&launch[..], &["--verify-all", "--results-dir", "again"]].concat(), 0);
+    let summary = home.json("again/summary.json");
+    let verdict = summary["confirmation"]["finalists"].as_array().unwrap();
+    let rejected: Vec<_> = verdict.iter().filter(|finalist| finalist["fate"] == "failed").collect();
+    assert!(!rejected.is_empty() && rejected.iter().all(|finalist| finalist["trial"] != summary["best_trial"]), "{summary}");
     assert!(home.run(&["-rid", "1", "--verify-all", "7", "--results-dir", "none"], 4).1.contains('7'));
 }
 

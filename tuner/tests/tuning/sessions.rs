@@ -7,7 +7,7 @@ use mneme_core::launch::Dim3;
 use mneme_tuner::evaluator::Evaluator;
 use mneme_tuner::options::Options;
 use mneme_tuner::results::Results;
-use mneme_tuner::sampler::Exhaustive;
+use mneme_tuner::sampler::{Ahead, Exhaustive, History, Sampler};
 use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
 use mneme_tuner::session::{self, EarlyStop, Instance, Plan, SessionError, status};
@@ -41,13 +41,30 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
         search: Search::new(Box::new(space(passes)), Box::new(Exhaustive::default())),
         further: Vec::new(),
         verified_on: Vec::new(),
-        window: Some(8),
         early_stop: None,
         objectives: mneme_tuner::objective::Objectives::read(&["time"], mneme_tuner::metric::Metric::Mean).unwrap(),
         bridge: None,
         cache: None,
         options,
     }
+}
+
+/// Walks a space with one candidate under way, so that its outcome is known when the next one is chosen.
+#[derive(Default)]
+struct OneByOne(Exhaustive);
+
+impl Sampler for OneByOne {
+    fn ahead(&self, _history: &History) -> Ahead {
+        Ahead::Some(0)
+    }
+
+    fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
+        self.0.ask(space, history)
+    }
+}
+
+fn one_by_one(plan: Plan, space: impl Space + 'static) -> Plan {
+    Plan { search: Search::new(Box::new(space), Box::<OneByOne>::default()), ..plan }
 }
 
 fn run(folder: &Path, plan: Plan) -> Result<i32, SessionError> {
@@ -134,14 +151,13 @@ fn what_the_server_says_before_it_starts_decides_the_status() {
 fn a_block_shape_that_is_refused_twice_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let passes = ["right", "wide 1", "wide 2", "wide 3", "wide 4"];
-    // One at a time, so that what is refused is known when the next one is chosen.
-    assert_eq!(run(folder.path(), Plan { window: Some(1), ..plan(folder.path(), &passes) }).unwrap(), 0);
+    assert_eq!(run(folder.path(), one_by_one(plan(folder.path(), &passes), space(&passes))).unwrap(), 0);
     assert_eq!(json(folder.path(), "summary.json")["num_banned"], 0, "each shape was accepted with the first pipeline");
     // A space whose points come in another order than the baseline's.
     let refused = |ban| {
         let folder = tempfile::tempdir().unwrap();
-        let mut plan = Plan { window: Some(1), ..plan(folder.path(), &["right"]) };
-        plan.search = Search::new(Box::new(Reversed(space(&["right", "wide 1", "wide 2", "wide 3"]))), Box::new(Exhaustive::default()));
+        let reversed = Reversed(space(&["right", "wide 1", "wide 2", "wide 3"]));
+        let mut plan = one_by_one(plan(folder.path(), &["right"]), reversed);
         plan.options.adaptive_invalid_ban = Some(ban);
         assert_eq!(run(folder.path(), plan).unwrap(), if ban { status::NOTHING_VERIFIED } else { 0 });
         let summary = json(folder.path(), "summary.json");
@@ -177,7 +193,8 @@ impl Space for Reversed {
 #[test]
 fn the_first_failure_ends_a_session_that_is_to_fail_fast() {
     let folder = tempfile::tempdir().unwrap();
-    let mut plan = Plan { window: Some(1), ..plan(folder.path(), &["right", "unknown"]) };
+    let passes = ["right", "unknown"];
+    let mut plan = one_by_one(plan(folder.path(), &passes), space(&passes));
     plan.options.fail_fast = Some(true);
     assert_eq!(run(folder.path(), plan).unwrap(), status::NOTHING_VERIFIED);
     let summary = json(folder.path(), "summary.json");

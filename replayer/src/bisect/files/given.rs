@@ -59,10 +59,9 @@ pub fn write(
 ) -> Result<Option<LaterStage>, Fatal> {
     lab.say("writing what code generation was given");
     let is_assembler = finding.verdict == Verdict::Assembler;
-    // What crashes gives nothing back: the IR is that of a build which comes through.
-    let mut whole = if is_assembler { with_least_assembly(given) } else { with_least_codegen(given) };
-    whole.keep_ir = true;
-    let Some(ir) = lab.observe_one(whole)?.built().and_then(|built| built.ir.clone()) else { return Ok(None) };
+    let mut whole = given.clone();
+    (whole.keep_ir, whole.probe.until) = (true, Some(Stage::Pipeline));
+    let Some(ir) = lab.observe_one(whole)?.built().and_then(|built| built.texts.ir.clone()) else { return Ok(None) };
     save(&files.folder, GIVEN, &ir)?;
 
     let configuration = Configuration { passes: String::new(), ..again(lab, failing)? };
@@ -76,6 +75,12 @@ pub fn write(
             (good.clone(), good)
         }
         (None, Some(culprit)) => (limited(culprit.from.saturating_sub(1)), limited(0)),
+        // What gives up may do so at every level: what comes before it is the measure.
+        (None, None) if criterion.failing == Failing::Crash => {
+            let mut before = bad.clone();
+            before.probe.until = Some(if is_assembler { Stage::CodeGeneration } else { Stage::Pipeline });
+            (before.clone(), before)
+        }
         (None, None) if is_assembler => (with_least_assembly(&bad), with_least_assembly(&bad)),
         (None, None) => (with_least_codegen(&bad), with_least_codegen(&bad)),
     };
@@ -84,7 +89,7 @@ pub fn write(
         _ => bad.clone(),
     };
     let mut later = LaterStage { good: Levels::of(&good), bad: Levels::of(&bad), ptx: None };
-    let ptx = |seen: &Observation| seen.built().and_then(|built| built.ptx.clone());
+    let ptx = |seen: &Observation| seen.built().and_then(|built| built.texts.ptx.clone());
     let seen = lab.observe(vec![good, shown])?;
     let (right, wrong) = (seen.first().and_then(ptx), seen.last().and_then(ptx));
     let named = if is_assembler {

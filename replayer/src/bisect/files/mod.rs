@@ -43,7 +43,7 @@ pub fn write(
         None => None,
     };
     launch(lab, failing, finding, &files)?;
-    script::write(lab, finding, &files, stage.as_ref())?;
+    script::write(lab, failing, finding, &files, stage.as_ref())?;
     finding.files = Some(files);
     Ok(())
 }

@@ -29,7 +29,8 @@ pub fn write(
     files: &mut Files,
 ) -> Result<(), Fatal> {
     lab.say("writing what the pass did");
-    let Some(around) = around(lab, failing, criterion, &culprit.pass)? else { return Ok(()) };
+    let crashes = criterion.failing == Failing::Crash && is_to_blame;
+    let Some(around) = around(lab, failing, crashes, &culprit.pass)? else { return Ok(()) };
     save(&files.folder, "before.ll", &around.before)?;
     if let Some(after) = &around.after {
         save(&files.folder, "after.ll", after)?;
@@ -76,8 +77,7 @@ struct Around {
     pipeline: String,
 }
 
-fn around(lab: &mut Lab<'_>, failing: &Configuration, criterion: &Criterion, pass: &Invocation) -> Result<Option<Around>, Fatal> {
-    let crash = criterion.failing == Failing::Crash;
+fn around(lab: &mut Lab<'_>, failing: &Configuration, crash: bool, pass: &Invocation) -> Result<Option<Around>, Fatal> {
     let mut experiment = Experiment::of(failing);
     experiment.probe = if crash {
         // What a process knew is gone with it: the module is had from one that stops before.
@@ -85,12 +85,12 @@ fn around(lab: &mut Lab<'_>, failing: &Configuration, criterion: &Criterion, pas
     } else {
         Probe { passes: Some(pass.number), shown: Some(pass.number), expanded: true, ..Probe::default() }
     };
-    experiment.keep_ir = crash;
+    (experiment.keep_ir, experiment.probe.until) = (crash, Some(Stage::Pipeline));
     let seen = lab.observe_one(experiment)?;
     let Some(built) = seen.built() else { return Ok(None) };
     let pipeline = built.looked.pipeline.clone().unwrap_or_default();
     let shown = built.looked.shown.clone().map(|(before, after)| (before, Some(after)));
-    let found = if crash { built.ir.clone().map(|before| (before, None)) } else { shown };
+    let found = if crash { built.texts.ir.clone().map(|before| (before, None)) } else { shown };
     Ok(found.map(|(before, after)| Around { before, after, pipeline }))
 }
 
@@ -118,6 +118,7 @@ fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, ar
     let experiments = candidates.iter().map(|passes| Experiment {
         replacement: Some(replacement.clone()),
         keep_ir: true,
+        probe: Probe { until: Some(Stage::Pipeline), ..Probe::default() },
         ..Experiment::of(&Configuration { passes: passes.clone(), ..configuration.clone() })
     });
     let seen = lab.observe(experiments.collect())?;
@@ -129,7 +130,7 @@ fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, ar
         })
     };
     let fits = |observation: &Observation| match (after, observation.built()) {
-        (Some(_), Some(built)) => built.ir.as_deref().is_some_and(equal),
+        (Some(_), Some(built)) => built.texts.ir.as_deref().is_some_and(equal),
         (None, None) => observation.not_built().is_some_and(|not_built| not_built.place.is_some()),
         _ => false,
     };

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use mneme_compiler::pipeline::FAULT;
+use mneme_core::configuration::Configuration;
 
 use super::super::finding::{Files, Finding, Verdict};
 use super::super::lab::Lab;
@@ -14,21 +15,23 @@ use crate::supervisor::Fatal;
 const NAME: &str = "reproduce.sh";
 
 /// Writes it. `stage` is how the stage after the pipeline that is to blame is run, if one is.
-pub fn write(lab: &Lab<'_>, finding: &Finding, files: &Files, stage: Option<&LaterStage>) -> Result<(), Fatal> {
+pub fn write(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files, stage: Option<&LaterStage>) -> Result<(), Fatal> {
+    let options: String = failing.llvm_options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
     let version = mneme_compiler::llvm_version();
     let major = version.split('.').next().unwrap_or_default();
-    let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) {
+    let gives_up = finding.failing == Failing::Crash && stage.is_some();
+    let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) && !gives_up {
         let show = match stage {
             None => compare("before.ll", "after.ll"),
-            Some(stage) if lab.scene.is_cpu() => later(lab, finding, stage, major),
+            Some(stage) if lab.scene.is_cpu() => later(lab, finding, stage, major, &options),
             Some(stage) if finding.verdict == Verdict::BackEnd && stage.ptx.is_some() => compare(GOOD, BAD),
             Some(_) => String::new(),
         };
         format!("# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{show}")
     } else {
         match stage {
-            Some(stage) => later(lab, finding, stage, major),
-            None => pass(finding, files, major),
+            Some(stage) => later(lab, finding, stage, major, &options),
+            None => pass(finding, files, major, &options),
         }
     };
     let summary = finding.summary.replace('\n', " ");
@@ -47,13 +50,15 @@ fn compare(one: &str, other: &str) -> String {
 }
 
 /// The pass alone.
-fn pass(finding: &Finding, files: &Files, major: &str) -> String {
+fn pass(finding: &Finding, files: &Files, major: &str, options: &str) -> String {
     match &files.opt {
         Some(passes) if finding.failing == Failing::Crash => {
-            format!("# That pass alone crashes on before.ll.\nexec ${{OPT:-opt-{major}}} -S -passes='{passes}' before.ll -o /dev/null\n")
+            format!(
+                "# That pass alone crashes on before.ll.\nexec ${{OPT:-opt-{major}}}{options} -S -passes='{passes}' before.ll -o /dev/null\n"
+            )
         }
         Some(passes) => format!(
-            "# Runs that pass alone on before.ll. What it makes of {} is to blame.\n${{OPT:-opt-{major}}} -S -passes='{passes}' before.ll -o again.ll\n",
+            "# Runs that pass alone on before.ll. What it makes of {} is to blame.\n${{OPT:-opt-{major}}}{options} -S -passes='{passes}' before.ll -o again.ll\n",
             if files.function.is_empty() { "it" } else { files.function.as_str() },
         ),
         None => format!(
@@ -65,7 +70,7 @@ fn pass(finding: &Finding, files: &Files, major: &str) -> String {
 }
 
 /// Code generation or the assembler, at levels with and without the fault.
-fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str) -> String {
+fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str, llvm_options: &str) -> String {
     if lab.scene.is_cpu() {
         let database = &lab.scene.subject.database;
         let database = std::path::absolute(database).unwrap_or_else(|_| database.clone());
@@ -83,7 +88,10 @@ fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str) -> S
         let ptx = stage.ptx.as_deref().unwrap_or_default();
         ptx.lines().find_map(|line| line.strip_prefix(directive)).map(|rest| rest.trim().split(',').next().unwrap_or_default().to_owned())
     };
-    let target = word(".target").unwrap_or_else(|| "sm_90".into());
+    let target = word(".target").unwrap_or_else(|| {
+        let recorded = &lab.scene.subject.kernel.ours.ir_arch;
+        if recorded.starts_with("sm_") { recorded.clone() } else { "sm_90".into() }
+    });
     if finding.verdict == Verdict::Assembler {
         let run = |level: u8, output: &str| format!("${{PTXAS:-ptxas}} -arch={target} -O{level} {PTX} -o {output}\n");
         if crash {
@@ -96,7 +104,9 @@ fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str) -> S
         );
     }
     let features = word(".version").map_or_else(String::new, |version| format!(" -mattr=+ptx{}", version.replace('.', "")));
-    let run = |options: &str, output: &str| format!("${{LLC:-llc-{major}}} -mcpu={target}{features} {options} {GIVEN} -o {output}\n");
+    let run = |options: &str, output: &str| {
+        format!("${{LLC:-llc-{major}}}{llvm_options} -mcpu={target}{features} {options} {GIVEN} -o {output}\n")
+    };
     let (good, bad) = (stage.good.codegen, stage.bad.codegen);
     let pair = match &finding.codegen_pass {
         _ if crash => return run(&format!("-O{bad}"), "/dev/null"),

@@ -38,6 +38,8 @@ pub enum Told {
     Opened(Description),
     /// The recording is resident on it.
     Ready(Description),
+    /// Its executor went before the order reached it.
+    Unbegun(Box<Running>),
     Done(Box<(Running, Done, Option<Description>)>),
 }
 
@@ -189,7 +191,7 @@ impl<'a> Fleet<'a> {
             let news = if ready.next().unwrap_or(false) { executor.progress() } else { News::Reports(Vec::new()) };
             let device = self.places[at].device;
             match news {
-                News::Gone => self.lose(at),
+                News::Gone => told.extend(self.lose(at)),
                 News::Reports(reports) => {
                     for report in reports {
                         self.report_of_place(at, report, &mut told)?;
@@ -242,6 +244,7 @@ impl<'a> Fleet<'a> {
                 self.devices[device].became_ready();
                 told.extend(self.devices[device].description.clone().map(Told::Ready));
             }
+            Report::Began(_) => {}
             Report::Done(_, done) => {
                 self.devices[device].works();
                 if done.broken {
@@ -271,7 +274,7 @@ impl<'a> Fleet<'a> {
             Report::Device(_) if self.loadable => {
                 let _ = self.devices[device].spares[at].load();
             }
-            Report::Device(_) | Report::Done(..) => {}
+            Report::Device(_) | Report::Began(_) | Report::Done(..) => {}
             Report::Ready => self.devices[device].became_ready(),
             Report::Unfit(_) => return false,
         }
@@ -279,16 +282,21 @@ impl<'a> Fleet<'a> {
     }
 
     /// The executor of a place is gone.
-    fn lose(&mut self, at: usize) {
+    fn lose(&mut self, at: usize) -> Option<Told> {
         let place = &mut self.places[at];
         let (device, running) = (place.device, place.running.take());
-        let Some(executor) = place.executor.take() else { return };
-        let reason = running.map_or(Reason::DiedIdle, |running| {
-            self.devices[device].lost = true;
-            self.replaced += 1;
-            Reason::DiedRunning(Box::new(running))
-        });
+        let executor = place.executor.take()?;
+        let (reason, unbegun) = match running {
+            None => (Reason::DiedIdle, None),
+            Some(running) if !executor.began() => (Reason::DiedIdle, Some(Told::Unbegun(Box::new(running)))),
+            Some(running) => {
+                self.devices[device].lost = true;
+                self.replaced += 1;
+                (Reason::DiedRunning(Box::new(running)), None)
+            }
+        };
         self.leaving.push(Leaving::new(executor, device, reason));
+        unbegun
     }
 
     fn time_out(&mut self, at: usize, device: usize, told: &mut Vec<Told>) -> Result<(), Fatal> {

@@ -126,7 +126,8 @@ impl Reader<'_> {
         } else {
             passes::names().map(str::to_owned).collect()
         };
-        let start = if self.has("start") { named("start", self.list("start")?)? } else { passes::start().map(str::to_owned).collect() };
+        let own_start = self.has("start");
+        let mut start = if own_start { named("start", self.list("start")?)? } else { passes::start().map(str::to_owned).collect() };
         choice.extend(start.iter().filter(|name| !choice.contains(name)).cloned().collect::<std::collections::BTreeSet<_>>());
         let shortest = if self.has("shortest") { self.whole("shortest")? } else { 1 };
         let longest = if self.has("longest") { self.whole("longest")? } else { LONGEST.max(start.len()) as i64 };
@@ -135,6 +136,9 @@ impl Reader<'_> {
                 "longest".into(),
                 format!("sequences of {shortest} to {longest} passes are none; 'shortest' is at least 1 and at most 'longest'"),
             ));
+        }
+        if !own_start {
+            start.truncate(usize::try_from(longest).unwrap_or(usize::MAX));
         }
         if !(shortest..=longest).contains(&(start.len() as i64)) {
             return Err(("start".into(), format!("it has {} passes; the parameter has {shortest} to {longest}", start.len())));

@@ -1,0 +1,58 @@
+//! How a build fails.
+
+use thiserror::Error;
+
+/// Why a build failed; each message is one sentence for the user.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    #[error("the {code} has no kernel named {kernel}{}", others(found))]
+    NoKernel { code: &'static str, kernel: String, found: Vec<String> },
+    #[error("the IR cannot be read: {message}")]
+    Bitcode { message: String },
+    #[error(
+        "the IR was written by LLVM {found}, newer than the LLVM {supported} of this build; compile the program with clang {supported} or older"
+    )]
+    NewerBitcode { found: String, supported: String },
+    #[error("the IR modules cannot be linked: {message}")]
+    Link { message: String },
+    /// LLVM's own message on the pass pipeline.
+    #[error("the pass pipeline '{pipeline}' failed: {message}")]
+    Pipeline { pipeline: String, message: String },
+    #[error("the pass pipeline failed in {program}: {message}")]
+    External { program: String, message: String },
+    #[error("LLVM refused llvm_options: {message}")]
+    Options { message: String },
+    #[error("the configuration cannot be built: {message}")]
+    Configuration { message: String },
+    /// The configuration asks for what only IR can give.
+    #[error(
+        "the kernel's code is {code}, and {field} needs LLVM IR; build the program with mneme-cc to record its IR, or leave {field} out"
+    )]
+    NeedsIr { code: &'static str, field: &'static str },
+    #[error("the kernel {kernel} takes other arguments than the recorded one: {difference}")]
+    Signature { kernel: String, difference: String },
+    #[error("LLVM produced no code for {target}: {message}")]
+    Codegen { target: String, message: String },
+    #[error("the kernel cannot be instrumented (a defect of Mneme): {message}")]
+    Instrument { message: String },
+    #[error("{assembler} rejected the PTX: {message}")]
+    Assemble { assembler: String, message: String },
+    #[error("the kernel cannot run on the CPU device: {0}")]
+    Cpu(#[from] crate::cpu::LowerError),
+}
+
+fn others(found: &[String]) -> String {
+    const SHOWN: usize = 8;
+    match found.len() {
+        0 => String::new(),
+        count if count <= SHOWN => format!("; it has {}", found.join(", ")),
+        count => format!("; it has {} and {} others", found[..SHOWN].join(", "), count - SHOWN),
+    }
+}
+
+impl BuildError {
+    /// Whether the request itself is wrong (an impossible configuration) and not its compilation.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Configuration { .. } | Self::NeedsIr { .. })
+    }
+}

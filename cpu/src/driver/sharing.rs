@@ -1,0 +1,150 @@
+//! Memory shared between processes (`cuIpc*MemHandle`): an allocation becomes a mapping of an anonymous file when it is first shared,
+//! which others open by way of `/proc`.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::memory::{self, Kind};
+use super::{context, device};
+use crate::abi::Out;
+use crate::status::{Done, Status};
+
+const NAME: &CStr = c"mneme-cpu-shared";
+const MAGIC: u64 = u64::from_le_bytes(*b"mnemecpu");
+
+/// `CUipcMemHandle`: 64 bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Handle {
+    magic: u64,
+    process: u32,
+    descriptor: i32,
+    bytes: u64,
+    device: i32,
+    rest: [u8; 36],
+}
+
+/// The files of shared allocations, by address.
+static SHARED: Mutex<BTreeMap<u64, File>> = Mutex::new(BTreeMap::new());
+
+fn shared() -> MutexGuard<'static, BTreeMap<u64, File>> {
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Process, descriptor and bytes of a handle.
+type Key = (u32, i32, u64);
+
+/// What is open here, as often as it is counted.
+struct Opening {
+    start: u64,
+    count: u32,
+}
+
+static OPENED: Mutex<BTreeMap<Key, Opening>> = Mutex::new(BTreeMap::new());
+
+fn opened() -> MutexGuard<'static, BTreeMap<Key, Opening>> {
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `cuIpcGetMemHandle`. Nothing may write to an allocation while it is shared for the first time.
+pub fn share(out: Out<Handle>, address: u64) -> Done {
+    context::usable()?;
+    let found = memory::find(address).filter(|found| found.kind == Kind::Device).ok_or(Status::INVALID_VALUE)?;
+    let mut shared = shared();
+    let descriptor = match shared.get(&found.start) {
+        Some(file) => file.as_raw_fd(),
+        None => {
+            let file = into_file(found.start, memory::mapped_size(found.size)).ok_or(Status::OUT_OF_MEMORY)?;
+            shared.entry(found.start).or_insert(file).as_raw_fd()
+        }
+    };
+    let process = std::process::id();
+    out.put(Handle { magic: MAGIC, process, descriptor, bytes: found.size, device: found.device, rest: [0; 36] })
+}
+
+/// An allocation that is freed is nobody's to open any more.
+pub fn forget(address: u64) {
+    shared().remove(&address);
+}
+
+/// `cuIpcOpenMemHandle`.
+pub fn open(out: Out<u64>, handle: Handle, _flags: u32) -> Done {
+    context::usable()?;
+    if handle.magic != MAGIC || out.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    if handle.process == std::process::id() {
+        return Err(Status::INVALID_CONTEXT);
+    }
+    context::device(handle.device)?;
+    let key = (handle.process, handle.descriptor, handle.bytes);
+    let mut opened = opened();
+    if let Some(opening) = opened.get_mut(&key) {
+        opening.count += 1;
+        return out.put(opening.start);
+    }
+    let path = format!("/proc/{}/fd/{}", handle.process, handle.descriptor);
+    // The number may be another file's by now.
+    let name = std::fs::read_link(&path).map_err(|_| Status::INVALID_HANDLE)?;
+    if !name.to_string_lossy().starts_with(&format!("/memfd:{}", NAME.to_string_lossy())) {
+        return Err(Status::INVALID_HANDLE);
+    }
+    let file = File::options().read(true).write(true).open(path).map_err(|_| Status::INVALID_HANDLE)?;
+    let size = memory::mapped_size(handle.bytes);
+    if file.metadata().map_err(|_| Status::INVALID_HANDLE)?.len() != size || handle.bytes > device::memory().0 as u64 {
+        return Err(Status::INVALID_HANDLE);
+    }
+    let start = memory::obtain(handle.bytes as usize)?;
+    if !map_over(start, size, &file) {
+        memory::unmap(start, handle.bytes);
+        return Err(Status::MAP_FAILED);
+    }
+    memory::add_on(handle.device, start, handle.bytes, Kind::Opened);
+    opened.insert(key, Opening { start, count: 1 });
+    out.put(start)
+}
+
+/// `cuIpcCloseMemHandle`.
+pub fn close(address: u64) -> Done {
+    context::usable()?;
+    let mut opened = opened();
+    let found = opened.iter_mut().find(|(_, opening)| opening.start == address);
+    let (key, opening) = found.ok_or(Status::INVALID_VALUE)?;
+    opening.count -= 1;
+    if opening.count > 0 {
+        return Ok(());
+    }
+    let key = *key;
+    opened.remove(&key);
+    let found = memory::forget(address, Kind::Opened)?;
+    memory::unmap(found.start, found.size);
+    Ok(())
+}
+
+/// Puts a file with the same contents in the place of memory.
+fn into_file(start: u64, size: u64) -> Option<File> {
+    // SAFETY: a NUL-terminated name.
+    let descriptor = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor was just opened and is nobody else's.
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    file.set_len(size).ok()?;
+    let mut done = 0;
+    while done < size {
+        // SAFETY: an allocation of this size starts there.
+        let written = unsafe { libc::pwrite(descriptor, (start + done) as *const _, (size - done) as usize, done as libc::off_t) };
+        done += u64::try_from(written).ok().filter(|written| *written > 0)?;
+    }
+    map_over(start, size, &file).then_some(file)
+}
+
+fn map_over(start: u64, size: u64, file: &File) -> bool {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+    // SAFETY: replaces pages of an allocation, which stay readable and writable and have the same contents or were unused.
+    unsafe { libc::mmap(start as *mut _, size as usize, protection, flags, file.as_raw_fd(), 0) != libc::MAP_FAILED }
+}

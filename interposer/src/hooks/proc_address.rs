@@ -1,0 +1,120 @@
+//! `cuGetProcAddress`: how cudart gets at nearly every driver function.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use super::{DefaultStream, Hook, TABLE};
+use crate::process::linker;
+use crate::vendor::{self, SUCCESS, Status};
+
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
+const PER_THREAD_DEFAULT_STREAM: u64 = 2;
+
+/// # Safety
+/// The arguments are those of `cuGetProcAddress`.
+pub unsafe fn get(call: &dyn Fn() -> Status, symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64) -> Status {
+    let status = call();
+    if status == SUCCESS && !symbol.is_null() && !function.is_null() {
+        // SAFETY: after a success `function` holds the address (or null) and `symbol` is a C string.
+        let (found, name) = unsafe { (*function, CStr::from_ptr(symbol)) };
+        if !found.is_null()
+            && let Some(hook) = substitute(found, name, version, flags)
+        {
+            // SAFETY: as above.
+            unsafe { *function = hook };
+        }
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuGetProcAddress_v2`.
+pub unsafe fn get_with_status(
+    call: &dyn Fn() -> Status,
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    version: c_int,
+    flags: u64,
+    _status: *mut c_uint,
+) -> Status {
+    // SAFETY: the first four arguments mean the same.
+    unsafe { get(call, symbol, function, version, flags) }
+}
+
+/// Our function in place of the vendor's `found`, if it is a hooked one.
+///
+/// The address is compared with what `dlsym` finds, which says exactly which variant was given out. Only among the
+/// variants of the asked name: linkers fold functions that do the same into one address. With a driver that keeps the
+/// addresses of the two ways apart, version and stream semantics decide.
+fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
+    let text = name.to_str().ok()?;
+    let asked = |hook: &&Hook| hook.is_meant_by(text) || hook.name == name;
+    let expected = variant(text, version, flags);
+    let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
+    if let Some(hook) = expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(asked).find(is_found)) {
+        return Some(hook.address());
+    }
+    let hook = expected?;
+    // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it knows.
+    if !hook.real.get(hook.name).is_null() && addresses_agree() {
+        return None;
+    }
+    hook.real.learn(found);
+    Some(hook.address())
+}
+
+/// Whether this driver gives out the same addresses by `dlsym` and by `cuGetProcAddress`, tried on a function with one variant.
+fn addresses_agree() -> bool {
+    static AGREE: OnceLock<bool> = OnceLock::new();
+    *AGREE.get_or_init(|| {
+        let name = c"cuDeviceGetName";
+        let mut found = std::ptr::null_mut();
+        // SAFETY: a valid name and a place for the result; the status may be left out.
+        let status = unsafe { vendor::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut()) };
+        status == SUCCESS && found == linker::vendor_symbol(name)
+    })
+}
+
+/// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for the
+/// asked treatment of stream 0 where the function has one.
+fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
+    let newest = |stream| {
+        TABLE
+            .iter()
+            .filter(|hook| hook.is_meant_by(name) && hook.default_stream() == stream && hook.since <= version)
+            .max_by_key(|hook| hook.since)
+    };
+    if flags & PER_THREAD_DEFAULT_STREAM != 0
+        && let Some(hook) = newest(DefaultStream::PerThread)
+    {
+        return Some(hook);
+    }
+    newest(DefaultStream::Legacy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(symbol: &str, version: c_int, flags: u64) -> Option<&'static str> {
+        variant(symbol, version, flags).and_then(|hook| hook.name.to_str().ok())
+    }
+
+    #[test]
+    fn versions_choose_the_variant() {
+        assert_eq!(name("cuMemAlloc", 12000, 0), Some("cuMemAlloc_v2"));
+        assert_eq!(name("cuMemAlloc", 2000, 0), None, "the 32-bit variant is not hooked");
+        assert_eq!(name("cuGetProcAddress", 11030, 0), Some("cuGetProcAddress"));
+        assert_eq!(name("cuGetProcAddress", 12010, 0), Some("cuGetProcAddress_v2"));
+        assert_eq!(name("cuMemPrefetchAsync", 12010, 0), Some("cuMemPrefetchAsync"));
+        assert_eq!(name("cuMemPrefetchAsync", 13000, 0), Some("cuMemPrefetchAsync_v2"));
+    }
+
+    #[test]
+    fn flags_choose_the_default_stream() {
+        assert_eq!(name("cuLaunchKernel", 12000, 2), Some("cuLaunchKernel_ptsz"));
+        assert_eq!(name("cuLaunchKernel", 12000, 1), Some("cuLaunchKernel"));
+        assert_eq!(name("cuMemcpyHtoD", 12000, 2), Some("cuMemcpyHtoD_v2_ptds"));
+        assert_eq!(name("cuMemAlloc", 12000, 2), Some("cuMemAlloc_v2"), "it has no stream");
+    }
+}

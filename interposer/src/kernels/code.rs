@@ -1,0 +1,502 @@
+//! A kernel's code as the recording needs it: where it is found, closure, identity, argument layout, files.
+//!
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, clang's IR in the
+//! image or the object, and the image's own PTX or machine code.
+
+use std::borrow::Cow;
+use std::ffi::c_char;
+use std::path::Path;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
+use mneme_core::hash::{Hash64, checksum};
+use mneme_core::image::embedded;
+use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
+use mneme_core::launch::{Launch, LaunchAttributes};
+use mneme_core::recording::database::{self, ArgumentLayout, KernelDetails, KernelRecord, VERSION};
+use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::{CodeKind, RecordingError};
+
+use super::handles::{Function, Kernel, choose_arch};
+use super::key::{Key, Known, Shape, Value, may_be_address};
+use super::native::{self, Native};
+use super::request::Request;
+use crate::memory::arena::vmm;
+use crate::process::linker;
+use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
+
+const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
+    [CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
+/// What a kernel may use without raising that attribute, bytes.
+const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
+/// Kind of an argument whose type is not known.
+const UNKNOWN: &str = "";
+/// Address spaces of constant and of global memory in NVPTX.
+const CONSTANT_SPACE: u32 = 4;
+const GLOBAL_SPACE: u32 = 1;
+
+/// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
+const REFUSED: [(&str, &str); 8] = [
+    (ir_section::TEXTURE, "it uses texture or surface objects"),
+    (ir_section::INDIRECT_CALL, "it calls through pointers in memory (function pointers)"),
+    (
+        ir_section::CODE_ADDRESS,
+        "it uses addresses of code (function pointers, or virtual functions of a class that is private to its file)",
+    ),
+    ("malloc", "it allocates memory on the device (malloc)"),
+    ("free", "it frees memory on the device (free)"),
+    ("cudaLaunchDevice", "it launches kernels itself (dynamic parallelism)"),
+    ("cudaGetParameterBuffer", "it launches kernels itself (dynamic parallelism)"),
+    ("__cudaCDP", "it launches kernels itself (dynamic parallelism)"),
+];
+
+/// The device of a recording, for its description.
+pub struct Device {
+    pub name: String,
+    /// Compute capability times ten; `None` where the driver does not say.
+    pub capability: Option<u32>,
+}
+
+impl Device {
+    pub fn of(device: CUdevice) -> Self {
+        let mut name = [0u8; 128];
+        // SAFETY: the buffer has the length that is passed.
+        unsafe { vendor::cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as i32 - 1, device) };
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let [major, minor] = COMPUTE_CAPABILITY.map(|attribute| vendor::device_attribute(attribute, device));
+        let capability = major.zip(minor).and_then(|(major, minor)| u32::try_from(major * 10 + minor).ok());
+        Self { name: String::from_utf8_lossy(&name[..end]).into_owned(), capability }
+    }
+
+    fn arch(&self) -> String {
+        match self.capability {
+            _ if linker::cpu_device().is_some() => "cpu".into(),
+            Some(capability) => format!("sm_{capability}"),
+            None => String::new(),
+        }
+    }
+}
+
+/// The code of a kernel.
+pub struct KernelCode {
+    pub static_hash: u64,
+    arch: String,
+    triple: String,
+    kernel: Symbol,
+    variables: Vec<Symbol>,
+    modules: Vec<Module>,
+    source: Source,
+}
+
+/// Where code was found (docs/code-sources.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Proteus,
+    Section,
+    File,
+    Embedded,
+    Ptx,
+    MachineCode,
+}
+
+/// What a device variable is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    Global,
+    Constant,
+    /// A constant table of addresses of functions.
+    Code,
+}
+
+/// A file of the recording.
+struct Module {
+    /// Start of its name, and extension.
+    name: (&'static str, &'static str),
+    contents: Contents,
+}
+
+enum Contents {
+    Unit(Unit<'static>),
+    Bytes(Vec<u8>),
+}
+
+impl Module {
+    fn bitcode(bytes: Vec<u8>) -> Self {
+        Self { name: ("RecordedIR", "bc"), contents: Contents::Bytes(bytes) }
+    }
+
+    fn bytes(&self) -> std::io::Result<Cow<'_, [u8]>> {
+        match &self.contents {
+            Contents::Unit(unit) => unit.bitcode().map(Cow::Owned),
+            Contents::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
+        }
+    }
+}
+
+impl KernelCode {
+    /// Finds a kernel's code; the error says why there is none that could be recorded.
+    pub fn of(kernel: &Kernel, device: &Device) -> Result<Arc<Self>, String> {
+        let image = kernel.origin.image.as_ref().and_then(|image| image.bytes());
+        let native = image.and_then(|image| Native::of(&image, &kernel.name, device.capability));
+        if let Some(native) = &native
+            && let Some((embedded::Origin::Proteus, modules)) = &native.bitcode
+        {
+            let modules = modules.iter().cloned().map(Module::bitcode).collect();
+            return Self::with_layout_of(native, &kernel.name, modules, Source::Proteus).map(Arc::new);
+        }
+        if let Some(found) = Self::of_units(kernel, device) {
+            return found.map(Arc::new);
+        }
+        let Some(native) = native else {
+            return Err("no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into());
+        };
+        if let Some((extension, bytes)) = native::sidecar(&kernel.name) {
+            let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
+            return Self::with_layout_of(&native, &kernel.name, vec![module], Source::File).map(Arc::new);
+        }
+        let in_image = native.bitcode.as_ref().map(|(_, modules)| modules.clone());
+        let in_object = || Some(vec![native::of_object(kernel.origin.object.as_ref()?.path(), &kernel.name)?]);
+        if let Some(modules) = in_image.or_else(in_object) {
+            let modules = modules.into_iter().map(Module::bitcode).collect();
+            return Self::with_layout_of(&native, &kernel.name, modules, Source::Embedded).map(Arc::new);
+        }
+        if linker::cpu_device().is_some() {
+            return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
+        }
+        if let Some(refusal) = &native.refusal {
+            return Err(refusal.clone());
+        }
+        let (name, source, bytes) = match native.code {
+            Some((CodeKind::Ptx, text)) => (("RecordedPTX", "ptx"), Source::Ptx, text),
+            Some((_, image)) => (("RecordedCubin", "cubin"), Source::MachineCode, image),
+            None => return Err("no LLVM IR: build with mneme-cc".into()),
+        };
+        let (module, native) = (Module { name, contents: Contents::Bytes(bytes) }, Native { code: None, ..native });
+        Self::with_layout_of(&native, &kernel.name, vec![module], source).map(|code| Arc::new(Self { triple: String::new(), ..code }))
+    }
+
+    /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
+    fn of_units(kernel: &Kernel, device: &Device) -> Option<Result<Self, String>> {
+        let units = kernel.origin.object.as_ref()?.units();
+        let arch = choose_arch(units, &kernel.name, device.capability)?;
+        let closure = ir_section::closure(units, &kernel.name, &arch)?;
+        if let Err(refusal) = refuse(&closure.unresolved) {
+            return Some(Err(refusal));
+        }
+        if let Some(name) = closure.ambiguous.first() {
+            return Some(Err(format!("several translation units have a {name} of their own, and the driver does not tell which is meant")));
+        }
+        let own = &units[*closure.units.first()?];
+        let module = |index: &usize| Module { name: ("RecordedIR", "bc"), contents: Contents::Unit(units[*index].clone()) };
+        Some(Ok(Self {
+            static_hash: closure.static_hash,
+            triple: own.table.triple.clone(),
+            arch,
+            kernel: own.symbol(&kernel.name)?.clone(),
+            variables: closure.variables.into_iter().map(|(_, symbol)| symbol).collect(),
+            modules: closure.units.iter().map(module).collect(),
+            source: Source::Section,
+        }))
+    }
+
+    /// Of these modules, with parameters and variables as the loaded image has them.
+    fn with_layout_of(native: &Native, name: &str, modules: Vec<Module>, source: Source) -> Result<Self, String> {
+        refuse(&native.undefined)?;
+        let hash = modules
+            .iter()
+            .filter_map(|module| module.bytes().ok())
+            .fold(Hash64::new().part(name.as_bytes()), |hash, bytes| hash.part(&bytes));
+        let symbol = |name: &str, kind| Symbol {
+            name: name.to_owned(),
+            kind,
+            defined: true,
+            external: true,
+            hash: 0,
+            refs: Vec::new(),
+            arguments: Vec::new(),
+            variable: None,
+        };
+        let argument = |(offset, size): &(u32, u32)| ir_section::Argument {
+            name: String::new(),
+            kind: if *size > 8 { "byval".into() } else { String::new() },
+            offset: *offset,
+            size: *size,
+        };
+        let variable = |(name, constant): &(String, bool)| Symbol {
+            variable: Some(VariableInfo { space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE }, size: 0, align: 0, code: false }),
+            ..symbol(name, SymbolKind::Variable)
+        };
+        Ok(Self {
+            static_hash: hash.finish(),
+            arch: native.arch.clone(),
+            triple: "nvptx64-nvidia-cuda".into(),
+            kernel: Symbol { arguments: native.parameters.iter().map(argument).collect(), ..symbol(name, SymbolKind::Kernel) },
+            variables: native.variables.iter().map(variable).collect(),
+            modules,
+            source,
+        })
+    }
+
+    /// Whether replays place variables at their recorded addresses, which needs IR.
+    pub fn has_ir(&self) -> bool {
+        !matches!(self.source, Source::Ptx | Source::MachineCode)
+    }
+
+    /// What it can be rebuilt from, for people.
+    pub fn source(&self) -> &'static str {
+        match self.source {
+            Source::Proteus => "IR (Proteus)",
+            Source::Section => "IR",
+            Source::File => "IR (file)",
+            Source::Embedded => "IR (embedded)",
+            Source::Ptx => "PTX",
+            Source::MachineCode => "machine code",
+        }
+    }
+
+    /// Offset and size of each argument in the parameter buffer, bytes.
+    pub fn layout(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
+    }
+
+    /// Index and name of each argument that is a pointer.
+    pub fn pointers(&self) -> impl Iterator<Item = (usize, &str)> {
+        let arguments = self.kernel.arguments.iter().enumerate();
+        arguments.filter(|(_, argument)| argument.is_pointer()).map(|(index, argument)| (index, argument.name.as_str()))
+    }
+
+    /// Names of the closure's device variables, and what is known of each.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, VariableKind)> {
+        self.variables.iter().map(|symbol| {
+            let kind = match &symbol.variable {
+                Some(VariableInfo { space: CONSTANT_SPACE, .. }) => VariableKind::Constant,
+                Some(VariableInfo { code: true, .. }) => VariableKind::Code,
+                _ => VariableKind::Global,
+            };
+            (symbol.name.as_str(), kind)
+        })
+    }
+
+    /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
+    /// structures (which may hold pointers) differ between runs that do the same.
+    pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
+        let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
+        let mut hash = Hash64::new();
+        Shape::of(launch).numbers().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
+        scalars.for_each(|(_, argument)| hash.add(&argument.bytes));
+        hash.finish()
+    }
+
+    /// What goes into that identity.
+    pub fn key(&self, launch: &Launch, arguments: &[Argument]) -> Key {
+        let known = arguments.iter().enumerate().filter_map(|(index, argument)| {
+            let value = if self.is_scalar(index, &argument.bytes) {
+                Value::of(&argument.bytes)
+            } else if self.kind(index) == Some(UNKNOWN) {
+                Value::Address
+            } else {
+                return None;
+            };
+            Some(Known { index: index as u32, offset: argument.offset, value })
+        });
+        Key { shape: Shape::of(launch), arguments: known.collect() }
+    }
+
+    fn kind(&self, index: usize) -> Option<&str> {
+        self.kernel.arguments.get(index).map(|layout| layout.kind.as_str())
+    }
+
+    fn is_scalar(&self, index: usize, bytes: &[u8]) -> bool {
+        match self.kind(index) {
+            None | Some("ptr" | "byval") => false,
+            Some(UNKNOWN) => !may_be_address(bytes),
+            Some(_) => true,
+        }
+    }
+
+    /// Launch attributes with what belongs to the function.
+    pub fn attributes(&self, request: &Request, function: &Function, device: CUdevice) -> LaunchAttributes {
+        let mut limit = 0;
+        // SAFETY: a valid place, and each kind of handle goes to its own function.
+        let known = unsafe {
+            if function.context_free {
+                vendor::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
+            } else {
+                vendor::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
+            }
+        } == SUCCESS;
+        let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);
+        LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
+    }
+
+    fn module_names(&self) -> Vec<String> {
+        let name = |(index, module): (usize, &Module)| match (index, module.name) {
+            (0, (start, extension)) => format!("{start}_{}.{extension}", self.static_hash),
+            (index, (start, extension)) => format!("{start}_{}.{index}.{extension}", self.static_hash),
+        };
+        self.modules.iter().enumerate().map(name).collect()
+    }
+
+    /// Writes the code files that the folder does not have yet; returns the bytes written.
+    pub fn write_modules(&self, folder: &Path) -> Result<u64, RecordingError> {
+        let mut written = 0;
+        for (name, module) in self.module_names().iter().zip(&self.modules) {
+            let path = folder.join(name);
+            let is_recorded = folder.join(format!("{}.json", self.static_hash)).exists();
+            if is_recorded && path.exists() {
+                continue;
+            }
+            let bytes = module.bytes().map_err(|source| RecordingError::Io { path: path.clone(), source })?;
+            database::write_atomically(&path, &bytes)?;
+            written += bytes.len() as u64;
+        }
+        Ok(written)
+    }
+
+    /// The kernel's entry in the recording, without instances.
+    pub fn record(&self, kernel: &Kernel, device: CUdevice) -> KernelRecord {
+        let description = Device::of(device);
+        let arena = vmm::of_device(device).map(|device| &device.arena);
+        KernelRecord {
+            static_hash: self.static_hash,
+            arena_address: format!("{:#018x}", arena.map_or(0, |arena| arena.base())),
+            arena_size: arena.map_or(0, |arena| arena.size()),
+            kernel_name: kernel.name.clone(),
+            demangled_name: kernel.demangled.clone(),
+            modules: self.module_names(),
+            binary_blobs: Vec::new(),
+            arg_names: self.kernel.arguments.iter().map(|argument| argument.name.clone()).collect(),
+            specializations: self.kernel.arguments.iter().map(ir_section::Argument::specialisable).collect(),
+            instances: Default::default(),
+            ours: KernelDetails {
+                format: VERSION,
+                device_arch: description.arch(),
+                device: description.name,
+                ir_arch: self.arch.clone(),
+                triple: self.triple.clone(),
+                arguments: self
+                    .kernel
+                    .arguments
+                    .iter()
+                    .map(|argument| ArgumentLayout { offset: argument.offset, size: argument.size, kind: argument.kind.clone() })
+                    .collect(),
+                module_checksums: self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes)).collect(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                checksum: String::new(),
+            },
+        }
+    }
+}
+
+/// Says why code that calls these undefined functions cannot be replayed, if so.
+fn refuse(undefined: &[String]) -> Result<(), String> {
+    let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
+    found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
+}
+
+/// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
+fn is_function(unresolved: &str, name: &str) -> bool {
+    if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::request::Arguments;
+    use mneme_core::launch::Dim3;
+
+    fn code(kinds: &[&str]) -> KernelCode {
+        let arguments = kinds
+            .iter()
+            .enumerate()
+            .map(|(index, kind)| ir_section::Argument { name: String::new(), kind: (*kind).to_owned(), offset: 8 * index as u32, size: 8 })
+            .collect();
+        let kernel = Symbol {
+            name: "k".into(),
+            kind: SymbolKind::Kernel,
+            defined: true,
+            external: true,
+            hash: 0,
+            refs: vec![],
+            arguments,
+            variable: None,
+        };
+        KernelCode {
+            static_hash: 1,
+            arch: String::new(),
+            triple: String::new(),
+            kernel,
+            variables: vec![],
+            modules: vec![],
+            source: Source::Section,
+        }
+    }
+
+    fn launch(grid: u32) -> Launch {
+        Launch { grid: Dim3::new(grid, 1, 1), block: Dim3::new(64, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() }
+    }
+
+    fn arguments(values: &[u64]) -> Vec<Argument> {
+        values.iter().enumerate().map(|(index, value)| Argument { offset: 8 * index as u32, bytes: value.to_le_bytes().to_vec() }).collect()
+    }
+
+    #[test]
+    fn scalars_and_dimensions_make_an_instance_and_addresses_do_not() {
+        let code = code(&["ptr", "i64", "byval"]);
+        let hash = |grid, values: &[u64]| code.dynamic_hash(&launch(grid), &arguments(values));
+        let base = hash(4, &[0x1000, 7, 1]);
+        assert_eq!(base, hash(4, &[0x2000, 7, 2]));
+        assert_ne!(base, hash(4, &[0x1000, 8, 1]));
+        assert_ne!(base, hash(5, &[0x1000, 7, 1]));
+    }
+
+    #[test]
+    fn clusters_of_different_shapes_are_different_instances() {
+        let code = code(&["ptr"]);
+        let clustered = |blocks: Option<u32>| {
+            let cluster = blocks.map(|blocks| Dim3::new(blocks, 1, 1));
+            Launch { attributes: LaunchAttributes { cluster, ..LaunchAttributes::default() }, ..launch(16) }
+        };
+        let hash = |blocks| code.dynamic_hash(&clustered(blocks), &arguments(&[0x1000]));
+        let [none, two, four] = [None, Some(2), Some(4)].map(hash);
+        assert!(none != two && two != four && none != four);
+        assert_eq!(none, code.dynamic_hash(&launch(16), &arguments(&[0x1000])));
+        let key = code.key(&clustered(Some(2)), &arguments(&[0x1000]));
+        let repeats = |blocks| {
+            let mut value = 0x2000u64;
+            let mut pointers = [(&raw mut value).cast()];
+            // SAFETY: one value of the kernel's layout.
+            unsafe { key.is_of(&clustered(blocks), &Arguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
+        };
+        assert!(repeats(Some(2)) && !repeats(Some(4)) && !repeats(None));
+    }
+
+    #[test]
+    fn a_launch_is_compared_as_it_is_hashed() {
+        let code = code(&["ptr", "i64", ""]);
+        let key = code.key(&launch(4), &arguments(&[0x1000, 7, 0x7f00_0000_0000]));
+        let repeats = |grid, mut values: [u64; 3]| {
+            let mut pointers = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
+            // SAFETY: three values of the kernel's layout.
+            unsafe { key.is_of(&launch(grid), &Arguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
+        };
+        assert!(repeats(4, [0x2000, 7, 0x7f00_0000_1000]));
+        assert!(!repeats(5, [0x1000, 7, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 8, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 7, 1]));
+    }
+
+    #[test]
+    fn arguments_of_unknown_type_are_told_by_their_values() {
+        let code = code(&["", ""]);
+        let hash = |values: &[u64]| code.dynamic_hash(&launch(1), &arguments(values));
+        assert_eq!(hash(&[0x7f00_0000_0000, 1]), hash(&[0x1000_0000_0000, 1]));
+        assert_ne!(hash(&[1.5f64.to_bits(), 1]), hash(&[2.5f64.to_bits(), 1]));
+        assert_ne!(hash(&[7, 1]), hash(&[8, 1]));
+    }
+
+    #[test]
+    fn refused_functions_are_known_in_every_version() {
+        assert!(is_function("cudaLaunchDeviceV2_ptsz", "cudaLaunchDevice"));
+        assert!(is_function("malloc", "malloc") && !is_function("malloc_usable", "malloc"));
+    }
+}

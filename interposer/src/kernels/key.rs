@@ -1,0 +1,117 @@
+//! What makes launches of a kernel alike: dimensions, shared memory and scalar arguments.
+
+use mneme_core::launch::{Dim3, Launch};
+
+use super::request::Arguments;
+
+/// What a launch is like, its arguments aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    grid: Dim3,
+    block: Dim3,
+    /// Dynamic, bytes.
+    shared: u32,
+    cluster: Option<Dim3>,
+}
+
+impl Shape {
+    #[inline]
+    pub fn of(launch: &Launch) -> Self {
+        Self { grid: launch.grid, block: launch.block, shared: launch.shared_mem, cluster: launch.attributes.cluster }
+    }
+
+    /// In the order in which the identity of a launch has them.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        let extents = self.grid.as_array().into_iter().chain(self.block.as_array());
+        extents.chain([self.shared]).chain(self.cluster.into_iter().flat_map(|cluster| cluster.as_array()))
+    }
+}
+
+/// What the launches of an instance have in common: compared value by value, which is cheaper than hashing, and all in one place,
+/// because what the driver does in between leaves little of ours in the processor's caches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    pub shape: Shape,
+    pub arguments: Box<[Known]>,
+}
+
+/// An argument that belongs to the identity of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub index: u32,
+    /// In the parameter buffer, bytes.
+    pub offset: u32,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Four([u8; 4]),
+    Eight([u8; 8]),
+    Other(Box<[u8]>),
+    /// Of unknown type: any address.
+    Address,
+}
+
+impl Value {
+    pub fn of(bytes: &[u8]) -> Self {
+        match bytes.len() {
+            4 => Self::Four(bytes.try_into().unwrap_or_default()),
+            8 => Self::Eight(bytes.try_into().unwrap_or_default()),
+            _ => Self::Other(bytes.into()),
+        }
+    }
+
+    /// # Safety
+    /// An argument of this value's size must start there.
+    #[inline]
+    unsafe fn is_at(&self, start: *const u8) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Four(known) => start.cast::<[u8; 4]>().read() == *known,
+                Self::Eight(known) => start.cast::<[u8; 8]>().read() == *known,
+                Self::Other(known) => std::slice::from_raw_parts(start, known.len()) == &**known,
+                Self::Address => may_be_address(&start.cast::<[u8; 8]>().read()),
+            }
+        }
+    }
+
+    /// Bytes.
+    fn size(&self) -> usize {
+        match self {
+            Self::Four(_) => 4,
+            Self::Eight(_) | Self::Address => 8,
+            Self::Other(known) => known.len(),
+        }
+    }
+}
+
+impl Key {
+    /// Whether a launch under way has this identity.
+    ///
+    /// # Safety
+    /// The arguments must be those of a launch of the key's kernel that is under way.
+    #[inline]
+    pub unsafe fn is_of(&self, launch: &Launch, arguments: &Arguments) -> bool {
+        if self.shape != Shape::of(launch) {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let places = unsafe { arguments.places() };
+        let is_same = |known: &Known| {
+            // SAFETY: the kernel has a parameter of this size there.
+            places
+                .and_then(|places| unsafe { places.of(known.index, known.offset, known.value.size()) })
+                // SAFETY: it is where the argument starts.
+                .is_some_and(|start| unsafe { known.value.is_at(start) })
+        };
+        self.arguments.iter().all(is_same)
+    }
+}
+
+/// Whether an argument of unknown type may be a pointer: eight bytes in the range of addresses, where no double but the
+/// smallest and no usual size is.
+pub fn may_be_address(bytes: &[u8]) -> bool {
+    <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
+}

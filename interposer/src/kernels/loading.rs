@@ -1,0 +1,198 @@
+//! Handlers of the functions that load code and find kernels in it.
+
+use std::ffi::{c_char, c_uint, c_void};
+use std::path::Path;
+use std::sync::Arc;
+
+use mneme_core::image::elf::loaded_objects;
+
+use super::handles::{self, Home, Origin, text};
+use super::images::{self, Image};
+use crate::vendor::{CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
+
+/// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
+fn origin_of(image: *const c_void) -> Origin {
+    let objects = loaded_objects();
+    let holding = |address: usize| objects.iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)));
+    // SAFETY: the driver has just loaded the image.
+    let data = unsafe { images::data(image) };
+    let object = holding(image as usize).or_else(|| holding(data as usize)).map(|object| {
+        // Now, because the application may change its folder before the file is read.
+        let path = std::path::absolute(&object.path).unwrap_or_else(|_| object.path.clone());
+        handles::object(path)
+    });
+    // SAFETY: as above.
+    let image = unsafe { Image::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min()) };
+    Origin { object, image: image.map(Arc::new) }
+}
+
+fn loaded(home: Home, image: *const c_void) {
+    let origin = if image.is_null() { Origin::default() } else { origin_of(image) };
+    handles::note(home, origin);
+}
+
+fn loaded_file(home: Home, file: *const c_char) {
+    let image = text(file).and_then(|file| Image::of_file(Path::new(&file)));
+    handles::note(home, Origin { object: None, image: image.map(Arc::new) });
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleLoad`.
+pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule, file: *const c_char) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded_file(Home::Module(unsafe { *module } as usize), file);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleLoadData` or `cuModuleLoadFatBinary`.
+pub unsafe fn load_module(call: &dyn Fn() -> Status, module: *mut CUmodule, image: *const c_void) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded(Home::Module(unsafe { *module } as usize), image);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleLoadDataEx`.
+pub unsafe fn load_module_with_options(
+    call: &dyn Fn() -> Status,
+    module: *mut CUmodule,
+    image: *const c_void,
+    _count: c_uint,
+    _options: *mut c_void,
+    _values: *mut *mut c_void,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { load_module(call, module, image) }
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleUnload`.
+pub unsafe fn unload_module(call: &dyn Fn() -> Status, module: CUmodule) -> Status {
+    handles::forget(Home::Module(module as usize));
+    call()
+}
+
+/// # Safety
+/// The arguments are those of `cuModuleGetFunction`.
+pub unsafe fn module_function(call: &dyn Fn() -> Status, function: *mut CUfunction, module: CUmodule, name: *const c_char) -> Status {
+    let status = call();
+    if let (SUCCESS, Some(name)) = (status, text(name)) {
+        // SAFETY: the vendor has just written it.
+        let handle = unsafe { *function } as usize;
+        handles::add_function(handle, name, Home::Module(module as usize), false);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryLoadData`.
+#[expect(clippy::too_many_arguments, reason = "the driver's")]
+pub unsafe fn load_library(
+    call: &dyn Fn() -> Status,
+    library: *mut CUlibrary,
+    image: *const c_void,
+    _jit_options: *mut c_void,
+    _jit_values: *mut *mut c_void,
+    _jit_count: c_uint,
+    _options: *mut c_void,
+    _values: *mut *mut c_void,
+    _count: c_uint,
+) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded(Home::Library(unsafe { *library } as usize), image);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryLoadFromFile`.
+#[expect(clippy::too_many_arguments, reason = "the driver's")]
+pub unsafe fn load_library_file(
+    call: &dyn Fn() -> Status,
+    library: *mut CUlibrary,
+    file: *const c_char,
+    _jit_options: *mut c_void,
+    _jit_values: *mut *mut c_void,
+    _jit_count: c_uint,
+    _options: *mut c_void,
+    _values: *mut *mut c_void,
+    _count: c_uint,
+) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        loaded_file(Home::Library(unsafe { *library } as usize), file);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryUnload`.
+pub unsafe fn unload_library(call: &dyn Fn() -> Status, library: CUlibrary) -> Status {
+    handles::forget(Home::Library(library as usize));
+    call()
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryGetKernel`.
+pub unsafe fn library_kernel(call: &dyn Fn() -> Status, kernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> Status {
+    let status = call();
+    if let (SUCCESS, Some(name)) = (status, text(name)) {
+        // SAFETY: the vendor has just written it.
+        let handle = unsafe { *kernel } as usize;
+        handles::add_function(handle, name, Home::Library(library as usize), true);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuLibraryGetModule`.
+pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, library: CUlibrary) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        let module = Home::Module(unsafe { *module } as usize);
+        handles::note_module_of(Home::Library(library as usize), module);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuKernelGetFunction`.
+pub unsafe fn kernel_function(call: &dyn Fn() -> Status, function: *mut CUfunction, kernel: CUkernel) -> Status {
+    let status = call();
+    if status == SUCCESS
+        && let Some(known) = handles::function(kernel as CUfunction)
+    {
+        // SAFETY: the vendor has just written it.
+        let handle = unsafe { *function } as usize;
+        handles::add_function_of(known, handle);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn an_image_is_traced_to_its_object() {
+        static IMAGE: [u64; 4] = [1, 2, 3, 4];
+        let object_of = |image: *const c_void| origin_of(image).object;
+        let inside = object_of(IMAGE.as_ptr().cast()).expect("a static is in the executable");
+        assert_eq!(inside.path(), PathBuf::from("/proc/self/exe"));
+        let wrapper = [u64::from(mneme_core::image::fatbin::WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0];
+        assert_eq!(object_of(wrapper.as_ptr().cast()).map(|object| object.path().to_owned()), Some(inside.path().to_owned()));
+        assert!(object_of(IMAGE.to_vec().as_ptr().cast()).is_none(), "the heap belongs to no object");
+    }
+}

@@ -1,0 +1,51 @@
+//! What a profile knows of one kernel.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mneme_core::summary::{Shape, Times};
+
+use super::request::Request;
+
+/// Launch shapes of a kernel that are told apart; the rest count as the last.
+const SHAPES: usize = 16;
+
+/// What is known of one kernel.
+#[derive(Default)]
+pub struct Profile {
+    known: Mutex<Known>,
+}
+
+#[derive(Clone, Default)]
+struct Known {
+    times: Times,
+    shapes: Vec<Shape>,
+}
+
+impl Profile {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, time: u64) {
+        self.lock().times.add(time);
+    }
+
+    /// Counts a launch of a shape; gives the mean time so far, ns.
+    pub fn count(&self, request: &Request) -> u64 {
+        let (grid, block) = (request.launch.grid, request.launch.block);
+        let mut known = self.lock();
+        match known.shapes.iter().position(|shape| (shape.grid, shape.block) == (grid, block)) {
+            Some(index) => known.shapes[index].launches += 1,
+            None if known.shapes.len() < SHAPES => known.shapes.push(Shape { grid, block, launches: 1 }),
+            None => known.shapes[SHAPES - 1].launches += 1,
+        }
+        known.times.total.checked_div(known.times.count).unwrap_or(0)
+    }
+
+    /// Times, and shapes by frequency.
+    pub fn result(&self) -> (Option<Times>, Vec<Shape>) {
+        let mut known = self.lock().clone();
+        known.shapes.sort_by_key(|shape| std::cmp::Reverse(shape.launches));
+        ((known.times.count > 0).then_some(known.times), known.shapes)
+    }
+}

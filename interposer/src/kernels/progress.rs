@@ -1,0 +1,115 @@
+//! What has been done about a kernel: the instances recorded of it, how often each was launched, and why others were not recorded.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use mneme_core::summary::Times;
+
+use super::code::KernelCode;
+use super::profile;
+use super::tally::{PLACES, Tally};
+use crate::process::settings::{Settings, settings};
+
+/// Of one kernel.
+#[derive(Default)]
+pub struct Progress {
+    pub launches: AtomicU64,
+    pub selected: OnceLock<bool>,
+    pub code: OnceLock<Result<Arc<KernelCode>, String>>,
+    pub tally: Tally,
+    recorded: Mutex<Recorded>,
+    pub profile: profile::Profile,
+}
+
+#[derive(Default)]
+pub struct Recorded {
+    /// By dynamic hash.
+    pub instances: BTreeMap<u64, Occurrences>,
+    /// Added to the recording folder, bytes.
+    pub bytes: u64,
+    /// Device memory of the largest instance, bytes.
+    pub memory_bytes: u64,
+    /// Of recorded launches.
+    pub gpu_time: Times,
+    /// Why launches were not recorded.
+    pub failures: BTreeMap<String, Failed>,
+    /// A recording failed, and the next one would too (or take as long to find out).
+    pub given_up: bool,
+}
+
+#[derive(Default)]
+pub struct Failed {
+    pub launches: u64,
+    /// Something went wrong, so that `mneme record` does not end well.
+    pub broken: bool,
+}
+
+pub struct Occurrences {
+    /// Launches, without those that the tally counts.
+    pub count: u64,
+    /// Not while it is being recorded, nor when the folder had it before.
+    pub written: bool,
+    pub known_before: bool,
+}
+
+impl Progress {
+    pub fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An instance is on disk, with so many bytes, or not, for this reason.
+    pub fn completed(&self, dynamic_hash: u64, outcome: Result<u64, String>) {
+        let bytes = match outcome {
+            Ok(bytes) => bytes,
+            Err(reason) => return self.failed(dynamic_hash, &reason, true, true),
+        };
+        let mut recorded = self.recorded();
+        recorded.bytes += bytes;
+        if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
+            occurrences.written = true;
+        }
+    }
+
+    /// An instance is not recorded, nor, where we give up, will others be.
+    pub fn failed(&self, dynamic_hash: u64, reason: &str, broken: bool, give_up: bool) {
+        let mut recorded = self.recorded();
+        let launches = recorded.instances.remove(&dynamic_hash).map_or(1, |occurrences| occurrences.count);
+        let launches = launches + self.tally.launches(dynamic_hash);
+        self.tally.forget(dynamic_hash);
+        recorded.given_up |= give_up;
+        recorded.count_failures(reason, launches, broken);
+        self.update_tally(&recorded, settings());
+    }
+
+    pub fn count_failure(&self, reason: &str) {
+        self.recorded().count_failures(reason, 1, false);
+    }
+
+    /// What most launches need to know, without the lock that `recorded` is behind.
+    pub fn update_tally(&self, recorded: &Recorded, settings: &Settings) {
+        let all_are_here = recorded.instances.len() <= PLACES;
+        self.tally.close(recorded.is_full(settings) && all_are_here, recorded.given_up && recorded.instances.is_empty());
+    }
+}
+
+impl Recorded {
+    fn is_full(&self, settings: &Settings) -> bool {
+        self.given_up || self.instances.len() as u64 >= settings.max_recordings
+    }
+
+    /// Whether a launch is only counted: it is like one before, or one too many.
+    pub fn counts(&mut self, dynamic_hash: u64, settings: &Settings) -> bool {
+        if let Some(occurrences) = self.instances.get_mut(&dynamic_hash) {
+            occurrences.count += 1;
+            return true;
+        }
+        self.is_full(settings)
+    }
+
+    pub fn count_failures(&mut self, reason: &str, launches: u64, broken: bool) {
+        let failed = self.failures.entry(reason.to_owned()).or_default();
+        failed.launches += launches;
+        failed.broken |= broken;
+    }
+}

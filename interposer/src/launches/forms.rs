@@ -1,0 +1,159 @@
+//! Handlers of the launch functions: every variant becomes one [`Request`].
+
+use std::ffi::{c_uint, c_void};
+
+use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+use crate::kernels::request::{Arguments, Request};
+use crate::recorder;
+use crate::vendor::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status};
+
+/// The launch attributes that a replay has to repeat.
+mod attribute {
+    use cudarc::driver::sys::CUlaunchAttributeID;
+    pub const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32;
+    pub const CLUSTER_DIMENSION: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
+}
+fn named(stream: CUstream, default: usize) -> usize {
+    if stream.is_null() { default } else { stream as usize }
+}
+
+/// A launch whose dimensions are arguments of their own, on `$default` where the stream is null; `[extra]` where the driver
+/// function takes a packed buffer as well.
+macro_rules! launch {
+    ($(#[$meta:meta])* $name:ident, $default:expr, cooperative: $cooperative:literal, [$($extra:ident)?]) => {
+        $(#[$meta])*
+        ///
+        /// # Safety
+        /// The arguments are those of the driver function.
+        #[expect(clippy::too_many_arguments, reason = "the driver's")]
+        pub unsafe fn $name(
+            call: &dyn Fn() -> Status,
+            function: CUfunction,
+            grid_x: c_uint,
+            grid_y: c_uint,
+            grid_z: c_uint,
+            block_x: c_uint,
+            block_y: c_uint,
+            block_z: c_uint,
+            shared: c_uint,
+            stream: CUstream,
+            parameters: *mut *mut c_void,
+            $($extra: *mut *mut c_void,)?
+        ) -> Status {
+            let launch = Launch {
+                grid: Dim3::new(grid_x, grid_y, grid_z),
+                block: Dim3::new(block_x, block_y, block_z),
+                shared_mem: shared,
+                attributes: LaunchAttributes { cooperative: $cooperative, ..LaunchAttributes::default() },
+            };
+            let arguments = Arguments::new(parameters, launch!(@or_null $($extra)?));
+            recorder::launch(call, Request { function, launch, stream: named(stream, $default), arguments })
+        }
+    };
+    (@or_null) => { std::ptr::null_mut() };
+    (@or_null $extra:ident) => { $extra };
+}
+
+launch!(
+    /// `cuLaunchKernel`.
+    kernel,
+    STREAM_LEGACY,
+    cooperative: false,
+    [extra]
+);
+launch!(
+    /// `cuLaunchKernel_ptsz`.
+    kernel_per_thread,
+    STREAM_PER_THREAD,
+    cooperative: false,
+    [extra]
+);
+launch!(
+    /// `cuLaunchCooperativeKernel`.
+    cooperative,
+    STREAM_LEGACY,
+    cooperative: true,
+    []
+);
+launch!(
+    /// `cuLaunchCooperativeKernel_ptsz`.
+    cooperative_per_thread,
+    STREAM_PER_THREAD,
+    cooperative: true,
+    []
+);
+
+unsafe fn extended(
+    call: &dyn Fn() -> Status,
+    configuration: *const CUlaunchConfig,
+    function: CUfunction,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    default: usize,
+) -> Status {
+    if configuration.is_null() {
+        return call();
+    }
+    // SAFETY: not null; the structure has no enumerations but behind `attrs`, which is read as integers.
+    let configuration = unsafe { &*configuration };
+    let launch = Launch {
+        grid: Dim3::new(configuration.gridDimX, configuration.gridDimY, configuration.gridDimZ),
+        block: Dim3::new(configuration.blockDimX, configuration.blockDimY, configuration.blockDimZ),
+        shared_mem: configuration.sharedMemBytes,
+        // SAFETY: the array has this many elements.
+        attributes: unsafe { attributes(configuration.attrs, configuration.numAttrs) },
+    };
+    recorder::launch(
+        call,
+        Request { function, launch, stream: named(configuration.hStream, default), arguments: Arguments::new(parameters, extra) },
+    )
+}
+
+/// Reads attributes as integers: the identifier at offset 0, the value at 8 (`CUlaunchAttribute`).
+unsafe fn attributes(array: *const CUlaunchAttribute, count: c_uint) -> LaunchAttributes {
+    let mut found = LaunchAttributes::default();
+    if array.is_null() {
+        return found;
+    }
+    for index in 0..count as usize {
+        // SAFETY: inside the array; an element is 8 bytes of identifier and padding and 64 of value.
+        unsafe {
+            let element = array.add(index).cast::<u8>();
+            let value = element.add(8).cast::<u32>();
+            match *element.cast::<u32>() {
+                attribute::COOPERATIVE => found.cooperative = *value != 0,
+                attribute::CLUSTER_DIMENSION => found.cluster = Some(Dim3::new(*value, *value.add(1), *value.add(2))),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// # Safety
+/// The arguments are those of `cuLaunchKernelEx`.
+pub unsafe fn kernel_ex(
+    call: &dyn Fn() -> Status,
+    configuration: *const CUlaunchConfig,
+    function: CUfunction,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Status {
+    // SAFETY: passed on.
+    unsafe { extended(call, configuration, function, parameters, extra, STREAM_LEGACY) }
+}
+
+/// # Safety
+/// The arguments are those of `cuLaunchKernelEx_ptsz`.
+pub unsafe fn kernel_ex_per_thread(
+    call: &dyn Fn() -> Status,
+    configuration: *const CUlaunchConfig,
+    function: CUfunction,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Status {
+    // SAFETY: passed on.
+    unsafe { extended(call, configuration, function, parameters, extra, STREAM_PER_THREAD) }
+}

@@ -1,0 +1,371 @@
+//! Graphs under `MNEME_GRAPHS=expand`: launched node by node, so that their kernels can be recorded.
+//!
+//! An executable graph cannot be read back, so a clone of its graph is kept from its instantiation on, and changes of the
+//! executable are repeated on the clone or end its expansion. A graph with a node that no single call has the effect of
+//! (memory of its own, conditions, semaphores, …) is launched whole, and the summary says why.
+
+mod steps;
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUlaunchAttribute, CUlaunchConfig};
+use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+use crate::kernels::request::{Arguments, Request};
+use crate::process::settings::settings;
+use crate::recorder;
+use crate::vendor::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, SUCCESS, Status, captures, contexts, gate};
+use steps::{Step, Steps, obstacle_in, steps};
+
+/// `CUgraph`, `CUgraphNode`, `CUgraphExec`
+pub type Graph = *mut c_void;
+pub type Node = *mut c_void;
+pub type Executable = *mut c_void;
+
+#[derive(Default)]
+struct Graphs {
+    /// The clone behind each executable graph (`CUgraphExec`), or why there is none.
+    clones: BTreeMap<usize, Result<usize, &'static str>>,
+    /// Launches as a whole, by reason.
+    whole: BTreeMap<&'static str, u64>,
+    /// Launches node by node.
+    expanded: u64,
+}
+
+static GRAPHS: Mutex<Graphs> = Mutex::new(Graphs { clones: BTreeMap::new(), whole: BTreeMap::new(), expanded: 0 });
+
+fn graphs() -> MutexGuard<'static, Graphs> {
+    GRAPHS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the summary says of graphs; empty where none was launched.
+pub fn summary() -> String {
+    use std::fmt::Write;
+    let graphs = graphs();
+    let mut text = String::new();
+    let plural = |count: u64| if count == 1 { "launch" } else { "launches" };
+    if graphs.expanded > 0 {
+        let _ = writeln!(text, "mneme: {} graph {} done node by node", graphs.expanded, plural(graphs.expanded));
+    }
+    for (reason, count) in &graphs.whole {
+        let _ = writeln!(text, "mneme: {count} graph {} not recorded: {reason}", plural(*count));
+    }
+    text
+}
+
+/// The nodes behind an executable graph.
+fn expansion(executable: Executable) -> Steps {
+    let clone = graphs().clones.get(&(executable as usize)).copied().unwrap_or(Err("it was made in a way that is not hooked"))?;
+    if contexts::count() > 1 {
+        return Err("the program has several contexts");
+    }
+    let mut found = Vec::new();
+    steps(clone as Graph, 0, &mut found)?;
+    Ok(found)
+}
+
+unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream, default: usize) -> Status {
+    let stream_handle = if stream.is_null() { default } else { stream as usize };
+    let whole = |reason| {
+        *graphs().whole.entry(reason).or_default() += 1;
+        gate::passing(call)
+    };
+    if !settings().expand_graphs {
+        return whole("MNEME_GRAPHS=expand records the kernels of graphs");
+    }
+    if captures::captures(stream) {
+        return gate::passing(call);
+    }
+    match expansion(executable) {
+        Ok(steps) => {
+            graphs().expanded += 1;
+            steps.iter().map(|step| perform(step, stream_handle)).find(|status| *status != SUCCESS).unwrap_or(SUCCESS)
+        }
+        Err(reason) => whole(reason),
+    }
+}
+
+fn perform(step: &Step, handle: usize) -> Status {
+    let stream = handle as CUstream;
+    match step {
+        Step::Kernel { parameters, attributes } => launch_kernel(parameters, *attributes, handle),
+        // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
+        Step::Copy(copy) => gate::passing(&|| unsafe { vendor::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) }),
+        Step::Set(set) => gate::passing(&|| {
+            let (pitch, rows) = if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.elementSize as usize, 1) };
+            // SAFETY: as above.
+            unsafe {
+                match set.elementSize {
+                    1 => vendor::hooked::cuMemsetD2D8Async::call(set.dst, pitch, set.value as u8, set.width, rows, stream),
+                    2 => vendor::hooked::cuMemsetD2D16Async::call(set.dst, pitch, set.value as u16, set.width, rows, stream),
+                    _ => vendor::hooked::cuMemsetD2D32Async::call(set.dst, pitch, set.value, set.width, rows, stream),
+                }
+            }
+        }),
+        Step::Host(host) => {
+            let function = host.fn_.map_or(std::ptr::null_mut(), |function| function as *mut c_void);
+            // SAFETY: as above.
+            gate::passing(&|| unsafe { vendor::hooked::cuLaunchHostFunc::call(stream, function, host.userData) })
+        }
+    }
+}
+
+fn launch_kernel(node: &CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes, handle: usize) -> Status {
+    let function: CUfunction = if node.func.is_null() { node.kern.cast() } else { node.func };
+    let launch = Launch {
+        grid: Dim3::new(node.gridDimX, node.gridDimY, node.gridDimZ),
+        block: Dim3::new(node.blockDimX, node.blockDimY, node.blockDimZ),
+        shared_mem: node.sharedMemBytes,
+        attributes,
+    };
+    let mut list = mneme_core::device::cuda::attributes(&launch);
+    let list: &mut [CUlaunchAttribute] = &mut list;
+    let configuration = CUlaunchConfig {
+        gridDimX: node.gridDimX,
+        gridDimY: node.gridDimY,
+        gridDimZ: node.gridDimZ,
+        blockDimX: node.blockDimX,
+        blockDimY: node.blockDimY,
+        blockDimZ: node.blockDimZ,
+        sharedMemBytes: node.sharedMemBytes,
+        hStream: handle as CUstream,
+        attrs: list.as_mut_ptr(),
+        numAttrs: list.len() as u32,
+    };
+    // SAFETY: the parameters belong to the clone's node and live as long as it; the configuration lives until the call returns.
+    let call = || unsafe { vendor::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
+    let arguments = Arguments::new(node.kernelParams, node.extra);
+    recorder::launch(&call, Request { function, launch, stream: handle, arguments })
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphLaunch`.
+pub unsafe fn launch(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream) -> Status {
+    // SAFETY: passed on.
+    unsafe { launch_on(call, executable, stream, STREAM_LEGACY) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphLaunch_ptsz`.
+pub unsafe fn launch_per_thread(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream) -> Status {
+    // SAFETY: passed on.
+    unsafe { launch_on(call, executable, stream, STREAM_PER_THREAD) }
+}
+
+/// Replaces the clone behind an executable graph.
+fn keep(executable: Executable, clone: Option<Result<usize, &'static str>>) {
+    let mut graphs = graphs();
+    let old = match clone {
+        Some(clone) => graphs.clones.insert(executable as usize, clone),
+        None => graphs.clones.remove(&(executable as usize)),
+    };
+    drop(graphs);
+    if let Some(Ok(old)) = old {
+        // SAFETY: our own clone, which nothing else refers to.
+        unsafe { vendor::cuGraphDestroy(old as Graph) };
+    }
+}
+
+/// Clones a graph behind an executable that was made from it or updated with it.
+fn follow(executable: Executable, graph: Graph) {
+    if !settings().expand_graphs {
+        return;
+    }
+    keep(executable, Some(cloned(graph)));
+}
+
+/// A clone of a graph that can be launched node by node. Of one that cannot there is none: no driver clones what has nodes for memory.
+fn cloned(graph: Graph) -> Result<usize, &'static str> {
+    if let Some(reason) = obstacle_in(graph, 0) {
+        return Err(reason);
+    }
+    let mut clone = std::ptr::null_mut();
+    // SAFETY: a valid place, and a graph that the driver has just read.
+    let status = unsafe { vendor::cuGraphClone(&mut clone, graph) };
+    if status == SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }
+}
+
+unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the vendor has just written it.
+        follow(unsafe { *executable }, graph);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphInstantiate` up to 11.x.
+pub unsafe fn instantiate(
+    call: &dyn Fn() -> Status,
+    executable: *mut Executable,
+    graph: Graph,
+    _node: *mut Node,
+    _log: *mut c_char,
+    _size: usize,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { made(call, executable, graph) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphInstantiateWithFlags`.
+pub unsafe fn instantiate_with_flags(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph, _flags: c_ulonglong) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { made(call, executable, graph) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphInstantiateWithParams`.
+pub unsafe fn instantiate_with_parameters(
+    call: &dyn Fn() -> Status,
+    executable: *mut Executable,
+    graph: Graph,
+    _parameters: *mut c_void,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { made(call, executable, graph) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecUpdate_v2`.
+pub unsafe fn update(call: &dyn Fn() -> Status, executable: Executable, graph: Graph, _result: *mut c_void) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        follow(executable, graph);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecUpdate` up to 11.x.
+pub unsafe fn update_until_11(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    graph: Graph,
+    _node: *mut Node,
+    result: *mut c_uint,
+) -> Status {
+    // SAFETY: the first two arguments mean the same.
+    unsafe { update(call, executable, graph, result.cast()) }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecKernelNodeSetParams_v2`.
+pub unsafe fn set_kernel(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    node: Node,
+    parameters: *const CUDA_KERNEL_NODE_PARAMS,
+) -> Status {
+    let status = call();
+    let clone = graphs().clones.get(&(executable as usize)).copied();
+    if status == SUCCESS
+        && let Some(Ok(clone)) = clone
+    {
+        let mut twin = std::ptr::null_mut();
+        // SAFETY: the driver has just taken the same parameters for the same node of the original.
+        let set = unsafe {
+            vendor::cuGraphNodeFindInClone(&mut twin, node, clone as Graph) == SUCCESS
+                && vendor::cuGraphKernelNodeSetParams_v2(twin, parameters) == SUCCESS
+        };
+        if !set {
+            keep(executable, Some(Err(CHANGED)));
+        }
+    }
+    status
+}
+
+const CHANGED: &str = "its nodes were changed after it was made";
+
+fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
+    let status = call();
+    if status == SUCCESS && graphs().clones.contains_key(&(executable as usize)) {
+        keep(executable, Some(Err(CHANGED)));
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of a `cuGraphExec…NodeSetParams` that has three.
+pub unsafe fn change(call: &dyn Fn() -> Status, executable: Executable, _node: Node, _parameters: *const c_void) -> Status {
+    changed(call, executable)
+}
+
+/// # Safety
+/// The arguments are those of a `cuGraphExec…NodeSetParams` that takes a context too.
+pub unsafe fn change_in_context(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    _node: Node,
+    _parameters: *const c_void,
+    _context: CUcontext,
+) -> Status {
+    changed(call, executable)
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphNodeSetEnabled`.
+pub unsafe fn enable(call: &dyn Fn() -> Status, executable: Executable, _node: Node, _enabled: c_uint) -> Status {
+    changed(call, executable)
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphExecDestroy`.
+pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        keep(executable, None);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A driver with a few graphs: 1 is a kernel and a child, 2; that allocates memory; 3 is a kernel alone; 4 is nothing.
+    #[test]
+    fn a_graph_that_cannot_be_launched_node_by_node_is_not_cloned_and_says_why() {
+        unsafe extern "C" fn nodes(graph: Graph, out: *mut Node, count: *mut usize) -> Status {
+            let found: &[usize] = match graph as usize {
+                1 => &[0x100, 0x104],
+                2 => &[0x100, 0x10a],
+                3 => &[0x100],
+                _ => &[],
+            };
+            // SAFETY: the caller passes a place for a number, and one for as many nodes as it says.
+            unsafe {
+                if !out.is_null() {
+                    found.iter().take(*count).enumerate().for_each(|(index, node)| *out.add(index) = *node as Node);
+                }
+                *count = found.len();
+            }
+            SUCCESS
+        }
+        unsafe extern "C" fn kind(node: Node, out: *mut c_uint) -> Status {
+            // SAFETY: the caller passes a place.
+            unsafe { *out = node as u32 & 0xff };
+            SUCCESS
+        }
+        unsafe extern "C" fn child(_node: Node, out: *mut Graph) -> Status {
+            // SAFETY: the caller passes a place.
+            unsafe { *out = 2 as Graph };
+            SUCCESS
+        }
+        unsafe extern "C" fn clone(out: *mut Graph, graph: Graph) -> Status {
+            assert!(matches!(graph as usize, 3 | 4), "the driver refuses such a clone");
+            // SAFETY: the caller passes a place.
+            unsafe { *out = 0x99 as Graph };
+            SUCCESS
+        }
+        vendor::own::cuGraphGetNodes::SLOT.learn(nodes as *mut c_void);
+        vendor::own::cuGraphNodeGetType::SLOT.learn(kind as *mut c_void);
+        vendor::own::cuGraphChildGraphNodeGetGraph::SLOT.learn(child as *mut c_void);
+        vendor::own::cuGraphClone::SLOT.learn(clone as *mut c_void);
+        let memory = Err("it has nodes that allocate or free memory");
+        assert_eq!([1, 2, 3, 4].map(|graph| cloned(graph as Graph)), [memory, memory, Ok(0x99), Ok(0x99)]);
+    }
+}

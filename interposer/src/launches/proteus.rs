@@ -1,0 +1,80 @@
+//! Proteus: its launches go straight to the vendor's launch of the original kernel, and nothing is specialised while a
+//! program is recorded. The IR is found in the image, see `native`.
+//!
+//! A program that has no copy of Proteus's runtime in itself calls these functions of a library; ours come first. What is
+//! registered with it needs no answer, because nothing is compiled.
+
+use std::ffi::{c_char, c_void};
+
+use crate::process::linker::real_dlsym;
+use crate::vendor::NOT_FOUND;
+
+/// `dim3`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Dimensions {
+    x: u32,
+    y: u32,
+    z: u32,
+}
+
+type Launch = unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> u32;
+
+/// Proteus's launch: the same arguments as the runtime's.
+///
+/// # Safety
+/// As for `cudaLaunchKernel` and `hipLaunchKernel`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __proteus_launch_kernel(
+    kernel: *const c_void,
+    grid: Dimensions,
+    block: Dimensions,
+    arguments: *mut *mut c_void,
+    shared: u64,
+    stream: *mut c_void,
+) -> u32 {
+    for name in [c"cudaLaunchKernel", c"hipLaunchKernel"] {
+        // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
+        let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if !found.is_null() {
+            // SAFETY: both runtimes' function has this type.
+            let launch = unsafe { std::mem::transmute::<*mut c_void, Launch>(found) };
+            // SAFETY: the arguments are the application's own.
+            return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
+        }
+    }
+    crate::process::log::raw("mneme: a launch through Proteus cannot be passed on: the program has no shared cudart or HIP runtime\n");
+    NOT_FOUND
+}
+
+/// # Safety
+/// Nothing is done with the arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __proteus_register_fatbinary(_handle: *mut c_void, _wrapper: *mut c_void, _module: *const c_char) {}
+
+/// # Safety
+/// Nothing is done with the argument.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __proteus_register_fatbinary_end(_handle: *mut c_void) {}
+
+/// # Safety
+/// Nothing is done with the arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __proteus_register_linked_binary(_wrapper: *mut c_void, _module: *const c_char) {}
+
+/// # Safety
+/// Nothing is done with the arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __proteus_register_function(
+    _handle: *mut c_void,
+    _kernel: *mut c_void,
+    _name: *const c_char,
+    _constants: *mut *mut c_void,
+    _count: i32,
+) {
+}
+
+/// # Safety
+/// Nothing is done with the arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __proteus_register_var(_handle: *mut c_void, _host: *const c_void, _name: *const c_char, _size: u64) {}

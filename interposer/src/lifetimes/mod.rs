@@ -1,0 +1,5 @@
+//! Beginnings and ends: of the process, of its forks, of contexts.
+
+pub mod contexts;
+pub mod exits;
+pub mod forks;

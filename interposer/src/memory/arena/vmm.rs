@@ -1,0 +1,203 @@
+//! The arenas of this process's devices, on the driver's virtual memory management.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use cudarc::driver::sys::{
+    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType,
+    CUmemLocation, CUmemLocationType,
+};
+
+use super::{Arena, Mapper};
+use crate::memory::sharing;
+use crate::process::settings::settings;
+use crate::vendor::{self, CUdevice, OUT_OF_MEMORY, SUCCESS, Status};
+
+/// Where the first device's arena is asked for; a driver with 47 address bits honours it exactly.
+const BASE: u64 = 0x1000_0000_0000;
+/// Distance between, and greatest size of, the arenas of two devices: 2 TiB.
+const STRIDE: u64 = 0x200_0000_0000;
+/// Smaller ranges than this are not worth having: 1 GiB.
+const SMALLEST: u64 = 1 << 30;
+const DEVICES: usize = 64;
+
+/// One device's arena and its way to memory.
+pub struct DeviceArena {
+    pub arena: Arena,
+    pub mapper: Vmm,
+}
+
+static ARENAS: [OnceLock<Option<DeviceArena>>; DEVICES] = [const { OnceLock::new() }; DEVICES];
+
+/// The arena of a device, reserved at its first use; `None` where the device or driver has no such memory management.
+pub fn of_device(device: CUdevice) -> Option<&'static DeviceArena> {
+    ARENAS.get(usize::try_from(device).ok()?)?.get_or_init(|| reserve(device)).as_ref()
+}
+
+/// The arena of a device, if it has been used.
+pub fn reserved(device: CUdevice) -> Option<&'static DeviceArena> {
+    ARENAS.get(usize::try_from(device).ok()?)?.get()?.as_ref()
+}
+
+/// The arena that an address lies in.
+pub fn of_address(address: u64) -> Option<&'static DeviceArena> {
+    ARENAS.iter().filter_map(OnceLock::get).flatten().find(|device| device.arena.contains(address))
+}
+
+fn reserve(device: CUdevice) -> Option<DeviceArena> {
+    if !settings().arena || (sharing::is_expected() && !settings().arena_forced) {
+        return None;
+    }
+    if vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)? == 0 {
+        crate::process::log::info!(
+            "device {device} has no virtual memory management; its allocations are recorded at the vendor's addresses"
+        );
+        return None;
+    }
+    let mapper = Vmm::new(device);
+    let mut granularity = mapper.granularity()?;
+    if settings().whole_pages {
+        granularity = granularity.max(UPSTREAM_PAGE);
+    }
+    let limit = settings().arena_bytes.unwrap_or(STRIDE).clamp(SMALLEST, STRIDE);
+    let hint = BASE + u64::try_from(device).ok()? * STRIDE;
+    let mut size = limit.next_multiple_of(granularity);
+    while size >= SMALLEST {
+        let mut address = 0;
+        // SAFETY: the pointer is valid to write.
+        let status = unsafe { vendor::cuMemAddressReserve(&mut address, size as usize, 0, hint, 0) };
+        if status == SUCCESS && address != 0 {
+            if address != hint {
+                crate::process::log::info!("the arena of device {device} is at {address:#x}, not at {hint:#x}");
+            }
+            let arena = Arena::new(address, size, granularity);
+            let arena = if settings().whole_pages { arena.with_whole_pages() } else { arena };
+            return Some(DeviceArena { arena, mapper });
+        }
+        size = (size / 2).next_multiple_of(granularity);
+    }
+    crate::process::log::info!(
+        "no address range could be reserved on device {device}; its allocations are recorded at the vendor's addresses"
+    );
+    None
+}
+
+/// Granularity at which the existing Mneme maps memory for a replay, bytes.
+const UPSTREAM_PAGE: u64 = 2 << 20;
+
+/// Physical memory of one device.
+pub struct Vmm {
+    device: CUdevice,
+    rdma: bool,
+    /// Whether other processes may be given it: not on every system.
+    shareable: AtomicBool,
+    /// Devices that may access it: the device itself and peers.
+    accessors: Mutex<Vec<CUdevice>>,
+}
+
+impl Vmm {
+    fn new(device: CUdevice) -> Self {
+        let supports = |attribute| vendor::device_attribute(attribute, device).is_some_and(|supported| supported != 0);
+        let shareable = supports(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+        Self {
+            device,
+            rdma: supports(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED),
+            shareable: AtomicBool::new(shareable),
+            accessors: Mutex::new(vec![device]),
+        }
+    }
+
+    fn properties(&self) -> CUmemAllocationProp {
+        // SAFETY: a structure of integers and pointers, of which all zero is a value (the documented initialisation).
+        let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.requestedHandleTypes = if self.is_shareable() {
+            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        } else {
+            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE
+        };
+        properties.location = location(self.device);
+        properties.allocFlags.gpuDirectRDMACapable = self.rdma.into();
+        properties
+    }
+
+    fn granularity(&self) -> Option<u64> {
+        let mut granularity = 0;
+        // SAFETY: valid pointers; option 0 is CU_MEM_ALLOC_GRANULARITY_MINIMUM.
+        let status = unsafe { vendor::cuMemGetAllocationGranularity(&mut granularity, &self.properties(), 0) };
+        (status == SUCCESS && granularity.is_power_of_two()).then_some(granularity as u64)
+    }
+
+    /// Whether other processes may be given it.
+    pub fn is_shareable(&self) -> bool {
+        self.shareable.load(Ordering::Relaxed)
+    }
+
+    /// Physical memory. A system that gives none to be shared gives it otherwise.
+    fn create(&self, size: u64) -> Result<u64, Status> {
+        let mut handle = 0;
+        // SAFETY: valid pointers.
+        match unsafe { vendor::cuMemCreate(&mut handle, size as usize, &self.properties(), 0) } {
+            SUCCESS => Ok(handle),
+            status if status != OUT_OF_MEMORY && self.shareable.swap(false, Ordering::Relaxed) => self.create(size),
+            status => Err(status),
+        }
+    }
+
+    fn set_access(&self, address: u64, size: u64) -> bool {
+        let accessors = self.accessors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let descriptors: Vec<_> = accessors
+            .into_iter()
+            .map(|device| CUmemAccessDesc { location: location(device), flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE })
+            .collect();
+        // SAFETY: the range is mapped, the descriptors are valid for their count.
+        unsafe { vendor::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
+    }
+}
+
+impl DeviceArena {
+    /// Lets a peer device access all of the arena, now and in future.
+    pub fn grant(&self, peer: CUdevice) {
+        let mut accessors = self.mapper.accessors.lock().unwrap_or_else(PoisonError::into_inner);
+        if accessors.contains(&peer) {
+            return;
+        }
+        accessors.push(peer);
+        drop(accessors);
+        for (address, size) in self.arena.slabs() {
+            if !self.mapper.set_access(address, size) {
+                crate::process::log::warning!("device {peer} cannot be given access to memory of device {}", self.mapper.device);
+            }
+        }
+    }
+}
+
+pub fn location(device: CUdevice) -> CUmemLocation {
+    CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
+}
+
+impl Mapper for Vmm {
+    fn map(&self, address: u64, size: u64) -> Option<u64> {
+        let handle = self.create(size).ok()?;
+        // SAFETY: the address range is reserved and nothing is mapped there (the arena's invariant).
+        unsafe {
+            if vendor::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != SUCCESS {
+                vendor::cuMemRelease(handle);
+                return None;
+            }
+        }
+        if !self.set_access(address, size) {
+            self.unmap(address, size, handle);
+            return None;
+        }
+        Some(handle)
+    }
+
+    fn unmap(&self, address: u64, size: u64, handle: u64) {
+        // SAFETY: the range is a slab that nothing uses any more, the handle is its memory.
+        unsafe {
+            vendor::hooked::cuMemUnmap::call(address, size as usize);
+            vendor::cuMemRelease(handle);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Freeing memory of the arena as the vendor frees its own.
+//!
+//! `cuMemFree` waits for the context that owns the memory; applications rely on it. `cuMemFreeAsync`, which takes
+//! memory of `cuMemAlloc` too, waits for nothing: such memory is kept until something else has waited.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mneme_core::recording::manifest::AllocationKind;
+
+use super::allocations::{ALLOCATIONS, Live};
+use super::arena::vmm;
+use super::sharing::{exports, imports};
+use crate::vendor::{self, CUcontext, CUdevice, SUCCESS, Status, captures};
+
+/// Freed by the application, but perhaps still in use by work that was enqueued before.
+static DEFERRED: Mutex<Vec<Live>> = Mutex::new(Vec::new());
+
+fn deferred() -> MutexGuard<'static, Vec<Live>> {
+    DEFERRED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps an allocation until its context has been waited for.
+pub fn defer(live: Live) {
+    deferred().push(live);
+}
+
+/// Waits for a context, and gives back what was deferred in it before.
+pub fn wait(context: usize) -> Status {
+    let before: Vec<Live> = take(|live| live.context == context);
+    let status = in_context(context, wait_as_the_vendor_does);
+    if status == SUCCESS {
+        before.iter().for_each(release);
+    } else {
+        deferred().extend(before);
+    }
+    status
+}
+
+/// Waits for the contexts that deferred memory belongs to; whether there was any.
+pub fn reclaim() -> bool {
+    let mut contexts: Vec<usize> = deferred().iter().map(|live| live.context).collect();
+    contexts.sort_unstable();
+    contexts.dedup();
+    contexts.into_iter().fold(false, |any, context| (wait(context) == SUCCESS) | any)
+}
+
+/// Takes out what was deferred and matches.
+pub fn take(mut matches: impl FnMut(&Live) -> bool) -> Vec<Live> {
+    deferred().extract_if(.., |live| matches(live)).collect()
+}
+
+/// Puts memory that nothing uses any more back into its arena.
+pub fn release(live: &Live) {
+    if let Some(arena) = vmm::of_address(live.address) {
+        exports::forget(live.address);
+        arena.arena.free(&arena.mapper, live.address, live.size);
+    }
+}
+
+fn wait_as_the_vendor_does() -> Status {
+    if !captures::in_progress() {
+        // SAFETY: no arguments.
+        return unsafe { vendor::cuCtxSynchronize() };
+    }
+    // That would end the capture. A free does not where the thread's capture mode allows it, else it fails: only the
+    // vendor knows, hence memory of its own.
+    let mut address = 0;
+    // SAFETY: a valid place; what is freed has just been allocated.
+    unsafe {
+        match vendor::hooked::cuMemAlloc_v2::call(&mut address, 1) {
+            SUCCESS => vendor::hooked::cuMemFree_v2::call(address),
+            error => error,
+        }
+    }
+}
+
+/// Runs a call with a context current that is alive, and puts the thread's own back.
+fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
+    let own = vendor::current_context();
+    if own == Some(context) || own.is_none() {
+        return call();
+    }
+    // SAFETY: memory dies with its context, and there is memory of this one; the thread's own was current a moment ago.
+    unsafe {
+        match vendor::cuCtxSetCurrent(context as CUcontext) {
+            SUCCESS => {
+                let status = call();
+                vendor::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
+                status
+            }
+            error => error,
+        }
+    }
+}
+
+/// Forgets what died with a context of a device, and gives its memory back: nothing says that a mapping outlives the
+/// context in which it was made.
+pub fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
+    let mut arenas: Vec<CUdevice> = device.into_iter().collect();
+    let deferred = take(&mut died);
+    for live in ALLOCATIONS.remove_where(died).into_iter().chain(deferred) {
+        if live.kind == AllocationKind::Arena {
+            release(&live);
+            arenas.push(live.device);
+        } else {
+            imports::bury(live.address);
+        }
+    }
+    arenas.sort_unstable();
+    arenas.dedup();
+    for arena in arenas.into_iter().filter_map(vmm::reserved) {
+        arena.arena.trim(&arena.mapper);
+    }
+}

@@ -1,0 +1,54 @@
+//! Pointers to ordinary host memory among a kernel's arguments.
+//!
+//! A device that shares the host's page tables lets kernels touch any memory of the process: stack, heap, files. No allocation
+//! tells its bounds, so that it cannot be recorded. On other devices such an argument cannot be more than a number.
+
+use cudarc::driver::sys::{CUdevice_attribute, CUpointer_attribute};
+
+use super::allocations::ALLOCATIONS;
+use super::arena::vmm;
+use crate::vendor::{self, CUdevice, SUCCESS};
+
+/// Whether kernels on a device can touch ordinary host memory.
+pub fn is_accessible_from(device: CUdevice) -> bool {
+    vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device).is_some_and(|value| value != 0)
+}
+
+/// Whether an address is in ordinary memory of this process that can be read.
+pub fn is_pageable(address: u64) -> bool {
+    address != 0
+        && ALLOCATIONS.containing(address).is_none()
+        && vmm::of_address(address).is_none()
+        && !is_known_to_vendor(address)
+        && is_readable(address)
+}
+
+fn is_known_to_vendor(address: u64) -> bool {
+    let mut kind = 0u32;
+    let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as u32;
+    // SAFETY: the attribute is an enumerator, 4 bytes.
+    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut kind).cast(), attribute, address) };
+    status == SUCCESS && kind != 0
+}
+
+/// Asks the kernel, which answers with an error instead of a signal.
+fn is_readable(address: u64) -> bool {
+    let mut byte = 0u8;
+    let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let remote = libc::iovec { iov_base: address as *mut _, iov_len: 1 };
+    // SAFETY: one readable byte at most is written to a local; the remote address is checked by the system.
+    unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_memory_is_recognised() {
+        let on_heap = Box::new(7u64);
+        let on_stack = 7u64;
+        assert!(is_pageable(&raw const *on_heap as u64) && is_pageable(&raw const on_stack as u64));
+        assert!(!is_pageable(0) && !is_pageable(8) && !is_pageable(u64::MAX));
+    }
+}

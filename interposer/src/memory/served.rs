@@ -1,0 +1,245 @@
+//! Handlers of the functions that the arena serves: `cuMemAlloc` and what asks about its memory.
+//!
+//! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same arguments.
+
+use std::ffi::{c_uint, c_void};
+
+use cudarc::driver::sys::CUdevice_attribute;
+use mneme_core::recording::manifest::AllocationKind;
+
+use super::allocations::{ALLOCATIONS, Live};
+use super::arena::{ALIGNMENT, vmm};
+use super::frees;
+use super::sharing::{self, imports};
+use super::tracked::track;
+use crate::process::settings::settings;
+use crate::vendor::{self, CUcontext, CUdeviceptr, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, contexts, gate};
+
+/// Pointer attributes that a mapping answers differently from an allocation.
+mod attribute {
+    use cudarc::driver::sys::CUpointer_attribute;
+    pub const CONTEXT: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as u32;
+    pub const RANGE_START_ADDR: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as u32;
+    pub const ALLOWED_HANDLE_TYPES: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES as u32;
+    pub const IS_LEGACY_CUDA_IPC_CAPABLE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE as u32;
+    pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
+}
+
+/// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to report.
+fn from_arena(bytes: u64) -> Option<u64> {
+    if !vendor::context_is_sound() || (sharing::is_in_use() && !settings().arena_forced) {
+        return None;
+    }
+    let arena = vmm::of_device(vendor::current_device()?)?;
+    let take = || arena.arena.allocate(&arena.mapper, bytes);
+    let address = take().or_else(|| if frees::reclaim() { take() } else { None })?;
+    track(address, bytes, AllocationKind::Arena);
+    Some(address)
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAlloc_v2`.
+pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize) -> Status {
+    gate::passing(&|| {
+        if !address.is_null()
+            && bytes > 0
+            && let Some(found) = from_arena(bytes as u64)
+        {
+            // SAFETY: not null, and the application's place for the result.
+            unsafe { *address = found };
+            return SUCCESS;
+        }
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the vendor has just written it.
+            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemAllocPitch_v2`.
+pub unsafe fn allocate_pitched(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: c_uint,
+) -> Status {
+    gate::passing(&|| {
+        let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
+        let row = width.checked_next_multiple_of(ALIGNMENT as usize);
+        let limit =
+            vendor::current_device().and_then(|device| vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
+        if let (true, Some(row), Some(limit)) = (valid, row, limit)
+            && row <= limit as usize
+            && let Some(bytes) = row.checked_mul(height)
+            && let Some(found) = from_arena(bytes as u64)
+        {
+            // SAFETY: neither is null, and both are the application's places for the results.
+            unsafe {
+                *address = found;
+                *pitch = row;
+            }
+            return SUCCESS;
+        }
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the vendor has just written both.
+            let (address, pitch) = unsafe { (*address, *pitch) };
+            track(address, (pitch * height) as u64, AllocationKind::Vendor);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemFree_v2`.
+pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+    gate::passing(&|| {
+        if vmm::of_address(address).is_none() {
+            let status = call();
+            if status == SUCCESS {
+                ALLOCATIONS.remove(address);
+            }
+            return status;
+        }
+        let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else { return INVALID_VALUE };
+        let status = frees::wait(live.context);
+        if status != SUCCESS {
+            return status;
+        }
+        // Whoever removes it frees it: a second free on another thread finds nothing.
+        match ALLOCATIONS.remove(address) {
+            Some(live) => {
+                frees::release(&live);
+                SUCCESS
+            }
+            None => INVALID_VALUE,
+        }
+    })
+}
+
+/// Whether an address lies in memory that the application takes for an allocation and the vendor for a mapping.
+fn is_ours(address: u64) -> bool {
+    vmm::of_address(address).is_some() || imports::contains(address)
+}
+
+/// # Safety
+/// The arguments are those of `cuMemGetAddressRange_v2`.
+pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) -> Status {
+    if !is_ours(address) {
+        return call();
+    }
+    let Some(live) = ALLOCATIONS.containing(address) else { return NOT_FOUND };
+    // SAFETY: either may be null, else it is the application's place for the result.
+    unsafe {
+        if !base.is_null() {
+            *base = live.address;
+        }
+        if !size.is_null() {
+            *size = live.size as usize;
+        }
+    }
+    SUCCESS
+}
+
+/// What an allocation would answer where a mapping does not.
+fn answer(attribute: u32, live: &Live) -> Option<u64> {
+    match attribute {
+        attribute::CONTEXT => Some(live.context as u64),
+        attribute::RANGE_START_ADDR => Some(live.address),
+        attribute::RANGE_SIZE => Some(live.size),
+        _ => None,
+    }
+}
+
+/// The lowest byte of what an allocation would answer about sharing, where the vendor answers for a mapping: it can be shared by
+/// `cuIpcGetMemHandle`, and in no other way.
+fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
+    let device = vmm::of_address(address)?;
+    match attribute {
+        attribute::IS_LEGACY_CUDA_IPC_CAPABLE => Some(device.mapper.is_shareable().into()),
+        attribute::ALLOWED_HANDLE_TYPES => Some(0),
+        _ => None,
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuPointerGetAttribute`.
+pub unsafe fn pointer_attribute(call: &dyn Fn() -> Status, data: *mut c_void, attribute: c_uint, address: CUdeviceptr) -> Status {
+    let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
+    if let Some(value) = live.and_then(|live| answer(attribute, &live))
+        && !data.is_null()
+    {
+        // SAFETY: these attributes are 8 bytes wide, a pointer or a size.
+        unsafe { data.cast::<u64>().write_unaligned(value) };
+        return SUCCESS;
+    }
+    let status = call();
+    if status == SUCCESS
+        && let Some(value) = sharing_answer(attribute, address)
+    {
+        // SAFETY: the vendor has just written a number below 256, of whatever width, there.
+        unsafe { data.cast::<u8>().write(value) };
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuPointerGetAttributes`.
+pub unsafe fn pointer_attributes(
+    call: &dyn Fn() -> Status,
+    count: c_uint,
+    attributes: *mut c_uint,
+    data: *mut *mut c_void,
+    address: CUdeviceptr,
+) -> Status {
+    let status = call();
+    let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
+    if let (SUCCESS, Some(live)) = (status, live) {
+        for index in 0..count as usize {
+            // SAFETY: after a success both arrays have `count` elements, and each place fits its attribute.
+            unsafe {
+                if let Some(value) = answer(*attributes.add(index), &live) {
+                    (*data.add(index)).cast::<u64>().write_unaligned(value);
+                }
+                if let Some(value) = sharing_answer(*attributes.add(index), address) {
+                    (*data.add(index)).cast::<u8>().write(value);
+                }
+            }
+        }
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuMemGetInfo_v2`.
+pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize, _total: *mut usize) -> Status {
+    let status = call();
+    if status == SUCCESS
+        && !free.is_null()
+        && let Some(arena) = vendor::current_device().and_then(vmm::of_device)
+    {
+        // SAFETY: the vendor has just written it.
+        unsafe { *free += arena.arena.cached() as usize };
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuCtxEnablePeerAccess`.
+pub unsafe fn enable_peer_access(call: &dyn Fn() -> Status, peer: CUcontext, _flags: c_uint) -> Status {
+    let status = call();
+    if status == SUCCESS
+        && let (Some(own), Some(owner)) = (vendor::current_device(), contexts::device_of(peer as usize))
+    {
+        contexts::grant(own, owner);
+        if let Some(arena) = vmm::of_device(owner) {
+            arena.grant(own);
+        }
+    }
+    status
+}

@@ -1,0 +1,205 @@
+//! What this process shares of its arenas: a thread hands the slabs' descriptors to processes that have been given a handle.
+
+use std::collections::BTreeMap;
+use std::io::{IoSlice, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use cudarc::driver::sys::{CUipcMemHandle, CUmemAllocationHandleType};
+use mneme_core::recording::store::without_signals;
+use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt::PeerCredentials};
+
+use super::handle::{Handle, Layout};
+use crate::memory::allocations::Live;
+use crate::memory::arena::vmm;
+use crate::process::{log, reentrancy};
+use crate::vendor::{self, SUCCESS};
+
+/// How long a process on the other side may be silent: it asks as soon as it is there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Before the next try to accept a connection.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A slab of an allocation. Allocations in one slab share its descriptor: the application may open only so many.
+struct Slab {
+    /// Bytes.
+    size: u64,
+    /// Of its physical memory.
+    handle: u64,
+    descriptor: Arc<OwnedFd>,
+}
+
+/// An allocation that has a handle.
+struct Export {
+    number: u64,
+    layout: Layout,
+    slabs: Vec<Slab>,
+}
+
+struct Exports {
+    /// By the allocation's address.
+    of_address: BTreeMap<u64, Arc<Export>>,
+    last: u64,
+}
+
+static EXPORTS: Mutex<Exports> = Mutex::new(Exports { of_address: BTreeMap::new(), last: 0 });
+/// Whether there may be any, so that frees need not look.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+fn exports() -> MutexGuard<'static, Exports> {
+    EXPORTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A handle to an allocation of the arena, the same one each time; `None` where the driver cannot share it, or no thread can be
+/// started.
+pub fn handle_of(live: &Live) -> Option<CUipcMemHandle> {
+    let known = exports().of_address.get(&live.address).map(|export| export.number);
+    let number = match known {
+        Some(number) => number,
+        None => {
+            let (layout, slabs) = export(live)?;
+            let mut exports = exports();
+            exports.last += 1;
+            let number = exports.last;
+            ANY.store(true, Ordering::Release);
+            // Another thread may have been faster.
+            exports.of_address.entry(live.address).or_insert_with(|| Arc::new(Export { number, layout, slabs })).number
+        }
+    };
+    Some(Handle { endpoint: endpoint()?, number, process: std::process::id() }.encode())
+}
+
+/// Forgets an allocation that is freed: whoever has opened it keeps the memory, but nobody else gets it.
+pub fn forget(address: u64) {
+    if ANY.load(Ordering::Acquire) {
+        let removed = exports().of_address.remove(&address);
+        drop(removed);
+    }
+}
+
+/// For a forked child, in which memory that its parent frees would live on: closes what belongs to the parent. Waits for nothing.
+pub fn leave_to_parent() {
+    if let Ok(mut exports) = EXPORTS.try_lock() {
+        exports.of_address.clear();
+    }
+    let listener = LISTENER.swap(-1, Ordering::Relaxed);
+    if listener >= 0 {
+        // SAFETY: the child's copy, whose owner is a thread that only the parent has.
+        unsafe { libc::close(listener) };
+    }
+}
+
+fn export(live: &Live) -> Option<(Layout, Vec<Slab>)> {
+    let found = vmm::of_address(live.address)?.arena.slabs_of(live.address, live.size);
+    let (first, _, _) = *found.first()?;
+    let layout = Layout { bytes: live.size, offset: live.address - first, slabs: found.len() as u64 };
+    let slabs = found.into_iter().map(|(_, size, handle)| Some(Slab { size, handle, descriptor: descriptor(handle)? }));
+    Some((layout, slabs.collect::<Option<_>>()?))
+}
+
+/// A descriptor of physical memory.
+fn descriptor(handle: u64) -> Option<Arc<OwnedFd>> {
+    let known = |exports: &Exports| {
+        let mut slabs = exports.of_address.values().flat_map(|export| &export.slabs);
+        slabs.find(|slab| slab.handle == handle).map(|slab| slab.descriptor.clone())
+    };
+    if let Some(known) = known(&exports()) {
+        return Some(known);
+    }
+    let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    let mut descriptor = -1i32;
+    // SAFETY: a valid place of the type that this kind of handle has; the slab holds an allocation, so the handle is alive.
+    let status = unsafe { vendor::cuMemExportToShareableHandle((&raw mut descriptor).cast(), handle, kind, 0) };
+    if status != SUCCESS || descriptor < 0 {
+        return None;
+    }
+    // SAFETY: the driver has just opened it for us; programs that the application starts need not have it.
+    Some(Arc::new(unsafe {
+        libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
+        OwnedFd::from_raw_fd(descriptor)
+    }))
+}
+
+/// The socket at which this process answers, opened at the first use.
+static ENDPOINT: OnceLock<Option<u64>> = OnceLock::new();
+
+/// Its descriptor, -1 for none.
+static LISTENER: AtomicI32 = AtomicI32::new(-1);
+
+/// Whether a handle's socket is this process' own.
+pub fn is_own(endpoint: u64) -> bool {
+    ENDPOINT.get() == Some(&Some(endpoint))
+}
+
+fn endpoint() -> Option<u64> {
+    *ENDPOINT.get_or_init(|| {
+        let mut random = [0; 8];
+        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).ok()?;
+        let endpoint = u64::from_le_bytes(random);
+        let address = SocketAddr::from_abstract_name(Handle::socket(endpoint)).ok()?;
+        let listener = UnixListener::bind_addr(&address).ok()?;
+        let descriptor = listener.as_raw_fd();
+        let work = move || reentrancy::bypassing(|| serve(&listener));
+        without_signals(|| std::thread::Builder::new().name("mneme-sharing".into()).spawn(work)).ok()?;
+        // Not before: without its thread the socket is closed, and its number soon another file's.
+        LISTENER.store(descriptor, Ordering::Relaxed);
+        Some(endpoint)
+    })
+}
+
+fn serve(listener: &UnixListener) {
+    for stream in listener.incoming() {
+        match stream.as_ref().map(answer) {
+            Ok(Ok(())) => {}
+            // One that hangs up, or asks for what is freed, is told nothing.
+            Ok(Err(error)) => log::debug!("shared memory could not be handed to another process: {error}"),
+            // The application may have no descriptor left.
+            Err(error) => {
+                log::debug!("another process cannot be heard: {error}");
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+/// Another user's process is told nothing, and nothing is taken from it.
+pub fn check_user(stream: &UnixStream) -> std::io::Result<()> {
+    let peer = getsockopt(stream, PeerCredentials)?;
+    // SAFETY: it cannot fail.
+    if peer.uid() == unsafe { libc::geteuid() } || peer.uid() == 0 {
+        return Ok(());
+    }
+    Err(std::io::Error::other(format!("process {} is another user's", peer.pid())))
+}
+
+fn answer(mut stream: &UnixStream) -> std::io::Result<()> {
+    check_user(stream)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut number = [0; 8];
+    stream.read_exact(&mut number)?;
+    let number = u64::from_le_bytes(number);
+    let export = exports().of_address.values().find(|export| export.number == number).cloned();
+    let export = export.ok_or_else(|| std::io::Error::other(format!("allocation {number} is not shared any more")))?;
+    stream.write_all(&export.layout.encode())?;
+    for slab in &export.slabs {
+        let size = slab.size.to_le_bytes();
+        let descriptors = [slab.descriptor.as_raw_fd()];
+        let sent = sendmsg::<()>(
+            stream.as_raw_fd(),
+            &[IoSlice::new(&size)],
+            &[ControlMessage::ScmRights(&descriptors)],
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        )?;
+        if sent != size.len() {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! What this process has opened of other processes' arenas.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, IoSliceMut, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys::{CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+
+use super::exports::{self, check_user};
+use super::handle::{Handle, Layout};
+use crate::memory::allocations::ALLOCATIONS;
+use crate::memory::arena::vmm;
+use crate::memory::frees;
+use crate::process::log;
+use crate::vendor::{self, INVALID_CONTEXT, INVALID_HANDLE, MAP_FAILED, SUCCESS, Status};
+
+/// How long the other process may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Where the first is asked for: below the arenas, so that a replay finds the same addresses free.
+const BASE: u64 = 0x0800_0000_0000;
+/// No allocation has more: an arena of 2 TiB has as many pages of 2 MiB.
+const MOST_SLABS: u64 = 1 << 20;
+
+/// Slabs of another process, mapped one behind the other.
+struct Mapping {
+    start: u64,
+    /// Bytes reserved.
+    size: u64,
+    /// Size in bytes and physical memory of each.
+    slabs: Vec<(u64, u64)>,
+}
+
+struct Import {
+    mapping: Mapping,
+    /// Of the allocation.
+    bytes: u64,
+    handle: Handle,
+    /// Context in which it was opened.
+    context: usize,
+    /// How often, less how often it was closed; at least 1.
+    opened: usize,
+}
+
+/// By the allocation's address in this process.
+static IMPORTS: Mutex<BTreeMap<u64, Import>> = Mutex::new(BTreeMap::new());
+/// Whether there may be any, so that look-ups of other memory cost nothing.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+fn imports() -> MutexGuard<'static, BTreeMap<u64, Import>> {
+    IMPORTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether an address lies in memory that was opened here.
+pub fn contains(address: u64) -> bool {
+    let within = |(start, import): (&u64, &Import)| address < import.mapping.start + import.mapping.size && address >= *start;
+    ANY.load(Ordering::Acquire) && imports().range(..=address).next_back().is_some_and(within)
+}
+
+/// Opens once more what this context has open: the allocation's address and bytes.
+pub fn reopen(handle: Handle, context: usize) -> Option<(u64, u64)> {
+    let mut imports = imports();
+    let (address, import) = imports.iter_mut().find(|(_, import)| import.handle == handle && import.context == context)?;
+    import.opened += 1;
+    Some((*address, import.bytes))
+}
+
+/// Closes what was opened, when that was as often as it is closed; `None` for other memory.
+pub fn close(address: u64) -> Option<Status> {
+    if !ANY.load(Ordering::Acquire) {
+        return None;
+    }
+    /// Counts a call; the context of what is closed for the last time stays to be waited for.
+    fn last(imports: &mut BTreeMap<u64, Import>, address: u64) -> Option<Option<usize>> {
+        let import = imports.get_mut(&address)?;
+        if import.opened == 1 {
+            return Some(Some(import.context));
+        }
+        import.opened -= 1;
+        Some(None)
+    }
+    let Some(context) = last(&mut imports(), address)? else { return Some(SUCCESS) };
+    // Kernels that still use it end first, as where memory is freed.
+    let status = frees::wait(context);
+    if status != SUCCESS {
+        return Some(status);
+    }
+    let removed = {
+        let mut imports = imports();
+        // Another thread may have opened it again meanwhile.
+        if last(&mut imports, address)?.is_none() {
+            return Some(SUCCESS);
+        }
+        imports.remove(&address)?
+    };
+    ALLOCATIONS.remove(address);
+    removed.mapping.remove();
+    Some(SUCCESS)
+}
+
+/// Forgets what died with its context.
+pub fn bury(address: u64) {
+    if ANY.load(Ordering::Acquire) {
+        let removed = imports().remove(&address);
+        if let Some(import) = removed {
+            import.mapping.remove();
+        }
+    }
+}
+
+/// What another process gives of an allocation.
+pub struct Offer {
+    handle: Handle,
+    layout: Layout,
+    /// Size in bytes and descriptor of each slab.
+    slabs: Vec<(u64, OwnedFd)>,
+}
+
+/// Asks the process that shares an allocation; takes as long as that process takes, up to ten seconds. Errors as of
+/// `cuIpcOpenMemHandle`.
+pub fn ask(handle: Handle) -> Result<Offer, Status> {
+    if exports::is_own(handle.endpoint) {
+        return Err(INVALID_CONTEXT);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    let answer = loop {
+        match try_ask(handle, deadline) {
+            // By a signal of the application's.
+            Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < deadline => {}
+            answer => break answer,
+        }
+    };
+    answer.map_err(|error| {
+        log::warning!("process {} shares device memory that cannot be had from it: {error}", handle.process);
+        INVALID_HANDLE
+    })
+}
+
+fn try_ask(handle: Handle, deadline: Instant) -> std::io::Result<Offer> {
+    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(Handle::socket(handle.endpoint))?)?;
+    check_user(&stream)?;
+    let patience = |stream: &UnixStream| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        stream.set_read_timeout(Some(left).filter(|left| !left.is_zero()).ok_or(ErrorKind::TimedOut)?.into())
+    };
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(&handle.number.to_le_bytes())?;
+    let mut layout = [0; Layout::ENCODED];
+    patience(&stream)?;
+    stream.read_exact(&mut layout)?;
+    let layout = Layout::decode(layout);
+    if layout.slabs > MOST_SLABS {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let mut slabs = Vec::new();
+    for _ in 0..layout.slabs {
+        patience(&stream)?;
+        slabs.push(receive(&stream)?);
+    }
+    Ok(Offer { handle, layout, slabs })
+}
+
+fn receive(stream: &UnixStream) -> std::io::Result<(u64, OwnedFd)> {
+    let mut size = [0; 8];
+    // For more than the one that is expected, so that none is lost unclosed.
+    let mut space = nix::cmsg_space!([i32; 253]);
+    let mut parts = [IoSliceMut::new(&mut size)];
+    let message = recvmsg::<()>(stream.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL)?;
+    let mut descriptors = Vec::new();
+    for part in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(received) = part {
+            // SAFETY: the kernel has just opened them for this process.
+            descriptors.extend(received.into_iter().map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) }));
+        }
+    }
+    match (message.bytes, descriptors.pop()) {
+        (8, Some(descriptor)) if descriptors.is_empty() => Ok((u64::from_le_bytes(size), descriptor)),
+        _ => Err(ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+impl Offer {
+    /// Maps the allocation for the current device: its address here, and its bytes. It is there until as many calls of [`close`].
+    /// Errors as of `cuIpcOpenMemHandle`.
+    pub fn map(&self, context: usize) -> Result<(u64, u64), Status> {
+        let mapping = Mapping::new(&self.slabs).ok_or(MAP_FAILED)?;
+        let Layout { bytes, offset, .. } = self.layout;
+        if offset.checked_add(bytes).is_none_or(|end| end > mapping.size) {
+            mapping.remove();
+            return Err(INVALID_HANDLE);
+        }
+        // Another thread may have been faster.
+        if let Some(opened) = reopen(self.handle, context) {
+            mapping.remove();
+            return Ok(opened);
+        }
+        let address = mapping.start + offset;
+        imports().insert(address, Import { mapping, bytes, handle: self.handle, context, opened: 1 });
+        ANY.store(true, Ordering::Release);
+        Ok((address, bytes))
+    }
+}
+
+impl Mapping {
+    fn new(slabs: &[(u64, OwnedFd)]) -> Option<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(BASE);
+        let size = slabs.iter().try_fold(0u64, |sum, (size, _)| sum.checked_add(*size)).filter(|size| *size > 0)?;
+        let hint = NEXT.fetch_add(size, Ordering::Relaxed);
+        let mut start = 0;
+        // SAFETY: the pointer is valid to write.
+        if unsafe { vendor::cuMemAddressReserve(&mut start, size as usize, 0, hint, 0) } != SUCCESS {
+            return None;
+        }
+        let mut mapping = Self { start, size, slabs: Vec::new() };
+        let mut at = start;
+        for (size, descriptor) in slabs {
+            match map(at, *size, descriptor) {
+                Some(memory) => mapping.slabs.push((*size, memory)),
+                None => {
+                    mapping.remove();
+                    return None;
+                }
+            }
+            at += size;
+        }
+        let access = vendor::current_device().map(|device| CUmemAccessDesc {
+            location: vmm::location(device),
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        });
+        // SAFETY: the whole range is mapped, and the description is one.
+        let granted = access.is_some_and(|access| unsafe {
+            vendor::hooked::cuMemSetAccess::call(mapping.start, mapping.size as usize, &access, 1) == SUCCESS
+        });
+        if !granted {
+            mapping.remove();
+            return None;
+        }
+        Some(mapping)
+    }
+
+    fn remove(self) {
+        let mut at = self.start;
+        // SAFETY: the slabs are mapped there one behind the other, and nothing uses them any more.
+        unsafe {
+            for (size, memory) in self.slabs {
+                vendor::hooked::cuMemUnmap::call(at, size as usize);
+                vendor::cuMemRelease(memory);
+                at += size;
+            }
+            vendor::cuMemAddressFree(self.start, self.size as usize);
+        }
+    }
+}
+
+/// Maps a slab; its physical memory.
+fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
+    let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    let mut memory = 0;
+    // SAFETY: a valid place; a descriptor is passed in the pointer's place; the range is reserved and nothing is mapped there.
+    unsafe {
+        if vendor::cuMemImportFromShareableHandle(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind) != SUCCESS {
+            return None;
+        }
+        if vendor::hooked::cuMemMap::call(at, size as usize, 0, memory, 0) != SUCCESS {
+            vendor::cuMemRelease(memory);
+            return None;
+        }
+    }
+    Some(memory)
+}

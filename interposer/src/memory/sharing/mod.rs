@@ -1,0 +1,156 @@
+//! Memory shared between processes (CUDA IPC).
+//!
+//! The driver shares only its own. Of the arena's, a process gives out handles of our own making, which the recorder in another
+//! process knows; where that is impossible the program gets the driver's error, and further allocations are left to the driver.
+
+pub mod exports;
+mod handle;
+pub mod imports;
+
+use std::ffi::{c_uint, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
+
+use cudarc::driver::sys::{CUipcMemHandle, CUmemoryPool};
+use mneme_core::image::elf::{MappedFile, imports};
+use mneme_core::recording::manifest::AllocationKind;
+
+use super::allocations::{ALLOCATIONS, Reach};
+use super::arena::vmm;
+use super::tracked::{owner, track_as};
+use crate::process::log::warning;
+use crate::vendor::{self, CUdeviceptr, SUCCESS, Status, contexts, gate};
+use handle::Handle;
+
+/// Whether the program says in its own symbol table that it shares memory. Its libraries do not count: frameworks have the function, and
+/// few of their users need it.
+pub fn is_expected() -> bool {
+    static EXPECTED: OnceLock<bool> = OnceLock::new();
+    *EXPECTED.get_or_init(|| {
+        let Ok(program) = MappedFile::open(Path::new("/proc/self/exe")) else { return false };
+        ["cudaIpcGetMemHandle", "cuIpcGetMemHandle"].iter().any(|name| imports(program.bytes(), name))
+    })
+}
+
+/// This process shares memory with others in ways that only the vendor's own can be.
+static SHARES: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process shares memory with others in ways that only the vendor's own can be.
+pub fn is_in_use() -> bool {
+    SHARES.load(Ordering::Relaxed)
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcGetMemHandle`.
+pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUdeviceptr) -> Status {
+    static TOLD: Once = Once::new();
+    // A context that is broken, or none, is the vendor's to report.
+    if !vendor::context_is_sound() {
+        return call();
+    }
+    let live = vmm::of_address(address).and_then(|_| ALLOCATIONS.containing(address));
+    if !handle.is_null()
+        && let Some(ours) = live.and_then(|live| exports::handle_of(&live))
+    {
+        // SAFETY: not null, and the application's place for a handle.
+        unsafe { handle.cast::<CUipcMemHandle>().write_unaligned(ours) };
+        return SUCCESS;
+    }
+    let status = call();
+    SHARES.store(true, Ordering::Relaxed);
+    if status != SUCCESS && vmm::of_address(address).is_some() {
+        TOLD.call_once(|| {
+            warning!(
+                "this program shares device memory between processes (CUDA IPC) and gets an error for memory that the recorder has served; \
+                 record it with MNEME_ARENA=off"
+            )
+        });
+    }
+    status
+}
+
+/// Tracks memory of another process, which is the current device's to access wherever it lies.
+fn track_opened(address: u64, bytes: u64) {
+    let device = owner(address);
+    if let (Some(own), Some(owner)) = (vendor::current_device(), device)
+        && own != owner
+    {
+        contexts::grant(own, owner);
+    }
+    track_as(address, bytes, AllocationKind::Vendor, Reach::Device, device);
+}
+
+/// Passes the gate and tracks memory of another process, whose size the vendor knows.
+///
+/// # Safety
+/// After a success `address` must be readable.
+unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        SHARES.store(true, Ordering::Relaxed);
+        if status == SUCCESS {
+            let (mut base, mut size) = (0, 0);
+            // SAFETY: the caller's promise, and valid places.
+            let (address, known) =
+                unsafe { (*address, vendor::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == SUCCESS) };
+            if known {
+                track_opened(address, (base + size as u64).saturating_sub(address));
+            }
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcOpenMemHandle`.
+pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, handle: CUipcMemHandle, _flags: c_uint) -> Status {
+    if !address.is_null()
+        && let Some(handle) = Handle::decode(&handle)
+    {
+        // A context that is broken, or none, is the vendor's to report.
+        let Some(context) = vendor::current_context().filter(|_| vendor::context_is_sound()) else { return call() };
+        // SAFETY: not null, and the application's place for the result.
+        let put = |opened: u64| unsafe { *address = opened };
+        if let Some((opened, _)) = imports::reopen(handle, context) {
+            put(opened);
+            return SUCCESS;
+        }
+        // Asked outside of the gate, because it may take its time.
+        return match imports::ask(handle) {
+            Ok(offer) => gate::passing(&|| match offer.map(context) {
+                Ok((opened, bytes)) => {
+                    track_opened(opened, bytes);
+                    put(opened);
+                    SUCCESS
+                }
+                Err(status) => status,
+            }),
+            Err(status) => status,
+        };
+    }
+    // SAFETY: the vendor writes the address.
+    unsafe { opened(call, address) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolImportPointer`.
+pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _pool: CUmemoryPool, _data: *mut c_void) -> Status {
+    // SAFETY: the vendor writes the address.
+    unsafe { opened(call, address) }
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcCloseMemHandle`.
+pub unsafe fn close_shared(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+    gate::passing(&|| {
+        if let Some(status) = imports::close(address) {
+            return status;
+        }
+        let status = call();
+        if status == SUCCESS {
+            ALLOCATIONS.remove(address);
+        }
+        status
+    })
+}

@@ -1,0 +1,144 @@
+//! Where there is no GPU: starting the program again with the CPU device.
+//!
+//! The CPU device has to be in front of the vendor's libraries from the start, which only `LD_PRELOAD` gives. So a
+//! CUDA program that is started without it on a machine without a GPU is executed anew, once, before its `main`.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use mneme_core::image::elf::{LoadedObject, MappedFile, loaded_objects, needs};
+use mneme_core::install;
+
+use crate::process::linker;
+use crate::process::log;
+
+/// Set in the new program, so that it is not started a third time.
+const GUARD: &str = "MNEME_RESTARTED";
+
+/// What this process is, as far as CUDA goes.
+#[derive(Debug, PartialEq, Eq)]
+enum Program {
+    /// Calls a shared CUDA runtime or driver, which the CPU device can stand in for.
+    SharedRuntime,
+    /// Has device code, and the runtime linked into it.
+    StaticRuntime,
+    Other,
+}
+
+pub fn restart_on_the_cpu_device_if_needed() {
+    let wanted = std::env::var("MNEME_DEVICE").unwrap_or_default();
+    let choice = match wanted.as_str() {
+        "cpu" => Some(true),
+        "cuda" => Some(false),
+        "" | "auto" => None,
+        other => {
+            log::warning!("MNEME_DEVICE is '{other}', which is neither cpu nor cuda; it is ignored");
+            None
+        }
+    };
+    if choice == Some(false) || std::env::var_os(GUARD).is_some() || linker::cpu_device().is_some() {
+        return;
+    }
+    let objects = loaded_objects();
+    // Every shell and helper that the program starts comes here: on a machine with a GPU, names must be enough to let it pass.
+    if choice.is_none() && has_gpu_device() && (!has_shared_runtime(&objects) || has_driver()) {
+        return;
+    }
+    match classify(&objects) {
+        Program::Other => {}
+        Program::StaticRuntime => log::warning!(
+            "this program is linked with the static CUDA runtime and cannot run on the CPU device; link it with the shared one (clang: -lcudart, nvcc: --cudart shared) and see that libcudart.so.12 is found when it runs (-rpath or LD_LIBRARY_PATH)"
+        ),
+        Program::SharedRuntime => match install::locate(install::CPU_DEVICE) {
+            Some(library) => restart(&library),
+            None => log::warning!(
+                "there is no GPU here, and {} is not installed beside the recorder; the program is on its own",
+                install::CPU_DEVICE
+            ),
+        },
+    }
+}
+
+/// Whether there is the kernel driver's control device (/dev/dxg is what it is called in WSL).
+fn has_gpu_device() -> bool {
+    ["/dev/nvidiactl", "/dev/dxg"].iter().any(|path| Path::new(path).exists())
+}
+
+/// Whether libcuda can be loaded, for a program that is about to load it anyway.
+fn has_driver() -> bool {
+    // SAFETY: runs NVIDIA's initialisers, which the program does too.
+    unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
+}
+
+fn has_shared_runtime(objects: &[LoadedObject]) -> bool {
+    let named = |object: &LoadedObject, prefix: &[u8]| object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix));
+    objects.iter().any(|object| named(object, b"libcudart.so") || named(object, b"libcuda.so"))
+}
+
+fn classify(objects: &[LoadedObject]) -> Program {
+    if has_shared_runtime(objects) {
+        return Program::SharedRuntime;
+    }
+    let system = |path: &Path| ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().any(|folder| path.starts_with(folder));
+    let files = objects.iter().filter(|object| !system(&object.path)).filter_map(|object| MappedFile::open(&object.path).ok());
+    if files.into_iter().any(|file| needs(file.bytes()).device_code) { Program::StaticRuntime } else { Program::Other }
+}
+
+/// Executes this program again with a library added to `LD_PRELOAD`; returns only if that fails.
+fn restart(library: &Path) {
+    let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
+    let Ok(command_line) = std::fs::read("/proc/self/cmdline") else { return };
+    let arguments: Vec<CString> =
+        command_line.split_inclusive(|byte| *byte == 0).filter_map(|argument| CString::from_vec_with_nul(argument.to_vec()).ok()).collect();
+    let environment = environment(std::env::vars_os(), library);
+    let environment: Vec<CString> = environment.into_iter().filter_map(|entry| CString::new(entry.into_vec()).ok()).collect();
+    let Ok(program) = CString::new(program.into_os_string().into_vec()) else { return };
+    log::info!("there is no GPU here; the program is started again on the CPU device");
+    let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+    // SAFETY: all strings are alive and NUL-terminated, both arrays end with a null pointer.
+    unsafe { libc::execve(program.as_ptr(), pointers(&arguments).as_ptr(), pointers(&environment).as_ptr()) };
+    log::warning!("the program could not be started again on the CPU device: {}", std::io::Error::last_os_error());
+}
+
+/// The environment of the new program, as `NAME=value`.
+fn environment(variables: impl Iterator<Item = (OsString, OsString)>, library: &Path) -> Vec<OsString> {
+    let mut preload = OsString::new();
+    let mut entries = Vec::new();
+    for (name, value) in variables {
+        match name.to_str() {
+            Some("LD_PRELOAD") => preload = value,
+            Some("MNEME_DEVICE" | GUARD) => {}
+            _ => entries.push([name, value].join("=".as_ref())),
+        }
+    }
+    if !preload.is_empty() {
+        preload.push(":");
+    }
+    preload.push(library);
+    entries.push(["LD_PRELOAD".into(), preload].join("=".as_ref()));
+    entries.push("MNEME_DEVICE=cpu".into());
+    entries.push(format!("{GUARD}=1").into());
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_is_added_behind_what_is_preloaded() {
+        let variables = [("A", "1"), ("LD_PRELOAD", "/x/libmneme_rec.so"), ("MNEME_DEVICE", "")];
+        let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let entries = environment(variables, Path::new("/x/libmneme_cpu.so"));
+        assert_eq!(entries, ["A=1", "LD_PRELOAD=/x/libmneme_rec.so:/x/libmneme_cpu.so", "MNEME_DEVICE=cpu", "MNEME_RESTARTED=1"]);
+    }
+
+    #[test]
+    fn programs_are_told_apart() {
+        let object = |path: &str| LoadedObject { path: path.into(), segments: vec![] };
+        let here = object("/proc/self/exe");
+        assert_eq!(classify(&[here.clone(), object("/opt/cuda/lib/libcudart.so.12")]), Program::SharedRuntime);
+        assert_eq!(classify(&[here, object("/usr/lib/libc.so.6")]), Program::Other);
+    }
+}

@@ -1,0 +1,81 @@
+//! `dlsym`: ours, the real one, and where the vendor's library is.
+
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::path::Path;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use mneme_core::image::elf::loaded_objects;
+use mneme_core::install;
+
+/// The vendor's library where there is a GPU.
+const CUDA: &str = "libcuda.so.1";
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// The C library's `dlsym`, past our own.
+pub fn real_dlsym() -> Dlsym {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut real = REAL.load(Ordering::Relaxed);
+    if real.is_null() {
+        // glibc 2.34 moved dlsym from libdl into libc and gave it a version of its own.
+        for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
+            // SAFETY: dlvsym is called with valid strings.
+            real = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+            if !real.is_null() {
+                break;
+            }
+        }
+        if real.is_null() {
+            crate::process::log::raw(
+                "mneme: this C library has no dlsym that the recorder knows (glibc is needed); run without the recorder\n",
+            );
+            std::process::abort();
+        }
+        REAL.store(real, Ordering::Relaxed);
+    }
+    // SAFETY: the pointer is that of the C library's dlsym, which has this type.
+    unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
+}
+
+/// The path of the CPU device in this process, if it is loaded.
+pub fn cpu_device() -> Option<&'static Path> {
+    static FOUND: RwLock<Option<&'static Path>> = RwLock::new(None);
+    if let Ok(found) = FOUND.read()
+        && found.is_some()
+    {
+        return *found;
+    }
+    // Looked for by file name: a Rust library has no soname that dlopen could match.
+    let path = loaded_objects()
+        .into_iter()
+        .map(|object| object.path)
+        .find(|path| path.file_name().is_some_and(|name| name == install::CPU_DEVICE))?;
+    let path: &'static Path = Box::leak(path.into_boxed_path());
+    if let Ok(mut found) = FOUND.write() {
+        *found = Some(path);
+    }
+    Some(path)
+}
+
+/// A symbol of the vendor's driver library: the CPU device's where it is loaded, else libcuda's. Null where there is none.
+pub fn vendor_symbol(name: &CStr) -> *mut c_void {
+    let Some(library) = vendor_library() else { return std::ptr::null_mut() };
+    // SAFETY: the handle stays open for the life of the process.
+    unsafe { real_dlsym()(library, name.as_ptr()) }
+}
+
+fn vendor_library() -> Option<*mut c_void> {
+    static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let known = LIBRARY.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Some(known);
+    }
+    let name = cpu_device().map_or(OsStr::new(CUDA), Path::as_os_str);
+    // SAFETY: the library is the one that the application itself uses.
+    let library = unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_LOCAL) }.ok()?;
+    let handle = library.into_raw();
+    LIBRARY.store(handle, Ordering::Release);
+    Some(handle)
+}

@@ -1,0 +1,8 @@
+//! The process that we are loaded into: its environment, its linker, its threads.
+
+pub mod asked;
+pub mod device_choice;
+pub mod linker;
+pub mod log;
+pub mod reentrancy;
+pub mod settings;

@@ -1,0 +1,252 @@
+//! The environment variables of the recorder. Names and defaults are upstream's where upstream has them; docs/environment.md.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use mneme_core::summary::{self, Mode};
+use regex::Regex;
+
+use crate::process::log::warning;
+
+#[derive(Debug)]
+pub struct Settings {
+    /// `MNEME_DATA_DIR`: where recordings go; the current folder.
+    pub folder: PathBuf,
+    /// `MNEME_RR_KERNELS`: regular expression searched in the mangled and the demangled name; all kernels.
+    pub kernels: Option<Regex>,
+    /// `MNEME_MAX_RECORDINGS`: instances recorded of a kernel; 4.
+    pub max_recordings: u64,
+    /// `MNEME_SKIP_RECORDINGS`: first launches of a kernel that are not recorded; 0.
+    pub skip_recordings: u64,
+    /// `MNEME_MODE`: `record`, `profile` or `dry-run`; `record`.
+    pub mode: Mode,
+    /// `MNEME_SAMPLE`: of the launches of a kernel only every so manieth is looked at (in a profile: timed); 0 where not set, that is
+    /// all of them (in a profile: as many as cost little).
+    pub sample: u64,
+    /// `MNEME_SUMMARY`: file to which the summary is appended as a line of JSON.
+    pub summary: Option<PathBuf>,
+    /// Of a distributed run.
+    pub rank: Option<u64>,
+    /// `MNEME_RECORD_RANKS` with the rank of this process.
+    pub rank_selected: bool,
+    /// `MNEME_IDLE_TIMEOUT`: seconds that the device may take to become idle; 10.
+    pub idle_timeout: Duration,
+    /// `MNEME_COMPRESSION_LEVEL`: zstd's, 1.
+    pub compression_level: i32,
+    /// `MNEME_BUFFER_MB`: page-locked memory for what is on its way to disk, bytes (the variable: MiB); 256 MiB.
+    pub buffer_bytes: u64,
+    /// `MNEME_SYNC`: a recorded launch returns when its recording is on disk.
+    pub synchronous: bool,
+    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor. Without it so do processes that probably share memory with
+    /// others.
+    pub arena: bool,
+    /// `MNEME_ARENA=on`: the arena stays in use in a process that shares memory with others.
+    pub arena_forced: bool,
+    /// `MNEME_GRAPHS`: `expand` launches graphs node by node, which records their kernels.
+    pub expand_graphs: bool,
+    /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
+    pub arena_bytes: Option<u64>,
+    /// `MNEME_EPILOGUE_TYPE`: with a format of the existing Mneme, into which `mneme record` converts the recording later, every
+    /// allocation has pages of its own, as that one maps them.
+    pub whole_pages: bool,
+}
+
+/// Variables that tell a process of a distributed run its rank; the first that is set counts.
+const RANK_VARIABLES: [&str; 8] =
+    ["FLUX_TASK_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK", "PMIX_RANK", "PBS_TASKNUM"];
+
+/// Variables that tell a process how many of its run are on the same machine: of Open MPI, of MPICH and Intel MPI, of MVAPICH, of
+/// torchrun, of jsrun, of srun (where it is a list by machine, `4(x2),3`).
+const LOCAL_SIZE_VARIABLES: [&str; 6] = [
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "JSM_NAMESPACE_LOCAL_SIZE",
+    "SLURM_STEP_TASKS_PER_NODE",
+];
+
+/// The folder in which the program was started, to which a relative `MNEME_DATA_DIR` refers.
+static START: OnceLock<PathBuf> = OnceLock::new();
+
+pub fn remember_start_folder() {
+    if let Ok(folder) = std::env::current_dir() {
+        let _ = START.set(folder);
+    }
+}
+
+pub fn settings() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| {
+        let mut settings = Settings::read(|name| std::env::var(name).ok());
+        let start = START.get().map_or(Path::new("."), PathBuf::as_path);
+        settings.folder = start.join(&settings.folder);
+        settings.summary = settings.summary.map(|file| start.join(file));
+        settings
+    })
+}
+
+impl Settings {
+    /// Whether the numbers of launches decide about them.
+    pub fn leaves_out_any(&self) -> bool {
+        self.skip_recordings > 0 || self.sample > 1
+    }
+
+    /// Whether this launch of a kernel, counted from 0, is not looked at.
+    pub fn leaves_out(&self, number: u64) -> bool {
+        number < self.skip_recordings || (self.sample > 1 && !(number - self.skip_recordings).is_multiple_of(self.sample))
+    }
+
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let variable = |name: &str| variable(name).filter(|text| !text.is_empty());
+        let number = |name: &str, default: u64| match variable(name) {
+            None => default,
+            Some(text) => text.trim().parse().unwrap_or_else(|_| {
+                warning!("{name} is '{text}', which is no number; {default} is used");
+                default
+            }),
+        };
+        let kernels = variable("MNEME_RR_KERNELS").and_then(|text| {
+            Regex::new(&text)
+                .inspect_err(|error| warning!("MNEME_RR_KERNELS is no regular expression, all kernels are recorded: {error}"))
+                .ok()
+        });
+        let mode = variable("MNEME_MODE").map_or(Mode::Record, |text| {
+            Mode::parse(text.trim()).unwrap_or_else(|| {
+                warning!("MNEME_MODE is '{text}', which is none of record, profile and dry-run; record is used");
+                Mode::Record
+            })
+        });
+        let arena = variable("MNEME_ARENA").map(|text| !is_off(&text));
+        let rank = RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok());
+        Self {
+            folder: variable("MNEME_DATA_DIR").map_or_else(PathBuf::new, PathBuf::from),
+            kernels,
+            max_recordings: number("MNEME_MAX_RECORDINGS", 4),
+            skip_recordings: number("MNEME_SKIP_RECORDINGS", 0),
+            mode,
+            sample: number("MNEME_SAMPLE", 0),
+            summary: variable(summary::VARIABLE).map(PathBuf::from),
+            rank,
+            rank_selected: rank_selected(variable("MNEME_RECORD_RANKS").as_deref(), rank),
+            idle_timeout: Duration::from_secs(number("MNEME_IDLE_TIMEOUT", 10)),
+            compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
+            buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
+            synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),
+            // A profile wants the allocations that the program has without us.
+            arena: mode != Mode::Profile && arena.unwrap_or_else(|| !has_neighbours(variable)),
+            arena_forced: arena == Some(true),
+            expand_graphs: variable("MNEME_GRAPHS").is_some_and(|text| text.eq_ignore_ascii_case("expand")),
+            arena_bytes: variable("MNEME_PAGE_SIZE")
+                .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
+                .filter(|bytes| *bytes > 0),
+            whole_pages: variable("MNEME_EPILOGUE_TYPE")
+                .is_some_and(|text| matches!(text.trim().to_ascii_lowercase().as_str(), "bytes" | "diff" | "best")),
+        }
+    }
+
+    pub fn selects(&self, mangled: &str, demangled: &str) -> bool {
+        self.kernels.as_ref().is_none_or(|kernels| kernels.is_match(mangled) || kernels.is_match(demangled))
+    }
+}
+
+fn is_off(text: &str) -> bool {
+    matches!(text.trim().to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")
+}
+
+/// Whether other processes of a distributed run are on the same machine. Those share device memory (MPI and NCCL through CUDA IPC),
+/// which the arena's cannot be.
+fn has_neighbours(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let leading = |text: String| text.trim().split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok());
+    let number = |name: &str| variable(name).and_then(leading);
+    // Flux tells how many there are, and on how many machines.
+    let by_flux = number("FLUX_JOB_SIZE").zip(number("FLUX_JOB_NNODES")).is_some_and(|(processes, machines)| processes > machines);
+    by_flux || LOCAL_SIZE_VARIABLES.iter().filter_map(|name| number(name)).any(|processes| processes > 1)
+}
+
+/// Whether a process records. Outside a distributed run all do; in one, rank 0 unless the selection says otherwise.
+fn rank_selected(selection: Option<&str>, rank: Option<u64>) -> bool {
+    let Some(rank) = rank else { return true };
+    let Some(selection) = selection else { return rank == 0 };
+    if selection.trim().eq_ignore_ascii_case("all") {
+        return true;
+    }
+    let ranks: Option<BTreeSet<u64>> =
+        selection.split([',', ' ', ';']).filter(|part| !part.is_empty()).map(|part| part.parse().ok()).collect();
+    match ranks {
+        Some(ranks) => ranks.contains(&rank),
+        None => {
+            warning!("MNEME_RECORD_RANKS is '{selection}', neither 'all' nor a list of ranks; rank 0 is recorded");
+            rank == 0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Settings {
+        Settings::read(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let settings = read(&[]);
+        assert_eq!((settings.max_recordings, settings.skip_recordings, settings.rank_selected), (4, 0, true));
+        assert_eq!(settings.folder, PathBuf::new(), "the folder of the start");
+        assert!(settings.selects("_Z1kv", "k()") && settings.arena_bytes.is_none());
+    }
+
+    #[test]
+    fn kernels_are_selected_by_either_name() {
+        let settings = read(&[("MNEME_RR_KERNELS", "vecAdd<int>|^_Z4sax")]);
+        assert!(settings.selects("_Z6vecAddIiEvPT_", "void vecAdd<int>(int*)"));
+        assert!(settings.selects("_Z4saxpyv", "saxpy()"));
+        assert!(!settings.selects("_Z6vecAddIfEvPT_", "void vecAdd<float>(float*)"));
+    }
+
+    #[test]
+    fn nonsense_falls_back_to_the_default() {
+        let settings =
+            read(&[("MNEME_MAX_RECORDINGS", "many"), ("MNEME_RR_KERNELS", "("), ("MNEME_PAGE_SIZE", "2"), ("MNEME_ARENA", "OFF")]);
+        assert_eq!(settings.max_recordings, 4);
+        assert!(settings.selects("anything", ""));
+        assert_eq!((settings.arena_bytes, settings.arena), (Some(2 << 30), false));
+    }
+
+    #[test]
+    fn processes_that_share_memory_have_no_arena_unless_asked_for() {
+        assert!(read(&[("LOCAL_WORLD_SIZE", "1")]).arena);
+        assert!(!read(&[("LOCAL_WORLD_SIZE", "2")]).arena);
+        for (one, several) in [("1", "2"), ("1(x4)", "4(x2),3")] {
+            assert!(read(&[("SLURM_STEP_TASKS_PER_NODE", one)]).arena);
+            assert!(!read(&[("SLURM_STEP_TASKS_PER_NODE", several)]).arena);
+        }
+        assert!(read(&[("FLUX_JOB_SIZE", "4"), ("FLUX_JOB_NNODES", "4")]).arena);
+        assert!(!read(&[("FLUX_JOB_SIZE", "4"), ("FLUX_JOB_NNODES", "1")]).arena);
+        let forced = read(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("MNEME_ARENA", "on")]);
+        assert!(forced.arena && forced.arena_forced);
+    }
+
+    #[test]
+    fn ranks() {
+        for (selection, rank, expected) in [
+            (None, None, true),
+            (None, Some(0), true),
+            (None, Some(3), false),
+            (Some("all"), Some(3), true),
+            (Some("1,3"), Some(3), true),
+            (Some("1, 3"), Some(0), false),
+            (Some("some"), Some(0), true),
+            (Some("some"), Some(1), false),
+            (Some("1"), None, true),
+        ] {
+            assert_eq!(rank_selected(selection, rank), expected, "{selection:?} {rank:?}");
+        }
+        assert!(!read(&[("SLURM_PROCID", "2")]).rank_selected);
+        assert!(read(&[("SLURM_PROCID", "2"), ("PMI_RANK", "0")]).rank_selected, "the first variable of the list counts");
+    }
+}

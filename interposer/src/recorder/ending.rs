@@ -1,0 +1,109 @@
+//! The end of a recording: packs are closed, occurrences written, and the user told.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mneme_core::recording::database;
+use mneme_core::summary::{self as report, Mode, Summary};
+
+use super::{FINISHED, STARTED, is_recording_process, output, profile, summary};
+use crate::kernels::code::Device;
+use crate::kernels::handles::{self, Kernel};
+use crate::kernels::progress::{Failed, Occurrences};
+use crate::process::asked::ASKED;
+use crate::process::settings::settings;
+use crate::vendor::{self, gate};
+
+/// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched;
+/// whether that was now.
+pub fn finish() -> bool {
+    if !is_recording_process() || FINISHED.swap(true, Ordering::SeqCst) {
+        return false;
+    }
+    ASKED.records.store(false, Ordering::SeqCst);
+    // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited for.
+    let _closed = gate::close(Duration::from_millis(200));
+    output::close(write_occurrences);
+    profile::collect_at_end();
+    let settings = settings();
+    let kernels: Vec<_> = handles::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
+    let summary = Summary {
+        process: std::process::id(),
+        rank: settings.rank,
+        selected: settings.rank_selected,
+        mode: settings.mode,
+        device: vendor::current_device().map(|device| Device::of(device).name).unwrap_or_default(),
+        folder: settings.folder.display().to_string(),
+        seconds: STARTED.get().map_or(0.0, |start| start.elapsed().as_secs_f64()),
+        kernels,
+    };
+    summary::deliver(&summary, settings.summary.as_deref());
+    true
+}
+
+/// Writes how often each instance was launched.
+fn write_occurrences() {
+    for kernel in handles::kernels() {
+        let progress = &kernel.progress;
+        let Some(Ok(code)) = progress.code.get() else { continue };
+        let repeated: Vec<(u64, u64)> = {
+            let recorded = progress.recorded();
+            let written = recorded.instances.iter().filter(|(_, occurrences)| occurrences.written);
+            written
+                .map(|(hash, occurrences)| (*hash, occurrences.count + progress.tally.launches(*hash)))
+                .filter(|(_, count)| *count > 1)
+                .collect()
+        };
+        for (hash, count) in repeated {
+            if let Err(error) = database::set_occurrences(&settings().folder, code.static_hash, &hash.to_string(), count) {
+                output::give_up(&error.to_string());
+            }
+        }
+    }
+}
+
+/// Says what became of a kernel.
+fn report_on(kernel: &Kernel) -> report::Kernel {
+    let progress = &kernel.progress;
+    let settings = settings();
+    let recorded = progress.recorded();
+    let count = |matches: fn(&Occurrences) -> bool| recorded.instances.values().filter(|occurrences| matches(occurrences)).count() as u64;
+    let (instances, known) = (count(|occurrences| occurrences.written), count(|occurrences| occurrences.known_before));
+    let file = match progress.code.get() {
+        Some(Ok(code)) if settings.mode == Mode::Record && instances + known > 0 => {
+            Some(settings.folder.join(format!("{}.json", code.static_hash)).display().to_string())
+        }
+        _ => None,
+    };
+    let launches = progress.launches.load(Ordering::Relaxed);
+    let seen: u64 = recorded.instances.iter().map(|(hash, occurrences)| occurrences.count + progress.tally.launches(*hash)).sum();
+    let failure =
+        |(reason, failed): (&String, &Failed)| report::Failure { reason: reason.clone(), launches: failed.launches, broken: failed.broken };
+    let mut failures: Vec<_> = recorded.failures.iter().map(failure).collect();
+    if let Some(Err(reason)) = progress.code.get() {
+        failures.push(report::Failure { reason: reason.clone(), launches: progress.tally.refused(), broken: false });
+    }
+    let failed: u64 = failures.iter().map(|failure| failure.launches).sum();
+    let mut left_out = if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed) };
+    if recorded.given_up && left_out > 0 {
+        let launches = std::mem::take(&mut left_out);
+        failures.push(report::Failure { reason: "given up after that".to_owned(), launches, broken: true });
+    }
+    let (profiled, shapes) = progress.profile.result();
+    report::Kernel {
+        kernel: kernel.demangled.clone(),
+        mangled: kernel.name.clone(),
+        launches,
+        instances,
+        known,
+        repeats: seen.saturating_sub(instances + known),
+        left_out,
+        memory_bytes: recorded.memory_bytes,
+        disk_bytes: recorded.bytes,
+        code: progress.code.get().and_then(|code| code.as_ref().ok()).map_or("", |code| code.source()).to_owned(),
+        file,
+        failures,
+        gpu_time: profiled.or((recorded.gpu_time.count > 0).then_some(recorded.gpu_time)),
+        shapes,
+    }
+}

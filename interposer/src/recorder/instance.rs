@@ -1,0 +1,241 @@
+//! One instance: a launch with the device to itself, between the two states of the memory that it can touch.
+//!
+//! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs synced →
+//! manifests → `<static-hash>.json`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, SystemTime};
+
+use mneme_core::launch::LaunchAttributes;
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::database::{Instance, InstanceDetails};
+use mneme_core::recording::manifest::{Argument, Moment, Variable};
+use mneme_core::recording::store;
+
+use super::output::{self, Pending};
+use super::{Plan, reachable};
+use crate::kernels::code::VariableKind;
+use crate::kernels::handles;
+use crate::kernels::request::Request;
+use crate::memory::pageable;
+use crate::process::log::debug;
+use crate::process::reentrancy;
+use crate::process::settings::settings;
+use crate::snapshot::{self, Destination, SnapshotError};
+use crate::vendor::streams::{self, CaptureMode};
+use crate::vendor::timing::Timer;
+use crate::vendor::{self, CUcontext, CUdevice, SUCCESS, Status, captures, contexts, gate};
+
+/// How much longer than a device needs to become idle a kernel may run while the gate is closed.
+const KERNEL_PATIENCE: u32 = 30;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("device not idle")]
+    NotIdle,
+    #[error("inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)")]
+    Captured,
+    #[error("another stream is being captured into a graph")]
+    Capturing,
+    #[error("its argument {0} points to pageable host memory, which has no bounds that could be recorded")]
+    Pageable(String),
+    #[error("its stream belongs to another context than the current one")]
+    Elsewhere,
+    #[error("the kernel did not finish in time for its recording")]
+    Unfinished,
+    #[error("CUDA error {0}")]
+    Cuda(Status),
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("the recorder is shutting down")]
+    Closed,
+    #[error("an argument holds the address of its variable {0}, which lies elsewhere in a replay without IR; build with mneme-cc")]
+    Anchored(String),
+    #[error("its variable {0} is private to its module, so that the driver does not tell where it is; build with mneme-cc")]
+    Private(String),
+}
+
+impl Failure {
+    /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
+    pub fn is_broken(&self) -> bool {
+        !matches!(
+            self,
+            Self::Captured | Self::Capturing | Self::Pageable(_) | Self::Elsewhere | Self::Closed | Self::Anchored(_) | Self::Private(_)
+        )
+    }
+}
+
+/// Executes a launch and records it.
+pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) -> Result<(), Failure> {
+    let settings = settings();
+    if let Some(name) = pageable_argument(plan) {
+        return Err(Failure::Pageable(name));
+    }
+    let _mode = CaptureMode::relaxed();
+    if streams::is_capturing(request.stream) {
+        return Err(Failure::Captured);
+    }
+    if captures::in_progress() {
+        return Err(Failure::Capturing);
+    }
+    if streams::context_of(request.stream).is_some_and(|context| context != plan.context) {
+        return Err(Failure::Elsewhere);
+    }
+    // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
+    let variables = variables(plan)?;
+    if !plan.code.has_ir()
+        && let Some(name) = anchored(&variables, &plan.arguments)
+    {
+        return Err(Failure::Anchored(name));
+    }
+    let closed = gate::close(settings.idle_timeout).ok_or(Failure::NotIdle)?;
+    // Again, because no capture can begin now.
+    if captures::in_progress() {
+        return Err(Failure::Capturing);
+    }
+    let output = output::open()?.ok_or(Failure::Closed)?;
+    check(synchronise(&plan.devices, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
+    let mut allocations = reachable::allocations(plan);
+    allocations.extend(reachable::unseen_allocations(plan, &variables, &allocations));
+    allocations.sort_unstable_by_key(|allocation| allocation.address);
+    let written = Arc::default();
+    let destination = Destination { context: plan.context, store: &output.store, background: &output.background, written: &written };
+    let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
+    prologue.header.arguments.clone_from(&plan.arguments);
+
+    let timer = Timer::create().filter(|timer| timer.start(request.stream));
+    check(launch())?;
+    let timer = timer.filter(|timer| timer.stop(request.stream));
+    check(synchronise(&plan.devices, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
+    let time = timer.and_then(|timer| {
+        let time = timer.elapsed();
+        timer.destroy();
+        time
+    });
+    let epilogue = snapshot::take(&destination, Moment::Epilogue, &variables, &allocations)?;
+    drop(closed);
+
+    let (static_hash, dynamic_hash) = (plan.code.static_hash, plan.dynamic_hash);
+    let name = |moment| format!("DeviceState.{moment}.{static_hash}.{dynamic_hash}.mneme");
+    let instance = Instance {
+        prologue: name("prologue"),
+        epilogue: name("epilogue"),
+        block_dims: request.launch.block,
+        grid_dims: request.launch.grid,
+        shared_mem: request.launch.shared_mem,
+        args: plan.arguments.iter().map(scalar).collect(),
+        occurrences: 1,
+        ours: InstanceDetails {
+            attributes: LaunchAttributes { limits: vendor::limits(), ..plan.code.attributes(request, &plan.function, plan.device) },
+            memory_bytes: prologue.memory_bytes(),
+            recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        },
+    };
+    {
+        let mut recorded = plan.function.kernel.progress.recorded();
+        recorded.memory_bytes = recorded.memory_bytes.max(prologue.memory_bytes());
+        if let Some(time) = time {
+            recorded.gpu_time.add(time);
+        }
+    }
+    output.complete(Pending {
+        kernel: plan.function.kernel.clone(),
+        code: plan.code.clone(),
+        record: plan.code.record(&plan.function.kernel, plan.device),
+        dynamic_hash,
+        instance,
+        prologue,
+        epilogue,
+        written,
+    });
+    Ok(())
+}
+
+/// The device variables of the closure that the loaded code has.
+fn variables(plan: &Plan) -> Result<Vec<Variable>, Failure> {
+    let mut variables = Vec::new();
+    for (name, kind) in plan.code.variables() {
+        match handles::variable(plan.function.home, name) {
+            Some((address, size)) => {
+                let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
+                variables.push(Variable { name: name.to_owned(), address, size, constant, code });
+            }
+            // What is named after loaded code is there; a constant that nobody finds holds what the code says.
+            None if !plan.code.has_ir() && kind != VariableKind::Constant => return Err(Failure::Private(name.to_owned())),
+            // The vendor's compiler drops what it has folded away.
+            None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),
+        }
+    }
+    Ok(variables)
+}
+
+/// A variable that an argument points into.
+fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
+    let words = || arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
+    let holds = |variable: &&Variable| words().any(|word| (variable.address..variable.address + variable.size).contains(&word));
+    variables.iter().find(holds).map(|variable| variable.name.clone())
+}
+
+/// The argument that points to memory which cannot be recorded, by its name or number.
+fn pageable_argument(plan: &Plan) -> Option<String> {
+    let address = |index: usize| plan.arguments.get(index).map_or(0, scalar);
+    let (index, name) = plan.code.pointers().find(|(index, _)| pageable::is_pageable(address(*index)))?;
+    let is_accessible = plan.devices.first().is_some_and(|device| pageable::is_accessible_from(*device));
+    is_accessible.then(|| if name.is_empty() { format!("{index}") } else { format!("{index} ({name})") })
+}
+
+fn check(status: Status) -> Result<(), Failure> {
+    if status == SUCCESS { Ok(()) } else { Err(Failure::Cuda(status)) }
+}
+
+/// The value of an argument of at most 8 bytes, 0 for larger ones.
+fn scalar(argument: &Argument) -> u64 {
+    let mut value = [0; 8];
+    match value.get_mut(..argument.bytes.len()) {
+        Some(low) => low.copy_from_slice(&argument.bytes),
+        None => return 0,
+    }
+    u64::from_le_bytes(value)
+}
+
+/// Waits until every context that may touch memory of these devices is idle; `None` when it takes longer than `limit`.
+///
+/// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
+/// place. One that is stuck stays so until the device is idle; until then nothing else is recorded.
+fn synchronise(devices: &[CUdevice], limit: Duration) -> Option<Status> {
+    static WAITING: AtomicBool = AtomicBool::new(false);
+    if WAITING.swap(true, Ordering::AcqRel) {
+        return None;
+    }
+    let (sender, receiver) = sync_channel(1);
+    let contexts = contexts::that_touch(devices);
+    let wait = move || {
+        reentrancy::bypassing(|| {
+            let _mode = CaptureMode::relaxed();
+            let idle = |context: usize| {
+                // SAFETY: the context is alive: whoever destroys it waits at the gate. One that died in a way that is not hooked has
+                // nothing to wait for.
+                unsafe {
+                    match vendor::cuCtxSetCurrent(context as CUcontext) {
+                        SUCCESS => vendor::cuCtxSynchronize(),
+                        _ => SUCCESS,
+                    }
+                }
+            };
+            let status = contexts.into_iter().map(idle).find(|status| *status != SUCCESS).unwrap_or(SUCCESS);
+            WAITING.store(false, Ordering::Release);
+            let _ = sender.send(status);
+        });
+    };
+    if store::without_signals(|| std::thread::Builder::new().name("mneme-idle".into()).spawn(wait)).is_err() {
+        WAITING.store(false, Ordering::Release);
+        return None;
+    }
+    receiver.recv_timeout(limit).ok()
+}

@@ -1,0 +1,241 @@
+//! The recorder: decides about each launch, takes its prologue and epilogue, and writes the recording.
+//!
+//! Whatever fails on the way leaves the application with exactly one launch and its own result.
+
+mod ending;
+mod instance;
+pub mod output;
+pub mod profile;
+mod reachable;
+pub mod signals;
+mod summary;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::manifest::Argument;
+use mneme_core::summary::Mode;
+
+pub use ending::finish;
+use instance::{Failure, record_launch};
+
+use crate::kernels::code::{Device, KernelCode};
+use crate::kernels::handles::{self, Function};
+use crate::kernels::key::Key;
+use crate::kernels::progress::{Occurrences, Progress};
+use crate::kernels::recent;
+use crate::kernels::request::Request;
+use crate::process::asked::ASKED;
+use crate::process::log::warning;
+use crate::process::settings::{Settings, settings};
+use crate::vendor::{self, CUdevice, CUfunction, Status, contexts, gate};
+
+/// A launch that is to be recorded.
+struct Plan {
+    function: Function,
+    code: Arc<KernelCode>,
+    arguments: Vec<Argument>,
+    dynamic_hash: u64,
+    context: usize,
+    device: CUdevice,
+    /// Whose memory the kernel can touch, its own device first.
+    devices: Vec<CUdevice>,
+}
+
+/// The process that launches: a forked child has our memory but neither the device nor the right to write.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static FINISHED: AtomicBool = AtomicBool::new(false);
+/// We are a forked child of a process that launched: its number is asked for only where a call to the system costs nothing.
+static INHERITED: AtomicBool = AtomicBool::new(false);
+
+/// Runs in every forked child.
+pub fn note_fork() {
+    if PROCESS.load(Ordering::Relaxed) != 0 {
+        INHERITED.store(true, Ordering::Relaxed);
+        ASKED.records.store(false, Ordering::Relaxed);
+    }
+}
+
+/// When this process launched its first kernel.
+static STARTED: OnceLock<Instant> = OnceLock::new();
+
+/// Notes that this process launches kernels.
+#[cold]
+fn begin() {
+    if PROCESS.load(Ordering::Relaxed) == 0 {
+        let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+    STARTED.get_or_init(|| {
+        ASKED.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
+        ASKED.records.store(settings().mode != Mode::Profile, Ordering::SeqCst);
+        Instant::now()
+    });
+    if FINISHED.load(Ordering::SeqCst) || INHERITED.load(Ordering::Relaxed) {
+        ASKED.records.store(false, Ordering::SeqCst);
+    }
+}
+
+/// What every launch handler ends in.
+pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
+    if !ASKED.records.load(Ordering::Acquire) {
+        begin();
+    }
+    let found;
+    let function = match recent::find(request.function as usize) {
+        Some(function) => function,
+        None => {
+            found = handles::function(request.function);
+            let Some(function) = &found else { return gate::passing(call) };
+            recent::remember(request.function as usize, function);
+            function
+        }
+    };
+    if !ASKED.records.load(Ordering::Acquire) {
+        return launch_unrecorded(call, &request, function);
+    }
+    match plan(function, &request) {
+        Some(plan) if settings().mode == Mode::DryRun => {
+            note_planned(&plan);
+            gate::passing(call)
+        }
+        Some(plan) => record(call, &request, plan),
+        None => gate::passing(call),
+    }
+}
+
+/// A launch of a process that records nothing (any more).
+#[cold]
+fn launch_unrecorded(call: &dyn Fn() -> Status, request: &Request, function: &Function) -> Status {
+    let number = function.kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
+    if settings().mode != Mode::Profile {
+        return gate::passing(call);
+    }
+    // Outside the gate: nothing is recorded, so that nobody closes it.
+    let watched = !INHERITED.load(Ordering::Relaxed) && function.kernel.is_selected();
+    if watched { profile::launch(call, request, function, number) } else { call() }
+}
+
+/// What a dry run learns from a launch that would be recorded.
+fn note_planned(plan: &Plan) {
+    let bytes = reachable::allocations(plan).iter().map(|allocation| allocation.size).sum();
+    let mut recorded = plan.function.kernel.progress.recorded();
+    recorded.memory_bytes = recorded.memory_bytes.max(bytes);
+    if let Some(occurrences) = recorded.instances.get_mut(&plan.dynamic_hash) {
+        occurrences.written = true;
+    }
+}
+
+/// Counts a launch that cannot be recorded at all.
+pub fn refuse(handle: CUfunction, reason: &str) {
+    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+    if let Some(function) = handles::function(handle) {
+        let progress = &function.kernel.progress;
+        progress.launches.fetch_add(1, Ordering::Relaxed);
+        progress.count_failure(reason);
+    }
+}
+
+/// Decides whether a launch is recorded, and prepares it.
+fn plan(function: &Function, request: &Request) -> Option<Plan> {
+    let kernel = &function.kernel;
+    let progress = &kernel.progress;
+    let number = progress.launches.fetch_add(1, Ordering::Relaxed);
+    if !kernel.is_selected() || (ASKED.leaves_out.load(Ordering::Relaxed) && settings().leaves_out(number)) {
+        return None;
+    }
+    // A launch like an earlier one is the ordinary case; nothing is locked, asked of the driver or allocated for it.
+    // SAFETY: it is this kernel's launch, and under way.
+    if progress.tally.is_given_up() || progress.tally.counts(|key| unsafe { key.is_of(&request.launch, &request.arguments) }) {
+        return None;
+    }
+    if let Some(Err(_)) = progress.code.get() {
+        progress.tally.refuse();
+        return None;
+    }
+    if let Some(reason) = output::broken() {
+        progress.recorded().count_failures(reason, 1, true);
+        return None;
+    }
+    let device = vendor::current_device()?;
+    let context = vendor::current_context()?;
+    let code = match progress.code.get() {
+        Some(code) => code,
+        None => {
+            let device = Device::of(device);
+            progress.code.get_or_init(|| KernelCode::of(kernel, &device))
+        }
+    };
+    let code = match code {
+        Ok(code) => code.clone(),
+        Err(_) => {
+            progress.tally.refuse();
+            return None;
+        }
+    };
+    // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
+    let Some(arguments) = (unsafe { request.arguments.read(code.layout()) }) else {
+        progress.count_failure("its arguments do not fit its IR; rebuild it as a whole");
+        return None;
+    };
+    let dynamic_hash = code.dynamic_hash(&request.launch, &arguments);
+    if !claim(progress, settings(), &code, dynamic_hash, code.key(&request.launch, &arguments)) {
+        return None;
+    }
+    contexts::note(context, device);
+    let devices = contexts::reached_from(device);
+    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context, device, devices })
+}
+
+/// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
+fn claim(progress: &Progress, settings: &Settings, code: &KernelCode, dynamic_hash: u64, key: Key) -> bool {
+    let mut recorded = progress.recorded();
+    if recorded.counts(dynamic_hash, settings) {
+        return false;
+    }
+    let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
+        .is_ok_and(|record| record.instances.contains_key(&dynamic_hash.to_string()));
+    recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: false, known_before });
+    progress.tally.watch(dynamic_hash, key);
+    progress.update_tally(&recorded, settings);
+    !known_before
+}
+
+/// Executes a launch and records it.
+fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
+    let result = std::cell::Cell::new(None);
+    let launch = || {
+        let status = call();
+        result.set(Some(status));
+        status
+    };
+    // A panic of ours must not launch twice nor not at all, hence not left to the hook's own net.
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
+    if let Err(failure) = outcome {
+        let captured = matches!(failure, Failure::Captured | Failure::Capturing);
+        let reason = match failure {
+            Failure::Captured if settings().expand_graphs => "inside a stream capture, whose graph is launched node by node".to_owned(),
+            _ => failure.to_string(),
+        };
+        if matches!(failure, Failure::Recording(_)) {
+            output::give_up(&reason);
+        }
+        plan.function.kernel.progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), !captured);
+        if !captured && output::broken().is_none() {
+            warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
+        }
+    }
+    result.get().unwrap_or_else(|| gate::passing(call))
+}
+
+/// Whether this is the process that launched, not a child of it.
+pub fn is_recording_process() -> bool {
+    PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// Whether this process has launched kernels and not said so yet.
+pub fn has_something_to_finish() -> bool {
+    is_recording_process() && !FINISHED.load(Ordering::Relaxed)
+}

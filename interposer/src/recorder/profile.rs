@@ -1,0 +1,227 @@
+//! `MNEME_MODE=profile`: which kernels take the GPU's time.
+//!
+//! A launch is timed by two events ([`timing`](crate::vendor::timing)) that a thread of ours reads when they have been reached, so that nothing waits
+//! for anything. Two events cost a few microseconds: of a kernel whose launches are short only a sample is timed, chosen at
+//! random, because a program's launches repeat in patterns.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mneme_core::recording::store::without_signals;
+
+use crate::kernels::handles::{Function, Kernel};
+use crate::kernels::request::Request;
+use crate::process::reentrancy;
+use crate::process::settings::settings;
+use crate::vendor::timing::Timer;
+use crate::vendor::{self, CUcontext, SUCCESS, Status, captures, streams};
+
+/// First launches of a kernel, all of which are timed.
+const FIRST: u64 = 256;
+/// Mean time from which on all launches are timed, ns: a hundred times what timing one costs.
+const LONG: u64 = 200_000;
+/// At least one in so many is timed.
+const RAREST: u64 = 64;
+/// Pairs of events of a context; with all of them under way a launch is not timed.
+const PAIRS: usize = 4096;
+/// How often events under way are looked at.
+const INTERVAL: Duration = Duration::from_millis(5);
+
+/// The timers of one context.
+#[derive(Default)]
+struct Ring {
+    free: Vec<Timer>,
+    pending: VecDeque<(Timer, Arc<Kernel>)>,
+    created: usize,
+}
+
+static RINGS: Mutex<Option<HashMap<usize, Ring>>> = Mutex::new(None);
+
+fn rings<R>(work: impl FnOnce(&mut HashMap<usize, Ring>) -> R) -> R {
+    work(RINGS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+/// Counts a launch and times it, where that is due and possible.
+pub fn launch(call: &dyn Fn() -> Status, request: &Request, function: &Function, number: u64) -> Status {
+    let mean = function.kernel.progress.profile.count(request);
+    if !is_due(number, mean, settings().sample) || captures::in_progress() {
+        return call();
+    }
+    let Some(context) = streams::context_of(request.stream).or_else(vendor::current_context) else { return call() };
+    let Some(timer) = timer(context) else { return call() };
+    if !timer.start(request.stream) {
+        give_back(context, timer);
+        return call();
+    }
+    let status = call();
+    if status == SUCCESS && timer.stop(request.stream) {
+        rings(|rings| rings.entry(context).or_default().pending.push_back((timer, function.kernel.clone())));
+        watch();
+    } else {
+        give_back(context, timer);
+    }
+    status
+}
+
+/// Whether the launch of this number (from 0) is timed. `every` is the user's choice, 0 for ours.
+fn is_due(number: u64, mean: u64, every: u64) -> bool {
+    if every > 0 {
+        return number.is_multiple_of(every);
+    }
+    if number < FIRST || mean >= LONG {
+        return true;
+    }
+    let one_in = (LONG / mean.max(1)).min(RAREST);
+    random().is_multiple_of(one_in)
+}
+
+/// The next number of a generator (SplitMix64) that all threads share.
+fn random() -> u64 {
+    static STATE: AtomicU64 = AtomicU64::new(0);
+    let mut word = STATE.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// A timer of a context that is the current one, or its stream's.
+fn timer(context: usize) -> Option<Timer> {
+    let (free, may_create) = rings(|rings| {
+        let ring = rings.entry(context).or_default();
+        let free = ring.free.pop();
+        let may_create = free.is_none() && ring.created < PAIRS && vendor::current_context() == Some(context);
+        ring.created += usize::from(may_create);
+        (free, may_create)
+    });
+    free.or_else(|| may_create.then(Timer::create).flatten())
+}
+
+fn give_back(context: usize, timer: Timer) {
+    rings(|rings| rings.entry(context).or_default().free.push(timer));
+}
+
+/// Starts the thread that reads events, once.
+fn watch() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let work = || {
+        reentrancy::bypassing(|| {
+            streams::with_relaxed_captures(|| {
+                loop {
+                    std::thread::sleep(INTERVAL);
+                    collect();
+                }
+            })
+        })
+    };
+    // Without the thread, times are read when the process or a context ends.
+    let _ = without_signals(|| std::thread::Builder::new().name("mneme-profile".into()).spawn(work));
+}
+
+/// The last look, by a thread of its own: at the end of a process this one's thread-local state, the vendor's included, may
+/// be gone already.
+pub fn collect_at_end() {
+    if rings(|rings| rings.values().all(|ring| ring.pending.is_empty())) {
+        return;
+    }
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let work = move || {
+        reentrancy::bypassing(|| streams::with_relaxed_captures(collect));
+        let _ = sender.send(());
+    };
+    if without_signals(|| std::thread::Builder::new().name("mneme-profile".into()).spawn(work)).is_ok() {
+        let _ = receiver.recv_timeout(Duration::from_secs(1));
+    }
+}
+
+/// Reads what has been reached. Called by our thread, and by one that is about to destroy a context.
+pub fn collect() {
+    static COLLECTING: AtomicBool = AtomicBool::new(false);
+    // A call that ends a context waits for one that may be using it; no lock, because the vendor is called meanwhile.
+    for _ in 0..100 {
+        if !COLLECTING.swap(true, Ordering::AcqRel) {
+            if !captures::in_progress() {
+                collect_contexts();
+            }
+            COLLECTING.store(false, Ordering::Release);
+            return;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+fn collect_contexts() {
+    let before = vendor::current_context();
+    for context in rings(|rings| rings.keys().copied().collect::<Vec<_>>()) {
+        let mut pending = rings(|rings| rings.get_mut(&context).map(|ring| std::mem::take(&mut ring.pending)).unwrap_or_default());
+        // SAFETY: the context is alive: whoever destroys it collects first, then has it forgotten.
+        if pending.is_empty() || unsafe { vendor::cuCtxSetCurrent(context as CUcontext) } != SUCCESS {
+            put_back(context, pending, Vec::new());
+            continue;
+        }
+        let mut reached = Vec::new();
+        let mut waiting = VecDeque::new();
+        while let Some((timer, kernel)) = pending.pop_front() {
+            match timer.elapsed() {
+                Some(time) => {
+                    kernel.progress.profile.add(time);
+                    reached.push(timer);
+                }
+                None => waiting.push_back((timer, kernel)),
+            }
+            // Later launches of these streams are not done either.
+            if waiting.len() >= 64 {
+                break;
+            }
+        }
+        waiting.append(&mut pending);
+        put_back(context, waiting, reached);
+    }
+    // SAFETY: what was current a moment ago.
+    unsafe { vendor::cuCtxSetCurrent(before.unwrap_or_default() as CUcontext) };
+}
+
+fn put_back(context: usize, mut waiting: VecDeque<(Timer, Arc<Kernel>)>, reached: Vec<Timer>) {
+    rings(|rings| {
+        // A context that has been forgotten meanwhile took its events with it.
+        if let Some(ring) = rings.get_mut(&context) {
+            waiting.append(&mut ring.pending);
+            ring.pending = waiting;
+            ring.free.extend(reached);
+        }
+    });
+}
+
+/// Forgets what a dead context owned; every context's for `None`.
+pub fn forget(context: Option<usize>) {
+    rings(|rings| rings.retain(|known, _| context.is_some_and(|context| context != *known)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_launches_and_long_ones_are_timed() {
+        assert!((0..FIRST).all(|number| is_due(number, 1000, 0)));
+        assert!((FIRST..2 * FIRST).all(|number| is_due(number, LONG, 0)));
+    }
+
+    #[test]
+    fn short_launches_are_sampled_at_random() {
+        let timed = (FIRST..FIRST + 64_000).filter(|number| is_due(*number, 2000, 0)).count();
+        assert!((700..1300).contains(&timed), "{timed} of 64000");
+        let middle = (FIRST..FIRST + 64_000).filter(|number| is_due(*number, 20_000, 0)).count();
+        assert!((5800..7000).contains(&middle), "{middle} of 64000");
+    }
+
+    #[test]
+    fn the_user_may_choose() {
+        assert_eq!((0..100).filter(|number| is_due(*number, 0, 1)).count(), 100);
+        assert_eq!((0..100).filter(|number| is_due(*number, 0, 10)).count(), 10);
+    }
+}

@@ -1,0 +1,176 @@
+//! What the user sees on standard error when the application has ended.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary};
+use mneme_core::units;
+
+/// Which settings leave launches out.
+const SELECTION: &str = "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS, MNEME_SAMPLE or MNEME_MAX_RECORDINGS";
+
+/// Appends the summary to the file that the user named, and has the user see it: by `mneme`, where that has started us, else
+/// on standard error.
+pub fn deliver(summary: &Summary, file: Option<&Path>) {
+    if let Some(file) = file {
+        match append(summary, file) {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(error) => crate::process::log::warning!("the summary could not be written to {}: {error}", file.display()),
+        }
+    }
+    let text = text(summary);
+    if !text.is_empty() && crate::process::log::enabled(crate::process::log::Level::Warning) {
+        crate::process::log::raw(&text);
+    }
+}
+
+/// Whether it went to memory of `mneme`, which shows it.
+fn append(summary: &Summary, file: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let in_memory = file.starts_with("/proc");
+    if in_memory && !std::fs::read_link(file).is_ok_and(|target| target.to_string_lossy().contains(MEMORY_NAME)) {
+        return Ok(false);
+    }
+    let mut line = serde_json::to_vec(summary)?;
+    line.push(b'\n');
+    // One write, so that lines of processes that end at the same time stay apart.
+    File::options().append(true).create(!in_memory).mode(0o600).open(file)?.write_all(&line)?;
+    Ok(in_memory)
+}
+
+/// The text for all kernels; empty where none was launched.
+fn text(summary: &Summary) -> String {
+    let mut kernels: Vec<&Kernel> = summary.kernels.iter().filter(|kernel| kernel.launches > 0).collect();
+    if summary.mode == Mode::Profile {
+        kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
+    } else {
+        kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
+    }
+    kernels.iter().fold(String::new(), |mut text, kernel| {
+        let plural = if kernel.launches == 1 { "" } else { "es" };
+        let _ = write!(text, "mneme: {}: {} launch{plural}", shorten(&kernel.kernel), kernel.launches);
+        match summary.mode {
+            Mode::Profile => time(kernel, &mut text),
+            Mode::Record => outcome(kernel, "recorded", &mut text),
+            Mode::DryRun => outcome(kernel, "to be recorded", &mut text),
+        }
+        text.push('\n');
+        text
+    })
+}
+
+fn time(kernel: &Kernel, text: &mut String) {
+    let _ = match kernel.gpu_time {
+        Some(times) => write!(text, ", {:.3} ms of GPU time, {:.1} µs each", kernel.total_gpu_time() / 1e6, times.mean() / 1e3),
+        None => write!(text, ", not timed"),
+    };
+}
+
+fn outcome(kernel: &Kernel, verb: &str, text: &mut String) {
+    let _ = write!(text, ", {} {verb}", kernel.instances);
+    if kernel.known > 0 {
+        let _ = write!(text, " ({} recorded before)", kernel.known);
+    }
+    if let Some(file) = &kernel.file {
+        let _ = write!(text, ", {}, {file}", units::bytes(kernel.disk_bytes));
+    }
+    if kernel.repeats > 0 {
+        let _ = write!(text, "; {} alike in dimensions and scalar arguments", kernel.repeats);
+    }
+    if kernel.left_out > 0 {
+        let _ = write!(text, "; {} left out by {SELECTION}", kernel.left_out);
+    }
+    for failure in &kernel.failures {
+        let _ = write!(text, "; {} not recorded: {}", failure.launches, failure.reason);
+    }
+}
+
+/// A demangled name without its parameters and return type, at most 60 characters.
+fn shorten(name: &str) -> String {
+    let mut depth = 0usize;
+    let end = name
+        .char_indices()
+        .find(|(index, c)| {
+            match c {
+                '<' => depth += 1,
+                '>' => depth = depth.saturating_sub(1),
+                // A name in an anonymous namespace begins with a parenthesis of its own.
+                '(' if depth == 0 => return !name[*index..].starts_with("(anonymous namespace)"),
+                _ => {}
+            }
+            false
+        })
+        .map_or(name.len(), |(index, _)| index);
+    let name = name[..end].strip_prefix("void ").unwrap_or(&name[..end]);
+    if name.chars().count() <= 60 { name.to_owned() } else { name.chars().take(59).chain(['…']).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::summary::{Failure, Times};
+
+    #[test]
+    fn names_lose_parameters_and_return_type() {
+        assert_eq!(shorten("void vecAdd<int>(int*, int)"), "vecAdd<int>");
+        assert_eq!(shorten("k<(E)1, void (*)(int)>(int)"), "k<(E)1, void (*)(int)>");
+        assert_eq!(shorten("(anonymous namespace)::k(int)"), "(anonymous namespace)::k");
+        assert_eq!(shorten("plain"), "plain");
+        assert_eq!(shorten(&"x".repeat(100)).chars().count(), 60);
+    }
+
+    fn summary(mode: Mode, kernel: Kernel) -> Summary {
+        Summary { mode, kernels: vec![kernel], ..Summary::default() }
+    }
+
+    fn kernel(launches: u64) -> Kernel {
+        Kernel {
+            kernel: "k(int)".into(),
+            launches,
+            instances: 1,
+            disk_bytes: 1_310_720,
+            file: Some("d/42.json".into()),
+            ..Kernel::default()
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_happened() {
+        assert_eq!(
+            text(&summary(Mode::Record, Kernel { repeats: 2, left_out: 1, ..kernel(4) })),
+            format!(
+                "mneme: k: 4 launches, 1 recorded, 1.25 MiB, d/42.json; 2 alike in dimensions and scalar arguments; 1 left out by {SELECTION}\n"
+            )
+        );
+        let failures = vec![Failure { reason: "device not idle".into(), launches: 2, broken: true }];
+        assert_eq!(
+            text(&summary(Mode::Record, Kernel { failures, ..kernel(3) })),
+            "mneme: k: 3 launches, 1 recorded, 1.25 MiB, d/42.json; 2 not recorded: device not idle\n"
+        );
+        assert_eq!(text(&summary(Mode::Record, kernel(0))), "");
+        let gpu_time = Some(Times { count: 1, total: 2000, min: 2000, max: 2000 });
+        assert_eq!(
+            text(&summary(Mode::Profile, Kernel { gpu_time, ..kernel(1000) })),
+            "mneme: k: 1000 launches, 2.000 ms of GPU time, 2.0 µs each\n"
+        );
+    }
+
+    #[test]
+    fn summaries_are_lines_of_a_file_and_go_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("summary");
+        for _ in 0..2 {
+            assert!(!append(&summary(Mode::Record, kernel(4)), &file).unwrap());
+        }
+        let read = mneme_core::summary::parse(&std::fs::read_to_string(&file).unwrap());
+        assert_eq!(read, [summary(Mode::Record, kernel(4)), summary(Mode::Record, kernel(4))]);
+        // A descriptor that is not the memory of `mneme` is left alone.
+        let open = File::options().write(true).open(&file).unwrap();
+        let descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open));
+        assert!(!append(&summary(Mode::Record, kernel(9)), Path::new(&descriptor)).unwrap());
+        assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
+    }
+}

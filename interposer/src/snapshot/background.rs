@@ -1,0 +1,211 @@
+//! Threads that compress and write while the application goes on.
+//!
+//! Buffers with new chunks go to writer threads, each with a pack of its own. What finishes an instance (sync, manifests, database)
+//! is a task: tasks run one after the other, each when everything submitted before it has been written. All threads block every
+//! signal, so that the application's handlers do not run on them, and so that a file-size limit is an error and not a signal.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use mneme_core::hash::{ChunkId, recorded_id};
+use mneme_core::recording::store::{StoreWriter, without_signals};
+
+use super::buffers::Buffer;
+use crate::process::reentrancy;
+
+/// Stack of a thread, bytes; compression has its memory elsewhere.
+const STACK: usize = 512 << 10;
+
+/// A chunk in a buffer, claimed under its identity.
+pub struct Chunk {
+    pub id: ChunkId,
+    pub range: Range<usize>,
+    /// It was hashed before it was copied, from memory that may have been written to in between: stored under an identity that is not
+    /// its own it would stand for the chunk whose identity that is, in other instances too.
+    pub is_doubtful: bool,
+}
+
+/// A buffer with chunks that have been claimed.
+pub struct Batch {
+    pub buffer: Buffer,
+    pub chunks: Vec<Chunk>,
+    /// Counts the bytes on disk.
+    pub written: Arc<AtomicU64>,
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+pub struct Background {
+    store: Arc<StoreWriter>,
+    state: Mutex<State>,
+    /// Something to do for a writer; for the finisher.
+    work: Condvar,
+    progress: Condvar,
+    /// Why writing failed first.
+    failure: Mutex<Option<String>>,
+}
+
+#[derive(Default)]
+struct State {
+    batches: VecDeque<(u64, Batch)>,
+    /// Numbers of the batches that are not written yet.
+    unwritten: BTreeSet<u64>,
+    submitted: u64,
+    /// With the number of the last batch submitted before.
+    tasks: VecDeque<(u64, Task)>,
+    task_runs: bool,
+    writers: usize,
+    idle_writers: usize,
+    finisher: bool,
+}
+
+/// Tasks that wait or run, for signal handlers, which cannot take a lock.
+static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether an instance is being written.
+pub fn is_busy() -> bool {
+    UNFINISHED.load(Ordering::Acquire) > 0
+}
+
+impl Background {
+    pub fn new(store: Arc<StoreWriter>) -> Arc<Self> {
+        let (work, progress) = (Condvar::new(), Condvar::new());
+        Arc::new(Self { store, state: Mutex::default(), work, progress, failure: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why writing failed first, if it has.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has a batch written soon. Memory is bounded by the buffers that there are.
+    pub fn submit(self: &Arc<Self>, batch: Batch) {
+        let mut state = self.lock();
+        state.submitted += 1;
+        let number = state.submitted;
+        state.unwritten.insert(number);
+        state.batches.push_back((number, batch));
+        if state.batches.len() > state.idle_writers && state.writers < self.store.writers() {
+            let writer = state.writers;
+            let background = self.clone();
+            if start_thread("mneme-write", move || background.write_batches(writer)) {
+                state.writers += 1;
+            } else if state.writers == 0 {
+                // Where there can be no threads, the application waits.
+                let batch = state.batches.pop_back();
+                drop(state);
+                batch.into_iter().for_each(|(number, batch)| self.write(0, number, batch));
+                return;
+            }
+        }
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// Runs a task when everything submitted so far has been written, and after all earlier tasks.
+    pub fn then(self: &Arc<Self>, task: impl FnOnce() + Send + 'static) {
+        UNFINISHED.fetch_add(1, Ordering::AcqRel);
+        let mut state = self.lock();
+        let after = state.submitted;
+        state.tasks.push_back((after, Box::new(task)));
+        if !state.finisher {
+            let background = self.clone();
+            state.finisher = start_thread("mneme-finish", move || background.run_tasks());
+        }
+        let finisher = state.finisher;
+        drop(state);
+        if finisher { self.progress.notify_all() } else { while self.run_task(false) {} }
+    }
+
+    /// Waits until everything has been written and every task has run.
+    pub fn drain(&self) {
+        let mut state = self.lock();
+        while !state.unwritten.is_empty() || !state.tasks.is_empty() || state.task_runs {
+            state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn write_batches(self: Arc<Self>, writer: usize) {
+        loop {
+            let mut state = self.lock();
+            let (number, batch) = loop {
+                match state.batches.pop_front() {
+                    Some(batch) => break batch,
+                    None => {
+                        state.idle_writers += 1;
+                        state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                        state.idle_writers -= 1;
+                    }
+                }
+            };
+            drop(state);
+            self.write(writer, number, batch);
+        }
+    }
+
+    fn write(&self, writer: usize, number: u64, batch: Batch) {
+        // SAFETY: the device has filled the buffer, and it is written to again only when it has been returned.
+        let bytes = unsafe { batch.buffer.bytes() };
+        let mut done = 0;
+        let append = || {
+            for Chunk { id, range, is_doubtful } in &batch.chunks {
+                let chunk = &bytes[range.clone()];
+                if *is_doubtful && recorded_id(chunk) != *id {
+                    self.store.lose([id]);
+                } else {
+                    let stored = self.store.append(writer, id, chunk).map_err(|error| error.to_string())?;
+                    batch.written.fetch_add(stored, Ordering::Relaxed);
+                }
+                done += 1;
+            }
+            Ok(())
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(append)).unwrap_or_else(|_| Err("an internal error of the recorder".to_owned()));
+        if let Err(reason) = outcome {
+            self.store.lose(batch.chunks[done..].iter().map(|chunk| &chunk.id));
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        }
+        drop(batch);
+        self.lock().unwritten.remove(&number);
+        self.progress.notify_all();
+    }
+
+    fn run_tasks(self: Arc<Self>) {
+        while self.run_task(true) {}
+    }
+
+    /// Runs the next task; without waiting for one, whether there was one.
+    fn run_task(&self, wait: bool) -> bool {
+        let mut state = self.lock();
+        loop {
+            let ready = state.tasks.front().map(|(after, _)| state.unwritten.first().is_none_or(|first| first > after));
+            match ready {
+                Some(true) => break,
+                None if !wait => return false,
+                _ => state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+        let task = state.tasks.pop_front();
+        state.task_runs = true;
+        drop(state);
+        if let Some((_, task)) = task {
+            let _ = catch_unwind(AssertUnwindSafe(task));
+        }
+        self.lock().task_runs = false;
+        UNFINISHED.fetch_sub(1, Ordering::AcqRel);
+        self.progress.notify_all();
+        true
+    }
+}
+
+fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK);
+    without_signals(|| builder.spawn(move || reentrancy::bypassing(work))).is_ok()
+}

@@ -1,0 +1,146 @@
+//! The buffers between the device and the threads that write: a bounded number, so that recording waits instead of growing.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use mneme_core::recording::manifest::CHUNK;
+
+use super::pinned::Pinned;
+use crate::process::settings::settings;
+use crate::vendor::Status;
+
+/// Size of a buffer, bytes: large enough for the bus, small enough to keep all threads busy.
+pub const SIZE: usize = 64 * CHUNK as usize;
+/// A context has so many whatever the limit, for one to be filled while another is written.
+const LEAST: usize = 2;
+
+/// The buffers of one context.
+pub struct Pool {
+    state: Mutex<State>,
+    returned: Condvar,
+    most: usize,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Pinned>,
+    made: usize,
+}
+
+static POOLS: LazyLock<Mutex<HashMap<usize, Arc<Pool>>>> = LazyLock::new(Mutex::default);
+
+fn pools() -> MutexGuard<'static, HashMap<usize, Arc<Pool>>> {
+    POOLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The buffers of a context.
+pub fn of_context(context: usize) -> Arc<Pool> {
+    let mut pools = pools();
+    let most = (settings().buffer_bytes as usize / SIZE).max(LEAST);
+    pools.entry(context).or_insert_with(|| Arc::new(Pool::new(most))).clone()
+}
+
+/// Forgets the buffers of a dead context; those in use live until they are returned.
+pub fn forget_context(context: usize) {
+    pools().remove(&context);
+}
+
+/// Forgets every context's, where it is not known which one has died.
+pub fn forget_all_contexts() {
+    pools().clear();
+}
+
+impl Pool {
+    fn new(most: usize) -> Self {
+        Self { state: Mutex::default(), returned: Condvar::new(), most }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A buffer, registered in the current context, which must be the pool's; `None` where all are in use and `wait` is not
+    /// wanted. Whoever waits must hold none that only itself returns.
+    pub fn take(self: &Arc<Self>, wait: bool) -> Result<Option<Buffer>, Status> {
+        let mut state = self.lock();
+        loop {
+            if let Some(memory) = state.idle.pop() {
+                return Ok(Some(self.lend(memory)));
+            }
+            if state.made < self.most {
+                state.made += 1;
+                break;
+            }
+            if !wait {
+                return Ok(None);
+            }
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        match Pinned::new(SIZE) {
+            Ok(memory) => Ok(Some(self.lend(memory))),
+            Err(status) => {
+                let mut state = self.lock();
+                state.made -= 1;
+                // Fewer will do, where the system gives no more.
+                if state.made < LEAST || !wait {
+                    return if state.made < LEAST { Err(status) } else { Ok(None) };
+                }
+                loop {
+                    if let Some(memory) = state.idle.pop() {
+                        return Ok(Some(self.lend(memory)));
+                    }
+                    state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    fn lend(self: &Arc<Self>, memory: Pinned) -> Buffer {
+        Buffer { memory: Some(memory), pool: self.clone() }
+    }
+}
+
+/// A buffer on loan; it goes back when dropped.
+pub struct Buffer {
+    memory: Option<Pinned>,
+    pool: Arc<Pool>,
+}
+
+impl Deref for Buffer {
+    type Target = Pinned;
+    fn deref(&self) -> &Pinned {
+        self.memory.as_ref().expect("present until dropped")
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.lock().idle.extend(self.memory.take());
+        self.pool.returned.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn whoever_wants_more_than_the_limit_waits_for_one_that_is_returned() {
+        let pool = Arc::new(Pool::new(3));
+        let mut taken: Vec<Buffer> = (0..3).map(|_| pool.take(false).unwrap().unwrap()).collect();
+        assert!(pool.take(false).unwrap().is_none(), "the limit");
+        let address = taken[1].as_ptr().addr();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| pool.take(true).unwrap().unwrap().as_ptr().addr());
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!waiting.is_finished());
+            drop(taken.remove(1));
+            assert_eq!(waiting.join().unwrap(), address, "the same memory, used again");
+        });
+        let state = pool.lock();
+        assert_eq!((state.made, state.idle.len()), (3, 1));
+    }
+}

@@ -1,0 +1,436 @@
+//! Device memory into the chunk store: hash everything where it is, fetch only what is new.
+//!
+//! A GPU hashes its own memory (`hasher`); what is page-locked host memory, or at an odd address, is copied first and hashed as
+//! it was copied. New chunks are gathered in buffers by as few copies as possible, and handed to the threads that write. When
+//! [`take`] returns, the device may go on: everything new is in buffers.
+
+pub mod background;
+pub mod buffers;
+mod hasher;
+mod pinned;
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys::{CUevent_flags, CUstream_flags};
+use mneme_core::chunk_hash::{self, Stretch};
+use mneme_core::hash::{ChunkId, recorded_id};
+use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, State, Variable, chunk_count};
+use mneme_core::recording::store::{StoreWriter, without_signals};
+
+use crate::process::linker;
+use crate::process::log::debug;
+use crate::vendor::{self, CUstream, SUCCESS, Status};
+use background::{Background, Batch, Chunk};
+use buffers::{Buffer, Pool};
+use hasher::Hasher;
+
+const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+/// Buffers that the device fills at a time.
+const DEPTH: usize = 4;
+/// Gaps between small allocations of the arena that are copied rather than have a copy of its own for each, bytes.
+const GAP: u64 = 4096;
+/// Chunks for which another thread is worth its start, where the host hashes.
+const CHUNKS_OF_A_THREAD: usize = 256;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("{bytes} bytes at {address:#x} could not be read (CUDA error {status})")]
+    Copy { address: u64, bytes: usize, status: Status },
+    #[error("memory could not be hashed (CUDA error {0})")]
+    Hash(Status),
+    #[error("no memory for copies (CUDA error {0})")]
+    Staging(Status),
+}
+
+/// Where the chunks go.
+pub struct Destination<'a> {
+    /// The context that the memory belongs to, current.
+    pub context: usize,
+    pub store: &'a StoreWriter,
+    pub background: &'a Arc<Background>,
+    /// Counts the bytes that come to lie on disk.
+    pub written: &'a Arc<AtomicU64>,
+}
+
+/// What reading needs in one context: a stream of our own, so that nothing of the application's is waited for.
+struct Reader {
+    stream: CUstream,
+    events: [*mut c_void; DEPTH],
+    /// Absent where the driver takes no PTX; then all memory is fetched.
+    hasher: Option<Hasher>,
+}
+
+// SAFETY: driver handles may be used from any thread; one thread has a reader at a time.
+unsafe impl Send for Reader {}
+
+static IDLE: LazyLock<Mutex<HashMap<usize, Reader>>> = LazyLock::new(Mutex::default);
+
+fn idle() -> MutexGuard<'static, HashMap<usize, Reader>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Forgets what a dead context owned.
+pub fn forget_context(context: usize) {
+    idle().remove(&context);
+    buffers::forget_context(context);
+}
+
+/// Forgets every context's, where it is not known which one has died; the others' is made anew.
+pub fn forget_all_contexts() {
+    idle().clear();
+    buffers::forget_all_contexts();
+}
+
+impl Reader {
+    fn create() -> Result<Self, SnapshotError> {
+        let mut reader = Self { stream: std::ptr::null_mut(), events: [std::ptr::null_mut(); DEPTH], hasher: None };
+        if linker::cpu_device().is_some() {
+            return Ok(reader);
+        }
+        // SAFETY: valid places for the results.
+        let status = unsafe {
+            let mut status = vendor::cuStreamCreate(&mut reader.stream, NON_BLOCKING);
+            for event in &mut reader.events {
+                if status == SUCCESS {
+                    status = vendor::cuEventCreate(event, DISABLE_TIMING);
+                }
+            }
+            status
+        };
+        if status != SUCCESS {
+            return Err(SnapshotError::Staging(status));
+        }
+        reader.hasher = Hasher::load(reader.stream).inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
+        Ok(reader)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Read by copies; `joined`: neighbours may be copied with what is between them.
+    Device { joined: bool },
+    /// Read in place, by whoever launches kernels on the CPU device: nobody else is running.
+    Direct,
+    /// Read in place, while threads of the application may write.
+    Shared,
+}
+
+struct Region {
+    address: u64,
+    size: u64,
+    place: Place,
+    /// Host threads may write to it at any time (managed memory), or other devices.
+    is_volatile: bool,
+}
+
+impl Region {
+    fn new(address: u64, size: u64, kind: Option<AllocationKind>) -> Self {
+        let place = match kind {
+            Some(AllocationKind::Host) => Place::Shared,
+            _ if linker::cpu_device().is_some() => Place::Direct,
+            kind => Place::Device { joined: kind == Some(AllocationKind::Arena) },
+        };
+        Self { address, size, place, is_volatile: kind != Some(AllocationKind::Arena) }
+    }
+
+    fn stretches(&self) -> impl Iterator<Item = Stretch> {
+        (0..self.size)
+            .step_by(CHUNK as usize)
+            .map(|offset| Stretch { address: self.address + offset, length: CHUNK.min(self.size - offset) })
+    }
+}
+
+/// Takes the state of these variables and allocations in the current context, which must be idle.
+pub fn take(
+    destination: &Destination<'_>,
+    moment: Moment,
+    variables: &[Variable],
+    allocations: &[Allocation],
+) -> Result<State, SnapshotError> {
+    let known = idle().remove(&destination.context);
+    let mut reader = match known {
+        Some(reader) => reader,
+        None => Reader::create()?,
+    };
+    let regions: Vec<Region> = variables
+        .iter()
+        .map(|variable| Region::new(variable.address, variable.size, None))
+        .chain(allocations.iter().map(|allocation| Region::new(allocation.address, allocation.size, Some(allocation.kind))))
+        .collect();
+    let chunks = read(&mut reader, destination, &regions);
+    idle().insert(destination.context, reader);
+    let header = Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), arguments: Vec::new() };
+    Ok(State { header, chunks: chunks? })
+}
+
+fn read(reader: &mut Reader, destination: &Destination<'_>, regions: &[Region]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
+    let most = regions.iter().map(|region| chunk_count(region.size)).sum();
+    // Without memory that kernels of ours can reach, everything is fetched.
+    reader.hasher = reader.hasher.take().and_then(|hasher| hasher.with_tables_for(most).ok());
+    let is_hashed = |region: &&Region| match region.place {
+        Place::Direct => true,
+        Place::Device { .. } => reader.hasher.is_some() && region.address.is_multiple_of(chunk_hash::ALIGNMENT),
+        Place::Shared => false,
+    };
+    let hashed: Vec<bool> = regions.iter().map(|region| is_hashed(&region)).collect();
+    let stretches: Vec<Stretch> =
+        regions.iter().zip(&hashed).filter(|(_, hashed)| **hashed).flat_map(|(region, _)| region.stretches()).collect();
+    let ids = match &mut reader.hasher {
+        Some(hasher) => hasher.hash(&stretches).map_err(SnapshotError::Hash)?,
+        None => hash_in_place(&stretches),
+    };
+    let new = destination.store.claim(&ids);
+    let mut gathering = Gathering::new(reader, destination);
+    let outcome = gather(&mut gathering, regions, &hashed, &ids, &new);
+    let outcome = outcome.and_then(|chunks| gathering.finish().map(|()| chunks));
+    if outcome.is_err() {
+        destination.store.lose(ids.iter().zip(&new).filter(|(_, new)| **new).map(|(id, _)| id));
+        let in_flight = gathering.in_flight.iter().flat_map(|(_, batch)| &batch.chunks);
+        destination.store.lose(gathering.chunks.iter().chain(in_flight).map(|chunk| &chunk.id));
+    }
+    outcome
+}
+
+/// Puts new chunks into buffers; gives the identities of all.
+fn gather(
+    gathering: &mut Gathering<'_>,
+    regions: &[Region],
+    hashed: &[bool],
+    ids: &[ChunkId],
+    new: &[bool],
+) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
+    let mut chunks = Vec::with_capacity(regions.len());
+    let mut first = 0;
+    for (region, hashed) in regions.iter().zip(hashed) {
+        if !hashed {
+            chunks.push(region.stretches().map(|stretch| gathering.fetch_and_hash(region.place, stretch)).collect::<Result<_, _>>()?);
+            continue;
+        }
+        let range = first..first + chunk_count(region.size);
+        first = range.end;
+        for ((stretch, id), _) in region.stretches().zip(&ids[range.clone()]).zip(&new[range.clone()]).filter(|(_, new)| **new) {
+            gathering.add(region, stretch, *id)?;
+        }
+        chunks.push(ids[range].to_vec());
+    }
+    Ok(chunks)
+}
+
+/// The identities of memory that this process can read and nobody is writing to, on all cores.
+fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
+    let mut ids = vec![ChunkId::ZERO; stretches.len()];
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(stretches.len() / CHUNKS_OF_A_THREAD).max(1);
+    let part = stretches.len().div_ceil(threads).max(1);
+    let hash = |(stretches, ids): (&[Stretch], &mut [ChunkId])| {
+        for (stretch, id) in stretches.iter().zip(ids) {
+            // SAFETY: live memory of the CPU device, which is this process's own; its kernels and copies wait at the gate.
+            *id = recorded_id(unsafe { std::slice::from_raw_parts(stretch.address as *const u8, stretch.length as usize) });
+        }
+    };
+    let parts = Mutex::new(stretches.chunks(part).zip(ids.chunks_mut(part)));
+    let started = AtomicUsize::new(1);
+    let work = || {
+        loop {
+            let next = parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+            match next {
+                Some(next) => hash(next),
+                None => return,
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        without_signals(|| {
+            // Fewer threads, where the system gives no more, do the same.
+            while started.fetch_add(1, Ordering::Relaxed) < threads && std::thread::Builder::new().spawn_scoped(scope, work).is_ok() {}
+        });
+        work();
+    });
+    ids
+}
+
+/// A copy that has not been started yet.
+#[derive(Clone, Copy)]
+struct Copy {
+    address: u64,
+    bytes: u64,
+    /// Where in the buffer.
+    offset: usize,
+    joined: bool,
+}
+
+/// Chunks on their way into buffers.
+struct Gathering<'a> {
+    reader: &'a Reader,
+    destination: &'a Destination<'a>,
+    pool: Arc<Pool>,
+    buffer: Option<Buffer>,
+    used: usize,
+    copy: Option<Copy>,
+    chunks: Vec<Chunk>,
+    in_flight: VecDeque<(*mut c_void, Batch)>,
+    sealed: usize,
+}
+
+impl<'a> Gathering<'a> {
+    fn new(reader: &'a Reader, destination: &'a Destination<'a>) -> Self {
+        let pool = buffers::of_context(destination.context);
+        Self { reader, destination, pool, buffer: None, used: 0, copy: None, chunks: Vec::new(), in_flight: VecDeque::new(), sealed: 0 }
+    }
+
+    /// Has a new chunk copied.
+    fn add(&mut self, region: &Region, stretch: Stretch, id: ChunkId) -> Result<(), SnapshotError> {
+        let Place::Device { joined } = region.place else {
+            let offset = self.room(stretch.length)?;
+            self.read_directly(stretch, offset);
+            self.keep(id, offset, stretch.length, region.is_volatile);
+            return Ok(());
+        };
+        if let Some(copy) = &mut self.copy {
+            let gap = stretch.address.wrapping_sub(copy.address + copy.bytes);
+            let neighbours = gap == 0 || (gap <= GAP && joined && copy.joined);
+            let offset = self.used + gap as usize;
+            if neighbours && offset + stretch.length as usize <= buffers::SIZE {
+                copy.bytes += gap + stretch.length;
+                self.keep(id, offset, stretch.length, region.is_volatile);
+                return Ok(());
+            }
+            self.start_copy()?;
+        }
+        let offset = self.room(stretch.length)?;
+        self.copy = Some(Copy { address: stretch.address, bytes: stretch.length, offset, joined });
+        self.keep(id, offset, stretch.length, region.is_volatile);
+        Ok(())
+    }
+
+    /// Copies a chunk, hashes the copy, and keeps it if it is new.
+    fn fetch_and_hash(&mut self, place: Place, stretch: Stretch) -> Result<ChunkId, SnapshotError> {
+        self.start_copy()?;
+        let offset = self.room(stretch.length)?;
+        if place == Place::Shared {
+            self.read_directly(stretch, offset);
+        } else {
+            self.enqueue(Copy { address: stretch.address, bytes: stretch.length, offset, joined: false })?;
+            // SAFETY: our own stream.
+            let status = unsafe { vendor::cuStreamSynchronize(self.reader.stream) };
+            if status != SUCCESS {
+                return Err(failed(stretch, status));
+            }
+        }
+        // SAFETY: the copy is complete.
+        let bytes = unsafe { self.buffer.as_ref().expect("there is room in it").bytes() };
+        let id = recorded_id(&bytes[offset..offset + stretch.length as usize]);
+        if self.destination.store.claim([&id]) == [true] {
+            self.keep(id, offset, stretch.length, false);
+        }
+        Ok(id)
+    }
+
+    fn keep(&mut self, id: ChunkId, offset: usize, length: u64, is_doubtful: bool) {
+        let end = offset + length as usize;
+        self.chunks.push(Chunk { id, range: offset..end, is_doubtful });
+        self.used = end;
+    }
+
+    /// Copies memory that this process can read.
+    fn read_directly(&self, stretch: Stretch, offset: usize) {
+        let buffer = self.buffer.as_ref().expect("there is room in it");
+        // SAFETY: live memory (its release waits at the gate) of the application or the CPU device; inside the buffer.
+        unsafe { std::ptr::copy(stretch.address as *const u8, buffer.as_ptr().add(offset), stretch.length as usize) };
+    }
+
+    /// The place for so many bytes in a buffer.
+    fn room(&mut self, bytes: u64) -> Result<usize, SnapshotError> {
+        if self.used + bytes as usize > buffers::SIZE {
+            self.seal()?;
+        }
+        while self.buffer.is_none() {
+            // Those that the device fills are returned by us alone, hence first.
+            self.buffer = self.pool.take(self.in_flight.is_empty()).map_err(SnapshotError::Staging)?;
+            if self.buffer.is_none() {
+                self.submit_oldest()?;
+            }
+        }
+        Ok(self.used)
+    }
+
+    fn start_copy(&mut self) -> Result<(), SnapshotError> {
+        match self.copy.take() {
+            Some(copy) => self.enqueue(copy),
+            None => Ok(()),
+        }
+    }
+
+    fn enqueue(&self, copy: Copy) -> Result<(), SnapshotError> {
+        let buffer = self.buffer.as_ref().expect("a copy goes into a buffer");
+        let (address, bytes) = (copy.address, copy.bytes as usize);
+        // SAFETY: inside the buffer, which nobody reads before the copy has been waited for; a bad source is the driver's error.
+        let status = unsafe {
+            let place: *mut c_void = buffer.as_ptr().add(copy.offset).cast();
+            vendor::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.stream)
+        };
+        if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Copy { address, bytes, status }) }
+    }
+
+    /// Sends a full buffer on its way.
+    fn seal(&mut self) -> Result<(), SnapshotError> {
+        self.start_copy()?;
+        self.used = 0;
+        let Some(buffer) = self.buffer.take() else { return Ok(()) };
+        let chunks = std::mem::take(&mut self.chunks);
+        let batch = Batch { buffer, chunks, written: self.destination.written.clone() };
+        if self.reader.stream.is_null() {
+            self.destination.background.submit(batch);
+            return Ok(());
+        }
+        if self.in_flight.len() == DEPTH {
+            self.submit_oldest()?;
+        }
+        let event = self.reader.events[self.sealed % DEPTH];
+        self.sealed += 1;
+        // SAFETY: our own event and stream. Should it fail, waiting for it fails, too.
+        let status = unsafe { vendor::cuEventRecord(event, self.reader.stream) };
+        self.in_flight.push_back((event, batch));
+        if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Staging(status)) }
+    }
+
+    /// Waits until the device has filled the oldest buffer, and has it written.
+    fn submit_oldest(&mut self) -> Result<(), SnapshotError> {
+        let Some((event, batch)) = self.in_flight.pop_front() else { return Ok(()) };
+        // SAFETY: our own event.
+        let status = unsafe { vendor::cuEventSynchronize(event) };
+        if status != SUCCESS {
+            self.destination.store.lose(batch.chunks.iter().map(|chunk| &chunk.id));
+            self.in_flight.push_front((event, batch));
+            return Err(SnapshotError::Staging(status));
+        }
+        self.destination.background.submit(batch);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SnapshotError> {
+        self.seal()?;
+        while !self.in_flight.is_empty() {
+            self.submit_oldest()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Gathering<'_> {
+    /// After a failure the device may still be writing to buffers that go back now.
+    fn drop(&mut self) {
+        if !self.reader.stream.is_null() && (self.buffer.is_some() || !self.in_flight.is_empty()) {
+            // SAFETY: our own stream.
+            unsafe { vendor::cuStreamSynchronize(self.reader.stream) };
+        }
+    }
+}
+
+fn failed(stretch: Stretch, status: Status) -> SnapshotError {
+    SnapshotError::Copy { address: stretch.address, bytes: stretch.length as usize, status }
+}

@@ -1,0 +1,116 @@
+//! Host memory that the device reads and writes directly, on its own address.
+//!
+//! The memory is mapped here and only registered with the driver, so that it outlives the context: threads of ours may still read
+//! it when the application destroys that.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use crate::process::linker;
+use crate::process::log::debug;
+use crate::vendor::{self, OUT_OF_MEMORY, SUCCESS, Status};
+
+/// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
+const FLAGS: u32 = cudarc::driver::sys::CU_MEMHOSTREGISTER_PORTABLE | cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
+/// Pages of this size, where the system gives them, are registered fifty times faster; bytes.
+const HUGE: usize = 2 << 20;
+
+/// A stretch of memory, page-locked where possible, until its context dies.
+pub struct Pinned {
+    /// What was mapped, to be unmapped.
+    mapping: (NonNull<c_void>, usize),
+    start: NonNull<u8>,
+    length: usize,
+    /// Its address on the device; 0 where it is not registered, as on the CPU device, which needs none.
+    device: u64,
+}
+
+// SAFETY: plain memory of this object's own.
+unsafe impl Send for Pinned {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// At least `length` bytes, registered in the current context. Where the driver refuses (a limit on locked memory, a system that
+    /// cannot lock), the memory is ordinary: copies are slower, and kernels cannot reach it.
+    pub fn new(length: usize) -> Result<Self, Status> {
+        let length = length.next_multiple_of(HUGE);
+        let mapped = length + HUGE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the system's choice replaces nothing.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+        let base = NonNull::new(base).filter(|base| base.as_ptr() != libc::MAP_FAILED).ok_or(OUT_OF_MEMORY)?;
+        // SAFETY: the mapping is `HUGE` bytes longer than what is used of it.
+        let start = unsafe { base.cast::<u8>().add(base.as_ptr().align_offset(HUGE).min(HUGE)) };
+        let mut pinned = Self { mapping: (base, mapped), start, length, device: 0 };
+        // SAFETY: our own mapping. Both are advice; a fork must not share pages that the device writes.
+        unsafe {
+            libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE);
+            libc::madvise(base.as_ptr(), mapped, libc::MADV_DONTFORK);
+        }
+        if linker::cpu_device().is_none() {
+            // SAFETY: the range is mapped, page-aligned and ours; the place for the result is valid.
+            let status = unsafe {
+                match vendor::hooked::cuMemHostRegister_v2::call(start.as_ptr().cast(), length, FLAGS) {
+                    SUCCESS => vendor::cuMemHostGetDevicePointer_v2(&mut pinned.device, start.as_ptr().cast(), 0),
+                    error => error,
+                }
+            };
+            if status != SUCCESS {
+                debug!("{length} bytes could not be page-locked (CUDA error {status})");
+                pinned.device = 0;
+            }
+        }
+        Ok(pinned)
+    }
+
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Its address for kernels, if they can reach it.
+    pub fn device(&self) -> Option<u64> {
+        (self.device != 0).then_some(self.device)
+    }
+
+    /// Gives the memory back to the driver; the context must be current and the device done with it.
+    pub fn unregister(self) {
+        if self.device != 0 {
+            // SAFETY: registered by `new`.
+            unsafe { vendor::hooked::cuMemHostUnregister::call(self.start.as_ptr().cast()) };
+        }
+    }
+
+    /// What the memory holds.
+    ///
+    /// # Safety
+    /// Nobody may write to it meanwhile.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped for this length; the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nothing refers to any more.
+        unsafe { libc::munmap(self.mapping.0.as_ptr(), self.mapping.1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_nobody_locks_is_memory_all_the_same() {
+        // There is no driver in unit tests.
+        let memory = Pinned::new(HUGE + 1).unwrap();
+        assert!(memory.as_ptr().addr().is_multiple_of(HUGE) && memory.device().is_none());
+        // SAFETY: nobody else has it.
+        unsafe {
+            memory.as_ptr().add(2 * HUGE - 1).write(7);
+            assert_eq!(memory.bytes()[2 * HUGE - 1], 7);
+        }
+    }
+}

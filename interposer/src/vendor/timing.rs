@@ -1,0 +1,64 @@
+//! Kernel times by pairs of events around a launch, in the launch's own stream.
+//!
+//! A kernel that starts on an idle device is charged with the time of its submission too, a few microseconds.
+
+use std::ffi::c_void;
+
+use super::{self as vendor, CUstream, SUCCESS};
+
+/// Two events of the current context.
+pub struct Timer {
+    start: *mut c_void,
+    end: *mut c_void,
+}
+
+// SAFETY: driver handles may be used from any thread; one has a timer at a time.
+unsafe impl Send for Timer {}
+
+impl Timer {
+    pub fn create() -> Option<Self> {
+        let mut timer = Self { start: std::ptr::null_mut(), end: std::ptr::null_mut() };
+        // SAFETY: valid places for the handles; 0 are an event's default flags, with timing.
+        unsafe {
+            if vendor::cuEventCreate(&mut timer.start, 0) != SUCCESS {
+                return None;
+            }
+            if vendor::cuEventCreate(&mut timer.end, 0) != SUCCESS {
+                vendor::cuEventDestroy_v2(timer.start);
+                return None;
+            }
+        }
+        Some(timer)
+    }
+
+    /// Before the launch; whether the stream took the event.
+    pub fn start(&self, stream: usize) -> bool {
+        // SAFETY: an event of ours, and the stream that the application launches into.
+        unsafe { vendor::cuEventRecord(self.start, stream as CUstream) == SUCCESS }
+    }
+
+    /// After the launch.
+    pub fn stop(&self, stream: usize) -> bool {
+        // SAFETY: as above.
+        unsafe { vendor::cuEventRecord(self.end, stream as CUstream) == SUCCESS }
+    }
+
+    /// ns between the two, once both have been reached; does not wait.
+    pub fn elapsed(&self) -> Option<u64> {
+        let mut milliseconds = 0f32;
+        // SAFETY: events of ours and a valid place.
+        let done = unsafe {
+            vendor::cuEventQuery(self.end) == SUCCESS && vendor::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == SUCCESS
+        };
+        (done && milliseconds >= 0.0).then(|| (f64::from(milliseconds) * 1e6) as u64)
+    }
+
+    /// Gives the events back; not when dropped, because their context may be gone then.
+    pub fn destroy(self) {
+        // SAFETY: events of ours in a context that is alive, used no more.
+        unsafe {
+            vendor::cuEventDestroy_v2(self.start);
+            vendor::cuEventDestroy_v2(self.end);
+        }
+    }
+}

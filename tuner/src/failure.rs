@@ -1,0 +1,168 @@
+//! What went wrong with a candidate, in the words that a line has room for and in full.
+
+use mneme_core::result::{Mismatch, ReplayResult};
+use mneme_core::units::figure;
+
+use crate::text::shorten;
+
+/// Width of an error in a candidate's line, characters.
+const WIDTH: usize = 80;
+
+/// All that is known.
+pub fn in_full(result: &ReplayResult) -> String {
+    match &result.mismatch {
+        _ if !result.error.is_empty() => result.error.clone(),
+        Some(_) => in_short(result),
+        None if result.verified => "nothing was measured".into(),
+        None if result.executed && !result.failed => "memory differs from the recording".into(),
+        None => "no reason was given".into(),
+    }
+}
+
+/// What it is about; the log and `trials.jsonl` have all of it.
+pub fn in_short(result: &ReplayResult) -> String {
+    match &result.mismatch {
+        Some(mismatch) => difference(mismatch, result.differing_buffers),
+        None => first_clause(&in_full(result)),
+    }
+}
+
+fn difference(mismatch: &Mismatch, buffers: u64) -> String {
+    let place = match (mismatch.region.as_str(), mismatch.tag.as_str()) {
+        _ if buffers > 1 => format!("{buffers} buffers"),
+        ("outside", _) => "what lies between its buffers".into(),
+        ("allocation", "") => format!("a buffer of {} bytes", mismatch.size),
+        ("allocation", tag) => tag.to_owned(),
+        (name, _) => format!("the variable {name}"),
+    };
+    let bytes = u64::from(mismatch.element_size.max(1));
+    let kind = match mismatch.element_size {
+        1 => "bytes".into(),
+        size if mismatch.largest.is_none() => format!("elements of {size} bytes"),
+        _ => format!("{} values", mismatch.dtype),
+    };
+    let where_of = if buffers > 1 { " in the first" } else { "" };
+    let error = mismatch.largest.map_or(String::new(), |largest| format!(", relative error {} at most", figure(largest.relative)));
+    format!("memory differs from the recording in {place}: {} of {} {kind}{where_of}{error}", mismatch.differing, mismatch.size / bytes)
+}
+
+fn first_clause(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default();
+    shorten(line.split("; ").next().unwrap_or_default().trim_end(), WIDTH)
+}
+
+/// Candidates that differ from the recording in the last digits of floating-point values and in nothing else, where nobody has said
+/// whether that matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rounding {
+    candidates: u64,
+    /// The largest relative error of them all.
+    largest: f64,
+}
+
+impl Rounding {
+    pub fn note(&mut self, result: &ReplayResult) {
+        let all: Vec<&Mismatch> = result.mismatch.iter().chain(&result.more_mismatches).collect();
+        let errors: Option<Vec<f64>> = all.iter().map(|mismatch| last_digits(mismatch)).collect();
+        if let Some(errors) = errors.filter(|_| !all.is_empty() && all.len() as u64 == result.differing_buffers) {
+            self.candidates += 1;
+            self.largest = errors.into_iter().fold(self.largest, f64::max);
+        }
+    }
+
+    /// What the user may want to do about them.
+    pub fn advice(self) -> Option<String> {
+        let Self { candidates, largest } = self;
+        // Rounded up to one digit, so that the bound lets the largest pass.
+        let unit = 10f64.powi(largest.log10().floor() as i32);
+        let bound = (largest / unit).ceil() * unit;
+        (candidates > 0).then(|| {
+            format!(
+                "{candidates} candidates differ from the recording by rounding alone, by {} of a value at most; if that does not matter to the \
+                 application, --rtol {bound:.0e} lets them pass",
+                figure(largest)
+            )
+        })
+    }
+}
+
+/// The largest relative error of a buffer whose values agree in half of their digits at least.
+fn last_digits(mismatch: &Mismatch) -> Option<f64> {
+    let epsilon = match mismatch.dtype.as_str() {
+        "f16" => 2f64.powi(-10),
+        "f32" => f64::from(f32::EPSILON),
+        "f64" => f64::EPSILON,
+        _ => return None,
+    };
+    mismatch.largest.map(|largest| largest.relative).filter(|error| mismatch.tolerance == "exact" && *error <= epsilon.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use mneme_core::result::Largest;
+
+    use super::*;
+
+    fn mismatch(dtype: &str, error: Option<f64>) -> Mismatch {
+        let (region, tolerance) = ("allocation".into(), "exact".into());
+        let dtype = dtype.into();
+        Mismatch {
+            region,
+            tolerance,
+            dtype,
+            size: 3600,
+            element_size: 4,
+            differing: 189,
+            largest: error.map(|relative| Largest { relative, ..Largest::default() }),
+            ..Mismatch::default()
+        }
+    }
+
+    fn failed(mismatches: &[Mismatch]) -> ReplayResult {
+        ReplayResult {
+            error: "memory differs from the recording: first at …".into(),
+            mismatch: mismatches.first().cloned(),
+            more_mismatches: mismatches.iter().skip(1).cloned().collect(),
+            differing_buffers: mismatches.len() as u64,
+            ..ReplayResult::default()
+        }
+    }
+
+    #[test]
+    fn a_difference_is_told_by_how_much_and_where() {
+        let one = failed(&[mismatch("f32", Some(1.312_228e-5))]);
+        let text = "memory differs from the recording in a buffer of 3600 bytes: 189 of 900 f32 values, relative error 1.31e-5 at most";
+        assert_eq!(in_short(&one), text);
+        assert_eq!(in_full(&one), "memory differs from the recording: first at …");
+        let bytes = Mismatch { tag: "density".into(), ..mismatch("u8", None) };
+        assert_eq!(in_short(&failed(&[bytes])), "memory differs from the recording in density: 189 of 900 elements of 4 bytes");
+        let two = failed(&[mismatch("f32", Some(f64::MAX)), mismatch("f64", Some(1.0))]);
+        let text = "memory differs from the recording in 2 buffers: 189 of 900 f32 values in the first, relative error infinite at most";
+        assert_eq!(in_short(&two), text);
+    }
+
+    #[test]
+    fn an_error_is_cut_to_what_it_is_about() {
+        let short = |error: &str| in_short(&ReplayResult { error: error.into(), ..ReplayResult::default() });
+        assert_eq!(short("unknown pass 'x'; see opt --print-passes\nat 1"), "unknown pass 'x'");
+        assert_eq!(short("LLVM crashed\nStack dump:"), "LLVM crashed");
+        assert_eq!(short(&"x".repeat(500)).chars().count(), WIDTH);
+        assert_eq!(short(""), "no reason was given");
+    }
+
+    #[test]
+    fn rounding_is_what_leaves_half_of_the_digits() {
+        let mut rounding = Rounding::default();
+        rounding.note(&ReplayResult { verified: true, ..ReplayResult::default() });
+        rounding.note(&failed(&[mismatch("f32", Some(0.1))]));
+        rounding.note(&failed(&[mismatch("i32", Some(1e-6))]));
+        rounding.note(&failed(&[mismatch("f32", Some(1e-6)), mismatch("f64", Some(1e-6))]));
+        rounding.note(&failed(&[Mismatch { tolerance: "f32 within 1e-7 (relative)".into(), ..mismatch("f32", Some(1e-6)) }]));
+        assert_eq!(rounding.advice(), None);
+        rounding.note(&failed(&[mismatch("f32", Some(1.31e-5)), mismatch("f64", Some(1e-12))]));
+        rounding.note(&failed(&[mismatch("f32", Some(2e-7))]));
+        let advice = rounding.advice().unwrap();
+        assert!(advice.starts_with("2 candidates differ") && advice.contains("by 1.31e-5 of a value"), "{advice}");
+        assert!(advice.ends_with("--rtol 2e-5 lets them pass"), "{advice}");
+    }
+}
