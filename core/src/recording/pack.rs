@@ -3,13 +3,17 @@
 //! ```text
 //! "MNEMEPK1", u32 version, u32 zero                    16 bytes
 //! chunks:  16 bytes identity, u32 raw length, u32 form, stored bytes
-//! index:   16 bytes zero identity, u32 number of entries, u32 zero,
+//! index:   16 bytes zero identity, u32 number of entries, u32 sum,
 //!          entries of 16 bytes identity, u64 offset of the stored bytes, u32 raw length, u32 form
 //! trailer: u64 offset of the index, u64 checksum (XXH3-64) of the entries, "MNEMEEND"
 //! ```
 //!
 //! The form is the stored length, bytes, and bit 31 where the chunk was split into `planes` first, which version 1 does
 //! not do. What is stored is zstd's, or raw where it is as long as the chunk.
+//!
+//! The sum is the lower half of the `Hash64` of the stored bytes of every compressed chunk (1 where it is 0; 0 in packs of before
+//! there was one). No replay needs it, as the identity vouches for what a chunk decodes to; it finds flipped bits that compressed
+//! data does not tell apart.
 //!
 //! Little endian. Index and trailer are written when the writer finishes. Without them (the writer was killed) a
 //! reader walks the chunk headers up to the first incomplete one.
@@ -24,7 +28,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
 use super::{RecordingError, size_limit};
-use crate::hash::{ChunkId, checksum, chunk_id};
+use crate::hash::{ChunkId, Hash64, checksum, chunk_id};
 
 pub const VERSION: u32 = 2;
 /// In a chunk's form: what is compressed is its planes.
@@ -50,6 +54,10 @@ pub struct Location {
 impl Location {
     fn new(offset: u64, raw: u32, form: u32) -> Self {
         Self { offset, raw, stored: form & !PLANES, planes: form & PLANES != 0 }
+    }
+
+    fn is_compressed(&self) -> bool {
+        self.stored != self.raw
     }
 
     fn form(&self) -> u32 {
@@ -81,6 +89,8 @@ pub struct PackWriter {
     position: u64,
     entries: Vec<(ChunkId, Location)>,
     encoder: Encoder,
+    /// Of the compressed chunks as they are stored.
+    sum: Hash64,
     synced: bool,
 }
 
@@ -100,6 +110,7 @@ impl PackWriter {
             position: 0,
             entries: Vec::new(),
             encoder: Encoder::new(level).map_err(RecordingError::io(&path))?,
+            sum: Hash64::new(),
             synced: false,
             path,
         };
@@ -110,7 +121,7 @@ impl PackWriter {
     /// Appends one chunk; gives the bytes that it took.
     pub fn append(&mut self, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
         assert!(bytes.len() as u64 <= CHUNK && !bytes.is_empty(), "a chunk has 1 to {CHUNK} bytes");
-        let Self { path, file, position, entries, encoder, synced } = self;
+        let Self { path, file, position, entries, encoder, sum, synced } = self;
         let encoded = encoder.encode(bytes).map_err(RecordingError::io(&*path))?;
         let location = Location {
             offset: *position + CHUNK_HEADER,
@@ -125,6 +136,9 @@ impl PackWriter {
         *synced = false;
         write_at_end(file, position, &header, encoded.bytes).map_err(RecordingError::io(&*path))?;
         entries.push((*id, location));
+        if location.is_compressed() {
+            sum.add(encoded.bytes);
+        }
         Ok(CHUNK_HEADER + u64::from(location.stored))
     }
 
@@ -153,7 +167,7 @@ impl PackWriter {
         }
         let mut head = ChunkId::ZERO.0.to_vec();
         head.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
-        head.extend_from_slice(&[0; 4]);
+        head.extend_from_slice(&mark_of(&self.sum).to_le_bytes());
         let sum = checksum(&entries);
         entries.extend_from_slice(&self.position.to_le_bytes());
         entries.extend_from_slice(&sum.to_le_bytes());
@@ -263,15 +277,21 @@ impl PackReader {
 
     /// Decodes a chunk into `out` and checks it against its identity.
     pub fn read(&self, id: &ChunkId, location: &Location, out: &mut [u8]) -> Result<(), RecordingError> {
+        self.read_with(id, location, out, |_| ())
+    }
+
+    /// [`PackReader::read`]; shows what is stored of a compressed chunk.
+    fn read_with(&self, id: &ChunkId, location: &Location, out: &mut [u8], compressed: impl FnOnce(&[u8])) -> Result<(), RecordingError> {
         let damaged = |what: &str| RecordingError::damaged(&self.path, format!("chunk {id} {what}"));
         if location.raw as usize != out.len() || location.stored > location.raw {
             return Err(damaged("has the wrong length"));
         }
-        if location.stored == location.raw {
+        if !location.is_compressed() {
             self.bytes_at(location.offset, out)?;
         } else {
             let mut stored = vec![0; location.stored as usize];
             self.bytes_at(location.offset, &mut stored)?;
+            compressed(&stored);
             if !encoding::decode(Encoded { bytes: &stored, planes: location.planes }, out) {
                 return Err(damaged("does not decompress"));
             }
@@ -297,8 +317,9 @@ impl PackReader {
         }
         let walked = self.walk(length)?;
         let mut bytes = vec![0; CHUNK as usize];
+        let mut sum = Hash64::new();
         for (id, location) in &walked {
-            self.read(id, location, &mut bytes[..location.raw as usize])?;
+            self.read_with(id, location, &mut bytes[..location.raw as usize], |stored| sum.add(stored))?;
         }
         let end = walked.last().map_or(FILE_HEADER, |(_, location)| location.offset + u64::from(location.stored));
         let mut mark = [0; CHUNK_HEADER as usize];
@@ -308,9 +329,8 @@ impl PackReader {
         let is_mark = end + CHUNK_HEADER <= length && mark[..16] == ChunkId::ZERO.0;
         let complete = end + CHUNK_HEADER + u64::from(u32_at(&mark, 16)) * ENTRY as u64 + TRAILER;
         match self.index(length)? {
-            Some(entries) if entries != walked || !is_mark || mark[20..] != [0; 4] || complete != length => {
-                damaged("its index and its chunks do not agree".into())
-            }
+            Some(entries) if entries != walked || !is_mark || complete != length => damaged("its index and its chunks do not agree".into()),
+            Some(_) if ![0, mark_of(&sum)].contains(&u32_at(&mark, 20)) => damaged("its compressed data is not what was written".into()),
             None if is_mark && complete <= length => damaged("its index is damaged".into()),
             _ => Ok(()),
         }
@@ -319,6 +339,11 @@ impl PackReader {
     fn bytes_at(&self, offset: u64, out: &mut [u8]) -> Result<(), RecordingError> {
         self.file.read_exact_at(out, offset).map_err(RecordingError::io(&self.path))
     }
+}
+
+/// The sum as an index has it.
+fn mark_of(sum: &Hash64) -> u32 {
+    (sum.finish() as u32).max(1)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -425,5 +450,29 @@ mod tests {
             assert!(reader.read(&id, &location, &mut vec![0; location.raw as usize]).is_err());
             file.write_all_at(&byte, location.offset + at).unwrap();
         }
+    }
+
+    /// Of a run of one value, several compressed forms say the same.
+    #[test]
+    fn a_check_finds_every_flipped_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let chunks = [vec![7; 5000], (0..300u32).flat_map(|i| (i / 9).to_le_bytes()).collect(), (0..100).collect()];
+        let path = write(folder.path(), &chunks, true);
+        let whole = std::fs::read(&path).unwrap();
+        let mut same = 0;
+        for bit in 0..8 * whole.len() {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &flipped).unwrap();
+            let checked = PackReader::open(&path).and_then(|(reader, _)| reader.check());
+            assert!(checked.is_err(), "bit {} of byte {}", bit % 8, bit / 8);
+            same += u32::from(checked.unwrap_err().to_string().contains("is not what was written"));
+        }
+        assert!(same > 0, "no bit needed the sum");
+        // Packs of before there was a sum are whole.
+        let start = u64_at(&whole, whole.len() - TRAILER as usize) as usize;
+        let old = [&whole[..start + 20], &[0; 4], &whole[start + 24..]].concat();
+        std::fs::write(&path, old).unwrap();
+        PackReader::open(&path).unwrap().0.check().unwrap();
     }
 }

@@ -265,22 +265,13 @@ fn a_flipped_bit_in_any_file_is_found_and_named() {
     mneme_check().succeed();
     let files = files(copy.path());
     assert!(files.len() >= 10, "{files:?}");
-    let mut meaningless = 0;
     for path in files {
         let whole = fs::read(&path).unwrap();
         for at in [0, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << (at % 8);
             fs::write(&path, &flipped).unwrap();
-            let checked = mneme_check().outcome();
-            if checked.status == 0 && path.to_str().unwrap().contains("/packs/") {
-                // Some bits of compressed data say the same either way, such as the distance of a repeat in a run of zeros.
-                verify_all(copy.path());
-                meaningless += 1;
-                continue;
-            }
-            assert_eq!(checked.status, exit::BAD_RECORDING, "{checked}");
-            checked.complains(path.to_str().unwrap());
+            mneme_check().exit_with(exit::BAD_RECORDING).complains(path.to_str().unwrap());
         }
         // What a replay needs, it checks as well.
         if !path.to_str().unwrap().contains("/packs/") {
@@ -294,17 +285,7 @@ fn a_flipped_bit_in_any_file_is_found_and_named() {
         }
         fs::write(&path, &whole).unwrap();
     }
-    assert!(meaningless <= 2, "of eight flipped in packs {meaningless} were not found");
     mneme_check().succeed();
-}
-
-/// Replays every instance of a folder and verifies it.
-fn verify_all(folder: &Path) {
-    for (database, kernel) in load_kernels(folder) {
-        for id in kernel.instances.keys() {
-            Instance::new(&database, id).verify("default<O1>", &[]);
-        }
-    }
 }
 
 /// Files that hold something, in all folders; the lock does not.
