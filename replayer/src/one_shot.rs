@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
+use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, Status, Variation};
 use mneme_core::tolerance::Rules;
 
@@ -15,13 +16,27 @@ use crate::executor::message::Done;
 use crate::observed;
 use crate::output::Printed;
 use crate::scene::Scene;
+use crate::snapshot::Region;
 use crate::supervisor::{Client, Event, Fatal, Job};
 use crate::{outputs, results};
+
+/// Refuses to ask who wrote what is not recorded memory.
+fn refuse_elsewhere(regions: &[Region], address: u64, bytes: u64) -> Result<(), Fatal> {
+    let has_some = |region: &Region| region.address < address.saturating_add(bytes) && address < region.address + region.size;
+    if regions.iter().any(has_some) {
+        return Ok(());
+    }
+    let place = observed::nearest(regions, address, bytes);
+    Err(Fatal::new(exit::BAD_USAGE, format!("--wrote 0x{address:x}:{bytes} is outside of the recorded memory: {place}")))
+}
 
 /// Replays the configuration of a command line; returns the exit status.
 pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     let configuration = options.configuration(scene.subject.recorded_configuration());
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
+    if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {
+        refuse_elsewhere(&scene.snapshot.layout.regions, address, u64::from(bytes))?;
+    }
     if let Some(folder) = &options.dump_diff {
         let unwritable = |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written to: {error}", folder.display()));
         dump::prepare(folder).map_err(unwritable)?;

@@ -21,6 +21,9 @@ use crate::launch::Launch;
 /// and other addresses are rounded up.
 pub const RESERVATION: u64 = 32 << 20;
 
+/// The most devices that the CPU device makes (`MNEME_CPU_DEVICES`).
+pub const MOST_CPU_DEVICES: usize = 16;
+
 /// Who a device is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {

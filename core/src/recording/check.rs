@@ -19,7 +19,7 @@ pub struct Report {
     pub instances: usize,
     /// Bytes of the files read.
     pub bytes: u64,
-    /// One for each damaged file or broken instance.
+    /// What is damaged or missing, each said once.
     pub problems: Vec<RecordingError>,
 }
 
@@ -50,6 +50,9 @@ pub fn check(folder: &Path) -> Result<Report, RecordingError> {
             report.instances += usize::from(code && state);
         }
     }
+    // Instances share chunks, and a damaged one is met by its pack as well.
+    let mut said = HashSet::new();
+    report.problems.retain(|problem| said.insert(problem.to_string()));
     Ok(report)
 }
 

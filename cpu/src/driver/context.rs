@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use mneme_core::device::MOST_CPU_DEVICES;
+
 use super::graph;
 use crate::abi::Out;
 use crate::handles::Registry;
@@ -21,15 +23,12 @@ pub struct Context {
     peers: Mutex<BTreeSet<usize>>,
 }
 
-/// The most devices that `MNEME_CPU_DEVICES` may ask for.
-const MOST_DEVICES: usize = 16;
-
 /// How many devices there are: `MNEME_CPU_DEVICES`, or one.
 pub fn devices() -> i32 {
     static DEVICES: OnceLock<i32> = OnceLock::new();
     *DEVICES.get_or_init(|| {
         let asked = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
-        asked.unwrap_or(1).clamp(1, MOST_DEVICES) as i32
+        asked.unwrap_or(1).clamp(1, MOST_CPU_DEVICES) as i32
     })
 }
 
@@ -42,9 +41,9 @@ struct Primary {
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<Context> = Registry::new();
-static PRIMARY: Mutex<[Primary; MOST_DEVICES]> = Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_DEVICES]);
+static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> = Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
 /// The first fault of a kernel on each device, 0 while there is none.
-static STICKY: [AtomicU32; MOST_DEVICES] = [const { AtomicU32::new(0) }; MOST_DEVICES];
+static STICKY: [AtomicU32; MOST_CPU_DEVICES] = [const { AtomicU32::new(0) }; MOST_CPU_DEVICES];
 
 thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -61,7 +60,7 @@ fn change<R>(change: impl FnOnce(&mut Vec<usize>) -> R) -> Result<R, Status> {
     STACK.try_with(|stack| change(&mut stack.borrow_mut())).map_err(|_| Status::INVALID_CONTEXT)
 }
 
-fn primary() -> std::sync::MutexGuard<'static, [Primary; MOST_DEVICES]> {
+fn primary() -> std::sync::MutexGuard<'static, [Primary; MOST_CPU_DEVICES]> {
     PRIMARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

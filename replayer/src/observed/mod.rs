@@ -81,7 +81,7 @@ impl Teller<'_> {
     fn place(&self, fault: Fault, site: &Site, noted: &NotedExample) -> String {
         let variable = || site.variable.clone().unwrap_or_else(|| "a shared variable".into());
         match (fault, noted.detail) {
-            (Fault::OutOfBounds, layout::NO_MEMORY) => self.nearest(noted.address, noted.bytes),
+            (Fault::OutOfBounds, layout::NO_MEMORY) => nearest(self.regions, noted.address, noted.bytes),
             (Fault::OutOfBounds, layout::NO_SHARED) => "shared memory, outside of all shared variables".into(),
             (Fault::OutOfBounds, offset) => match offset as i64 {
                 offset if offset < 0 => format!("{} before {}", bytes(offset.unsigned_abs()), variable()),
@@ -92,31 +92,31 @@ impl Teller<'_> {
             (Fault::Uninitialised, _) => variable(),
         }
     }
+}
 
-    /// Where an address outside of all memory is, by what is nearest.
-    fn nearest(&self, address: u64, length: u64) -> String {
-        let distance = |region: &&Region| {
-            let end = region.address + region.size;
-            if address < region.address { region.address - address } else { address.saturating_sub(end) }
-        };
-        let Some(region) = self.regions.iter().min_by_key(distance) else { return "there is no recorded memory".into() };
-        let named = match (&region.variable, region.tag.as_str()) {
-            (Some(name), _) => format!("the device variable {name} ({})", bytes(region.size)),
-            (None, "") => format!("the allocation at 0x{:x} ({})", region.address, bytes(region.size)),
-            (None, tag) => format!("{tag} (the allocation at 0x{:x}, {})", region.address, bytes(region.size)),
-        };
+/// Where an address outside of all memory is, by what is nearest.
+pub fn nearest(regions: &[Region], address: u64, length: u64) -> String {
+    let distance = |region: &&Region| {
         let end = region.address + region.size;
-        if distance(&region) > FAR {
-            format!("far from all recorded memory; the nearest is {named}")
-        } else if address < region.address {
-            format!("{} before {named}", bytes(region.address - address))
-        } else if address < end {
-            format!("its last {} behind the end of {named}", bytes((address + length).saturating_sub(end)))
-        } else if address == end {
-            format!("right behind the end of {named}")
-        } else {
-            format!("{} behind the end of {named}", bytes(address - end))
-        }
+        if address < region.address { region.address - address } else { address.saturating_sub(end) }
+    };
+    let Some(region) = regions.iter().min_by_key(distance) else { return "there is no recorded memory".into() };
+    let named = match (&region.variable, region.tag.as_str()) {
+        (Some(name), _) => format!("the device variable {name} ({})", bytes(region.size)),
+        (None, "") => format!("the allocation at 0x{:x} ({})", region.address, bytes(region.size)),
+        (None, tag) => format!("{tag} (the allocation at 0x{:x}, {})", region.address, bytes(region.size)),
+    };
+    let end = region.address + region.size;
+    if distance(&region) > FAR {
+        format!("far from all recorded memory; the nearest is {named}")
+    } else if address < region.address {
+        format!("{} before {named}", bytes(region.address - address))
+    } else if address < end {
+        format!("its last {} behind the end of {named}", bytes(address.saturating_add(length).saturating_sub(end)))
+    } else if address == end {
+        format!("right behind the end of {named}")
+    } else {
+        format!("{} behind the end of {named}", bytes(address - end))
     }
 }
 

@@ -140,7 +140,10 @@ fn the_last_writer_of_an_element_is_told() {
 
     let (database, kernel) = recording.kernel("sound");
     let read_only = format!("{:#x}", kernel.instances.values().next().unwrap().args[0]);
-    let outcome = self::instance(database, &kernel).replay("default<O3>").args(["--wrote", &read_only]).succeed();
+    let instance = self::instance(database, &kernel);
+    let outcome = instance.replay("default<O3>").args(["--wrote", &read_only]).succeed();
     assert!(outcome.json()["Result"]["last_write"].is_null(), "{outcome}");
     outcome.complains("the kernel wrote none of these bytes");
+    let nowhere = instance.replay("default<O3>").args(["--wrote", "0x10"]).exit_with(exit::BAD_USAGE);
+    nowhere.complains("outside of the recorded memory: far from all recorded memory");
 }

@@ -71,6 +71,10 @@ fn an_exhaustive_sweep_ends_with_the_best() {
     let lines = |path: &Path| fs::read_to_string(path).expect("a file").lines().count() as u64;
     assert_eq!(lines(&table), completed + 1);
     assert!(lines(&journal) > completed);
+    let mut damaged = fs::read_to_string(folder.join("trials.jsonl")).expect("the trials");
+    damaged.insert(0, '#');
+    fs::write(folder.join("trials.jsonl"), damaged).expect("a file");
+    run(program("mneme-tune")).arg("report").arg(&folder).succeed().complains("1 line of trials.jsonl could not be read");
     run(program("mneme-tune")).arg("report").arg(results.path()).exit_with(3).complains("--results-dir");
 }
 

@@ -59,6 +59,10 @@ fn write(options: &Options) -> Result<(), (i32, String)> {
     let archive = Archive::read(&options.results).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()))?;
     let unwritable = |error: &dyn std::fmt::Display| (exit::INTERNAL, error.to_string());
     let path = super::write_archive(&archive, options.output.as_deref()).map_err(|error| unwritable(&error))?;
+    if archive.torn > 0 {
+        let lines = if archive.torn == 1 { "1 line".into() } else { format!("{} lines", archive.torn) };
+        crate::remark!("mneme-tune: {lines} of trials.jsonl could not be read and are not in the report");
+    }
     crate::remark!("The report is in {}", path.display());
     if let Some(path) = &options.csv {
         export::table::write(&archive, path).map_err(|error| unwritable(&error))?;

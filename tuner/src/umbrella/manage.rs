@@ -92,6 +92,9 @@ fn transfer(
 ) -> Result<(), Error> {
     let (from, to) = endpoints([Some(options.first), options.second], options.record_database)?;
     let selection = Selection::new(from, options.record_id);
+    if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
+        return Err(Error::Usage(format!("the recording is in {} already; name another folder", to.display())));
+    }
     let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
     print(&format!("{verb} {} to {}, {} written\n", instances(total.instances), to.display(), units::bytes(total.bytes)))?;
     selected.complete()

@@ -31,10 +31,7 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn folder(&self) -> &Path {
-        match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        }
+        folder_of(&self.path)
     }
 
     /// The instances meant: the one named, or all.
@@ -43,6 +40,14 @@ impl Kernel {
             Some(id) => self.record.instance(&self.path, Some(id)).map(|found| vec![found]),
             None => Ok(self.record.instances.iter().map(|(id, instance)| (id.as_str(), instance)).collect()),
         }
+    }
+}
+
+/// Where a file is.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     }
 }
 
@@ -72,6 +77,11 @@ fn warn(damaged: &[RecordingError]) {
 impl Selection {
     pub fn new(path: PathBuf, record_id: Option<String>) -> Self {
         Self { path: Some(path), record_database: None, record_id }
+    }
+
+    /// The folder that the selection is in, or is.
+    pub fn folder(&self) -> &Path {
+        if self.path().is_dir() { self.path() } else { folder_of(self.path()) }
     }
 
     pub fn path(&self) -> &Path {

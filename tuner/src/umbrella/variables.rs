@@ -1,5 +1,6 @@
 //! The recorder's environment variables, checked before the application starts: inside it the recorder could only warn.
 
+use mneme_core::device::MOST_CPU_DEVICES;
 use regex::Regex;
 
 use super::Error;
@@ -20,7 +21,7 @@ const CHECKS: [(&str, Check); 15] = [
     }),
     ("MNEME_ARENA", |text| one_of(text, &["on", "off", "0", "1", "no", "yes", "false", "true"])),
     ("MNEME_BUFFER_MB", |text| number(text, 0, u64::MAX)),
-    ("MNEME_CPU_DEVICES", |text| number(text, 1, MOST_CPU_DEVICES)),
+    ("MNEME_CPU_DEVICES", |text| number(text, 1, MOST_CPU_DEVICES as u64)),
     ("MNEME_CPU_THREADS", |text| number(text, 1, u64::MAX)),
     ("MNEME_DEVICE", |text| one_of(text, &["auto", "cpu", "cuda"])),
     ("MNEME_EPILOGUE_TYPE", |text| one_of(text, &EPILOGUE_FORMATS)),
@@ -29,9 +30,6 @@ const CHECKS: [(&str, Check); 15] = [
 
 /// What an epilogue can be written as: `chunks` is Mneme's own format.
 pub const EPILOGUE_FORMATS: [&str; 4] = ["chunks", "bytes", "diff", "best"];
-
-/// As many as the CPU device makes (`cpu/src/driver/context.rs`).
-const MOST_CPU_DEVICES: u64 = 16;
 
 /// Address space that a GPU can have, GiB: 47 bits are what a process has on x86-64.
 pub const LARGEST_ARENA: u64 = 1 << 17;
