@@ -130,6 +130,17 @@ fn cupy() {
     python("cupy_raw", "cupy", "cupy_scale");
 }
 
+/// The kernel runs in another process than the one whose memory it changes.
+#[test]
+fn memory_shared_by_cupy() {
+    python("cupy_sharing", "cupy", "cupy_twice");
+}
+
+#[test]
+fn memory_shared_by_pytorch() {
+    python("torch_sharing", "torch", "MulFunctor");
+}
+
 #[test]
 fn numba() {
     python("numba_kernel", "numba.cuda", "numba_axpy");
