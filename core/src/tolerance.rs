@@ -124,6 +124,7 @@ impl Norm {
 
 /// How a buffer is compared. The default, all zero, compares bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(expecting = "an object with dtype, threshold, kind and norm")]
 pub struct Tolerance {
     #[serde(default)]
     pub dtype: DataType,

@@ -150,15 +150,20 @@ fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, 
             Ok(kernel) => {
                 let named = name.is_none_or(|name| kernel.kernel_name.contains(name) || kernel.demangled_name.contains(name));
                 if named && id.is_none_or(|id| kernel.instances.contains_key(id)) {
-                    found.push(file);
+                    let exactly = name.is_some_and(|name| is_name(name, &kernel));
+                    found.push((exactly, file, kernel.demangled_name.clone()));
                 }
                 all.push(kernel.demangled_name);
             }
             Err(error) => damaged = Some(error),
         }
     }
+    if found.iter().any(|(exactly, ..)| *exactly) {
+        found.retain(|(exactly, ..)| *exactly);
+    }
+    let names: Vec<String> = found.iter().map(|(_, _, name)| name.clone()).collect();
     match (found.pop(), found.len()) {
-        (Some(only), 0) => Ok(only),
+        (Some((_, only, _)), 0) => Ok(only),
         (None, _) => match damaged {
             Some(error) => Err(bad_recording(error)),
             None if all.is_empty() => Err(Fatal::new(exit::BAD_RECORDING, format!("{} holds no recorded kernel", path.display()))),
@@ -173,10 +178,16 @@ fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, 
                 "{} kernels of {} may be meant; name one with --kernel or -rid, or name its .json file: {}",
                 others + 1,
                 path.display(),
-                all.join(", ")
+                names.join(", ")
             ),
         )),
     }
+}
+
+/// Whether a kernel's whole name is meant, rather than a part of it: mangled, demangled, or demangled without its parameters.
+fn is_name(name: &str, kernel: &KernelRecord) -> bool {
+    let demangled = kernel.demangled_name.as_str();
+    kernel.kernel_name == name || demangled == name || demangled.split('(').next() == Some(name)
 }
 
 /// What the command line asks of every build, and why there can be none.

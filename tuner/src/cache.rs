@@ -68,6 +68,9 @@ impl Cache {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
         let mut file = File::options().read(true).append(true).create(true).open(&own).map_err(failed)?;
+        if !begins_as_a_cache(&mut file).map_err(failed)? {
+            return Err(failed(std::io::Error::other("it is a file of another kind; name one that is there for this alone, or a new one")));
+        }
         let mut last = [b'\n'];
         if file.metadata().map_err(failed)?.len() > 0 {
             file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).map_err(failed)?;
@@ -138,10 +141,33 @@ impl Cache {
     }
 }
 
+/// Whether a file is empty, or begins as a line of a cache does: what is another program's is not appended to.
+fn begins_as_a_cache(file: &mut File) -> std::io::Result<bool> {
+    const START: &[u8] = b"{\"key\":";
+    let mut start = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(START.len() as u64).read_to_end(&mut start)?;
+    Ok(START.starts_with(&start))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use mneme_core::launch::Dim3;
+
+    #[test]
+    fn files_of_another_kind_stay_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording.json");
+        for text in ["{\"_ZN1aEv\": 1}\n", "#!/bin/sh\n", "{\"trial\":0}"] {
+            std::fs::write(&path, text).unwrap();
+            let error = Cache::open(&path, "a".into()).unwrap_err().to_string();
+            assert!(error.contains("of another kind"), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        std::fs::write(&path, "{\"key").unwrap();
+        Cache::open(&path, "a".into()).unwrap();
+    }
 
     #[test]
     fn results_last_and_belong_to_their_conditions() {

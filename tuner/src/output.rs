@@ -3,6 +3,9 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use nix::unistd::AccessFlags;
 
 /// Writes text as it is. A reader that went away has seen enough, which is no error.
 pub fn write(text: &str) -> io::Result<()> {
@@ -11,6 +14,19 @@ pub fn write(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome,
     }
+}
+
+/// Fails where a file cannot be written: better known before the work whose result it is to have. What it has is left alone.
+pub fn check_place(path: &Path) -> io::Result<()> {
+    let access = |path: &Path, rights| nix::unistd::access(path, rights).map_err(io::Error::from);
+    if path.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if path.exists() {
+        return access(path, AccessFlags::W_OK);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
 }
 
 /// A line on standard error, for people. That nobody can read it any more is no reason to end.

@@ -155,6 +155,28 @@ fn wrong_recordings_have_their_status() {
 }
 
 #[test]
+fn mistakes_are_told_before_and_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = record(folder.path(), 7, "1");
+    let complains = |arguments: &[&str], status: i32, part: &str| {
+        let (_, stderr) = outcome(mneme(arguments), status);
+        assert!(stderr.contains(part) && stderr.lines().count() == 1, "{stderr}");
+    };
+    complains(&["check", text(&database)], exit::BAD_USAGE, "is a file; name the folder");
+    complains(&["annotate", text(&database), "--argument", "0", "--remove"], exit::BAD_USAGE, "there is no rule for");
+    let ran = folder.path().join("ran");
+    let nowhere = folder.path().join("nosuch/report.json");
+    for verb in [&["record", "--dry-run"][..], &["profile"]] {
+        let more = ["--json", text(&nowhere), "--", "touch", text(&ran)];
+        complains(&[verb, &more].concat(), exit::INTERNAL, "nosuch/report.json");
+    }
+    assert!(!ran.exists(), "the application must not run for nothing");
+    std::fs::write(folder.path().join("7.tolerances.json"), "{").unwrap();
+    let (stdout, stderr) = outcome(mneme(&["check", text(folder.path())]), exit::BAD_RECORDING);
+    assert!(stdout.contains("0 instances") && stderr.contains("7.tolerances.json"), "{stdout}{stderr}");
+}
+
+#[test]
 fn one_damaged_file_does_not_hide_the_others() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path();

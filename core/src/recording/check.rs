@@ -10,6 +10,7 @@ use super::moments::{Moments, is_manifest};
 use super::pack::{self, PackReader};
 use super::store::{self, Store};
 use crate::hash::{ChunkId, checksum};
+use crate::tolerance::Rules;
 
 /// What was read, and what is wrong with it.
 #[derive(Debug, Default)]
@@ -44,7 +45,8 @@ pub fn check(folder: &Path) -> Result<Report, RecordingError> {
                 continue;
             }
         };
-        let code = check_code(folder, &record, &mut report);
+        let rules = Rules::load(&path).map_err(|error| report.problems.push(error)).is_ok();
+        let code = check_code(folder, &record, &mut report) && rules;
         for instance in record.instances.values() {
             let state = check_instance(folder, &record, instance, store.as_ref(), &mut known, &mut report);
             report.instances += usize::from(code && state);

@@ -57,6 +57,17 @@ impl Options {
     }
 }
 
+/// Options that say how a candidate is judged and timed, by their keys.
+const CONDITIONS: [&str; 8] = ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device"];
+
+impl Options {
+    /// The first option by which results of the other session would not compare with this one's; as users write it, without dashes.
+    pub fn other_condition(&self, other: &Self) -> Option<&'static str> {
+        let (own, other) = (object(self), object(other));
+        CONDITIONS.into_iter().find(|key| own.get(*key) != other.get(*key))
+    }
+}
+
 /// What a file says, checked.
 fn layer(path: &Path) -> Result<Map<String, Value>, MergeError> {
     let wrong = |problem: String| MergeError::Configuration { path: path.into(), problem };

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{Finished, Session, SessionError, Stop, status};
-use crate::confirm::Fate;
 use crate::evaluator::Evaluator;
 use crate::failure;
 use crate::report;
@@ -85,7 +84,7 @@ impl Session {
                 confirmation.finalists.iter().filter(|finalist| finalist.speedup.is_some()).map(|finalist| finalist.trial).collect();
             ranked.sort_by_key(|trial| measured_again.iter().position(|known| *known == trial.trial).unwrap_or(usize::MAX));
             // The baseline by another name is better than what is slower.
-            if confirmation.finalists.first().is_some_and(|best| best.fate == Fate::Slower) {
+            if confirmation.finalists.first().and_then(|best| best.speedup).is_some_and(|speedup| speedup.estimate < 1.0) {
                 ranked.sort_by_key(|trial| !self.is_baselines(trial));
             }
             self.summary.verdict = confirmation.sentence();
@@ -172,6 +171,7 @@ impl Session {
 
     /// Prints the end of it, and gives the exit status.
     fn tell(&self, best: Option<&Trial>) -> i32 {
+        self.lines.say(&format!("Total tuning time: {:.2}s", self.summary.elapsed_s));
         if !self.quiet() {
             crate::remark!("Results are in {}", self.results.folder().display());
         }

@@ -38,6 +38,9 @@ use crate::search::Search;
 use crate::server::{Runs, ServerCommand, ServerError};
 use crate::space::{Point, Rejection, Space};
 
+/// What a session was told, in its results folder.
+pub const CONFIG: &str = "config.json";
+
 /// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
 pub mod status {
     pub const BASELINE_FAILED: i32 = 1;
@@ -122,6 +125,7 @@ impl SessionError {
             Self::Interrupted(interrupted) => interrupted.exit_status(),
             Self::Server(ServerError::Fatal { status: exit::BAD_RECORDING, .. }) => status::BAD_RECORD,
             Self::Server(ServerError::Fatal { status: exit::NO_DEVICE, .. }) => exit::NO_DEVICE,
+            Self::Server(ServerError::Fatal { status: exit::BAD_USAGE, .. }) => status::INVALID_CONFIGURATION,
             Self::Server(_) => status::INTERNAL,
         }
     }
@@ -216,7 +220,6 @@ pub struct Finished {
 /// # Errors
 /// What keeps it from its end; the results folder says how far it came.
 pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
-    results.write("search_space.json", &plan.search.space().describe())?;
     let start = Instant::now();
     let greeting = evaluator.greeting().clone();
     let open = |cache: &CachePlan| {
@@ -229,6 +232,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     let runs = Runs { iterations, warmup, energy: plan.objectives.need_energy(), ..Runs::default() };
     let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
     known.sort_by_key(|trial| trial.trial);
+    let is_new = known.is_empty();
     let mut session = Session {
         runs,
         metric: options.metric.unwrap_or(Metric::Mean),
@@ -253,11 +257,22 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
         plan,
     };
     session.results.log(&format!("tuning {} on {} (driver {})", session.plan.kernel, greeting.device, greeting.driver));
-    let outcome = session.measure_baseline().and_then(|()| session.resume(known)).and_then(|()| session.walk());
+    if is_new {
+        session.declare()?;
+    }
+    // A session that cannot go on leaves what there is as it was.
+    let outcome = session.measure_baseline().and_then(|()| session.declare());
+    let outcome = outcome.and_then(|()| session.resume(known)).and_then(|()| session.walk());
     session.finish(outcome)
 }
 
 impl Session {
+    /// Says in the folder what is wanted.
+    fn declare(&self) -> Result<(), SessionError> {
+        self.results.write(CONFIG, &self.plan.options)?;
+        Ok(self.results.write("search_space.json", &self.plan.search.space().describe())?)
+    }
+
     fn quiet(&self) -> bool {
         self.plan.options.quiet == Some(true)
     }

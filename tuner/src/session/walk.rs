@@ -68,7 +68,6 @@ impl Session {
             stop = stop.or(self.end_trial(evaluated.id, candidate, &evaluated.results, false)?);
         }
         self.live.finish();
-        self.lines.say(&format!("Total tuning time: {:.2}s", self.start.elapsed().as_secs_f64()));
         self.stop = stop.unwrap_or(Stop::Complete);
         Ok(())
     }

@@ -147,7 +147,12 @@ pub fn start() -> impl Iterator<Item = &'static str> {
 /// Whether `name` needs no managers around it that [`pipeline`] does not know: a pass of the table, or a pipeline of its own such as
 /// `default<O3>` or `function(gvn)`.
 pub fn is_known(name: &str) -> bool {
-    names().any(|known| known == name) || name.contains(['(', '<'])
+    name.contains(['(', '<']) || names().any(|known| stem(known) == name)
+}
+
+/// A name without its parameters.
+fn stem(name: &str) -> &str {
+    name.split(['<', '(']).next().unwrap_or(name)
 }
 
 /// The sequence in the syntax of `opt -passes`.
@@ -155,7 +160,7 @@ pub fn pipeline<'a>(sequence: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     let mut open: &[&str] = &[];
     for name in sequence {
-        let level = PASSES.iter().find(|(known, _)| *known == name).map_or(Level::Module, |(_, level)| *level);
+        let level = PASSES.iter().find(|(known, _)| stem(known) == stem(name)).map_or(Level::Module, |(_, level)| *level);
         let managers: &[&str] = match level {
             Level::Module => &[],
             Level::Cgscc => &["cgscc"],
@@ -191,6 +196,7 @@ mod tests {
         assert_eq!(pipeline(sequence), expected);
         assert_eq!(pipeline(["licm"]), "function(loop-mssa(licm))");
         assert_eq!(pipeline(["default<O3>", "licm"]), "default<O3>,function(loop-mssa(licm))");
+        assert_eq!(pipeline(["instcombine", "inline<only-mandatory>"]), "function(instcombine),cgscc(inline<only-mandatory>)");
         assert_eq!(pipeline([]), "");
     }
 
@@ -198,6 +204,6 @@ mod tests {
     fn names_are_distinct_and_the_start_is_made_of_them() {
         assert_eq!(names().collect::<BTreeSet<_>>().len(), PASSES.len());
         assert!(start().all(|name| names().any(|known| known == name)));
-        assert!(is_known("default<O3>") && is_known("function(gvn)") && !is_known("gnv"));
+        assert!(is_known("default<O3>") && is_known("function(gvn)") && is_known("instcombine") && !is_known("gnv"));
     }
 }

@@ -164,6 +164,9 @@ impl Subject {
         if let Some(path) = &options.start_from {
             start_point(path)?;
         }
+        if let Some(path) = &options.proteus_output {
+            output::check_place(path).map_err(|error| TuneError::Setting(format!("--proteus-output {}: {error}", path.display())))?;
+        }
         if let Some(folder) = &options.simulate {
             Simulation::load(folder)?;
         }
@@ -171,8 +174,12 @@ impl Subject {
             (None, Vec::new())
         } else {
             let (results, known) = Results::open(&folder, options.resume)?;
-            // First of all: whatever happens from here on, the folder says what was wanted.
-            results.write("config.json", &options)?;
+            if known.is_empty() {
+                // First of all: whatever happens from here on, the folder says what was wanted.
+                results.write(session::CONFIG, &options)?;
+            } else {
+                refuse_other_conditions(&results, &options)?;
+            }
             (Some(results), known)
         };
         let log = results.as_ref().map_or_else(|| PathBuf::from("/dev/stderr"), Results::log_path);
@@ -271,6 +278,18 @@ impl Subject {
         let Options { rtol, atol, dtype, tolerance, timer, iterations, warmup, .. } = options;
         let energy = objectives.need_energy();
         json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])
+    }
+}
+
+/// Refuses to go on where the trials so far were judged or timed otherwise than those to come.
+fn refuse_other_conditions(results: &Results, options: &Options) -> Result<(), TuneError> {
+    let changed = results.read::<Options>(session::CONFIG).and_then(|earlier| earlier.other_condition(options));
+    match changed {
+        Some(name) => Err(TuneError::Setting(format!(
+            "{} has trials under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
+            results.folder().display()
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -42,7 +42,8 @@ impl Spaces<'_> {
     }
 
     fn walks(&self) -> bool {
-        self.options.sampler.is_none_or(Kind::is_exhaustive)
+        let inspects = self.options.print_space || self.options.dry_run;
+        !inspects && self.options.sampler.is_none_or(Kind::is_exhaustive)
     }
 
     pub fn endless(&self, space: &dyn Space) -> Option<String> {

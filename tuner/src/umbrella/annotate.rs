@@ -128,9 +128,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         if let Some(target) = options.target() {
             if options.remove {
                 if !rules.remove(&target) {
-                    return Err(
-                        RecordingError::Rules { path: Rules::path(&kernel.path), what: format!("it has no rule for {target}") }.into()
-                    );
+                    return Err(Error::Usage(format!("there is no rule for {target} in {}", Rules::path(&kernel.path).display())));
                 }
             } else {
                 rules.set(Rule { target, tolerance: options.tolerance()? });

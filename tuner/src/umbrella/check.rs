@@ -22,6 +22,9 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(), Error> {
     let mut last: Option<RecordingError> = None;
     for folder in options.folders.iter().chain(&options.record_database) {
+        if folder.is_file() {
+            return Err(Error::Usage(format!("{} is a file; name the folder that it is in", folder.display())));
+        }
         let Report { kernels, instances, bytes, problems } = check(folder)?;
         let outcome = match problems.len() {
             0 => "whole".to_owned(),

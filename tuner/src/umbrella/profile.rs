@@ -27,6 +27,7 @@ pub struct Options {
 
 /// Runs the application; returns only if that fails.
 pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
+    report::check_places(options.json.as_deref())?;
     let mailbox = Mailbox::open()?;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));

@@ -52,6 +52,7 @@ pub struct Options {
 
 /// Runs the application; returns only if that fails.
 pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
+    report::check_places(options.json.as_deref())?;
     let mailbox = Mailbox::open()?;
     let format = epilogue_format(options)?;
     let mut staging = None;

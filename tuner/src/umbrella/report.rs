@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::Error;
 use super::table::{Align, render};
+use crate::output::check_place;
 use crate::text::shorten;
 
 /// Width of a kernel's name, characters.
@@ -59,6 +60,15 @@ struct Report<'a> {
     processes: &'a [Summary],
     /// Of all processes.
     kernels: Vec<Kernel>,
+}
+
+/// Refuses files that [`write_json`] could not write, before the application runs.
+pub fn check_places(file: Option<&Path>) -> Result<(), Error> {
+    let lines = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    for path in file.filter(|file| *file != Path::new("-")).into_iter().chain(lines.as_deref()) {
+        check_place(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    }
+    Ok(())
 }
 
 /// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set `MNEME_SUMMARY`.
@@ -160,6 +170,9 @@ fn recording(mode: Mode, mut kernels: Vec<Kernel>) -> String {
 fn profile(mut kernels: Vec<Kernel>, summaries: &[Summary]) -> String {
     use Align::{Left, Right};
     kernels.retain(|kernel| kernel.gpu_time.is_some() || !kernel.shapes.is_empty());
+    if kernels.is_empty() {
+        return "mneme: nothing is timed: no launch is selected by --kernels and MNEME_RECORD_RANKS\n".into();
+    }
     kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
     let total: f64 = kernels.iter().map(Kernel::total_gpu_time).sum();
     let heading = ["KERNEL", "SHARE", "GPU TIME", "LAUNCHES", "MEAN", "MIN", "MAX", "GRID", "BLOCK"];

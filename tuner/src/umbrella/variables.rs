@@ -1,14 +1,18 @@
 //! The recorder's environment variables, checked before the application starts: inside it the recorder could only warn.
 
+use std::path::Path;
+
 use mneme_core::device::MOST_CPU_DEVICES;
 use regex::Regex;
 
 use super::Error;
 
+const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
+
 type Check = fn(&str) -> Result<(), String>;
 
 /// Name, and what is wrong with a value.
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 18] = [
     ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
     ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
     ("MNEME_SKIP_RECORDINGS", |text| number(text, 0, u64::MAX)),
@@ -19,7 +23,10 @@ const CHECKS: [(&str, Check); 15] = [
     ("MNEME_LOG_LEVEL", |text| {
         one_of(text, &["error", "warning", "warn", "info", "debug", "critical", "off", "trace", "0", "1", "2", "3"])
     }),
-    ("MNEME_ARENA", |text| one_of(text, &["on", "off", "0", "1", "no", "yes", "false", "true"])),
+    ("MNEME_ARENA", |text| one_of(text, &SWITCH)),
+    ("MNEME_SYNC", |text| one_of(text, &SWITCH)),
+    ("MNEME_GRAPHS", |text| one_of(text, &["expand", "whole"])),
+    ("MNEME_IR_PATH", paths),
     ("MNEME_BUFFER_MB", |text| number(text, 0, u64::MAX)),
     ("MNEME_CPU_DEVICES", |text| number(text, 1, MOST_CPU_DEVICES as u64)),
     ("MNEME_CPU_THREADS", |text| number(text, 1, u64::MAX)),
@@ -68,6 +75,13 @@ fn one_of(text: &str, names: &[&str]) -> Result<(), String> {
     Err(format!("it has to be one of {}", names.join(", ")))
 }
 
+fn paths(text: &str) -> Result<(), String> {
+    match text.split(':').find(|path| !path.is_empty() && !Path::new(path).exists()) {
+        Some(path) => Err(format!("there is no file or folder '{path}'")),
+        None => Ok(()),
+    }
+}
+
 fn ranks(text: &str) -> Result<(), String> {
     let is_list = text.split([',', ' ', ';']).filter(|part| !part.is_empty()).all(|part| part.parse::<u64>().is_ok());
     if is_list || text.eq_ignore_ascii_case("all") { Ok(()) } else { Err("it has to be 'all' or a list of ranks".into()) }
@@ -90,6 +104,8 @@ mod tests {
             ("MNEME_COMPRESSION_LEVEL", "22"),
             ("MNEME_LOG_LEVEL", "DEBUG"),
             ("MNEME_ARENA", "Off"),
+            ("MNEME_SYNC", "1"),
+            ("MNEME_IR_PATH", "/:"),
             ("MNEME_RECORD_RANKS", "0, 3;5"),
             ("MNEME_RECORD_RANKS", "ALL"),
         ] {
@@ -106,6 +122,8 @@ mod tests {
             ("MNEME_LOG_LEVEL", "loud", "one of error"),
             ("MNEME_SAMPLE", "0", "at least 1"),
             ("MNEME_RECORD_RANKS", "some", "'all'"),
+            ("MNEME_GRAPHS", "yes", "expand, whole"),
+            ("MNEME_IR_PATH", "/:/nosuch", "'/nosuch'"),
         ] {
             let complaint = complaint(name, text).unwrap();
             assert!(complaint.contains(part) && complaint.lines().count() == 1, "{complaint}");

@@ -127,6 +127,24 @@ fn the_baseline_stands_unless_it_is_to_be_measured_again() {
     assert!(stderr.contains("another recording"), "{stderr}");
 }
 
+/// Trials of before would pass for some of now.
+#[test]
+fn other_conditions_are_refused_and_the_session_stays_as_it_was() {
+    let home = Home::new();
+    home.tune(&["--space-preset", "quick", "--finalists", "0", "--rtol", "1e-5", "--results-dir", "here"], 0);
+    let files = ["config.json", "search_space.json", "baseline.json", "trials.jsonl"];
+    let read = || files.map(|name| std::fs::read_to_string(home.path(&format!("here/{name}"))).unwrap());
+    let before = read();
+    for (option, value) in [("--rtol", "1e-12"), ("--iterations", "50"), ("--atol", "1")] {
+        let (_, stderr) = home.run(&["--resume", "--results-dir", "here", option, value], 3);
+        assert!(stderr.contains(&format!("another {option}")), "{stderr}");
+    }
+    home.record(6, &[("1", 1)]);
+    home.run(&["--resume", "--results-dir", "here", "--record-database", "6.json"], 3);
+    assert_eq!(read(), before);
+    home.tune(&["--resume", "--results-dir", "here", "--rtol", "1e-5", "--iterations", "5"], 0);
+}
+
 #[test]
 fn a_session_may_go_on_in_another_space() {
     let home = Home::new();

@@ -25,6 +25,9 @@ pub const GIVEN: &str = "given.ll";
 pub const GOOD: &str = "good.ptx";
 pub const BAD: &str = "bad.ptx";
 pub const PTX: &str = "kernel.ptx";
+const DIFF: &str = "code.diff";
+/// What [`write`] may leave.
+pub const FILES: [&str; 5] = [GIVEN, GOOD, BAD, PTX, DIFF];
 
 /// How that stage is run on [`GIVEN`].
 pub struct LaterStage {
@@ -102,7 +105,7 @@ pub fn write(
     }
     if let (Some(right), Some(wrong), Some(_)) = (&right, &wrong, &finding.codegen_pass) {
         let (diff, removed, added) = text::difference(right, wrong, (GOOD, BAD));
-        files.diff_file = "code.diff";
+        files.diff_file = DIFF;
         save(&files.folder, files.diff_file, &diff)?;
         (files.function, files.removed, files.added, files.diff) = ("the PTX".into(), removed, added, diff);
     }

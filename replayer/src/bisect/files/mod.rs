@@ -18,6 +18,7 @@ use crate::supervisor::Fatal;
 
 /// The reproducer made smaller, a file in the folder.
 const REDUCED: &str = "reduced.ll";
+const LAUNCH: &str = "launch.json";
 
 /// Writes everything about what was found.
 pub fn write(
@@ -33,7 +34,7 @@ pub fn write(
         return Ok(());
     }
     let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.scene.subject.id())));
-    std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
+    prepare(&folder)?;
     let mut files = Files { folder, ..Files::default() };
     if let Some(culprit) = &culprit {
         pass::write(lab, options, failing, criterion, culprit, !blames_later_stage, &mut files)?;
@@ -64,7 +65,20 @@ fn launch(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Fil
         "summary": finding.summary,
         "mismatch": finding.mismatch,
     });
-    save(&files.folder, "launch.json", &(serde_json::to_string_pretty(&launch).expect("plain data serialises") + "\n"))
+    save(&files.folder, LAUNCH, &(serde_json::to_string_pretty(&launch).expect("plain data serialises") + "\n"))
+}
+
+/// Makes the folder, and removes what an earlier finding has left there: it would pass for this one's.
+fn prepare(folder: &Path) -> Result<(), Fatal> {
+    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    for name in pass::FILES.iter().chain(&given::FILES).chain(&[REDUCED, LAUNCH, script::NAME]) {
+        let path = folder.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(&path, &error)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn save(folder: &Path, name: &str, text: &str) -> Result<(), Fatal> {

@@ -18,6 +18,15 @@ use crate::builder::Probe;
 use crate::replacement::Replacement;
 use crate::supervisor::Fatal;
 
+const BEFORE: &str = "before.ll";
+const AFTER: &str = "after.ll";
+const FUNCTION_BEFORE: &str = "function-before.ll";
+const FUNCTION_AFTER: &str = "function-after.ll";
+const DIFF: &str = "pass.diff";
+const REDUCED_AFTER: &str = "reduced-after.ll";
+/// What [`write`] may leave.
+pub const FILES: [&str; 6] = [BEFORE, AFTER, FUNCTION_BEFORE, FUNCTION_AFTER, DIFF, REDUCED_AFTER];
+
 /// Writes everything about the pass. It is made smaller where it is to blame itself.
 pub fn write(
     lab: &mut Lab<'_>,
@@ -31,16 +40,16 @@ pub fn write(
     lab.say("writing what the pass did");
     let crashes = criterion.failing == Failing::Crash && is_to_blame;
     let Some(around) = around(lab, failing, crashes, &culprit.pass)? else { return Ok(()) };
-    save(&files.folder, "before.ll", &around.before)?;
+    save(&files.folder, BEFORE, &around.before)?;
     if let Some(after) = &around.after {
-        save(&files.folder, "after.ll", after)?;
+        save(&files.folder, AFTER, after)?;
         let changed = text::changed(&around.before, after);
         let named = |function: &text::Function<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
         if let Some((function, now)) = changed.iter().find(|(function, _)| named(function)).or(changed.first()) {
             let (diff, removed, added) = text::difference(function.text, now, ("before", "after"));
-            save(&files.folder, "function-before.ll", function.text)?;
-            save(&files.folder, "function-after.ll", now)?;
-            files.diff_file = "pass.diff";
+            save(&files.folder, FUNCTION_BEFORE, function.text)?;
+            save(&files.folder, FUNCTION_AFTER, now)?;
+            files.diff_file = DIFF;
             save(&files.folder, files.diff_file, &diff)?;
             (files.function, files.removed, files.added, files.diff) = (function.name.to_owned(), removed, added, diff);
         }
@@ -60,7 +69,7 @@ pub fn write(
         if let Some(reduced) = reduction.run(&around.before, options.reduce)? {
             save(&files.folder, REDUCED, &reduced.before)?;
             if let Some(after) = &reduced.after {
-                save(&files.folder, "reduced-after.ll", after)?;
+                save(&files.folder, REDUCED_AFTER, after)?;
             }
             files.instructions = Some(reduced.instructions);
         }

@@ -12,7 +12,7 @@ use super::{save, unwritable};
 use crate::arguments::Failing;
 use crate::supervisor::Fatal;
 
-const NAME: &str = "reproduce.sh";
+pub const NAME: &str = "reproduce.sh";
 
 /// Writes it. `stage` is how the stage after the pipeline that is to blame is run, if one is.
 pub fn write(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files, stage: Option<&LaterStage>) -> Result<(), Fatal> {

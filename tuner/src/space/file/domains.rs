@@ -112,7 +112,7 @@ impl Reader<'_> {
                 None => Err((
                     key.to_owned(),
                     format!(
-                        "{value} is no pass that can be nested by itself; write it as a pipeline, such as 'function({})'",
+                        "{value} is none of the passes whose nesting is known; write it as a pipeline, such as 'function({})'",
                         plain(value)
                     ),
                 )),
