@@ -95,11 +95,11 @@ mod tests {
     fn what_takes_too_long_is_killed_with_its_children() {
         let (mut said, start) = (Passed::new(b"").unwrap(), Instant::now());
         let mut command = Command::new("sh");
-        // The shell's child would write after a second.
-        command.args(["-c", "(sleep 1; echo late >$0) & wait"]).arg(said.path());
+        // The shell's child would write after three seconds.
+        command.args(["-c", "(sleep 3; echo late >$0) & wait"]).arg(said.path());
         assert!(run(&mut command, Duration::from_millis(100)).unwrap().is_none());
-        assert!(start.elapsed() < Duration::from_millis(900));
-        std::thread::sleep(Duration::from_millis(1300));
+        assert!(start.elapsed() < Duration::from_millis(2800));
+        std::thread::sleep(Duration::from_millis(3300));
         assert_eq!(said.read().unwrap(), b"");
         // Nor does what a program leaves behind outlive it.
         assert!(

@@ -44,6 +44,9 @@ pub struct Finalist {
     pub fate: Fate,
 }
 
+/// An interval whose ends are further apart than this factor says nothing.
+const TELLING: f64 = 10.0;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -107,7 +110,8 @@ impl Confirmation {
                     self.rounds
                 )
             }
-            Some(Finalist { speedup: Some(speedup), .. }) => {
+            // Of two rounds or three, an interval may hold everything.
+            Some(Finalist { speedup: Some(speedup), .. }) if speedup.high < TELLING * speedup.low => {
                 format!(
                     "no significant improvement: speedup {} over the baseline at {percent} % confidence, {} rounds",
                     interval(*speedup),

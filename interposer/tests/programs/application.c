@@ -151,7 +151,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 100; ++i) {
             pid_t child = fork();
             if (!child) {
-                alarm(3);
+                alarm(30);
                 address one, start;
                 size_t size;
                 p_cuMemAlloc(&one, 1000);

@@ -71,9 +71,10 @@ fn a_standby_that_cannot_be_changes_nothing() {
     let (full, tried) = (folder.path().join("full"), folder.path().join("full.tried"));
     let environment = [("MNEME_HOME", folder.path().to_str().unwrap()), ("MNEME_TEST_FULL", full.to_str().unwrap())];
     let mut server = Server::start_with(&Recording::make(), &["--device", "cpu"], &environment);
+    // Its first context is there: it has greeted.
+    std::fs::write(&full, "").unwrap();
     server.say(&json!({"type": "submit", "id": 1}));
     assert!(server.result(1).verified);
-    std::fs::write(&full, "").unwrap();
     // One stands by as soon as there has been some work.
     let start = Instant::now();
     while !tried.exists() {

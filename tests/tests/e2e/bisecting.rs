@@ -109,7 +109,7 @@ fn a_fault_between_real_pipelines_is_found() {
     let pipeline = "default<O1>,function(mneme-fault<lost-store>),default<O3>";
     let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "40"]), IR_PASS, "ir_pass");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
-    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     let launch: Value = serde_json::from_str(&case.file("launch.json")).unwrap();
     assert_eq!(launch["block"]["x"], 128);
     outcome.complains("an IR pass: pass ");
@@ -126,7 +126,7 @@ fn a_pass_that_crashes_is_found_and_llvm_alone_shows_it() {
         (&"trigger-crash-function".into(), &"function(trigger-crash-function)".into()),
         "{outcome}"
     );
-    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     if Path::new("/usr/bin/opt-19").exists() {
         let reproduced = run(case.output.path().join("reproduce.sh")).outcome();
         assert_ne!(reproduced.status, 0, "{reproduced}");
@@ -160,7 +160,7 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
     let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(["--reduce", "40"]), BACK_END, "back_end");
     assert_eq!(json["codegen_pass"]["pass"], "Mneme's planted fault", "{outcome}");
     assert!(case.file("given.ll").contains("mneme.fault.codegen") && case.file("reproduce.sh").starts_with("#!/bin/sh"));
-    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     if Device::under_test() == Device::Cpu {
         // It was made in code for this machine's processor, which Mneme alone makes of such IR.
         let path = format!("{}:{}", program("mneme-replay").parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -177,7 +177,7 @@ fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
     let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "40"]), BACK_END, "back_end");
     assert!(json["error"].as_str().unwrap().contains("Cannot select"), "{outcome}");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
-    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     assert!(case.file("given.ll").contains("@llvm.vscale.i64") && case.file("reduced.ll").contains("@llvm.vscale.i64"), "{outcome}");
     assert!(case.file("pass.diff").contains("@llvm.vscale.i64"), "{outcome}");
     for ir in ["given.ll", "reduced.ll"] {
@@ -203,7 +203,7 @@ fn an_assembler_that_gives_up_is_found() {
     let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<unassemblable>),default<O3>");
     let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "40"]), ASSEMBLER, "assembler");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
-    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     assert!(case.file("kernel.ptx").contains("no.such.instruction") && case.file("reproduce.sh").contains("ptxas"), "{outcome}");
 }
 
@@ -218,7 +218,7 @@ fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     }
     let (outcome, json) = case.finds(bisect, ASSEMBLER, "assembler");
     assert_eq!(json["level"], serde_json::json!({"field": "ptx_opt", "good": 1, "bad": 2}), "{outcome}");
-    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     assert!(case.file("kernel.ptx").contains(".entry") && case.file("given.ll").contains("mneme.fault.assembler"), "{outcome}");
 }
 
@@ -226,11 +226,12 @@ fn a_wrong_assembler_is_told_from_wrong_code_generation() {
 fn a_slow_pass_is_found() {
     let case = Case::of("vecadd");
     let pipeline = "default<O1>,function(mneme-fault<slow>),default<O1>";
-    let options = ["--failing", "slow", "--threshold", "3", "--reference", "default<O1>", "--repeat", "3", "--reduce", "20"];
+    let options = ["--failing", "slow", "--threshold", "10", "--reference", "default<O1>", "--repeat", "9", "--reduce", "20"];
     let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(options), IR_PASS, "ir_pass");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
-    assert!(json["figures"][1].as_f64().unwrap() > 3.0 * json["figures"][0].as_f64().unwrap(), "{outcome}");
-    assert!(json["files"]["instructions"][1].as_u64() < Some(30), "{outcome}");
+    assert!(json["figures"][1].as_f64().unwrap() > 10.0 * json["figures"][0].as_f64().unwrap(), "{outcome}");
+    // Where times vary too much, nothing smaller is sure to be slow.
+    assert!(json["files"]["instructions"][1].as_u64().is_none_or(|count| count < 30), "{outcome}");
 }
 
 #[test]
@@ -262,7 +263,9 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     let (outcome, json) = case.finds(bisect, KERNEL, "kernel");
     assert!(json["evidence"].to_string().contains("mul nsw"), "{outcome}");
 
-    let (outcome, json) = case.finds(case.bisect("order", "default<O3>"), KERNEL, "kernel");
+    // Of few runs all may come to the same.
+    let bisect = case.bisect("order", "default<O3>").args(["--repeat", "50"]).env("MNEME_CPU_THREADS", "2");
+    let (outcome, json) = case.finds(bisect, KERNEL, "kernel");
     assert!(json["evidence"].to_string().contains("runs of the same code"), "{outcome}");
 }
 

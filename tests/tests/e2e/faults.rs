@@ -202,6 +202,8 @@ fn little_address_space_is_enough() {
             .env("PRELOAD", preload)
             .env("MNEME_DATA_DIR", folder.path())
             .env("MNEME_DEVICE", "cpu")
+            // Each takes address space.
+            .env("MNEME_CPU_THREADS", "2")
             .outcome()
     };
     let plain = limited(library("libmneme_cpu.so"));

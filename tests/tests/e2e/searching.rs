@@ -77,17 +77,19 @@ fn a_session_is_confirmed_and_can_be_simulated() {
         assert!(speedup["low"].as_f64().unwrap() <= speedup["estimate"].as_f64().unwrap(), "{finalist}");
     }
     let verdict = summary["verdict"].as_str().unwrap();
-    // Of a machine that does other things meanwhile any may be true; then the baseline by another name is the best.
-    let is_slower = verdict.starts_with("no improvement: the best candidate is slower");
-    assert!(
-        verdict.starts_with("confirmed: speedup") || verdict.starts_with("no significant improvement: speedup") || is_slower,
-        "{verdict}"
-    );
+    // Of a machine that does other things meanwhile any may be true.
+    let sentences = ["confirmed: speedup", "no significant improvement: ", "no improvement: the best candidate is slower"];
+    assert!(sentences.iter().any(|start| verdict.starts_with(start)), "{verdict}");
     assert!(outcome.stderr.contains(verdict), "{outcome}");
     let best = outcome.stdout.lines().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
-    if !is_slower {
-        assert_eq!(read(&all, "best.json")["trial"], finalists[0]["trial"]);
+    let winner = read(&all, "best.json");
+    if finalists[0]["speedup"]["estimate"].as_f64().unwrap() >= 1.0 {
+        assert_eq!(winner["trial"], finalists[0]["trial"]);
         assert!(best.contains(" speedup_interval="), "{best}");
+    } else {
+        // The baseline by another name.
+        let baseline = read(&all, "baseline.json");
+        assert_eq!(winner["config"]["block"], baseline["config"]["block"], "{summary}");
     }
     // How to take a winner over is said of one.
     assert_eq!(outcome.stderr.contains("An application built with Proteus"), verdict.starts_with("confirmed"), "{outcome}");
@@ -116,7 +118,7 @@ fn winners_are_confirmed_on_one_of_several_devices() {
     let (space, results) = (work.path().join("space.yaml"), work.path().join("results"));
     fs::write(&space, "parameters:\n  block.x: {type: int, low: 32, high: 512, step: 32}\n").unwrap();
     tune_on("cpu,cpu:1", &recording.single(), &space, &results)
-        .args(["--iterations", "2", "--warmup", "0", "--finalists", "2"])
+        .args(["--iterations", "200", "--warmup", "0", "--finalists", "2"])
         .env("MNEME_CPU_DEVICES", "2")
         .succeed();
     let devices: std::collections::BTreeSet<i64> =

@@ -34,10 +34,13 @@ fn submitted(home: &Home) -> Vec<(u64, u64, String)> {
 #[test]
 fn a_session_may_be_killed_at_any_moment() {
     let home = Home::new();
-    // What takes a whole session, to spread the kills over.
-    let start = Instant::now();
-    assert!(home.command(&arguments("whole")).stdout(Stdio::null()).status().unwrap().success());
-    let whole = start.elapsed();
+    // What takes a whole session, to spread the kills over; one alone may have been slow.
+    let timed = |folder: &str| {
+        let start = Instant::now();
+        assert!(home.command(&arguments(folder)).stdout(Stdio::null()).status().unwrap().success());
+        start.elapsed()
+    };
+    let whole = ["whole", "again", "once-more"].map(timed).into_iter().min().unwrap();
     assert_eq!(home.trials("whole").len(), SIZE);
 
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
@@ -50,7 +53,7 @@ fn a_session_may_be_killed_at_any_moment() {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        std::thread::sleep(Duration::from_nanos(random % (whole.as_nanos() as u64 / 2)));
+        std::thread::sleep(Duration::from_nanos(random % (whole.as_nanos() as u64 / 4)));
         let ended = session.try_wait().unwrap();
         if ended.is_none() {
             session.kill().unwrap();

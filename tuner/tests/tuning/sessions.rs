@@ -67,8 +67,13 @@ fn one_by_one(plan: Plan, space: impl Space + 'static) -> Plan {
     Plan { search: Search::new(Box::new(space), Box::<OneByOne>::default()), ..plan }
 }
 
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 fn run(folder: &Path, plan: Plan) -> Result<i32, SessionError> {
-    let (results, known) = Results::open(&folder.join("results"), plan.options.resume).unwrap();
+    // A child that another test has just forked holds the lock of a session that is over until it runs its program.
+    let open =
+        || (0..500).find_map(|_| Results::open(&folder.join("results"), plan.options.resume).map_err(|_| std::thread::sleep(PAUSE)).ok());
+    let (results, known) = open().unwrap();
     let evaluator = Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?;
     session::run(plan, evaluator, results, known).map(|finished| finished.status)
 }
