@@ -30,7 +30,7 @@ impl Access {
         match self {
             Self::Read => "read",
             Self::Write => "write",
-            Self::Atomic => "atomic access",
+            Self::Atomic => "atomic or volatile access",
         }
     }
 }

@@ -214,8 +214,8 @@ impl<B: Bench> Stages<'_, B> {
                 finding.summary = "the assembler gives up".into();
                 self.who_makes_it(finding)?;
             }
-            (stage, _) => {
-                finding.summary = format!("the build fails before any pass runs ({stage:?}): {}", finding.error);
+            _ => {
+                finding.summary = format!("the build fails before any pass runs: {}", finding.error);
             }
         }
         Ok(())

@@ -22,6 +22,9 @@ use document::Document;
 /// Points that are tried when a file is read, so that mistakes in it show before anything is replayed.
 const TRIED: usize = 64;
 
+/// Points of a space with conditions that are counted one by one.
+const COUNTED: u64 = 20_000;
+
 /// What is wrong with a space file: the file, the key and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {key}{}{what}", file.display(), if key.is_empty() { "" } else { ": " })]
@@ -331,6 +334,14 @@ impl Space for FileSpace {
 
     fn baseline(&self) -> Configuration {
         self.baseline.clone()
+    }
+
+    /// Where parameters apply under a condition, the points are counted, up to a number; a greater space is said to have what it
+    /// would have without conditions.
+    fn size(&self) -> Option<u64> {
+        let most = super::count(&self.parameters)?;
+        let depends = self.conditions.iter().any(Option::is_some);
+        Some(if depends && most <= COUNTED { crate::sampler::walk(self).count() as u64 } else { most })
     }
 
     fn describe(&self) -> Value {

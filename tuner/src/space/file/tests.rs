@@ -115,7 +115,7 @@ fn configurations_without_what_does_not_apply_are_one() {
         "parameters:\n  set_launch_bounds: {type: bool}\n  min_blocks_per_sm: {type: int, low: 1, high: 4, when: set_launch_bounds}\n";
     let space = space(text).unwrap();
     let hashes: std::collections::BTreeSet<String> = walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
-    assert_eq!((walk(&space).count(), hashes.len()), (5, 5));
+    assert_eq!((walk(&space).count(), hashes.len(), space.size()), (5, 5, Some(5)));
     let wide = "parameters:\n  set_launch_bounds: {type: bool}\n  min_blocks_per_sm: {type: int, low: 1, high: 4}\n";
     let space = self::space(wide).unwrap();
     let hashes: std::collections::BTreeSet<String> = walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
