@@ -109,8 +109,7 @@ def test_unknown_fields_are_errors_of_the_request(executor: AsyncReplayExecutor)
 def test_a_cancelled_configuration_has_no_result(executor: AsyncReplayExecutor) -> None:
     # Long enough that the last one is still to come.
     futures = [
-        executor.submit({"passes": "default<O3>", "codegen_opt": level, "maxnreg": 32 + level, "iterations": 2000})
-        for level in range(4)
+        executor.submit({"passes": "default<O3>", "codegen_opt": level, "maxnreg": 32 + level, "iterations": 2000}) for level in range(4)
     ]
     last = executor.submit({"passes": "default<O1>"}, priority=-1)
     assert last.cancel()
