@@ -174,11 +174,12 @@ impl Subject {
             (None, Vec::new())
         } else {
             let (results, known) = Results::open(&folder, options.resume)?;
+            if options.resume {
+                refuse_other_conditions(&results, &options)?;
+            }
             if known.is_empty() {
                 // First of all: whatever happens from here on, the folder says what was wanted.
                 results.write(session::CONFIG, &options)?;
-            } else {
-                refuse_other_conditions(&results, &options)?;
             }
             (Some(results), known)
         };
@@ -281,12 +282,12 @@ impl Subject {
     }
 }
 
-/// Refuses to go on where the trials so far were judged or timed otherwise than those to come.
+/// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come.
 fn refuse_other_conditions(results: &Results, options: &Options) -> Result<(), TuneError> {
     let changed = results.read::<Options>(session::CONFIG).and_then(|earlier| earlier.other_condition(options));
     match changed {
         Some(name) => Err(TuneError::Setting(format!(
-            "{} has trials under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
+            "the session in {} was begun under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
             results.folder().display()
         ))),
         None => Ok(()),
