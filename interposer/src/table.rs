@@ -227,12 +227,12 @@ macro_rules! every_hook {
         12000 cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel) => loading::kernel_function;
     }
     "counted, and recorded where it is selected" ["tests/tests/e2e/coverage.rs: launch_forms"] {
-        4000 cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => forms::kernel;
-        7000 cuLaunchKernel_ptsz(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => forms::kernel_per_thread;
-        11060 cuLaunchKernelEx(configuration: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void, extra: *mut *mut c_void) => forms::kernel_ex;
-        11060 cuLaunchKernelEx_ptsz(configuration: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void, extra: *mut *mut c_void) => forms::kernel_ex_per_thread;
-        9000 cuLaunchCooperativeKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void) => forms::cooperative;
-        9000 cuLaunchCooperativeKernel_ptsz(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void) => forms::cooperative_per_thread;
+        4000 cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => [forms::kernel];
+        7000 cuLaunchKernel_ptsz(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => [forms::kernel_per_thread];
+        11060 cuLaunchKernelEx(configuration: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void, extra: *mut *mut c_void) => [forms::kernel_ex];
+        11060 cuLaunchKernelEx_ptsz(configuration: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void, extra: *mut *mut c_void) => [forms::kernel_ex_per_thread];
+        9000 cuLaunchCooperativeKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void) => [forms::cooperative];
+        9000 cuLaunchCooperativeKernel_ptsz(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void) => [forms::cooperative_per_thread];
     }
     "the launches of the time before CUDA 4.0: what they set is kept, and the launch recorded like any other" ["tests/tests/e2e/coverage.rs: launch_forms"] {
         2000 cuFuncSetBlockShape(function: CUfunction, x: c_int, y: c_int, z: c_int) => legacy::set_block;

@@ -147,6 +147,7 @@ pub const APPS: &[App] = &[
     App { name: "atomics", sources: &["atomics.cu"], kernels: &[bitwise("atomics", &[1])] },
     App { name: "warp", sources: &["warp.cu"], kernels: &[bitwise("warp", &[1])] },
     App { name: "spin", sources: &["spin.cu"], kernels: &[bitwise("spin", &[1])] },
+    App { name: "misshapen", sources: &["misshapen.cu"], kernels: &[bitwise("update", &[1])] },
     App { name: "memory", sources: &["memory.cu"], kernels: &[bitwise("gather", &[2])] },
     App { name: "print", sources: &["print.cu"], kernels: &[bitwise("print", &[1])] },
     App { name: "assertion", sources: &["assertion.cu"], kernels: &[bitwise("assertion", &[1])] },

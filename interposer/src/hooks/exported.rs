@@ -12,22 +12,50 @@ use crate::kernels::loading;
 use crate::launches::{forms, graphs, legacy};
 use crate::lifetimes::contexts as ends;
 use crate::memory::{served, sharing, tracked};
+use crate::recorder::{self, counted};
 use crate::table::every_hook;
 use crate::vendor::{
     self, CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream, Status, captures, contexts, gate,
 };
 
-macro_rules! handle {
-    ($call:ident, ($($argument:ident),*), gated) => {{
-        $(let _ = $argument;)*
-        gate::passing($call)
+macro_rules! body {
+    ($name:ident, ($($argument:ident: $type:ty),*), gated) => {
+        enter(vendor_call!($name($($argument),*)), gate::passing)
+    };
+    ($name:ident, ($($argument:ident: $type:ty),*), [$form:path]) => {{
+        // Apart, so that it does not make the other way longer.
+        #[cold]
+        #[inline(never)]
+        #[allow(clippy::too_many_arguments)]
+        unsafe fn otherwise($($argument: $type),*) -> Status {
+            // SAFETY: the arguments are the application's own, as the form's contract wants.
+            let handler = |call: &dyn Fn() -> Status| match unsafe { $form($($argument),*) } {
+                Some(request) => recorder::launch(call, request),
+                None => gate::passing(call),
+            };
+            enter(vendor_call!($name($($argument),*)), handler)
+        }
+        // SAFETY: as above.
+        match counted::pass(unsafe { $form($($argument),*) }) {
+            // SAFETY: the arguments are the application's own.
+            Some(_pass) => unsafe { vendor::hooked::$name::call($($argument),*) },
+            // SAFETY: likewise.
+            None => unsafe { otherwise($($argument),*) },
+        }
     }};
-    // SAFETY: the arguments are the application's own, as the handler's contract wants.
-    ($call:ident, ($($argument:ident),*), $handler:path) => { unsafe { $handler($call, $($argument),*) } };
+    ($name:ident, ($($argument:ident: $type:ty),*), $handler:path) => {
+        // SAFETY: the arguments are the application's own, as the handler's contract wants.
+        enter(vendor_call!($name($($argument),*)), |call| unsafe { $handler(call, $($argument),*) })
+    };
 }
 
-/// Makes an exported function of each hook. `=> gated` only passes the gate; `=> path` calls a handler with the call itself (`&dyn Fn() -> Status`)
-/// and the arguments.
+macro_rules! vendor_call {
+    // SAFETY: the arguments are the application's own.
+    ($name:ident($($argument:ident),*)) => { || unsafe { vendor::hooked::$name::call($($argument),*) } };
+}
+
+/// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=> path` calls a handler
+/// with the call itself (`&dyn Fn() -> Status`) and the arguments.
 macro_rules! export {
     ($( $purpose:literal $tests:tt { $( $since:literal $name:ident($($argument:ident: $type:ty),* $(,)?) => $handler:tt $(:: $rest:ident)*; )* } )*) => {
         /// Every hooked function.
@@ -48,11 +76,7 @@ macro_rules! export {
             #[allow(non_snake_case, clippy::too_many_arguments)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-                enter(
-                    // SAFETY: the arguments are the application's own.
-                    || unsafe { vendor::hooked::$name::call($($argument),*) },
-                    |call| handle!(call, ($($argument),*), $handler $(:: $rest)*),
-                )
+                body!($name, ($($argument: $type),*), $handler $(:: $rest)*)
             }
         )*)*
     };

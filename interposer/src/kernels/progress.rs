@@ -11,13 +11,14 @@ use super::profile;
 use super::tally::{PLACES, Tally};
 use crate::process::settings::{Settings, settings};
 
-/// Of one kernel.
+/// Of one kernel. What every launch asks comes first, on one line of the processor's cache.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub struct Progress {
     pub launches: AtomicU64,
     pub selected: OnceLock<bool>,
-    pub code: OnceLock<Result<Arc<KernelCode>, String>>,
     pub tally: Tally,
+    pub code: OnceLock<Result<Arc<KernelCode>, String>>,
     recorded: Mutex<Recorded>,
     pub profile: profile::Profile,
 }

@@ -7,23 +7,25 @@ use super::key::Key;
 /// Instances that are counted here; launches of further ones are counted under the kernel's lock.
 pub const PLACES: usize = 8;
 
+#[repr(C)]
 struct Entry {
-    hash: u64,
     launches: AtomicU64,
     key: Key,
+    hash: u64,
 }
 
 /// Changed under the kernel's lock, but for the counters.
 #[derive(Default)]
+#[repr(C)]
 pub struct Tally {
-    /// Entries are never freed, because another thread may be reading one. They go only with an instance that failed.
-    places: [AtomicPtr<Entry>; PLACES],
     /// No further instance will be recorded, and all that were are here.
     closed: AtomicBool,
     /// Nothing will be recorded, so that launches are not even told apart.
     given_up: AtomicBool,
     /// Launches of a kernel whose code cannot be recorded.
     refused: AtomicU64,
+    /// Entries are never freed, because another thread may be reading one. They go only with an instance that failed.
+    places: [AtomicPtr<Entry>; PLACES],
 }
 
 impl Tally {

@@ -1,4 +1,4 @@
-//! Handlers of the launch functions: every variant becomes one [`Request`].
+//! The forms of a launch: of each launch function, how its arguments make a [`Request`].
 
 use std::ffi::{c_uint, c_void};
 
@@ -6,8 +6,7 @@ use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::kernels::request::{Arguments, Request};
-use crate::recorder;
-use crate::vendor::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status};
+use crate::vendor::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 
 /// The launch attributes that a replay has to repeat.
 mod attribute {
@@ -28,8 +27,8 @@ macro_rules! launch {
         /// # Safety
         /// The arguments are those of the driver function.
         #[expect(clippy::too_many_arguments, reason = "the driver's")]
+        #[inline]
         pub unsafe fn $name(
-            call: &dyn Fn() -> Status,
             function: CUfunction,
             grid_x: c_uint,
             grid_y: c_uint,
@@ -41,7 +40,7 @@ macro_rules! launch {
             stream: CUstream,
             parameters: *mut *mut c_void,
             $($extra: *mut *mut c_void,)?
-        ) -> Status {
+        ) -> Option<Request> {
             let launch = Launch {
                 grid: Dim3::new(grid_x, grid_y, grid_z),
                 block: Dim3::new(block_x, block_y, block_z),
@@ -49,7 +48,7 @@ macro_rules! launch {
                 attributes: LaunchAttributes { cooperative: $cooperative, ..LaunchAttributes::default() },
             };
             let arguments = Arguments::new(parameters, launch!(@or_null $($extra)?));
-            recorder::launch(call, Request { function, launch, stream: named(stream, $default), arguments })
+            Some(Request { function, launch, stream: named(stream, $default), arguments })
         }
     };
     (@or_null) => { std::ptr::null_mut() };
@@ -85,19 +84,18 @@ launch!(
     []
 );
 
+/// # Safety
+/// The configuration is null or the driver's.
+#[inline]
 unsafe fn extended(
-    call: &dyn Fn() -> Status,
     configuration: *const CUlaunchConfig,
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
     default: usize,
-) -> Status {
-    if configuration.is_null() {
-        return call();
-    }
-    // SAFETY: not null; the structure has no enumerations but behind `attrs`, which is read as integers.
-    let configuration = unsafe { &*configuration };
+) -> Option<Request> {
+    // SAFETY: null or as the caller promises; the structure has no enumerations but behind `attrs`, which is read as integers.
+    let configuration = unsafe { configuration.as_ref() }?;
     let launch = Launch {
         grid: Dim3::new(configuration.gridDimX, configuration.gridDimY, configuration.gridDimZ),
         block: Dim3::new(configuration.blockDimX, configuration.blockDimY, configuration.blockDimZ),
@@ -105,10 +103,8 @@ unsafe fn extended(
         // SAFETY: the array has this many elements.
         attributes: unsafe { attributes(configuration.attrs, configuration.numAttrs) },
     };
-    recorder::launch(
-        call,
-        Request { function, launch, stream: named(configuration.hStream, default), arguments: Arguments::new(parameters, extra) },
-    )
+    let arguments = Arguments::new(parameters, extra);
+    Some(Request { function, launch, stream: named(configuration.hStream, default), arguments })
 }
 
 /// Reads attributes as integers: the identifier at offset 0, the value at 8 (`CUlaunchAttribute`).
@@ -132,28 +128,32 @@ unsafe fn attributes(array: *const CUlaunchAttribute, count: c_uint) -> LaunchAt
     found
 }
 
+/// `cuLaunchKernelEx`.
+///
 /// # Safety
-/// The arguments are those of `cuLaunchKernelEx`.
+/// The arguments are those of the driver function.
+#[inline]
 pub unsafe fn kernel_ex(
-    call: &dyn Fn() -> Status,
     configuration: *const CUlaunchConfig,
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Status {
+) -> Option<Request> {
     // SAFETY: passed on.
-    unsafe { extended(call, configuration, function, parameters, extra, STREAM_LEGACY) }
+    unsafe { extended(configuration, function, parameters, extra, STREAM_LEGACY) }
 }
 
+/// `cuLaunchKernelEx_ptsz`.
+///
 /// # Safety
-/// The arguments are those of `cuLaunchKernelEx_ptsz`.
+/// The arguments are those of the driver function.
+#[inline]
 pub unsafe fn kernel_ex_per_thread(
-    call: &dyn Fn() -> Status,
     configuration: *const CUlaunchConfig,
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Status {
+) -> Option<Request> {
     // SAFETY: passed on.
-    unsafe { extended(call, configuration, function, parameters, extra, STREAM_PER_THREAD) }
+    unsafe { extended(configuration, function, parameters, extra, STREAM_PER_THREAD) }
 }

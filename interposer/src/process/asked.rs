@@ -1,7 +1,10 @@
-//! What is asked at every launch, on one line of the processor's cache: what the driver does in between leaves little there.
+//! What is asked at every launch, in as few places as can be: what the driver does in between leaves little of ours in the
+//! processor's caches.
 
-use std::sync::atomic::AtomicBool;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
+/// Of the process, on one line of the cache.
 #[repr(align(64))]
 pub struct Asked {
     /// The hooks of all threads are switched off.
@@ -10,6 +13,49 @@ pub struct Asked {
     pub records: AtomicBool,
     /// Some launches are left out by their number.
     pub leaves_out: AtomicBool,
+    /// The gate is closed: a launch is recorded, or waits to be.
+    pub closed: AtomicBool,
 }
 
-pub static ASKED: Asked = Asked { off: AtomicBool::new(false), records: AtomicBool::new(false), leaves_out: AtomicBool::new(false) };
+pub static ASKED: Asked = Asked {
+    off: AtomicBool::new(false),
+    records: AtomicBool::new(false),
+    leaves_out: AtomicBool::new(false),
+    closed: AtomicBool::new(false),
+};
+
+/// Of a thread. Looking it up is a call in a shared library, and is done once in a launch.
+pub struct Thread {
+    /// It is inside a hook.
+    pub inside: Cell<bool>,
+    /// Its place at the gate.
+    pub place: Cell<Own>,
+}
+
+thread_local! {
+    // No destructor, so that hooks called from other thread-local destructors may still look.
+    pub static THREAD: Thread = const { Thread { inside: Cell::new(false), place: Cell::new(Own::Unknown) } };
+}
+
+/// What is asked of this thread, without a closure around it; it must not leave the thread.
+#[inline]
+pub fn this_thread() -> *const Thread {
+    THREAD.with(std::ptr::from_ref)
+}
+
+/// The place of a thread at the gate.
+#[derive(Clone, Copy)]
+pub enum Own {
+    Unknown,
+    Place(&'static Place),
+    /// All were taken, or the thread is ending.
+    None,
+}
+
+/// Where one thread says that it is inside of the gate: how deep. On a line of the cache of its own.
+#[repr(align(64))]
+#[derive(Default)]
+pub struct Place {
+    pub depth: AtomicU32,
+    pub taken: AtomicBool,
+}

@@ -3,22 +3,23 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use super::asked::ASKED;
-
-thread_local! {
-    // No destructor, so that hooks called from other thread-local destructors may still look.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
+use super::asked::{ASKED, THREAD, Thread};
 
 /// Whether this thread is inside a hook already.
 pub fn inside() -> bool {
-    INSIDE.get() || ASKED.off.load(Ordering::Relaxed)
+    THREAD.with(is_inside)
+}
+
+#[inline]
+fn is_inside(thread: &Thread) -> bool {
+    thread.inside.get() || ASKED.off.load(Ordering::Relaxed)
 }
 
 /// Puts a thread's mark back to what it was.
-struct Restore<'a>(&'a Cell<bool>, bool);
+pub struct Restore<'a>(&'a Cell<bool>, bool);
 
 impl Drop for Restore<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.0.set(self.1);
     }
@@ -27,21 +28,26 @@ impl Drop for Restore<'_> {
 /// Runs `work` with the hooks of this thread switched off; `otherwise`, where this thread is inside a hook already.
 #[inline]
 pub fn once<R>(work: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
-    // The mark is looked up once: in a shared library that is a call.
-    INSIDE.with(|inside| {
-        if inside.get() || ASKED.off.load(Ordering::Relaxed) {
-            return otherwise();
-        }
-        inside.set(true);
-        let _restore = Restore(inside, false);
+    THREAD.with(|thread| {
+        let Some(_inside) = enter(thread) else { return otherwise() };
         work()
     })
 }
 
+/// Marks this thread, until the result is dropped; `None` if it is inside a hook already.
+#[inline]
+pub fn enter(thread: &Thread) -> Option<Restore<'_>> {
+    if is_inside(thread) {
+        return None;
+    }
+    thread.inside.set(true);
+    Some(Restore(&thread.inside, false))
+}
+
 /// Runs `work` with the hooks of this thread switched off.
 pub fn bypassing<R>(work: impl FnOnce() -> R) -> R {
-    INSIDE.with(|inside| {
-        let _restore = Restore(inside, inside.replace(true));
+    THREAD.with(|thread| {
+        let _restore = Restore(&thread.inside, thread.inside.replace(true));
         work()
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! Whatever fails on the way leaves the application with exactly one launch and its own result.
 
+pub mod counted;
 mod ending;
 mod instance;
 pub mod output;

@@ -5,12 +5,12 @@
 //! a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that is in the
 //! vendor's library may itself wait for the launch. It is the one lock held across vendor calls.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Status;
+use crate::process::asked::{ASKED, Own, Place, THREAD, Thread};
 
 /// Threads that pass without sharing a counter; further ones share one.
 const PLACES: usize = 128;
@@ -24,24 +24,13 @@ struct Writers {
     waiting: usize,
 }
 
-/// Where one thread says that it is inside: how deep. On a cache line of its own.
-///
-/// Leaving is a plain store. An atomic addition there would wait until the processor has written out what the vendor's library wrote
-/// last, which is the doorbell of the GPU, across PCIe: 0.03 us of every launch on an H200.
-#[repr(align(64))]
-#[derive(Default)]
-struct Place {
-    depth: AtomicU32,
-    taken: AtomicBool,
-}
-
 /// Passing an open gate is two stores to a place of the thread's own and one look at `closed`; everything else goes by the lock.
 pub struct Gate {
     places: [Place; PLACES],
     /// Those inside that have no place.
     others: AtomicU32,
     /// While a writer is inside or waits; changed under the lock.
-    closed: AtomicBool,
+    closed: &'static AtomicBool,
     writers: Mutex<Writers>,
     changed: Condvar,
 }
@@ -50,24 +39,13 @@ pub struct Gate {
 static GATE_OF_CHILD: AtomicPtr<Gate> = AtomicPtr::new(std::ptr::null_mut());
 
 fn gate() -> &'static Gate {
-    static GATE: Gate = Gate::new();
+    static GATE: Gate = Gate::new(&ASKED.closed);
     // SAFETY: null, or leaked and never changed but through its lock.
     unsafe { GATE_OF_CHILD.load(Ordering::Acquire).as_ref() }.unwrap_or(&GATE)
 }
 
 thread_local! {
-    // No destructor, so that hooks called from other thread-local destructors may still look.
-    static OWN: Cell<Own> = const { Cell::new(Own::Unknown) };
     static RETURNED: Return = const { Return };
-}
-
-/// The place of a thread at [`gate`].
-#[derive(Clone, Copy)]
-enum Own {
-    Unknown,
-    Place(&'static Place),
-    /// All were taken, or the thread is ending.
-    None,
 }
 
 /// Gives a thread's place back when the thread ends.
@@ -75,7 +53,7 @@ struct Return;
 
 impl Drop for Return {
     fn drop(&mut self) {
-        if let Own::Place(place) = OWN.replace(Own::None) {
+        if let Own::Place(place) = THREAD.with(|thread| thread.place.replace(Own::None)) {
             place.taken.store(false, Ordering::Release);
         }
     }
@@ -87,10 +65,10 @@ fn own_place(gate: &'static Gate) -> Option<&'static Place> {
         // In a thread that is ending nobody would give it back.
         let free = || gate.places.iter().find(|place| !place.taken.swap(true, Ordering::Acquire));
         let place = RETURNED.try_with(|_| free()).ok().flatten();
-        OWN.set(place.map_or(Own::None, Own::Place));
+        THREAD.with(|thread| thread.place.set(place.map_or(Own::None, Own::Place)));
         place
     }
-    match OWN.get() {
+    match THREAD.with(|thread| thread.place.get()) {
         Own::Place(place) => Some(place),
         Own::None => None,
         Own::Unknown => take(gate),
@@ -99,8 +77,9 @@ fn own_place(gate: &'static Gate) -> Option<&'static Place> {
 
 /// For a forked child: whoever had closed the parent's gate does not exist in it, and would never open it.
 pub fn renew() {
-    OWN.set(Own::Unknown);
-    GATE_OF_CHILD.store(Box::into_raw(Box::new(Gate::new())), Ordering::Release);
+    THREAD.with(|thread| thread.place.set(Own::Unknown));
+    ASKED.closed.store(false, Ordering::SeqCst);
+    GATE_OF_CHILD.store(Box::into_raw(Box::new(Gate::new(&ASKED.closed))), Ordering::Release);
 }
 
 /// Runs a call that may touch device memory.
@@ -110,20 +89,44 @@ pub fn passing(call: &dyn Fn() -> Status) -> Status {
     call()
 }
 
+/// A pass for this thread, where the gate is open and the thread has passed it before.
+#[inline]
+pub fn pass_open(thread: &Thread) -> Option<Pass<'static>> {
+    let Own::Place(place) = thread.place.get() else { return None };
+    let pass = Pass::by(place);
+    (!ASKED.closed.load(Ordering::SeqCst)).then_some(pass)
+}
+
 /// The gate for a recorded launch; `None` when the calls in progress do not end in time.
 pub fn close(limit: Duration) -> Option<Closed<'static>> {
     gate().close(limit)
 }
 
-struct Pass<'a>(&'a Gate, Option<&'a Place>);
+/// While a call is in the vendor's library.
+pub enum Pass<'a> {
+    Own(&'a Place),
+    /// By the counter that the threads without a place share.
+    Shared(&'a AtomicU32),
+}
+
+impl<'a> Pass<'a> {
+    /// What follows has to be a look at `closed`: the store here and that look are in one order with the writer's store and its
+    /// looks, so that one of the two sees the other.
+    #[inline]
+    fn by(place: &'a Place) -> Self {
+        place.depth.store(place.depth.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
+        Self::Own(place)
+    }
+}
+
 pub struct Closed<'a>(&'a Gate);
 
 impl Gate {
-    const fn new() -> Self {
+    const fn new(closed: &'static AtomicBool) -> Self {
         Self {
             places: [const { Place { depth: AtomicU32::new(0), taken: AtomicBool::new(false) } }; PLACES],
             others: AtomicU32::new(0),
-            closed: AtomicBool::new(false),
+            closed,
             writers: Mutex::new(Writers { inside: false, waiting: 0 }),
             changed: Condvar::new(),
         }
@@ -137,12 +140,13 @@ impl Gate {
     /// By a place that nobody else uses, where there is one.
     fn enter<'a>(&'a self, place: Option<&'a Place>) -> Pass<'a> {
         loop {
-            // This store and the look at `closed` are in one order with the writer's store and its looks: one of the two sees the other.
-            match place {
-                Some(place) => place.depth.store(place.depth.load(Ordering::Relaxed) + 1, Ordering::SeqCst),
-                None => _ = self.others.fetch_add(1, Ordering::SeqCst),
-            }
-            let pass = Pass(self, place);
+            let pass = match place {
+                Some(place) => Pass::by(place),
+                None => {
+                    self.others.fetch_add(1, Ordering::SeqCst);
+                    Pass::Shared(&self.others)
+                }
+            };
             if !self.closed.load(Ordering::SeqCst) {
                 return pass;
             }
@@ -200,10 +204,13 @@ impl Gate {
 }
 
 impl Drop for Pass<'_> {
+    /// Leaving one's own place is a plain store. An atomic subtraction would wait until the processor has written out what the
+    /// vendor's library wrote last, which is the doorbell of the GPU, across PCIe: 0.03 us of every launch on an H200.
+    #[inline]
     fn drop(&mut self) {
-        match self.1 {
-            Some(place) => place.depth.store(place.depth.load(Ordering::Relaxed) - 1, Ordering::Release),
-            None => _ = self.0.others.fetch_sub(1, Ordering::Release),
+        match self {
+            Self::Own(place) => place.depth.store(place.depth.load(Ordering::Relaxed) - 1, Ordering::Release),
+            Self::Shared(count) => _ = count.fetch_sub(1, Ordering::Release),
         }
     }
 }
@@ -223,9 +230,13 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
+    fn open_gate() -> Gate {
+        Gate::new(Box::leak(Box::default()))
+    }
+
     #[test]
     fn a_closed_gate_is_exclusive() {
-        let gate = Gate::new();
+        let gate = open_gate();
         let (inside, passes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             // Two with places of their own, and two without.
@@ -255,7 +266,7 @@ mod tests {
 
     #[test]
     fn closing_gives_up_and_lets_the_others_in_again() {
-        let gate = Gate::new();
+        let gate = open_gate();
         let pass = gate.enter(Some(&gate.places[0]));
         assert!(gate.close(Duration::from_millis(10)).is_none());
         let _second = gate.enter(None);
@@ -267,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_thread_has_a_place_until_it_ends() {
-        let gate: &Gate = Box::leak(Box::new(Gate::new()));
+        let gate: &Gate = Box::leak(Box::new(open_gate()));
         let taken = || gate.places.iter().filter(|place| place.taken.load(Ordering::SeqCst)).count();
         std::thread::scope(|scope| {
             let place = || own_place(gate).map(std::ptr::from_ref).map(|place| place as usize);

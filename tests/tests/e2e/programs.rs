@@ -39,6 +39,7 @@ programs!(
     atomics,
     warp,
     spin,
+    misshapen,
     memory,
     print,
     assertion,

@@ -1,0 +1,42 @@
+//! The short way of a launch that is only counted, as most are: it is not selected, repeats an instance, or is one too many.
+//!
+//! What a launch costs more with the recorder is what has to be brought into the processor's caches again after the driver has used
+//! them for itself. So little is asked here, in few places, and the code is short.
+
+use std::sync::atomic::Ordering;
+
+use crate::kernels::recent;
+use crate::kernels::request::Request;
+use crate::process::asked::{self, ASKED};
+use crate::process::reentrancy::{self, Restore};
+use crate::vendor::gate::{self, Pass};
+
+/// While a counted launch is in the vendor's library.
+pub struct Counted {
+    // Dropped in this order.
+    _pass: Pass<'static>,
+    _inside: Restore<'static>,
+}
+
+/// Counts a launch that is only counted. Where there is no pass for it, [`launch`](super::launch) has to decide; it comes to the same
+/// for every launch.
+#[inline(always)]
+pub fn pass(request: Option<Request>) -> Option<Counted> {
+    if !ASKED.records.load(Ordering::Acquire) || ASKED.leaves_out.load(Ordering::Relaxed) {
+        return None;
+    }
+    let request = request?;
+    let progress = &recent::find(request.function as usize)?.kernel.progress;
+    let is_selected = *progress.selected.get()?;
+    // SAFETY: of this thread, and what is made of it is dropped before the launch returns.
+    let thread = unsafe { &*asked::this_thread() };
+    let inside = reentrancy::enter(thread)?;
+    let pass = gate::pass_open(thread)?;
+    // SAFETY: it is this kernel's launch, and under way.
+    let counts = || progress.tally.counts(|key| unsafe { key.is_of(&request.launch, &request.arguments) });
+    if is_selected && !progress.tally.is_given_up() && !counts() {
+        return None;
+    }
+    progress.launches.fetch_add(1, Ordering::Relaxed);
+    Some(Counted { _pass: pass, _inside: inside })
+}
