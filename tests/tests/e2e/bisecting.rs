@@ -86,7 +86,7 @@ fn a_wrong_pass_is_found_wherever_it_is() {
     for fault in ["wrong-operator", "narrowed-store"] {
         let planted = format!("mneme-fault<{fault}>");
         let (pipeline, _) = long_pipeline(&planted);
-        let (outcome, json) = case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "40"]), IR_PASS, "ir_pass");
+        let (outcome, json) = case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "100"]), IR_PASS, "ir_pass");
         let pass = &json["pass"];
         assert_eq!((&pass["pass"], pass["from"].as_u64()), (&"mneme-fault".into(), pass["number"].as_u64()), "{outcome}");
         assert_eq!(pass["unit"], format!("function {}", case.kernel_name()), "{outcome}");
@@ -107,7 +107,7 @@ fn a_wrong_pass_is_found_wherever_it_is() {
 fn a_fault_between_real_pipelines_is_found() {
     let case = Case::of("saxpy");
     let pipeline = "default<O1>,function(mneme-fault<lost-store>),default<O3>";
-    let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "40"]), IR_PASS, "ir_pass");
+    let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "100"]), IR_PASS, "ir_pass");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     let launch: Value = serde_json::from_str(&case.file("launch.json")).unwrap();
@@ -119,7 +119,7 @@ fn a_fault_between_real_pipelines_is_found() {
 fn a_pass_that_crashes_is_found_and_llvm_alone_shows_it() {
     let case = Case::of("vecadd");
     let (pipeline, _) = long_pipeline("trigger-crash-function");
-    let bisect = case.bisect("vecadd", &pipeline).args(["--failing", "crash", "--reduce", "40"]);
+    let bisect = case.bisect("vecadd", &pipeline).args(["--failing", "crash", "--reduce", "100"]);
     let (outcome, json) = case.finds(bisect, IR_PASS, "ir_pass");
     assert_eq!(
         (&json["pass"]["pass"], &json["files"]["opt"]),
@@ -157,7 +157,7 @@ fn a_crash_of_llvms_own_is_found_and_llvm_alone_shows_it() {
 fn wrong_code_generation_is_told_from_wrong_passes() {
     let case = Case::of("vecadd");
     let pipeline = "default<O1>,function(mneme-fault<codegen>),default<O3>";
-    let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(["--reduce", "40"]), BACK_END, "back_end");
+    let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(["--reduce", "100"]), BACK_END, "back_end");
     assert_eq!(json["codegen_pass"]["pass"], "Mneme's planted fault", "{outcome}");
     assert!(case.file("given.ll").contains("mneme.fault.codegen") && case.file("reproduce.sh").starts_with("#!/bin/sh"));
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
@@ -174,7 +174,7 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
 fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
     let case = Case::of("vecadd");
     let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<unselectable>),default<O3>");
-    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "40"]), BACK_END, "back_end");
+    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "100"]), BACK_END, "back_end");
     assert!(json["error"].as_str().unwrap().contains("Cannot select"), "{outcome}");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
@@ -201,7 +201,7 @@ fn an_assembler_that_gives_up_is_found() {
     }
     let case = Case::of("vecadd");
     let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<unassemblable>),default<O3>");
-    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "40"]), ASSEMBLER, "assembler");
+    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "100"]), ASSEMBLER, "assembler");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     assert!(case.file("kernel.ptx").contains("no.such.instruction") && case.file("reproduce.sh").contains("ptxas"), "{outcome}");
@@ -210,7 +210,7 @@ fn an_assembler_that_gives_up_is_found() {
 #[test]
 fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     let case = Case::of("vecadd");
-    let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "40"]);
+    let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "100"]);
     if Device::under_test() == Device::Cpu {
         // No assembler takes part in what it runs.
         case.finds(bisect, NOTHING, "good");
