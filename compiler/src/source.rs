@@ -31,7 +31,7 @@ pub enum SourceError {
     /// The compiler's own text is part of it.
     #[error("{0}")]
     Rejected(String),
-    #[error("{file} took longer than {seconds} s to compile and was stopped; --timeout raises the limit")]
+    #[error("{file} took longer than {seconds} s to compile and was stopped; --timeout (mneme-tune: --trial-timeout) raises the limit")]
     Late { file: String, seconds: f64 },
 }
 
@@ -70,7 +70,8 @@ impl Source<'_> {
         if let Some(toolkit) = toolkit().filter(|_| !self.flags.iter().any(|flag| flag.starts_with("--cuda-path"))) {
             command.arg(format!("--cuda-path={}", toolkit.display()));
         }
-        command.args(self.flags).arg("--cuda-device-only").arg(format!("--offload-arch={}", self.arch));
+        // The optimised code is the same; what is found in it is told by line. The application's flags may say otherwise.
+        command.arg("-gline-tables-only").args(self.flags).arg("--cuda-device-only").arg(format!("--offload-arch={}", self.arch));
         // As for mneme-cc: without `-O3` the front end would forbid optimisation.
         command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"]);
         command.args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", "cuda"]).arg(self.file).arg("-o").arg(output);

@@ -38,8 +38,6 @@ macro_rules! every_hook {
         7000 cuMemcpy3D_v2_ptds(copy: *const CUDA_MEMCPY3D) => gated;
         4000 cuMemcpy3DPeer(copy: *const CUDA_MEMCPY3D_PEER) => gated;
         7000 cuMemcpy3DPeer_ptds(copy: *const CUDA_MEMCPY3D_PEER) => gated;
-    }
-    "waits at the gate while a launch is recorded" ["interposer/src/vendor/gate.rs: a_closed_gate_is_exclusive"] {
         4000 cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream) => gated;
         7000 cuMemcpyAsync_ptsz(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream) => gated;
         4000 cuMemcpyPeerAsync(dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext, bytes: usize, stream: CUstream) => gated;
@@ -72,8 +70,6 @@ macro_rules! every_hook {
         8000 cuMemPrefetchAsync_ptsz(address: CUdeviceptr, bytes: usize, device: CUdevice, stream: CUstream) => gated;
         12020 cuMemPrefetchAsync_v2(address: CUdeviceptr, bytes: usize, location: CUmemLocation, flags: c_uint, stream: CUstream) => gated;
         12020 cuMemPrefetchAsync_v2_ptsz(address: CUdeviceptr, bytes: usize, location: CUmemLocation, flags: c_uint, stream: CUstream) => gated;
-    }
-    "waits at the gate while a launch is recorded" ["interposer/src/vendor/gate.rs: a_closed_gate_is_exclusive"] {
         3020 cuMemsetD8_v2(dst: CUdeviceptr, value: c_uchar, count: usize) => gated;
         7000 cuMemsetD8_v2_ptds(dst: CUdeviceptr, value: c_uchar, count: usize) => gated;
         3020 cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize) => gated;
@@ -86,8 +82,6 @@ macro_rules! every_hook {
         7000 cuMemsetD2D16_v2_ptds(dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize, height: usize) => gated;
         3020 cuMemsetD2D32_v2(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize) => gated;
         7000 cuMemsetD2D32_v2_ptds(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize) => gated;
-    }
-    "waits at the gate while a launch is recorded" ["interposer/src/vendor/gate.rs: a_closed_gate_is_exclusive"] {
         3020 cuMemsetD8Async(dst: CUdeviceptr, value: c_uchar, count: usize, stream: CUstream) => gated;
         7000 cuMemsetD8Async_ptsz(dst: CUdeviceptr, value: c_uchar, count: usize, stream: CUstream) => gated;
         3020 cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream) => gated;

@@ -23,22 +23,28 @@ const CPU_OBJECT: &str = "kernel.o";
 const LOG: &str = "build.log";
 const ALL: [&str; 7] = [BEFORE, AFTER, PTX, CUBIN, SASS, CPU_OBJECT, LOG];
 
-/// Makes the folder, and removes what an earlier build has left there: it would pass for this one's. `code` are files with code
-/// in the kernel's place.
+/// Makes the folder ready for the files of a build. `code` are files with code in the kernel's place.
 ///
 /// # Errors
 /// The folder cannot be written to, or a file with code is one of those that would be written.
 pub fn prepare(folder: &Path, code: &[&Path]) -> Result<(), Fatal> {
-    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
-    let places = ALL.map(|name| folder.join(name));
     let same = |one: &Path, other: &Path| one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other));
-    if let Some(file) = code.iter().find(|file| places.iter().any(|place| same(place, file))) {
+    if let Some(file) = code.iter().find(|file| ALL.iter().any(|name| same(&folder.join(name), file))) {
         let error = format!("--output-dir would overwrite {}; name another folder, or copy the file", file.display());
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    for place in places {
-        match std::fs::remove_file(&place) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(&place, &error)),
+    clear(folder, ALL)
+}
+
+/// Makes the folder, and removes what an earlier run has left there under these names: it would pass for this one's.
+///
+/// # Errors
+/// The folder cannot be written to.
+pub fn clear<'a>(folder: &Path, names: impl IntoIterator<Item = &'a str>) -> Result<(), Fatal> {
+    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    for path in names.into_iter().map(|name| folder.join(name)) {
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(&path, &error)),
             _ => {}
         }
     }
@@ -140,6 +146,6 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Fatal> {
     std::fs::write(path, bytes).map_err(|error| unwritable(path, &error))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
+pub fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
     Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))
 }

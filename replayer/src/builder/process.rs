@@ -99,7 +99,9 @@ impl Builder {
     /// The result of a builder that has run out of time.
     pub fn time_out(&mut self) -> Outcome {
         let (limit, place) = (self.limit.as_secs_f64(), self.place.place());
-        let error = format!("the build took longer than {limit} s and was stopped{place}; --timeout raises the limit");
+        let error = format!(
+            "the build took longer than {limit} s and was stopped{place}; --timeout (mneme-tune: --trial-timeout) raises the limit"
+        );
         Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) }))
     }
 

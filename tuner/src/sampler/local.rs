@@ -3,7 +3,7 @@
 
 use rand::RngExt;
 
-use crate::space::{Point, Space};
+use crate::space::{self, Point, Space};
 
 use super::random::{complete, draw_value, fresh, generator};
 use super::{History, Outcome, Sampler, variation};
@@ -45,10 +45,7 @@ impl Sampler for Local {
         if history.tried().is_empty() {
             // Parameters that the start says nothing of, of another space perhaps, are drawn.
             let start = self.start.clone().unwrap_or_default();
-            let known = |name: &String, value: &serde_json::Value| {
-                space.parameters().iter().any(|parameter| parameter.name == *name && parameter.domain.contains(value))
-            };
-            let start = start.into_iter().filter(|(name, value)| known(name, value)).collect();
+            let start = start.into_iter().filter(|(name, value)| space::knows(space, name, value)).collect();
             return Some(complete(space, start, |parameter| draw_value(&parameter.domain, &mut rng)));
         }
         let Some((here, _)) = &self.here else {

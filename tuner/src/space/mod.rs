@@ -68,6 +68,11 @@ pub trait Space {
     }
 }
 
+/// Whether a parameter of the space has this name and may have this value.
+pub fn knows(space: &dyn Space, name: &str, value: &Value) -> bool {
+    space.parameters().iter().any(|parameter| parameter.name == name && parameter.domain.contains(value))
+}
+
 /// Whether a point has a value for each parameter that applies to it.
 pub fn holds(space: &dyn Space, point: &Point) -> bool {
     let mut before = Point::new();

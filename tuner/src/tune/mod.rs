@@ -29,7 +29,7 @@ use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, status};
 use crate::simulate::Simulation;
-use crate::space::{FileSpace, Point, Preset, Space};
+use crate::space::{self, FileSpace, Point, Preset, Space};
 
 /// Does what a command line says, and gives the exit status.
 ///
@@ -267,7 +267,7 @@ impl Subject {
             let early_stop = prunes.then(|| Box::new(sampler.pruner()) as Box<dyn EarlyStop>);
             return Ok(Choice { sampler: Box::new(sampler), early_stop });
         }
-        let start = options.start_from.as_deref().map(start_point).transpose()?;
+        let start = options.start_from.as_deref().map(|path| start_in(space, path)).transpose()?;
         let trials = options.trials.map(|trials| usize::try_from(trials).unwrap_or(usize::MAX));
         let sampler = kind.build(space, &Settings { seed, trials, start })?;
         let early_stop = options.racing.map(|factor| Box::new(Racing::new(factor)) as Box<dyn EarlyStop>);
@@ -336,6 +336,16 @@ fn start_point(path: &Path) -> Result<Point, TuneError> {
         Some(Err(error)) => Err(wrong(format!("it is no trial ({error}); name the best.json of a results folder"))),
         _ => Err(wrong("it has no parameters; name the best.json of a results folder".into())),
     }
+}
+
+/// That point, of which something has to be in the space.
+fn start_in(space: &dyn Space, path: &Path) -> Result<Point, TuneError> {
+    let point = start_point(path)?;
+    if point.iter().any(|(name, value)| space::knows(space, name, value)) {
+        return Ok(point);
+    }
+    let path = path.display();
+    Err(TuneError::Setting(format!("--start-from {path}: nothing in it is a value that a parameter of this space may have")))
 }
 
 /// `--print-space` and `--dry-run`.

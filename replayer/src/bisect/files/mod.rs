@@ -7,13 +7,13 @@ mod script;
 use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
-use mneme_core::exit;
 use serde_json::json;
 
 use super::criterion::Criterion;
 use super::finding::{Files, Finding, Verdict};
 use super::lab::Lab;
 use crate::arguments::Bisect;
+use crate::outputs::{self, unwritable};
 use crate::supervisor::Fatal;
 
 /// The reproducer made smaller, a file in the folder.
@@ -34,7 +34,7 @@ pub fn write(
         return Ok(());
     }
     let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.scene.subject.id())));
-    prepare(&folder)?;
+    outputs::clear(&folder, pass::FILES.into_iter().chain(given::FILES).chain([REDUCED, LAUNCH, script::NAME]))?;
     let mut files = Files { folder, ..Files::default() };
     if let Some(culprit) = &culprit {
         pass::write(lab, options, failing, criterion, culprit, !blames_later_stage, &mut files)?;
@@ -68,24 +68,7 @@ fn launch(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Fil
     save(&files.folder, LAUNCH, &(serde_json::to_string_pretty(&launch).expect("plain data serialises") + "\n"))
 }
 
-/// Makes the folder, and removes what an earlier finding has left there: it would pass for this one's.
-fn prepare(folder: &Path) -> Result<(), Fatal> {
-    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
-    for name in pass::FILES.iter().chain(&given::FILES).chain(&[REDUCED, LAUNCH, script::NAME]) {
-        let path = folder.join(name);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(&path, &error)),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 fn save(folder: &Path, name: &str, text: &str) -> Result<(), Fatal> {
     let path = folder.join(name);
     std::fs::write(&path, text).map_err(|error| unwritable(&path, &error))
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
-    Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))
 }

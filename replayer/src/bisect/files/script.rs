@@ -8,8 +8,9 @@ use mneme_core::configuration::Configuration;
 use super::super::finding::{Files, Finding, Verdict};
 use super::super::lab::Lab;
 use super::given::{BAD, GIVEN, GOOD, LaterStage, PTX};
-use super::{save, unwritable};
+use super::save;
 use crate::arguments::Failing;
+use crate::outputs::unwritable;
 use crate::supervisor::Fatal;
 
 pub const NAME: &str = "reproduce.sh";

@@ -311,7 +311,9 @@ impl<'a> Fleet<'a> {
         self.devices[device].lost = true;
         self.replaced += 1;
         let seconds = running.pending.job.limit(self.scene).as_secs_f64();
-        let error = format!("the kernel's runs took longer than {seconds} s and were stopped; --timeout raises the limit");
+        let error = format!(
+            "the kernel's runs took longer than {seconds} s and were stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
+        );
         let done = Done { status: Status::Timeout, error, ..Done::default() };
         told.push(Told::Done(Box::new((running, done, self.devices[device].description.clone()))));
         Ok(())
