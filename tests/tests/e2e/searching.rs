@@ -85,7 +85,7 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     let winner = read(&all, "best.json");
     if finalists[0]["speedup"]["estimate"].as_f64().unwrap() >= 1.0 {
         assert_eq!(winner["trial"], finalists[0]["trial"]);
-        assert!(best.contains(" speedup_interval="), "{best}");
+        assert!(best.contains(" confirmed_speedup="), "{best}");
     } else {
         // The baseline by another name.
         let baseline = read(&all, "baseline.json");

@@ -183,9 +183,11 @@ impl Session {
             let label = self.plan.search.space().label(&best.params, &best.config);
             // The first measurement alone would promise what the rounds may not have confirmed.
             let finalists = self.summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
-            let interval = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
-            let interval = interval.map_or(String::new(), |it| format!(" speedup_interval={}..{}", ratio(it.low), ratio(it.high)));
-            self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}{interval}", self.metric.name()));
+            let confirmed = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
+            let confirmed = confirmed.map_or(String::new(), |it| {
+                format!(" confirmed_speedup={} confirmed_interval={}..{}", ratio(it.estimate), ratio(it.low), ratio(it.high))
+            });
+            self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}{confirmed}", self.metric.name()));
             let is_faster = self.summary.confirmation.as_ref().map_or(metric < self.baseline, |rounds| rounds.significant);
             if !self.summary.verdict.is_empty() {
                 crate::remark!("mneme-tune: {}", self.summary.verdict);
