@@ -167,8 +167,8 @@ fn the_best_of_a_session_is_polished_by_another() {
     let wrong = tune(&instance, &space, &second).args(options).args(["--sampler", "tpe", "--start-from"]).arg(first.join("best.json"));
     wrong.exit_with(64).complains("--start-from is for --sampler greedy");
     fs::write(&space, "[parameters]\ncodegen_opt = [0, 1]\n").unwrap();
-    let elsewhere = tune(&instance, &space, &work.path().join("third")).args(["--sampler", "greedy", "--start-from"]);
-    elsewhere.arg(first.join("best.json")).exit_with(64).complains("nothing in it is a value that a parameter of this space may have");
+    let elsewhere = tune(&instance, &space, &work.path().join("third")).args(options).args(["--sampler", "greedy", "--start-from"]);
+    elsewhere.arg(first.join("best.json")).exit_with(3).complains("nothing in it is a value that a parameter of this space may have");
 }
 
 #[test]
