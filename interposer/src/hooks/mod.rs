@@ -91,7 +91,7 @@ pub fn documentation() -> String {
     text
 }
 
-/// What every exported function does: its handler once per call and thread, the vendor's function otherwise; and when the
+/// What every exported function does, but for launches that are only counted: its handler once per call and thread, the vendor's function otherwise; and when the
 /// handler panics, the application gets the vendor's result all the same.
 #[inline]
 pub(crate) fn enter(real: impl Fn() -> Status, handler: impl FnOnce(&dyn Fn() -> Status) -> Status) -> Status {

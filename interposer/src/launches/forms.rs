@@ -1,4 +1,5 @@
-//! The forms of a launch: of each launch function, how its arguments make a [`Request`].
+//! The forms of a launch: of each launch function, how its arguments make a [`Request`]; `None` for arguments that say
+//! nothing, which the driver refuses.
 
 use std::ffi::{c_uint, c_void};
 

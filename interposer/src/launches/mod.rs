@@ -1,4 +1,5 @@
-//! Handlers of everything that starts kernels; each ends in [`recorder::launch`](crate::recorder::launch).
+//! Everything that starts kernels; each launch comes to [`recorder::launch`](crate::recorder::launch), or to
+//! [`counted::pass`](crate::recorder::counted::pass) where it is only counted.
 
 pub mod forms;
 pub mod graphs;

@@ -1,10 +1,11 @@
 //! The short way of a launch that is only counted, as most are: it is not selected, repeats an instance, or is one too many.
 //!
 //! What a launch costs more with the recorder is what has to be brought into the processor's caches again after the driver has used
-//! them for itself. So little is asked here, in few places, and the code is short.
+//! them for itself. So little is asked here, in few places, and the code is short. No panic is caught on this way: nothing on it panics.
 
 use std::sync::atomic::Ordering;
 
+use crate::kernels::progress::Progress;
 use crate::kernels::recent;
 use crate::kernels::request::Request;
 use crate::process::asked::{self, ASKED};
@@ -28,15 +29,22 @@ pub fn pass(request: Option<Request>) -> Option<Counted> {
     let request = request?;
     let progress = &recent::find(request.function as usize)?.kernel.progress;
     let is_selected = *progress.selected.get()?;
-    // SAFETY: of this thread, and what is made of it is dropped before the launch returns.
+    // SAFETY: it lives as long as this thread, which the result cannot leave (a cell is in it) and does not outlive: it is dropped
+    // when the launch returns.
     let thread = unsafe { &*asked::this_thread() };
     let inside = reentrancy::enter(thread)?;
     let pass = gate::pass_open(thread)?;
-    // SAFETY: it is this kernel's launch, and under way.
-    let counts = || progress.tally.counts(|key| unsafe { key.is_of(&request.launch, &request.arguments) });
-    if is_selected && !progress.tally.is_given_up() && !counts() {
+    if is_selected && !is_only_counted(progress, &request) {
         return None;
     }
     progress.launches.fetch_add(1, Ordering::Relaxed);
     Some(Counted { _pass: pass, _inside: inside })
+}
+
+/// Whether a launch of a selected kernel is like an earlier one, or too late to be recorded; it is counted then. Nothing is locked, asked
+/// of the driver or allocated for it.
+#[inline]
+pub fn is_only_counted(progress: &Progress, request: &Request) -> bool {
+    // SAFETY: it is this kernel's launch, and under way.
+    progress.tally.is_given_up() || progress.tally.counts(|key| unsafe { key.is_of(&request.launch, &request.arguments) })
 }

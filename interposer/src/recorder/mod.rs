@@ -78,7 +78,7 @@ fn begin() {
     }
 }
 
-/// What every launch handler ends in.
+/// What every launch comes to, but for those with a [pass](counted::pass).
 pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
     if !ASKED.records.load(Ordering::Acquire) {
         begin();
@@ -146,9 +146,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     if !kernel.is_selected() || (ASKED.leaves_out.load(Ordering::Relaxed) && settings().leaves_out(number)) {
         return None;
     }
-    // A launch like an earlier one is the ordinary case; nothing is locked, asked of the driver or allocated for it.
-    // SAFETY: it is this kernel's launch, and under way.
-    if progress.tally.is_given_up() || progress.tally.counts(|key| unsafe { key.is_of(&request.launch, &request.arguments) }) {
+    if counted::is_only_counted(progress, request) {
         return None;
     }
     if let Some(Err(_)) = progress.code.get() {

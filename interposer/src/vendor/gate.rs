@@ -89,7 +89,8 @@ pub fn passing(call: &dyn Fn() -> Status) -> Status {
     call()
 }
 
-/// A pass for this thread, where the gate is open and the thread has passed it before.
+/// A pass for this thread, where the gate is open and the thread has passed it before: its place is then one of the gate of this process, since
+/// [`renew`] makes it unknown.
 #[inline]
 pub fn pass_open(thread: &Thread) -> Option<Pass<'static>> {
     let Own::Place(place) = thread.place.get() else { return None };
