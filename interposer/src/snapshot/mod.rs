@@ -8,6 +8,7 @@ pub mod background;
 pub mod buffers;
 mod hasher;
 mod pinned;
+mod unreadable;
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
@@ -38,8 +39,14 @@ const CHUNKS_OF_A_THREAD: usize = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("{bytes} bytes at {address:#x} could not be read (CUDA error {status})")]
-    Copy { address: u64, bytes: usize, status: Status },
+    #[error("{bytes} bytes at {address:#x}{names} could not be read (CUDA error {status})")]
+    Copy {
+        address: u64,
+        bytes: usize,
+        status: Status,
+        /// The variables in them, for people.
+        names: String,
+    },
     #[error("memory could not be hashed (CUDA error {0})")]
     Hash(Status),
     #[error("no memory for copies (CUDA error {0})")]
@@ -111,7 +118,8 @@ impl Reader {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Read by copies; `joined`: neighbours may be copied with what is between them.
+    /// Read by copies; `joined`: neighbours may be copied with what is between them. All others are copied by themselves: the driver
+    /// refuses a copy that spans two allocations, or two variables, though they touch.
     Device { joined: bool },
     /// Read in place, by whoever launches kernels on the CPU device: nobody else is running.
     Direct,
@@ -163,8 +171,9 @@ pub fn take(
         .collect();
     let chunks = read(&mut reader, destination, &regions);
     idle().insert(destination.context, reader);
+    let chunks = chunks.map_err(|error| unreadable::explain(error, variables))?;
     let header = Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), arguments: Vec::new() };
-    Ok(State { header, chunks: chunks? })
+    Ok(State { header, chunks })
 }
 
 fn read(reader: &mut Reader, destination: &Destination<'_>, regions: &[Region]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
@@ -263,6 +272,16 @@ struct Copy {
     joined: bool,
 }
 
+impl Copy {
+    /// Bytes between it and a stretch that it may be extended by.
+    fn gap_before(&self, region: &Region, stretch: Stretch) -> Option<u64> {
+        let gap = stretch.address.wrapping_sub(self.address + self.bytes);
+        let is_one_region = gap == 0 && stretch.address > region.address;
+        let both_joined = self.joined && matches!(region.place, Place::Device { joined: true });
+        (is_one_region || (gap <= GAP && both_joined)).then_some(gap)
+    }
+}
+
 /// Chunks on their way into buffers.
 struct Gathering<'a> {
     reader: &'a Reader,
@@ -291,10 +310,11 @@ impl<'a> Gathering<'a> {
             return Ok(());
         };
         if let Some(copy) = &mut self.copy {
-            let gap = stretch.address.wrapping_sub(copy.address + copy.bytes);
-            let neighbours = gap == 0 || (gap <= GAP && joined && copy.joined);
-            let offset = self.used + gap as usize;
-            if neighbours && offset + stretch.length as usize <= buffers::SIZE {
+            let gap = copy.gap_before(region, stretch);
+            let offset = self.used + gap.unwrap_or(0) as usize;
+            if let Some(gap) = gap
+                && offset + stretch.length as usize <= buffers::SIZE
+            {
                 copy.bytes += gap + stretch.length;
                 self.keep(id, offset, stretch.length, region.is_volatile);
                 return Ok(());
@@ -373,7 +393,7 @@ impl<'a> Gathering<'a> {
             let place: *mut c_void = buffer.as_ptr().add(copy.offset).cast();
             vendor::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.stream)
         };
-        if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Copy { address, bytes, status }) }
+        if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Copy { address, bytes, status, names: String::new() }) }
     }
 
     /// Sends a full buffer on its way.
@@ -432,5 +452,36 @@ impl Drop for Gathering<'_> {
 }
 
 fn failed(stretch: Stretch, status: Status) -> SnapshotError {
-    SnapshotError::Copy { address: stretch.address, bytes: stretch.length as usize, status }
+    SnapshotError::Copy { address: stretch.address, bytes: stretch.length as usize, status, names: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The driver refuses a copy over two of its allocations, and variables of a module may touch.
+    #[test]
+    fn only_memory_of_the_arena_is_read_together_with_its_neighbours() {
+        let region = |address, joined| Region { address, size: 2 * CHUNK, place: Place::Device { joined }, is_volatile: false };
+        let stretch = |address| Stretch { address, length: CHUNK };
+        let copy = |joined| Copy { address: 0x1000, bytes: CHUNK, offset: 0, joined };
+        let end = 0x1000 + CHUNK;
+        for joined in [false, true] {
+            assert_eq!(copy(joined).gap_before(&region(0x1000, joined), stretch(end)), Some(0), "the next chunk of one region");
+        }
+        assert_eq!(copy(false).gap_before(&region(end, false), stretch(end)), None, "two variables side by side");
+        assert_eq!(copy(true).gap_before(&region(end, false), stretch(end)), None);
+        assert_eq!(copy(false).gap_before(&region(end, true), stretch(end)), None);
+        assert_eq!(copy(true).gap_before(&region(end + 256, true), stretch(end + 256)), Some(256), "two allocations of the arena");
+        assert_eq!(copy(true).gap_before(&region(end + GAP + 8, true), stretch(end + GAP + 8)), None);
+    }
+
+    #[test]
+    fn variables_that_cannot_be_read_are_named() {
+        let variable = |name: &str, address| Variable { name: name.into(), address, size: 4, constant: false, code: false };
+        let variables = [variable("before", 0xffc), variable("first", 0x1000), variable("second", 0x1004)];
+        let error = SnapshotError::Copy { address: 0x1000, bytes: 8, status: 1, names: String::new() };
+        let text = unreadable::explain(error, &variables).to_string();
+        assert_eq!(text, "8 bytes at 0x1000 (variable first, second) could not be read (CUDA error 1)");
+    }
 }

@@ -1,0 +1,50 @@
+//! Memory that the driver does not let us read: which variables it is, and for a bug report what the driver says of it.
+
+use mneme_core::recording::manifest::Variable;
+
+use super::SnapshotError;
+use crate::process::log::{self, debug};
+use crate::vendor::{self, SUCCESS};
+
+use cudarc::driver::sys::CUpointer_attribute as Attribute;
+
+/// Attributes of pointers that tell what an address belongs to.
+const ATTRIBUTES: [(&str, Attribute); 6] = [
+    ("memory type", Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
+    ("managed", Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED),
+    ("device", Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
+    ("mapped", Attribute::CU_POINTER_ATTRIBUTE_MAPPED),
+    ("range start", Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR),
+    ("range size", Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE),
+];
+
+/// Names the variables in what could not be read.
+pub fn explain(error: SnapshotError, variables: &[Variable]) -> SnapshotError {
+    let SnapshotError::Copy { address, bytes, status, .. } = error else { return error };
+    let end = address.saturating_add(bytes as u64);
+    let inside = |variable: &&Variable| variable.address < end && address < variable.address.saturating_add(variable.size);
+    let found: Vec<&Variable> = variables.iter().filter(inside).collect();
+    if log::enabled(log::Level::Debug) {
+        debug!("no copy of {bytes} bytes at {address:#x}: {}", told_by_the_driver(address));
+        for Variable { name, address, size, constant, .. } in &found {
+            debug!("variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}", told_by_the_driver(*address));
+        }
+    }
+    let names = found.iter().map(|variable| variable.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = if names.is_empty() { names } else { format!(" (variable {names})") };
+    SnapshotError::Copy { address, bytes, status, names }
+}
+
+fn told_by_the_driver(address: u64) -> String {
+    let (mut start, mut size) = (0, 0);
+    // SAFETY: valid places; the driver answers with an error for what is no address of its.
+    let status = unsafe { vendor::hooked::cuMemGetAddressRange_v2::call(&mut start, &mut size, address) };
+    let mut text = format!("allocation of {size} bytes at {start:#x} (CUDA error {status})");
+    for (name, attribute) in ATTRIBUTES {
+        let mut value = 0u64;
+        // SAFETY: the largest of these attributes has eight bytes, and the rest stays zero.
+        let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut value).cast(), attribute as u32, address) };
+        text += &if status == SUCCESS { format!(", {name} {value:#x}") } else { format!(", {name}: CUDA error {status}") };
+    }
+    text
+}
