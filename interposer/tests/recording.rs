@@ -289,6 +289,21 @@ fn a_device_that_never_becomes_idle_does_not_hang_the_program() {
 }
 
 #[test]
+fn handlers_of_the_application_find_the_action_that_they_would_find_without_us() {
+    use std::os::unix::process::ExitStatusExt;
+    for how in ["signal-chain", "signal-old", "signal-system", "signal-lives", "signal-restored"] {
+        let arguments = ["proc", how];
+        let (run, alone) = (record(&arguments, &[]), plain(&arguments));
+        let tail = |text: &str| text.split_once("result 303 201\n").unwrap().1.to_owned();
+        let expected = tail(&String::from_utf8_lossy(&alone.stdout)).replace("of the system 1", "of the system 0");
+        assert_eq!((tail(&run.stdout()), run.output.status), (expected, alone.status), "{how}: {}", run.stderr());
+        let ends = how != "signal-lives";
+        assert_eq!(run.output.status.signal(), ends.then_some(libc::SIGTERM), "{how}: {}", run.stdout());
+        assert_eq!(run.kernels().len(), 1, "what was recorded before is there: {how}");
+    }
+}
+
+#[test]
 fn selection_and_limits() {
     let run = record(&["proc", "return"], &[("MNEME_MAX_RECORDINGS", "1")]);
     assert!(run.stderr().contains("3 launches, 1 recorded"), "{}", run.stderr());

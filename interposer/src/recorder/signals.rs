@@ -1,8 +1,15 @@
 //! Signals that end the process wait for instances that are being written.
+//!
+//! For that a handler stands where the application has the default action. It must not notice: what asks for a signal's action is told of
+//! the default one, and what sets the default one gets our handler, which comes to the same. So `sigaction` and its older forms are hooked.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use libc::{SIG_DFL, SIG_ERR, sigaction as Action, sighandler_t};
 
 use super::is_recording_process;
+use crate::process::linker::real_dlsym;
 use crate::snapshot::background;
 
 /// Seconds that writing the end of a recording may take where the program expects to be gone at once.
@@ -12,29 +19,123 @@ pub const PATIENCE: libc::c_uint = 10;
 const FATAL: [c_int; 8] =
     [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
+/// Instances are being written in this process: our handler takes the default action's place.
+static OUTLASTS: AtomicBool = AtomicBool::new(false);
+
 /// Has signals that end the process wait for instances that are being written, where the application has no handlers of its own.
 /// The summary is lost then, the recording is not.
 pub fn outlast() {
-    extern "C" fn wait(signal: c_int) {
-        let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let mut left = u64::from(PATIENCE) * 1000;
-        while left > 0 && background::is_busy() && is_recording_process() {
-            // SAFETY: safe in signal handlers, with a valid duration; the other threads are doing the work.
-            unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
-            left -= 1;
-        }
-        // SAFETY: the signal's action is the default one again, and takes place when this handler returns.
-        unsafe { libc::raise(signal) };
-    }
+    OUTLASTS.store(true, Ordering::Relaxed);
     for signal in FATAL {
-        // SAFETY: both structures are valid; the handler does only what handlers may.
+        // SAFETY: both structures are valid.
         unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_DFL {
-                action.sa_sigaction = wait as *const () as libc::sighandler_t;
-                action.sa_flags = libc::SA_RESETHAND;
-                libc::sigaction(signal, &action, std::ptr::null_mut());
+            let mut action: Action = std::mem::zeroed();
+            if real_sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == SIG_DFL {
+                real_sigaction(signal, &waiting(), std::ptr::null_mut());
             }
         }
     }
 }
+
+/// Waits, then ends the process as the default action does. Called by the system, or by a handler of the application's that knows
+/// of us by a way that is not hooked.
+extern "C" fn wait(signal: c_int) {
+    // A second signal does not wait; and what is raised below must not come to whoever has called us.
+    // SAFETY: the structure is valid, zeros are the default action.
+    unsafe { real_sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut()) };
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    let mut left = u64::from(PATIENCE) * 1000;
+    while left > 0 && background::is_busy() && is_recording_process() {
+        // SAFETY: safe in signal handlers, with a valid duration; the other threads are doing the work.
+        unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
+        left -= 1;
+    }
+    // SAFETY: the action is the default one, and takes place when the signal's handler returns.
+    unsafe { libc::raise(signal) };
+}
+
+fn is_ours(action: sighandler_t) -> bool {
+    action == wait as *const () as sighandler_t
+}
+
+fn waiting() -> Action {
+    // SAFETY: zeros are an empty mask and no flags.
+    let mut action: Action = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = wait as *const () as sighandler_t;
+    action
+}
+
+/// What is set where the application sets this action.
+fn in_place_of(signal: c_int, action: sighandler_t) -> sighandler_t {
+    let replaced = action == SIG_DFL && OUTLASTS.load(Ordering::Relaxed) && FATAL.contains(&signal);
+    if replaced { wait as *const () as sighandler_t } else { action }
+}
+
+/// What the application is told of this action.
+fn seen_as(action: sighandler_t) -> sighandler_t {
+    if is_ours(action) { SIG_DFL } else { action }
+}
+
+/// The next function of a name behind ours. Not by a lock: handlers may set handlers.
+fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let mut function = known.load(Ordering::Relaxed);
+    if function.is_null() {
+        // SAFETY: a valid name; the call is from this library, which is what is looked behind.
+        function = unsafe { real_dlsym()(libc::RTLD_NEXT, name.as_ptr()) };
+        known.store(function, Ordering::Relaxed);
+    }
+    function
+}
+
+/// # Safety
+/// As for `sigaction` of the C library.
+unsafe fn real_sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    type Function = unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    // SAFETY: every C library has it, with this type.
+    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(next(&NEXT, c"sigaction")) };
+    // SAFETY: the caller's promise.
+    unsafe { function(signal, new, old) }
+}
+
+/// # Safety
+/// As for the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    // SAFETY: null, or valid as the caller promises.
+    let replaced = unsafe { new.as_ref() }.filter(|new| in_place_of(signal, new.sa_sigaction) != new.sa_sigaction).map(|_| waiting());
+    // SAFETY: as the caller promises, or our own.
+    let result = unsafe { real_sigaction(signal, replaced.as_ref().map_or(new, std::ptr::from_ref), old) };
+    if result == 0 && !old.is_null() {
+        // SAFETY: the caller's place, which has just been written.
+        let old = unsafe { &mut *old };
+        if is_ours(old.sa_sigaction) {
+            // SAFETY: zeros are the default action.
+            *old = unsafe { std::mem::zeroed() };
+        }
+    }
+    result
+}
+
+/// The forms of `signal`, of which each has a meaning of its own for the C library.
+macro_rules! older_forms {
+    ($($name:ident)*) => { $(
+        /// # Safety
+        /// As for the C library's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(signal: c_int, action: sighandler_t) -> sighandler_t {
+            type Function = unsafe extern "C" fn(c_int, sighandler_t) -> sighandler_t;
+            static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            let function = next(&NEXT, const { crate::vendor::c_name(concat!(stringify!($name), "\0")) });
+            if function.is_null() {
+                return SIG_ERR;
+            }
+            // SAFETY: the function of this name has this type.
+            let function = unsafe { std::mem::transmute::<*mut c_void, Function>(function) };
+            // SAFETY: the caller's arguments, or our handler.
+            seen_as(unsafe { function(signal, in_place_of(signal, action)) })
+        }
+    )* };
+}
+
+older_forms! { signal bsd_signal ssignal sysv_signal __sysv_signal sigset }

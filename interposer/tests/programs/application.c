@@ -1,11 +1,14 @@
 // Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after children whose
-// parent's threads are at work, after a capture or after sharing memory),
+// parent's threads are at work, after a capture, after sharing memory or after a signal),
 // and further kernels to launch.
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +93,58 @@ static void *allocate_and_free(void *unused) {
     return NULL;
 }
 
+// What became of SIGTERM before us, found out in several ways.
+static void (*before)(int);
+
+static void end(int number) {
+    static const char text[] = "handled\n";
+    static volatile sig_atomic_t calls;
+    if (++calls == 10)
+        _exit(99); // for ever
+    write(STDOUT_FILENO, text, sizeof text - 1);
+    if (before != SIG_DFL) {
+        before(number);
+        return;
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void live_on(int number) {
+    if (before != SIG_DFL)
+        before(number);
+}
+
+static void (*asked_of_the_system(int number))(int) {
+    struct { void (*handler)(int); unsigned long flags; void *restorer; unsigned long mask; } action = {0};
+    syscall(SYS_rt_sigaction, number, NULL, &action, sizeof action.mask);
+    return action.handler;
+}
+
+static void chain(const char *how) {
+    struct sigaction action = {.sa_handler = strcmp(how, "-lives") ? end : live_on};
+    if (!strcmp(how, "-old")) {
+        before = signal(SIGTERM, end);
+    } else if (!strcmp(how, "-system")) {
+        before = asked_of_the_system(SIGTERM);
+        sigaction(SIGTERM, &action, NULL);
+    } else if (!strcmp(how, "-restored")) {
+        signal(SIGTERM, SIG_IGN);
+        sigaction(SIGTERM, &(struct sigaction){.sa_handler = SIG_DFL}, &action);
+        printf("ignored %d\n", action.sa_handler == SIG_IGN);
+        sigaction(SIGTERM, NULL, &action);
+        printf("default %d, of the system %d\n", action.sa_handler == SIG_DFL, asked_of_the_system(SIGTERM) == SIG_DFL);
+    } else {
+        struct sigaction old;
+        sigaction(SIGTERM, &action, &old);
+        before = old.sa_handler;
+    }
+    printf("chains to %s\n", strcmp(how, "-system") && before != SIG_DFL ? "a handler" : "what there was");
+    fflush(stdout);
+    raise(SIGTERM);
+    printf("lives on\n");
+}
+
 int main(int argc, char **argv) {
     bind(argv[1]);
     enum { COUNT = 50000 };
@@ -167,6 +222,8 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 4; ++i)
             pthread_join(threads[i], NULL);
     }
+    if (!strncmp(argv[2], "signal", 6))
+        chain(argv[2] + 6);
     printf("copy %u\n", p_cuMemcpyDtoH(data, memory, 4));
     printf("free %u\n", p_cuMemFree(memory));
     printf("again %d\n", p_cuMemFree(memory + 8) != 0);
