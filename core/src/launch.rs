@@ -61,6 +61,14 @@ pub struct Launch {
     pub attributes: LaunchAttributes,
 }
 
+impl Launch {
+    /// Whether it has no block or no thread, which every driver refuses.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        [self.grid, self.block].iter().any(|dim| dim.count() == 0)
+    }
+}
+
 /// Launch attributes beyond the dimensions (`CUlaunchAttribute`), as recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

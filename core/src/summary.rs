@@ -78,6 +78,8 @@ pub struct Kernel {
     pub repeats: u64,
     /// Launches that the settings leave out.
     pub left_out: u64,
+    /// Launches that the driver refused: nothing ran that could be recorded.
+    pub rejected: u64,
     /// Device memory of the largest instance, bytes.
     pub memory_bytes: u64,
     /// Added to the recording, bytes.
@@ -162,6 +164,7 @@ impl Kernel {
         self.known += other.known;
         self.repeats += other.repeats;
         self.left_out += other.left_out;
+        self.rejected += other.rejected;
         self.memory_bytes = self.memory_bytes.max(other.memory_bytes);
         self.disk_bytes += other.disk_bytes;
         self.gpu_time = match (self.gpu_time, other.gpu_time) {
@@ -174,7 +177,10 @@ impl Kernel {
         self.file = self.file.take().or(other.file);
         for failure in other.failures {
             match self.failures.iter_mut().find(|known| known.reason == failure.reason) {
-                Some(known) => known.launches += failure.launches,
+                Some(known) => {
+                    known.launches += failure.launches;
+                    known.broken |= failure.broken;
+                }
                 None => self.failures.push(failure),
             }
         }

@@ -282,6 +282,16 @@ fn a_kernel_that_fails_is_not_recorded_and_fails_as_without_us() {
 }
 
 #[test]
+fn what_the_driver_refuses_is_passed_back_and_the_next_launch_is_recorded() {
+    let arguments = ["proc", "refused"];
+    let run = record(&arguments, &[]);
+    assert!(run.stdout().contains("launch 1\nlaunch 1\nlaunch 1\nlaunch 1\nlaunch 0\n"), "{}", run.stdout());
+    assert!(run.stderr().contains("8 launches, 3 recorded"), "{}", run.stderr());
+    assert!(run.stderr().contains("; 4 refused by the driver\n"), "{}", run.stderr());
+    assert_eq!(run.kernels()[0].instances.len(), 3);
+}
+
+#[test]
 fn a_device_that_never_becomes_idle_does_not_hang_the_program() {
     let run = record(&["proc", "leave", "spin", "_Z3addPii"], &[("MNEME_IDLE_TIMEOUT", "0"), ("MNEME_RR_KERNELS", "spin")]);
     assert!(run.stdout().contains("spin: 0\n_Z3addPii: 0\n"), "{}", run.stdout());

@@ -33,6 +33,8 @@ pub struct Recorded {
     pub memory_bytes: u64,
     /// Of recorded launches.
     pub gpu_time: Times,
+    /// Launches that the driver refused: nothing ran.
+    pub rejected: u64,
     /// Why launches were not recorded.
     pub failures: BTreeMap<String, Failed>,
     /// A recording failed, and the next one would too (or take as long to find out).
@@ -75,12 +77,25 @@ impl Progress {
     /// An instance is not recorded, nor, where we give up, will others be.
     pub fn failed(&self, dynamic_hash: u64, reason: &str, broken: bool, give_up: bool) {
         let mut recorded = self.recorded();
-        let launches = recorded.instances.remove(&dynamic_hash).map_or(1, |occurrences| occurrences.count);
-        let launches = launches + self.tally.launches(dynamic_hash);
-        self.tally.forget(dynamic_hash);
+        let launches = self.forget(&mut recorded, dynamic_hash);
         recorded.given_up |= give_up;
         recorded.count_failures(reason, launches, broken);
         self.update_tally(&recorded, settings());
+    }
+
+    /// The driver refused the launch of an instance; the next one like it may be another matter.
+    pub fn rejected(&self, dynamic_hash: u64) {
+        let mut recorded = self.recorded();
+        recorded.rejected += self.forget(&mut recorded, dynamic_hash);
+        self.update_tally(&recorded, settings());
+    }
+
+    /// Forgets an instance: how many launches it had.
+    fn forget(&self, recorded: &mut Recorded, dynamic_hash: u64) -> u64 {
+        let launches = recorded.instances.remove(&dynamic_hash).map_or(1, |occurrences| occurrences.count);
+        let launches = launches + self.tally.launches(dynamic_hash);
+        self.tally.forget(dynamic_hash);
+        launches
     }
 
     pub fn count_failure(&self, reason: &str) {

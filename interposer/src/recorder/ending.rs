@@ -84,10 +84,11 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         failures.push(report::Failure { reason: reason.clone(), launches: progress.tally.refused(), broken: false });
     }
     let failed: u64 = failures.iter().map(|failure| failure.launches).sum();
-    let mut left_out = if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed) };
+    let mut left_out = if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed + recorded.rejected) };
     if recorded.given_up && left_out > 0 {
         let launches = std::mem::take(&mut left_out);
-        failures.push(report::Failure { reason: "given up after that".to_owned(), launches, broken: true });
+        let broken = failures.iter().any(|failure| failure.broken);
+        failures.push(report::Failure { reason: "given up after that".to_owned(), launches, broken });
     }
     let (profiled, shapes) = progress.profile.result();
     report::Kernel {
@@ -98,6 +99,7 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         known,
         repeats: seen.saturating_sub(instances + known),
         left_out,
+        rejected: recorded.rejected,
         memory_bytes: recorded.memory_bytes,
         disk_bytes: recorded.bytes,
         code: progress.code.get().and_then(|code| code.as_ref().ok()).map_or("", |code| code.source()).to_owned(),

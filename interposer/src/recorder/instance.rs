@@ -33,6 +33,8 @@ const KERNEL_PATIENCE: u32 = 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    #[error("the driver refused the launch (CUDA error {0})")]
+    Rejected(Status),
     #[error("device not idle")]
     NotIdle,
     #[error("inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)")]
@@ -66,7 +68,14 @@ impl Failure {
     pub fn is_broken(&self) -> bool {
         !matches!(
             self,
-            Self::Captured | Self::Capturing | Self::Pageable(_) | Self::Elsewhere | Self::Closed | Self::Anchored(_) | Self::Private(_)
+            Self::Rejected(_)
+                | Self::Captured
+                | Self::Capturing
+                | Self::Pageable(_)
+                | Self::Elsewhere
+                | Self::Closed
+                | Self::Anchored(_)
+                | Self::Private(_)
         )
     }
 }
@@ -110,7 +119,10 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     prologue.header.arguments.clone_from(&plan.arguments);
 
     let timer = Timer::create().filter(|timer| timer.start(request.stream));
-    check(launch())?;
+    match launch() {
+        SUCCESS => {}
+        status => return Err(Failure::Rejected(status)),
+    }
     let timer = timer.filter(|timer| timer.stop(request.stream));
     check(synchronise(&plan.devices, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
     let time = timer.and_then(|timer| {

@@ -149,6 +149,10 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
     if counted::is_only_counted(progress, request) {
         return None;
     }
+    if request.launch.is_empty() {
+        progress.recorded().rejected += 1;
+        return None;
+    }
     if let Some(Err(_)) = progress.code.get() {
         progress.tally.refuse();
         return None;
@@ -212,6 +216,10 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
     // A panic of ours must not launch twice nor not at all, hence not left to the hook's own net.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
+    if let Err(Failure::Rejected(status)) = outcome {
+        plan.function.kernel.progress.rejected(plan.dynamic_hash);
+        return status;
+    }
     if let Err(failure) = outcome {
         let captured = matches!(failure, Failure::Captured | Failure::Capturing);
         let reason = match failure {

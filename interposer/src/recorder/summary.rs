@@ -83,6 +83,9 @@ fn outcome(kernel: &Kernel, verb: &str, text: &mut String) {
     if kernel.left_out > 0 {
         let _ = write!(text, "; {} left out by {SELECTION}", kernel.left_out);
     }
+    if kernel.rejected > 0 {
+        let _ = write!(text, "; {} refused by the driver", kernel.rejected);
+    }
     for failure in &kernel.failures {
         let _ = write!(text, "; {} not recorded: {}", failure.launches, failure.reason);
     }

@@ -1,5 +1,5 @@
 // Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after children whose
-// parent's threads are at work, after a capture, after sharing memory or after a signal),
+// parent's threads are at work, after a capture, after refused launches, after sharing memory or after a signal),
 // and further kernels to launch.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -189,6 +189,14 @@ int main(int argc, char **argv) {
         parameters[1] = &(int){30};
         printf("launch %u", p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
         printf(" free %u\n", p_cuMemFreeAsync(another, stream));
+    }
+    if (!strcmp(argv[2], "refused")) {
+        // Each refused one twice, to see that neither ends what follows.
+        static const unsigned shapes[][2] = {{0, 32}, {1, 2048}, {0, 32}, {1, 2048}, {1, 32}};
+        for (int i = 0; i < 5; ++i) {
+            void *parameters[] = {&memory, &(int){40}};
+            printf("launch %u\n", p_cuLaunchKernel(kernel, shapes[i][0], 1, 1, shapes[i][1], 1, 1, 0, NULL, parameters, NULL));
+        }
     }
     if (!strcmp(argv[2], "share")) {
         handle shared;

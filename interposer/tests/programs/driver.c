@@ -135,6 +135,8 @@ status cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsig
                       void **parameters, void **extra) {
     if (sticky)
         return sticky;
+    if (!gx || !gy || !gz || !bx || !by || !bz || bx > 1024)
+        return INVALID_VALUE;
     if (!strcmp(kernel, "crash"))
         sticky = ILLEGAL_ADDRESS;
     else if (!strcmp(kernel, "spin"))

@@ -66,6 +66,16 @@ fn a_recording_that_fails_shows_in_the_status() {
 }
 
 #[test]
+fn what_cannot_be_recorded_shows_in_the_status_on_request() {
+    let graphs = executable(app("graphs"), Cudart::under_test());
+    for (strict, status) in [(&[][..], 0), (&["--strict"][..], exit::NOT_RECORDED)] {
+        let folder = tempfile::tempdir().unwrap();
+        let record = mneme(&["record", "-rdb", folder.path().to_str().unwrap()]).args(strict).arg("--").arg(&graphs);
+        record.exit_with(status).complains("not recorded: inside a stream capture");
+    }
+}
+
+#[test]
 fn a_program_without_kernels_is_said_to_be_one() {
     let folder = tempfile::tempdir().unwrap();
     mneme(&["record", "-rdb", folder.path().to_str().unwrap(), "--", "true"]).succeed().complains("launched no GPU kernel");

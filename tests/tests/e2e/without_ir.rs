@@ -76,7 +76,7 @@ fn what_nvcc_builds_is_recorded_and_replays_verified() {
             let recording = folder.path().join("recording");
             let command = [binary.to_str().unwrap()];
             if name == "globals" {
-                recording_of(&recording, &[], &command).exit_with(exit::NOT_RECORDED).complains("holds addresses");
+                recording_of(&recording, &[], &command).succeed().complains("holds addresses");
                 continue;
             }
             let outcome = record(&recording, &[], &command);

@@ -95,7 +95,8 @@ const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording --device cpu -- ./app
   mneme record -rdb recording --epilogue-format diff -- ./app
 
-Exit status: the program's; 73 where the program succeeded and something that was to be recorded was not.";
+Exit status: the program's; 73 where the program succeeded and a recording failed,
+with --strict also where a launch is of a kind that cannot be recorded.";
 
 const PROFILE_EXAMPLES: &str = "Examples:
   mneme profile -- ./app arguments

@@ -43,6 +43,9 @@ pub struct Options {
     /// Find out what would be recorded, and record nothing
     #[arg(long)]
     dry_run: bool,
+    /// End with status 73 where any selected launch was not recorded, also of a kind that cannot be
+    #[arg(long)]
+    strict: bool,
     /// Write the closing table as JSON to this file, - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -90,7 +93,7 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
     let name = options.application.name();
     eprint!("{}", report::text(mode, &name, &summaries));
     report::write_json(options.json.as_deref(), &name, status, &summaries)?;
-    if status.success() && mode == Mode::Record && report::is_failure(&merged(&summaries)) {
+    if status.success() && mode == Mode::Record && report::is_failure(&merged(&summaries), options.strict) {
         std::process::exit(exit::NOT_RECORDED);
     }
     end_like(status)

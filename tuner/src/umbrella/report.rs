@@ -92,11 +92,10 @@ pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, su
     std::fs::write(file, text).map_err(|source| Error::Io { path: file.into(), source })
 }
 
-/// Whether something that was to be recorded was not: something broke, or nothing at all could be recorded.
-pub fn is_failure(kernels: &[Kernel]) -> bool {
-    let broken = kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken);
-    let nothing = kernels.iter().all(|kernel| kernel.instances + kernel.known == 0);
-    broken || (nothing && kernels.iter().any(|kernel| kernel.failed() > 0))
+/// Whether something that was to be recorded was not, because something broke; if `strict`, also where it is of a kind that cannot be
+/// recorded.
+pub fn is_failure(kernels: &[Kernel], strict: bool) -> bool {
+    kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken || strict)
 }
 
 /// The closing text of a run; empty where there is nothing to say.
@@ -151,6 +150,9 @@ fn recording(mode: Mode, mut kernels: Vec<Kernel>) -> String {
     }
     let mut text = render(&align, &rows);
     for kernel in &kernels {
+        if kernel.rejected > 0 {
+            text += &format!("{}: {} refused by the driver\n", name(kernel), launches(kernel.rejected));
+        }
         for failure in &kernel.failures {
             text += &format!("{}: {} not recorded: {}\n", name(kernel), launches(failure.launches), failure.reason);
         }
@@ -251,15 +253,31 @@ mod tests {
         let text = text(Mode::Record, "app", &[summary(Mode::Record, vec![broken.clone(), kernel("a(int)")])]);
         assert!(text.starts_with("KERNEL  LAUNCHES  GPU TIME"), "{text}");
         assert!(text.contains("b(int): 2 launches not recorded: device not idle\n"), "{text}");
-        assert!(is_failure(&[broken]) && !is_failure(&[kernel("a")]));
+        assert!(is_failure(&[broken], false) && !is_failure(&[kernel("a")], true));
     }
 
     #[test]
-    fn one_refused_kernel_among_others_is_no_failure() {
+    fn what_cannot_be_recorded_is_told_and_a_failure_if_strict() {
         let refused =
             Kernel { failures: vec![Failure { reason: "no LLVM IR".into(), launches: 4, broken: false }], instances: 0, ..kernel("b") };
-        assert!(!is_failure(&[refused.clone(), kernel("a")]));
-        assert!(is_failure(&[refused]));
+        assert!(!is_failure(std::slice::from_ref(&refused), false) && is_failure(&[refused.clone(), kernel("a")], true));
+        let text = text(Mode::Record, "app", &[summary(Mode::Record, vec![refused])]);
+        assert!(text.contains("b: 4 launches not recorded: no LLVM IR\n"), "{text}");
+    }
+
+    #[test]
+    fn what_the_driver_refused_is_told_and_no_failure() {
+        let kernels = [Kernel { rejected: 1, ..kernel("a") }];
+        assert!(!is_failure(&kernels, true));
+        let text = text(Mode::Record, "app", &[summary(Mode::Record, kernels.to_vec())]);
+        assert!(text.contains("a: 1 launch refused by the driver\n"), "{text}");
+    }
+
+    #[test]
+    fn processes_that_fail_for_one_reason_are_a_failure_if_one_of_them_broke() {
+        let failed = |broken| Kernel { failures: vec![Failure { reason: "r".into(), launches: 1, broken }], ..kernel("a") };
+        let summaries = [false, true].map(|broken| summary(Mode::Record, vec![failed(broken)]));
+        assert!(is_failure(&merged(&summaries), false));
     }
 
     #[test]
