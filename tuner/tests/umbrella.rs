@@ -39,7 +39,7 @@ fn record(folder: &Path, static_hash: u64, id: &str) -> PathBuf {
         let allocation =
             Allocation { address: 0x1000_0000_0000, size: SIZE, kind: AllocationKind::Arena, tag: "data".into(), tolerance: None };
         let arguments = vec![Argument { offset: 0, bytes: 0x1000_0000_0000u64.to_le_bytes().to_vec() }];
-        let header = Header { moment, variables: vec![], allocations: vec![allocation], arguments };
+        let header = Header { moment, allocations: vec![allocation], arguments, ..Header::default() };
         let state = State { header, chunks: vec![store.put_region(memory).unwrap()] };
         store.sync().unwrap();
         state.save(&folder.join(&name)).unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::RecordingError;
 use super::database::{Instance, KernelRecord, kernels};
 use super::manifest::State;
-use super::moments::{Moments, is_manifest};
+use super::moments::{self, Moments, is_manifest};
 use super::pack::{self, PackReader};
 use super::store::{self, Store};
 use crate::hash::{ChunkId, checksum};
@@ -90,16 +90,13 @@ fn check_instance(
         report.problems.extend(Moments::open(folder, record, instance).err());
         return report.problems.len() == before;
     }
-    for name in [&instance.prologue, &instance.epilogue] {
-        let path = folder.join(name);
-        report.bytes += length(&path);
-        let state = match State::load(&path) {
-            Ok(state) => state,
-            Err(error) => {
-                report.problems.push(error);
-                continue;
-            }
-        };
+    let names = [&instance.prologue, &instance.epilogue];
+    report.bytes += names.iter().map(|name| length(&folder.join(name))).sum::<u64>();
+    let states = names.map(|name| State::load(&folder.join(name)).map_err(|error| report.problems.push(error)).ok());
+    if let [Some(prologue), Some(epilogue)] = &states {
+        report.problems.extend(moments::check_pair(folder, instance, prologue, epilogue).err());
+    }
+    for state in states.into_iter().flatten() {
         let Some(store) = store else { continue };
         for region in state.regions() {
             for (index, id) in region.chunks.iter().enumerate() {

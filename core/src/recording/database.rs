@@ -230,30 +230,68 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError>
 
 /// [`write_atomically`] for what does not fit into memory: `write` is given the new file.
 pub fn replace<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T, RecordingError>) -> Result<T, RecordingError> {
-    use std::os::unix::fs::OpenOptionsExt;
-    // Threads write the same file at once, and in containers processes of equal number do.
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unique = format!("{now:x}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-    let temporary = path.with_file_name(format!(".{name}.{unique}.tmp"));
-    let write = || {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).map_err(RecordingError::io(path))?;
-        let written = write(&mut file)?;
-        file.sync_all().map_err(RecordingError::io(path))?;
-        std::fs::rename(&temporary, path).map_err(RecordingError::io(path))?;
-        Ok(written)
-    };
-    size_limit::as_errors(write).inspect_err(|_| {
-        let _ = std::fs::remove_file(&temporary);
-    })
+    let (file, written) = Temporary::write(path, write)?;
+    file.take_name()?;
+    Ok(written)
+}
+
+/// A file that is written and synced, under a temporary name beside its own; dropping it removes it.
+pub(super) struct Temporary {
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// Writes (0600) and syncs what is to become `path`: `write` is given the new file.
+    pub(super) fn write<T>(
+        path: &Path,
+        write: impl FnOnce(&mut File) -> Result<T, RecordingError>,
+    ) -> Result<(Self, T), RecordingError> {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Threads write the same file at once, and in containers processes of equal number do.
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let unique = format!("{now:x}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        let temporary = path.with_file_name(format!(".{name}.{unique}.tmp"));
+        size_limit::as_errors(|| {
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).map_err(RecordingError::io(path))?;
+            let this = Self { temporary, path: path.into() };
+            let written = write(&mut file)?;
+            file.sync_all().map_err(RecordingError::io(path))?;
+            Ok((this, written))
+        })
+    }
+
+    /// Gives the file its own name, in place of what had it.
+    pub(super) fn take_name(mut self) -> Result<(), RecordingError> {
+        std::fs::rename(&self.temporary, &self.path).map_err(RecordingError::io(&self.path))?;
+        self.temporary = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.temporary.as_os_str().is_empty() {
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
 }
 
 /// Name of the file that is locked.
 pub const LOCK: &str = ".lock";
 
 /// The advisory lock of a recording folder, held while `<static-hash>.json` files are merged or packs collected.
-pub struct FolderLock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
+pub struct FolderLock(File);
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that was forked meanwhile has it open as well.
+        // SAFETY: flock takes no memory; the descriptor is open.
+        unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&self.0), libc::LOCK_UN) };
+    }
+}
 
 impl FolderLock {
     pub fn take(folder: &Path) -> Result<Self, RecordingError> {
@@ -278,13 +316,19 @@ impl FolderLock {
     }
 }
 
-/// Adds an instance (and a kernel seen for the first time) to a folder, safely against other processes that do the same.
+/// Adds an instance (and a kernel seen for the first time) whose files are there already, safely against other processes that do
+/// the same. [`Draft`](super::draft::Draft) adds one with its files.
 pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: Instance) -> Result<(), RecordingError> {
     let _lock = FolderLock::take(folder)?;
-    let path = folder.join(kernel.file_name());
-    let mut record = if path.exists() { KernelRecord::load(&path)? } else { KernelRecord { instances: BTreeMap::new(), ..kernel.clone() } };
+    let mut record = load_or_begin(folder, kernel)?;
     record.instances.insert(id.into(), instance);
-    record.save(&path)
+    record.save(&folder.join(kernel.file_name()))
+}
+
+/// The kernel as a folder has it, without instances where it is new there.
+pub(super) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
+    let path = folder.join(kernel.file_name());
+    if path.exists() { KernelRecord::load(&path) } else { Ok(KernelRecord { instances: BTreeMap::new(), ..kernel.clone() }) }
 }
 
 /// Changes the occurrences of an instance; nothing if it has been removed meanwhile.

@@ -16,6 +16,8 @@ pub enum RecordingError {
     NoInstance { path: PathBuf, instance: String, known: String },
     #[error("{path} has several instances ({known}); choose one with -rid", path = path.display())]
     Ambiguous { path: PathBuf, known: String },
+    #[error("{path} has instance {instance} of another recording; remove it there first, or name another folder", path = path.display())]
+    Taken { path: PathBuf, instance: String },
     #[error("{path} names the file '{name}', which is outside its folder; refused", path = path.display())]
     Outside { path: PathBuf, name: String },
     #[error("{path} cannot be used: {what}; correct it, or remove it to compare without its rules", path = path.display())]

@@ -1,10 +1,12 @@
 //! Removing, copying and moving recordings. What an operation does not name stays as it is.
 
 use std::collections::HashSet;
+use std::io::BufRead;
 use std::path::Path;
 
-use super::RecordingError;
-use super::database::{self, FolderLock, Instance, KernelRecord, LOCK, add_instance};
+use super::{RecordingError, upstream};
+use super::database::{self, FolderLock, Instance, KernelRecord, LOCK};
+use super::draft::Draft;
 use super::manifest::State;
 use super::moments::{Moments, is_manifest};
 use super::pack::{self, PackReader, PackWriter};
@@ -71,40 +73,45 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     };
     create_private_folder(to)?;
     let mut bytes = 0;
-    let mut states = Vec::new();
+    let mut drafts = Vec::new();
     let mut own = None;
-    for (_, instance) in &chosen {
+    for (id, instance) in &chosen {
         let names = [&instance.prologue, &instance.epilogue];
+        let mut draft = Draft::new(to);
+        let mut span = None;
         let moments = Moments::open(from, &record, instance)?;
-        if moments.are_upstreams() {
+        let is_upstreams = moments.are_upstreams();
+        if is_upstreams {
             for name in names {
-                bytes += copy_file(&from.join(name), &to.join(name))?;
+                draft.add(name, |target| copy_file(&from.join(name), target))?;
             }
-            continue;
+            span = upstream::memory::span(&from.join(&instance.prologue))?;
+        } else {
+            let (source, target) = match &mut own {
+                Some(stores) => stores,
+                none => none.insert((Store::open(from)?, StoreWriter::open(to, LEVEL)?)),
+            };
+            for (name, state) in names.into_iter().zip([moments.prologue, moments.epilogue]) {
+                copy_chunks(source, target, &state)?;
+                draft.add_state(name, &state)?;
+            }
         }
-        let (source, target) = match &mut own {
-            Some(stores) => stores,
-            none => none.insert((Store::open(from)?, StoreWriter::open(to, LEVEL)?)),
-        };
-        for (name, state) in names.into_iter().zip([moments.prologue, moments.epilogue]) {
-            copy_chunks(source, target, &state)?;
-            states.push((name.clone(), state));
-        }
+        drafts.push((id, instance, draft, is_upstreams.then_some(span)));
     }
-    if let Some((_, target)) = own {
+    if let Some((_, target)) = &own {
         target.sync()?;
         target.finish()?;
         bytes += target.written();
     }
-    for (name, state) in &states {
-        let path = to.join(name);
-        state.save(&path)?;
-        bytes += path.metadata().map_or(0, |metadata| metadata.len());
-    }
-    for name in record.modules.iter().chain(&record.binary_blobs) {
-        let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
-        database::write_atomically(&to.join(name), &contents)?;
-        bytes += contents.len() as u64;
+    for (id, instance, draft, span) in drafts {
+        let prepare = |there: &mut KernelRecord| {
+            span.map_or(Ok(()), |span| upstream::span::include(to, there, span))?;
+            copy_code(from, to, &record)
+        };
+        match draft.publish(&record, id, instance.clone(), prepare)? {
+            Some(written) => bytes += written,
+            None => check_same(from, to, &record, id, instance)?,
+        }
     }
     let rules = Rules::path(&path);
     if rules.exists() {
@@ -112,10 +119,58 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
         database::write_atomically(&Rules::path(&to.join(record.file_name())), &contents)?;
         bytes += contents.len() as u64;
     }
-    for (id, instance) in &chosen {
-        add_instance(to, &record, id, instance.clone())?;
-    }
+    // Until here nobody may collect the chunks, which nothing named.
+    drop(own);
     Ok(Outcome { instances: chosen.len(), bytes })
+}
+
+/// Copies a kernel's code where the folder has none of it.
+fn copy_code(from: &Path, to: &Path, record: &KernelRecord) -> Result<u64, RecordingError> {
+    let mut bytes = 0;
+    let is_known = to.join(record.file_name()).exists();
+    for name in record.modules.iter().chain(&record.binary_blobs) {
+        if is_known && to.join(name).exists() {
+            continue;
+        }
+        let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
+        database::write_atomically(&to.join(name), &contents)?;
+        bytes += contents.len() as u64;
+    }
+    Ok(bytes)
+}
+
+/// Refuses a copy of an instance that the folder has of another recording.
+fn check_same(from: &Path, to: &Path, record: &KernelRecord, id: &str, instance: &Instance) -> Result<(), RecordingError> {
+    let path = to.join(record.file_name());
+    let there = KernelRecord::load(&path)?;
+    let (_, known) = there.instance(&path, Some(id))?;
+    for (name, other) in [(&instance.prologue, &known.prologue), (&instance.epilogue, &known.epilogue)] {
+        let (path_of_it, other) = (from.join(name), to.join(other));
+        let is_same = match (is_manifest(&path_of_it)?, is_manifest(&other)?) {
+            (true, true) => State::load(&path_of_it)? == State::load(&other)?,
+            (false, false) => have_equal_contents(&path_of_it, &other)?,
+            _ => false,
+        };
+        if !is_same {
+            return Err(RecordingError::Taken { path, instance: id.into() });
+        }
+    }
+    Ok(())
+}
+
+fn have_equal_contents(one: &Path, other: &Path) -> Result<bool, RecordingError> {
+    let open = |path: &Path| std::fs::File::open(path).map(std::io::BufReader::new).map_err(RecordingError::io(path));
+    let (mut first, mut second) = (open(one)?, open(other)?);
+    loop {
+        let a = first.fill_buf().map_err(RecordingError::io(one))?;
+        let b = second.fill_buf().map_err(RecordingError::io(other))?;
+        let length = a.len().min(b.len());
+        if length == 0 || a[..length] != b[..length] {
+            return Ok(a.is_empty() && b.is_empty());
+        }
+        first.consume(length);
+        second.consume(length);
+    }
 }
 
 /// [`copy`], then [`remove`] from where it was.
@@ -131,10 +186,10 @@ pub fn move_to(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>)
     Ok(outcome)
 }
 
-/// Copies a file of any size.
-fn copy_file(from: &Path, to: &Path) -> Result<u64, RecordingError> {
+/// Copies a file of any size; gives its length, bytes.
+fn copy_file(from: &Path, target: &mut std::fs::File) -> Result<u64, RecordingError> {
     let mut source = std::fs::File::open(from).map_err(RecordingError::io(from))?;
-    database::replace(to, |target| std::io::copy(&mut source, target).map_err(RecordingError::io(to)))
+    std::io::copy(&mut source, target).map_err(RecordingError::io(from))
 }
 
 fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<(), RecordingError> {
@@ -199,6 +254,8 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
                 freed = freed.saturating_sub(writer.append(id, &buffer)?);
             }
             writer.finish()?;
+            // The new pack's name, before the old one's goes.
+            let _ = std::fs::File::open(packs).and_then(|packs| packs.sync_all());
         }
         std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
     }
@@ -234,7 +291,7 @@ fn remove_if_there(path: &Path) -> Result<(), RecordingError> {
 mod tests {
     use super::*;
     use crate::launch::Dim3;
-    use crate::recording::database::{InstanceDetails, KernelDetails};
+    use crate::recording::database::{InstanceDetails, KernelDetails, add_instance};
     use crate::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment};
 
     /// Memory of three chunks: one shared by all seeds, one of its own, one zero.
@@ -274,7 +331,7 @@ mod tests {
         for moment in [Moment::Prologue, Moment::Epilogue] {
             let allocation =
                 Allocation { address: 0x1000, size: bytes.len() as u64, kind: AllocationKind::Arena, tag: String::new(), tolerance: None };
-            let header = Header { moment, variables: vec![], allocations: vec![allocation], arguments: vec![] };
+            let header = Header { moment, allocations: vec![allocation], ..Header::default() };
             let state = State { header, chunks: vec![store.put_region(&bytes).unwrap()] };
             store.sync().unwrap();
             let name = format!("DeviceState.{}.{static_hash}.{id}.mneme", if moment == Moment::Prologue { "prologue" } else { "epilogue" });
@@ -367,5 +424,22 @@ mod tests {
         check(&to, 42, 3);
         check(&to, 42, 5);
         assert!(database::kernels(from.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_copy_over_another_recording_of_the_instance_is_refused() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        record(from.path(), 42, 3);
+        copy(from.path(), to.path(), 42, None).unwrap();
+        copy(from.path(), to.path(), 42, None).unwrap();
+        // Instance 3 with the memory of another.
+        record(from.path(), 42, 5);
+        for moment in ["prologue", "epilogue"] {
+            let name = |seed| from.path().join(format!("DeviceState.{moment}.42.{seed}.mneme"));
+            std::fs::copy(name(5), name(3)).unwrap();
+        }
+        assert!(matches!(move_to(from.path(), to.path(), 42, Some("3")), Err(RecordingError::Taken { .. })));
+        check(to.path(), 42, 3);
+        assert!(KernelRecord::load(&from.path().join("42.json")).unwrap().instances.contains_key("3"), "it is still there");
     }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordingError;
 use super::database::write_atomically;
-use crate::hash::{ChunkId, checksum};
+use crate::hash::{ChunkId, Hash64, checksum};
 use crate::tolerance::Tolerance;
 
 /// Chunk size, bytes.
@@ -45,6 +45,9 @@ pub struct Header {
     /// The parameter buffer of the launch, by argument; in prologues only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<Argument>,
+    /// The same number in both manifests of an instance ([`pair`]); absent in files of before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +169,11 @@ impl State {
 
     /// Writes the manifest by a temporary name and a rename. The chunks it names must be on disk (synced) before.
     pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
+        write_atomically(path, &self.encode())
+    }
+
+    /// What the file holds.
+    pub(super) fn encode(&self) -> Vec<u8> {
         let header = serde_json::to_vec(&self.header).expect("plain data serialises");
         let mut bytes = MAGIC.to_vec();
         let has_tables = self.header.variables.iter().any(|variable| variable.code);
@@ -176,7 +184,7 @@ impl State {
             bytes.extend_from_slice(&id.0);
         }
         bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
-        write_atomically(path, &bytes)
+        bytes
     }
 
     pub fn load(path: &Path) -> Result<Self, RecordingError> {
@@ -215,6 +223,38 @@ impl State {
         }
         Ok(state)
     }
+}
+
+/// Marks two states as the halves of one instance: with the XXH3-64 of what both say, so that equal recordings have equal files.
+pub fn pair(prologue: &mut State, epilogue: &mut State) {
+    (prologue.header.pair, epilogue.header.pair) = (None, None);
+    let sum = Hash64::new().part(&prologue.encode()).part(&epilogue.encode()).finish();
+    (prologue.header.pair, epilogue.header.pair) = (Some(sum), Some(sum));
+}
+
+/// Why two states cannot be the halves of one instance, said of the second one.
+pub(super) fn mismatch(prologue: &State, epilogue: &State) -> Option<String> {
+    if (prologue.header.moment, epilogue.header.moment) != (Moment::Prologue, Moment::Epilogue) {
+        return Some("one of the two is in the place of the other".into());
+    }
+    if prologue.header.pair != epilogue.header.pair {
+        return Some("they are of two recordings".into());
+    }
+    let regions = |state: &State| {
+        let mut all: Vec<_> = state.regions().map(|it| (it.variable.map(|it| it.name.clone()), it.address, it.size)).collect();
+        all.sort_unstable();
+        all
+    };
+    let (before, after) = (regions(prologue), regions(epilogue));
+    if before == after {
+        return None;
+    }
+    let differing = before.iter().find(|it| !after.contains(it)).or_else(|| after.iter().find(|it| !before.contains(it)));
+    Some(match differing {
+        Some((Some(name), ..)) => format!("the variable {name} is not the same in both"),
+        Some((None, address, size)) => format!("the {size} bytes at {address:#x} are not in both"),
+        None => "one names memory twice".into(),
+    })
 }
 
 mod hex {
@@ -266,6 +306,7 @@ mod tests {
                     tolerance: None,
                 }],
                 arguments: vec![Argument { offset: 0, bytes: vec![1, 2, 3, 4] }, Argument { offset: 8, bytes: vec![0xff; 8] }],
+                pair: Some(u64::MAX),
             },
             chunks: vec![vec![ChunkId([1; 16])], vec![ChunkId::ZERO, ChunkId([2; 16])]],
         }

@@ -8,6 +8,7 @@
 pub mod check;
 pub mod code;
 pub mod database;
+pub mod draft;
 mod encoding;
 pub mod error;
 pub mod housekeeping;

@@ -23,7 +23,11 @@ impl Moments {
     pub fn open(folder: &Path, kernel: &KernelRecord, instance: &Instance) -> Result<Self, RecordingError> {
         let (prologue, epilogue) = (folder.join(&instance.prologue), folder.join(&instance.epilogue));
         match (is_manifest(&prologue)?, is_manifest(&epilogue)?) {
-            (true, true) => Ok(Self { prologue: State::load(&prologue)?, epilogue: State::load(&epilogue)?, chunks: None }),
+            (true, true) => {
+                let (prologue, epilogue) = (State::load(&prologue)?, State::load(&epilogue)?);
+                check_pair(folder, instance, &prologue, &epilogue)?;
+                Ok(Self { prologue, epilogue, chunks: None })
+            }
             (false, false) => {
                 let (before, after, chunks) = upstream::memory::open(&prologue, &epilogue)?;
                 let mut moments = Self { prologue: before, epilogue: after, chunks: Some(Arc::new(chunks)) };
@@ -63,6 +67,15 @@ impl Moments {
             None => Store::open(folder),
         }
     }
+}
+
+/// Refuses manifests that are not the halves of one instance.
+pub(super) fn check_pair(folder: &Path, instance: &Instance, prologue: &State, epilogue: &State) -> Result<(), RecordingError> {
+    let damaged = |why| {
+        let what = format!("it does not belong to {}: {why}", instance.prologue);
+        RecordingError::damaged(folder.join(&instance.epilogue), what)
+    };
+    manifest::mismatch(prologue, epilogue).map(damaged).map_or(Ok(()), Err)
 }
 
 /// Whether a file is a manifest of ours. Snapshots of the existing Mneme may begin with anything.

@@ -91,7 +91,8 @@ pub struct PackWriter {
     encoder: Encoder,
     /// Of the compressed chunks as they are stored.
     sum: Hash64,
-    synced: bool,
+    /// Where the next sync has to begin, bytes: what is before is on disk.
+    synced: u64,
 }
 
 impl PackWriter {
@@ -111,7 +112,7 @@ impl PackWriter {
             entries: Vec::new(),
             encoder: Encoder::new(level).map_err(RecordingError::io(&path))?,
             sum: Hash64::new(),
-            synced: false,
+            synced: 0,
             path,
         };
         write_at_end(&pack.file, &mut pack.position, &header, &[]).map_err(RecordingError::io(&pack.path))?;
@@ -121,7 +122,7 @@ impl PackWriter {
     /// Appends one chunk; gives the bytes that it took.
     pub fn append(&mut self, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
         assert!(bytes.len() as u64 <= CHUNK && !bytes.is_empty(), "a chunk has 1 to {CHUNK} bytes");
-        let Self { path, file, position, entries, encoder, sum, synced } = self;
+        let Self { path, file, position, entries, encoder, sum, .. } = self;
         let encoded = encoder.encode(bytes).map_err(RecordingError::io(&*path))?;
         let location = Location {
             offset: *position + CHUNK_HEADER,
@@ -133,7 +134,6 @@ impl PackWriter {
         header[..16].copy_from_slice(&id.0);
         header[16..20].copy_from_slice(&location.raw.to_le_bytes());
         header[20..24].copy_from_slice(&location.form().to_le_bytes());
-        *synced = false;
         write_at_end(file, position, &header, encoded.bytes).map_err(RecordingError::io(&*path))?;
         entries.push((*id, location));
         if location.is_compressed() {
@@ -147,11 +147,14 @@ impl PackWriter {
         self.entries.iter().map(|(id, _)| id)
     }
 
-    /// Waits until every appended chunk is on disk.
+    /// Waits until every appended chunk is on disk. What could not be made durable is taken back: other writers may rely on it.
     pub fn sync(&mut self) -> Result<(), RecordingError> {
-        if !self.synced {
-            self.file.sync_data().map_err(RecordingError::io(&self.path))?;
-            self.synced = true;
+        if self.synced < self.position {
+            if let Err(error) = self.file.sync_data() {
+                let _ = self.file.set_len(self.synced);
+                return Err(RecordingError::io(&self.path)(error));
+            }
+            self.synced = self.position;
         }
         Ok(())
     }
@@ -201,10 +204,26 @@ fn write_all_parts_at(file: &File, head: &[u8], body: &[u8], offset: u64) -> std
     file.write_all_at(&body[body_done..], offset + (head.len() + body_done) as u64)
 }
 
+/// The first so many bytes of a pack.
+pub(super) struct Extent {
+    path: PathBuf,
+    length: u64,
+}
+
+impl Extent {
+    /// Waits until they are on disk; false where that cannot be, or where their writer has taken some back.
+    pub(super) fn sync(&self) -> bool {
+        let synced = File::open(&self.path).and_then(|file| file.sync_data().and_then(|()| file.metadata()));
+        synced.is_ok_and(|metadata| metadata.len() >= self.length)
+    }
+}
+
 /// Reads chunks of one pack.
 pub struct PackReader {
     path: PathBuf,
     file: File,
+    /// When it was opened, bytes.
+    length: u64,
 }
 
 impl PackReader {
@@ -212,7 +231,7 @@ impl PackReader {
     pub fn open(path: &Path) -> Result<(Self, Vec<(ChunkId, Location)>), RecordingError> {
         let file = File::open(path).map_err(RecordingError::io(path))?;
         let length = file.metadata().map_err(RecordingError::io(path))?.len();
-        let reader = Self { path: path.into(), file };
+        let reader = Self { path: path.into(), file, length };
         let mut header = [0; FILE_HEADER as usize];
         if length < FILE_HEADER {
             return Ok((reader, Vec::new())); // The writer was killed at once.
@@ -225,11 +244,21 @@ impl PackReader {
         if version > VERSION {
             return Err(RecordingError::Version { path: path.into(), found: version, supported: VERSION });
         }
-        let entries = match reader.index(length)? {
-            Some(entries) => entries,
-            None => reader.walk(length)?,
-        };
+        let entries = reader.entries()?;
         Ok((reader, entries))
+    }
+
+    /// The chunks, as far as the pack had them when it was opened.
+    pub(super) fn entries(&self) -> Result<Vec<(ChunkId, Location)>, RecordingError> {
+        match self.index(self.length)? {
+            Some(entries) => Ok(entries),
+            None => self.walk(self.length),
+        }
+    }
+
+    /// What was looked at of a pack that somebody else may be writing.
+    pub(super) fn extent(&self) -> Extent {
+        Extent { path: self.path.clone(), length: self.length }
     }
 
     /// The index at the end, or `None` where it is missing or does not check.

@@ -67,7 +67,17 @@ impl Store {
         }
         let (pack, location) =
             self.index.get(id).ok_or_else(|| RecordingError::MissingChunk { path: self.folder.clone(), chunk: id.to_string() })?;
-        self.packs[*pack].read(id, location, out)
+        self.packs[*pack].read(id, location, out).or_else(|error| if self.read_elsewhere(id, *pack, out) { Ok(()) } else { Err(error) })
+    }
+
+    /// Reads a chunk that is damaged in one pack from another: whoever did not trust that one has written it again.
+    fn read_elsewhere(&self, id: &ChunkId, damaged: usize, out: &mut [u8]) -> bool {
+        let mut others = self.packs.iter().enumerate().filter(|(number, _)| *number != damaged);
+        others.any(|(_, pack)| {
+            let entries = pack.entries().unwrap_or_default();
+            let mut places = entries.iter().filter(|(known, _)| known == id);
+            places.any(|(_, location)| pack.read(id, location, out).is_ok())
+        })
     }
 
     /// Decodes a region into `out` (`region.size` bytes), on all cores.
@@ -111,6 +121,8 @@ pub struct StoreWriter {
     level: i32,
     chunks: Mutex<Chunks>,
     writers: Vec<Mutex<Option<PackWriter>>>,
+    /// Packs of other writers, who may not have synced them, and the chunks in them that we do not write; until our first sync.
+    others: Mutex<Vec<(pack::Extent, Vec<ChunkId>)>>,
     written: AtomicU64,
     in_use: InUse,
 }
@@ -125,10 +137,17 @@ impl StoreWriter {
         let folder = recording.join(FOLDER);
         create_private_folder(&folder)?;
         let in_use = InUse::mark(&folder)?; // before the packs are listed
-        let chunks = Chunks { known: Store::open(recording)?.index.into_keys().collect(), lost: Ids::default() };
+        let mut others = Vec::new();
+        for path in pack::files(&folder)? {
+            let (reader, entries) = PackReader::open(&path)?;
+            others.push((reader.extent(), entries.into_iter().map(|(id, _)| id).collect::<Vec<_>>()));
+        }
+        let known = others.iter().flat_map(|(_, ids)| ids).copied().collect();
+        let chunks = Chunks { known, lost: Ids::default() };
         let workers = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WRITERS);
         let writers = (0..workers).map(|_| Mutex::new(None)).collect();
-        Ok(Self { folder, level, chunks: Mutex::new(chunks), writers, written: AtomicU64::new(0), in_use })
+        let (chunks, others) = (Mutex::new(chunks), Mutex::new(others));
+        Ok(Self { folder, level, chunks, writers, others, written: AtomicU64::new(0), in_use })
     }
 
     /// How many threads can append at a time: the numbers that [`StoreWriter::append`] takes are below it.
@@ -236,7 +255,8 @@ impl StoreWriter {
         self.writers[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes everything that was appended durable. Must come before a manifest that names it is saved.
+    /// Makes everything that was appended durable, and what we found in the packs of others. Must come before a manifest that names
+    /// it is saved.
     ///
     /// What could not be made durable is lost: the kernel drops such pages and reports them once, so that a second
     /// attempt on the same pack would succeed without them.
@@ -247,6 +267,11 @@ impl StoreWriter {
             if let Some(error) = writer.as_mut().and_then(|pack| pack.sync().err()) {
                 self.lose(writer.take().iter().flat_map(PackWriter::chunks));
                 outcome = Err(error);
+            }
+        }
+        for (pack, ids) in self.others.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            if !pack.sync() {
+                self.lose(&ids);
             }
         }
         // The names of new packs; a file system that cannot sync a folder keeps them in order by itself.
@@ -324,6 +349,13 @@ impl InUse {
     }
 }
 
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // Closing the folder is not enough: a child that was forked meanwhile has it open as well.
+        let _ = self.lock(libc::LOCK_UN);
+    }
+}
+
 /// Fails where this user may not add files to a folder, nor remove any.
 pub fn check_writable(folder: &Path) -> Result<(), RecordingError> {
     use std::os::unix::ffi::OsStrExt;
@@ -340,4 +372,65 @@ pub fn check_writable(folder: &Path) -> Result<(), RecordingError> {
 pub fn create_private_folder(folder: &Path) -> Result<(), RecordingError> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(RecordingError::io(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packs(folder: &Path) -> Vec<PathBuf> {
+        pack::files(&folder.join(FOLDER)).unwrap()
+    }
+
+    #[test]
+    fn chunks_that_another_writer_takes_back_are_lost_for_those_who_relied_on_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = ([1; 100], [2; 100]);
+        let writer = StoreWriter::open(folder.path(), 1).unwrap();
+        let first = writer.put(&one).unwrap();
+        writer.sync().unwrap();
+        let second = writer.put(&two).unwrap();
+        let length = packs(folder.path())[0].metadata().unwrap().len();
+        // Another process finds both chunks, the second of which is not on disk yet, and writes neither.
+        let other = StoreWriter::open(folder.path(), 1).unwrap();
+        let relied = [other.put(&one).unwrap(), other.put(&two).unwrap()];
+        assert_eq!(relied, [first, second]);
+        assert_eq!(other.written(), 0);
+        // The disk refuses to keep it, and its writer does what it does then.
+        File::options().write(true).open(&packs(folder.path())[0]).unwrap().set_len(length - 1).unwrap();
+        other.sync().unwrap();
+        assert!(other.lost(&relied), "a manifest may not name what is not there");
+        // The next instance writes it again.
+        other.put(&one).unwrap();
+        other.put(&two).unwrap();
+        other.sync().unwrap();
+        assert!(!other.lost(&relied));
+        assert!(Store::open(folder.path()).unwrap().contains(&second));
+    }
+
+    #[test]
+    fn a_chunk_that_one_pack_has_lost_is_read_from_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..CHUNK).map(|at| (at * at % 251) as u8).collect();
+        let writers = [(); 2].map(|()| StoreWriter::open(folder.path(), 1).unwrap());
+        let [id, _] = writers.each_ref().map(|writer| writer.put(&bytes).unwrap());
+        drop(writers);
+        let [one, other] = packs(folder.path()).try_into().unwrap();
+        for (damaged, whole) in [(&one, &other), (&other, &one)] {
+            let good = std::fs::read(damaged).unwrap();
+            let mut bad = good.clone();
+            let zeroed = bad.len() - 500;
+            bad[zeroed..].fill(0);
+            std::fs::write(damaged, bad).unwrap();
+            let mut out = vec![0; bytes.len()];
+            Store::open(folder.path()).unwrap().read_chunk(&id, &mut out).unwrap();
+            assert!(out == bytes, "{} is as it was", whole.display());
+            std::fs::write(damaged, good).unwrap();
+        }
+        for path in [one, other] {
+            let length = path.metadata().unwrap().len();
+            File::options().write(true).open(path).unwrap().set_len(length - 1).unwrap();
+        }
+        assert!(Store::open(folder.path()).unwrap().read_chunk(&id, &mut vec![0; bytes.len()]).is_err());
+    }
 }

@@ -85,6 +85,7 @@ fn manifest_seeds() -> Vec<Vec<u8>> {
                 .expect("the seed is well-formed"),
         ],
         arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
+        pair: Some(7),
     };
     assert_eq!(header.allocations[0].kind, AllocationKind::Arena);
     let chunks = vec![vec![chunk_id(b"v")], vec![ChunkId::ZERO, chunk_id(b"1"), chunk_id(b"2"), ChunkId::ZERO]];

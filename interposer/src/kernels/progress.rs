@@ -51,7 +51,7 @@ pub struct Failed {
 pub struct Occurrences {
     /// Launches, without those that the tally counts.
     pub count: u64,
-    /// Not while it is being recorded, nor when the folder had it before.
+    /// Not while it is being recorded, nor when the folder had it from elsewhere.
     pub written: bool,
     pub known_before: bool,
 }
@@ -61,16 +61,16 @@ impl Progress {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An instance is on disk, with so many bytes, or not, for this reason.
-    pub fn completed(&self, dynamic_hash: u64, outcome: Result<u64, String>) {
+    /// An instance is on disk, with so many bytes (`None`: by another process), or not, for this reason.
+    pub fn completed(&self, dynamic_hash: u64, outcome: Result<Option<u64>, String>) {
         let bytes = match outcome {
             Ok(bytes) => bytes,
             Err(reason) => return self.failed(dynamic_hash, &reason, true, true),
         };
         let mut recorded = self.recorded();
-        recorded.bytes += bytes;
+        recorded.bytes += bytes.unwrap_or(0);
         if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {
-            occurrences.written = true;
+            (occurrences.written, occurrences.known_before) = (bytes.is_some(), bytes.is_none());
         }
     }
 

@@ -53,9 +53,22 @@ pub struct Settings {
     pub whole_pages: bool,
 }
 
-/// Variables that tell a process of a distributed run its rank; the first that is set counts.
-const RANK_VARIABLES: [&str; 8] =
-    ["FLUX_TASK_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK", "PMIX_RANK", "PBS_TASKNUM"];
+/// Variables that tell a process of a distributed run its rank, after torchrun's `RANK`: those of the existing Mneme in its order,
+/// then of MVAPICH, PALS, ALPS and Horovod. The first that is set counts.
+const RANK_VARIABLES: [&str; 12] = [
+    "FLUX_TASK_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "MPI_RANK",
+    "SLURM_PROCID",
+    "JSM_NAMESPACE_RANK",
+    "PMIX_RANK",
+    "PBS_TASKNUM",
+    "MV2_COMM_WORLD_RANK",
+    "PALS_RANKID",
+    "ALPS_APP_PE",
+    "HOROVOD_RANK",
+];
 
 /// Variables that tell a process how many of its run are on the same machine: of Open MPI, of MPICH and Intel MPI, of MVAPICH, of
 /// torchrun, of jsrun, of srun (where it is a list by machine, `4(x2),3`).
@@ -120,7 +133,7 @@ impl Settings {
             })
         });
         let arena = variable("MNEME_ARENA").map(|text| !is_off(&text));
-        let rank = RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok());
+        let rank = rank(variable);
         Self {
             folder: variable("MNEME_DATA_DIR").map_or_else(PathBuf::new, PathBuf::from),
             kernels,
@@ -164,6 +177,15 @@ fn has_neighbours(variable: impl Fn(&str) -> Option<String>) -> bool {
     // Flux tells how many there are, and on how many machines.
     let by_flux = number("FLUX_JOB_SIZE").zip(number("FLUX_JOB_NNODES")).is_some_and(|(processes, machines)| processes > machines);
     by_flux || LOCAL_SIZE_VARIABLES.iter().filter_map(|name| number(name)).any(|processes| processes > 1)
+}
+
+/// The rank of this process; `None` outside a distributed run.
+fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u64>().ok());
+    // torchrun's, as of whoever else starts PyTorch. Before the others: it starts its processes inside a task of theirs. The word
+    // alone may mean anything.
+    let by_torch = number("RANK").zip(number("WORLD_SIZE")).filter(|(rank, processes)| rank < processes).map(|(rank, _)| rank);
+    by_torch.or_else(|| RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok()))
 }
 
 /// Whether a process records. Outside a distributed run all do; in one, rank 0 unless the selection says otherwise.
@@ -248,5 +270,18 @@ mod tests {
         }
         assert!(!read(&[("SLURM_PROCID", "2")]).rank_selected);
         assert!(read(&[("SLURM_PROCID", "2"), ("PMI_RANK", "0")]).rank_selected, "the first variable of the list counts");
+    }
+
+    #[test]
+    fn every_launcher_names_the_rank() {
+        for name in RANK_VARIABLES {
+            assert_eq!(read(&[(name, "3")]).rank, Some(3), "{name}");
+        }
+        // torchrun, in a task of srun's on each machine.
+        assert_eq!(read(&[("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("SLURM_PROCID", "0")]).rank, Some(5));
+        for others in [&[("RANK", "5")][..], &[("RANK", "5"), ("WORLD_SIZE", "2")], &[("RANK", "gold"), ("WORLD_SIZE", "8")], &[("LOCAL_RANK", "1")]] {
+            assert_eq!(read(others).rank, None, "{others:?}");
+        }
+        assert_eq!(read(&[("RANK", "gold"), ("PMI_RANK", "2")]).rank, Some(2));
     }
 }

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{self, Instance, KernelRecord};
-use mneme_core::recording::manifest::State;
+use mneme_core::recording::database::{Instance, KernelRecord};
+use mneme_core::recording::draft::Draft;
+use mneme_core::recording::manifest::{State, pair};
 use mneme_core::recording::store::{self, StoreWriter};
 
 use super::signals;
@@ -98,7 +99,7 @@ pub struct Pending {
 
 impl Output {
     /// Completes an instance when its chunks have been written; `MNEME_SYNC` waits for that.
-    pub fn complete(&self, pending: Pending) {
+    pub fn complete(&self, mut pending: Pending) {
         let (store, background) = (self.store.clone(), self.background.clone());
         self.background.then(move || {
             let outcome = pending.complete(&store, &background);
@@ -127,8 +128,9 @@ impl From<RecordingError> for Lost {
 }
 
 impl Pending {
-    /// Chunks durable, then the manifests, then the database: whatever happens in between, what is named is whole.
-    fn complete(&self, store: &StoreWriter, background: &Background) -> Result<u64, Lost> {
+    /// Chunks durable, then the manifests, then the database: whatever happens in between, what is named is whole. Gives the bytes
+    /// that it takes, `None` where another process was first.
+    fn complete(&mut self, store: &StoreWriter, background: &Background) -> Result<Option<u64>, Lost> {
         let ids = || self.prologue.chunks.iter().chain(&self.epilogue.chunks).flatten();
         store.sync()?;
         if store.lost(ids()) {
@@ -139,19 +141,17 @@ impl Pending {
             });
             return Err(Lost { reason, ends_all });
         }
+        pair(&mut self.prologue, &mut self.epilogue);
         let folder = &settings().folder;
-        let mut bytes = self.written.load(Ordering::Relaxed);
-        let mut write = || -> Result<(), RecordingError> {
-            bytes += self.code.write_modules(folder)?;
-            for (state, name) in [(&self.prologue, &self.instance.prologue), (&self.epilogue, &self.instance.epilogue)] {
-                let path = folder.join(name);
-                state.save(&path)?;
-                bytes += path.metadata().map_or(0, |metadata| metadata.len());
-            }
-            database::add_instance(folder, &self.record, &self.dynamic_hash.to_string(), self.instance.clone())
+        let mut draft = Draft::new(folder);
+        draft.add_state(&self.instance.prologue, &self.prologue)?;
+        draft.add_state(&self.instance.epilogue, &self.epilogue)?;
+        let id = self.dynamic_hash.to_string();
+        let Some(bytes) = draft.publish(&self.record, &id, self.instance.clone(), |_| self.code.write_modules(folder))? else {
+            info!("another process recorded {} as instance {id} first", self.kernel.demangled);
+            return Ok(None);
         };
-        write()?;
         info!("recorded {} as instance {} of {}", self.kernel.demangled, self.dynamic_hash, self.code.static_hash);
-        Ok(bytes)
+        Ok(Some(self.written.load(Ordering::Relaxed) + bytes))
     }
 }

@@ -172,7 +172,7 @@ pub fn take(
     let chunks = read(&mut reader, destination, &regions);
     idle().insert(destination.context, reader);
     let chunks = chunks.map_err(|error| unreadable::explain(error, variables))?;
-    let header = Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), arguments: Vec::new() };
+    let header = Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), ..Header::default() };
     Ok(State { header, chunks })
 }
 

@@ -80,6 +80,7 @@ fn state(store: &StoreWriter, moment: Moment, data: &[i32], counter: i32, argume
                 tolerance: None,
             }],
             arguments,
+            pair: None,
         },
         chunks: contents.iter().map(|contents| store.put_region(contents).unwrap()).collect(),
     }

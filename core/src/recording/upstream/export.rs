@@ -4,20 +4,20 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::path::Path;
 
+use super::span::{self, PAGE};
 use super::Format;
 use super::write::{Moment, Piece, Writer};
 use crate::recording::code::CodeKind;
-use crate::recording::database::{Instance, KernelRecord, add_instance, replace, write_atomically};
+use crate::recording::database::{Instance, KernelRecord, write_atomically};
+use crate::recording::draft::Draft;
 use crate::recording::manifest::{Allocation, AllocationKind, Region};
 use crate::recording::moments::Moments;
 use crate::recording::store::{Store, create_private_folder};
 use crate::recording::{RecordingError, housekeeping::Outcome};
 use crate::tolerance::{Annotation, Rules, Threshold};
-
-/// Granularity at which the existing Mneme maps memory, bytes.
-const PAGE: u64 = 2 << 20;
 
 /// Writes an instance, or the kernel with all of them, into the folder `to`. An instance that is there already stays as it is.
 ///
@@ -46,59 +46,68 @@ pub fn export(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>, 
         if known.contains_key(&id) {
             continue;
         }
-        outcome.bytes += write_instance(from, to, &path, &record, &instance, format)?;
-        for name in &record.modules {
-            let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
-            write_atomically(&to.join(name), &contents)?;
-        }
+        let (draft, span) = write_instance(from, to, &path, &record, &instance, format)?;
         let rules = Rules::load(&path)?;
         if !rules.rules.is_empty() {
             rules.save(&there)?;
         }
-        add_instance(to, &record, &id, instance)?;
+        let published = draft.publish(&record, &id, instance, |there| {
+            span::include(to, there, span)?;
+            for name in &record.modules {
+                let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
+                write_atomically(&to.join(name), &contents)?;
+            }
+            Ok(0)
+        })?;
+        outcome.bytes += published.unwrap_or(0);
     }
     Ok(outcome)
 }
 
-/// Gives the bytes written.
-fn write_instance(
+/// Gives the files, and the addresses that their memory spans.
+fn write_instance<'a>(
     from: &Path,
-    to: &Path,
+    to: &'a Path,
     path: &Path,
     record: &KernelRecord,
     instance: &Instance,
     format: Format,
-) -> Result<u64, RecordingError> {
+) -> Result<(Draft<'a>, Option<Range<u64>>), RecordingError> {
     let moments = Moments::open(from, record, instance)?;
     let store = moments.store(from)?;
     let (globals, blobs) = pieces(&moments).map_err(|what| RecordingError::NotUpstreams { path: path.into(), what })?;
     let pieces = [&globals[..], &blobs[..]];
     let arguments = &moments.prologue.header.arguments;
-    let whole = |name: &str, moment| write_file(&to.join(name), &store, |writer| writer.whole(pieces, moment, arguments));
-    let before = whole(&instance.prologue, Moment::Before)?;
-    if format == Format::Bytes {
-        return Ok(before + whole(&instance.epilogue, Moment::After)?);
-    }
-    let diff = write_file(&to.join(&instance.epilogue), &store, |writer| writer.diff(pieces))?;
+    let mut draft = Draft::new(to);
+    let whole = |draft: &mut Draft<'_>, name: &str, moment| {
+        draft.add(name, |file| write_file(&to.join(name), file, &store, |writer| writer.whole(pieces, moment, arguments)))
+    };
+    let before = whole(&mut draft, &instance.prologue, Moment::Before)?;
+    let name = &instance.epilogue;
+    let diff = match format {
+        Format::Bytes => None,
+        _ => Some(draft.add(name, |file| write_file(&to.join(name), file, &store, |writer| writer.diff(pieces)))?),
+    };
     // Both moments have the same length as bytes.
-    if format == Format::Best && before < diff {
-        return Ok(before + whole(&instance.epilogue, Moment::After)?);
+    if diff.is_none_or(|diff| format == Format::Best && before < diff) {
+        whole(&mut draft, name, Moment::After)?;
     }
-    Ok(before + diff)
+    let span = span::around(blobs.iter().map(|blob| (blob.address, blob.reserved)));
+    Ok((draft, span))
 }
 
+/// Gives the bytes written.
 fn write_file(
     path: &Path,
+    file: &mut File,
     store: &Store,
     write: impl FnOnce(&mut Writer<'_, BufWriter<&mut File>>) -> Result<(), RecordingError>,
 ) -> Result<u64, RecordingError> {
     let failed = |source| RecordingError::Io { path: path.into(), source };
-    replace(path, |file| {
-        let mut writer = Writer { store, out: BufWriter::with_capacity(1 << 20, file), written: 0, failed: &failed };
-        write(&mut writer)?;
-        writer.out.flush().map_err(failed)?;
-        Ok(writer.written)
-    })
+    let mut writer = Writer { store, out: BufWriter::with_capacity(1 << 20, file), written: 0, failed: &failed };
+    write(&mut writer)?;
+    writer.out.flush().map_err(failed)?;
+    Ok(writer.written)
 }
 
 /// Variables and allocations as those files have them, or why they cannot.
@@ -176,7 +185,8 @@ mod tests {
 
     use super::*;
     use crate::launch::Dim3;
-    use crate::recording::database::{InstanceDetails, KernelDetails};
+    use crate::recording::database::{InstanceDetails, KernelDetails, add_instance};
+    use crate::recording::housekeeping;
     use crate::recording::manifest::{Argument, CHUNK, Header, Moment, State, Variable};
     use crate::recording::store::StoreWriter;
     use crate::recording::upstream::layout::{Kind, Layout};
@@ -219,6 +229,7 @@ mod tests {
                 variables: vec![Variable { name: "v".into(), address: 0x7f00_0000_0000, size: 4, constant: false, code: false }],
                 allocations: allocations.collect(),
                 arguments: if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![1, 2] }] } else { vec![] },
+                pair: None,
             };
             let mut chunks = vec![store.put_region(&[1, 2, 3, 4]).unwrap()];
             chunks.extend(memory.iter().map(|it| store.put_region(&bytes(it)).unwrap()));
@@ -329,5 +340,59 @@ mod tests {
         record.save(&from.path().join("42.json")).unwrap();
         let error = export(from.path(), to.path(), 42, None, Format::Bytes).unwrap_err();
         assert!(error.to_string().contains("bitcode"), "{error}");
+    }
+
+    /// What the database says, whose memory the existing Mneme maps as one piece: (VAddr, VASize).
+    fn named(folder: &Path) -> (String, u64) {
+        let record = KernelRecord::load(&folder.join("42.json")).unwrap();
+        (record.arena_address, record.arena_size)
+    }
+
+    #[test]
+    fn the_database_names_what_the_memory_spans() {
+        let to = tempfile::tempdir().unwrap();
+        let recorded = |at: &[u64]| {
+            let from = tempfile::tempdir().unwrap();
+            let memory: Vec<_> = at.iter().map(|at| (*at, vec![1; 1000], vec![2; 1000])).collect();
+            record(from.path(), AllocationKind::Arena, &memory);
+            from
+        };
+        let renamed = |from: &Path, id: &str| {
+            let mut kernel = KernelRecord::load(&from.join("42.json")).unwrap();
+            let mut instance = kernel.instances.remove("7").unwrap();
+            for name in [&mut instance.prologue, &mut instance.epilogue] {
+                let new = format!("{id}.{name}");
+                std::fs::rename(from.join(&*name), from.join(&new)).unwrap();
+                *name = new;
+            }
+            kernel.instances.insert(id.into(), instance);
+            kernel.save(&from.join("42.json")).unwrap();
+        };
+        let address = |at: u64| format!("{at:#018x}");
+        // The last page is begun by 512 of its 1,000 bytes.
+        let one = recorded(&[BASE + 5 * PAGE + 512, BASE + 8 * PAGE - 488]);
+        export(one.path(), to.path(), 42, None, Format::Diff).unwrap();
+        assert_eq!(named(to.path()), (address(BASE + 5 * PAGE), 4 * PAGE));
+        let other = recorded(&[BASE + PAGE]);
+        renamed(other.path(), "8");
+        export(other.path(), to.path(), 42, None, Format::Bytes).unwrap();
+        assert_eq!(named(to.path()), (address(BASE + PAGE), 8 * PAGE));
+        // A copy of some of it names that.
+        let copy = tempfile::tempdir().unwrap();
+        housekeeping::copy(to.path(), copy.path(), 42, Some("8")).unwrap();
+        assert_eq!(named(copy.path()), (address(BASE + PAGE), PAGE));
+        housekeeping::copy(to.path(), copy.path(), 42, Some("7")).unwrap();
+        assert_eq!(named(copy.path()), (address(BASE + PAGE), 8 * PAGE));
+        // No GPU has both of these.
+        let far = recorded(&[BASE + (2 << 40)]);
+        renamed(far.path(), "9");
+        let error = export(far.path(), to.path(), 42, None, Format::Diff).unwrap_err();
+        assert!(matches!(&error, RecordingError::NotUpstreams { what, .. } if what.contains("in one piece")), "{error}");
+        assert_eq!(KernelRecord::load(&to.path().join("42.json")).unwrap().instances.len(), 2);
+        assert!(!to.path().join("9.p.mneme").exists());
+        let nothing = recorded(&[]);
+        let alone = tempfile::tempdir().unwrap();
+        export(nothing.path(), alone.path(), 42, None, Format::Diff).unwrap();
+        assert_eq!(named(alone.path()), (address(BASE), PAGE), "at least a page is mapped");
     }
 }

@@ -1,10 +1,12 @@
 //! The memory of two snapshot files as chunks with identities, so that it is read as a recording of ours is.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::layout::{Block, Kind, Layout, Stretch, Unreadable};
+use super::span;
 use crate::hash::{ChunkId, recorded_id};
 use crate::image::elf::MappedFile;
 use crate::recording::RecordingError;
@@ -66,6 +68,12 @@ pub fn memory_bytes(path: &Path) -> Result<u64, RecordingError> {
     File::open(path).map(|file| file.layout.memory_bytes())
 }
 
+/// The addresses of the allocations that a snapshot describes, whole pages; `None` where there are none.
+pub fn span(path: &Path) -> Result<Option<Range<u64>>, RecordingError> {
+    let file = File::open(path)?;
+    Ok(span::around(file.layout.blobs.iter().map(|blob| (blob.address, blob.size.max(blob.reserved)))))
+}
+
 /// Opens the two snapshots of an instance. All memory is read once, for the identities of the chunks.
 pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), RecordingError> {
     let (before, after) = (File::open(prologue)?, File::open(epilogue)?);
@@ -82,6 +90,7 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), 
             variables: before.layout.globals.iter().map(variable).collect(),
             allocations: before.layout.blobs.iter().map(allocation).collect(),
             arguments,
+            pair: None,
         }
     };
     let headers = [header(Moment::Prologue, arguments), header(Moment::Epilogue, Vec::new())];

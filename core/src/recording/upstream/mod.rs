@@ -7,6 +7,7 @@
 pub mod export;
 pub mod layout;
 pub mod memory;
+pub mod span;
 mod write;
 
 pub use export::export;
