@@ -4,6 +4,7 @@
 //     steps ROUNDS fork-exit    it forks afterwards, and the child ends by exit; fork-_exit: by _exit
 //     steps ROUNDS file-limit   after the first launch the program lowers its limit on file sizes to 256 KiB
 //     steps ROUNDS threads      ten threads, each with a stream and memory of its own
+//     steps ROUNDS data NUMBER  memory of its own for each number, under the same arguments
 #include "check.cuh"
 
 #include <cassert>
@@ -23,10 +24,10 @@ __global__ void step(unsigned *values, int n, unsigned round) {
 
 __global__ void fail(const unsigned *values) { assert(values == nullptr); }
 
-static bool simulate(unsigned rounds, unsigned seed, const char *mode) {
+static bool simulate(unsigned rounds, unsigned seed, const char *mode, unsigned data = 0) {
     std::vector<unsigned> values(COUNT);
     for (int i = 0; i < COUNT; ++i)
-        values[i] = scramble(i + seed);
+        values[i] = scramble(i + seed + data);
     DeviceArray<unsigned> device_values(values);
     cudaStream_t stream;
     CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -65,6 +66,8 @@ int main(int argc, char **argv) {
             thread.join();
         for (bool one : each)
             right = right && one;
+    } else if (std::strcmp(mode, "data") == 0) {
+        right = simulate(rounds, 0, "", argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 0);
     } else if (std::strcmp(mode, "fork-first") == 0) {
         pid_t child = fork();
         if (child == 0)

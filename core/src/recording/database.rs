@@ -243,10 +243,7 @@ pub(super) struct Temporary {
 
 impl Temporary {
     /// Writes (0600) and syncs what is to become `path`: `write` is given the new file.
-    pub(super) fn write<T>(
-        path: &Path,
-        write: impl FnOnce(&mut File) -> Result<T, RecordingError>,
-    ) -> Result<(Self, T), RecordingError> {
+    pub(super) fn write<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T, RecordingError>) -> Result<(Self, T), RecordingError> {
         use std::os::unix::fs::OpenOptionsExt;
         // Threads write the same file at once, and in containers processes of equal number do.
         static COUNTER: AtomicU32 = AtomicU32::new(0);

@@ -144,7 +144,8 @@ mod tests {
         let moments = Moments::open(folder.path(), &kernel(), &instance()).unwrap();
         assert_eq!([moments.prologue, moments.epilogue], other);
         assert_eq!(check::check(folder.path()).unwrap().instances, 1);
-        let hidden = std::fs::read_dir(folder.path()).unwrap().filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "tmp"));
+        let hidden =
+            std::fs::read_dir(folder.path()).unwrap().filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "tmp"));
         assert_eq!(hidden.count(), 0, "what lost is removed");
     }
 
@@ -154,9 +155,7 @@ mod tests {
         let all: Vec<[State; 2]> = (1..9).map(|writer| states(folder.path(), writer, 0x1000)).collect();
         let winners = std::thread::scope(|scope| {
             let threads: Vec<_> = all.iter().map(|states| scope.spawn(|| publish(draft(folder.path(), states)).is_some())).collect();
-            threads
-                .into_iter()
-                .map(|thread| usize::from(thread.join().unwrap())).sum::<usize>()
+            threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum::<usize>()
         });
         assert_eq!(winners, 1);
         let report = check::check(folder.path()).unwrap();

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::io::BufRead;
 use std::path::Path;
 
-use super::{RecordingError, upstream};
 use super::database::{self, FolderLock, Instance, KernelRecord, LOCK};
 use super::draft::Draft;
 use super::manifest::State;
 use super::moments::{Moments, is_manifest};
 use super::pack::{self, PackReader, PackWriter};
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
+use super::{RecordingError, upstream};
 use crate::hash::ChunkId;
 use crate::tolerance::Rules;
 

@@ -279,7 +279,9 @@ mod tests {
         }
         // torchrun, in a task of srun's on each machine.
         assert_eq!(read(&[("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("SLURM_PROCID", "0")]).rank, Some(5));
-        for others in [&[("RANK", "5")][..], &[("RANK", "5"), ("WORLD_SIZE", "2")], &[("RANK", "gold"), ("WORLD_SIZE", "8")], &[("LOCAL_RANK", "1")]] {
+        for others in
+            [&[("RANK", "5")][..], &[("RANK", "5"), ("WORLD_SIZE", "2")], &[("RANK", "gold"), ("WORLD_SIZE", "8")], &[("LOCAL_RANK", "1")]]
+        {
             assert_eq!(read(others).rank, None, "{others:?}");
         }
         assert_eq!(read(&[("RANK", "gold"), ("PMI_RANK", "2")]).rank, Some(2));

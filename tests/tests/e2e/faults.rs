@@ -259,6 +259,47 @@ fn ten_threads_record_at_once() {
 }
 
 #[test]
+fn processes_that_record_the_same_instances_at_once_leave_whole_ones() {
+    let rounds = 3;
+    let expected = rounds.to_string();
+    for attempt in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+            let start = |rank: usize| {
+                let data = (1000 * rank + attempt).to_string();
+                let arguments = [expected.as_str(), "data", &data];
+                preloaded(folder.path(), &arguments)
+                    .env("OMPI_COMM_WORLD_RANK", rank.to_string())
+                    .env("MNEME_RECORD_RANKS", "all")
+                    .outcome()
+            };
+            let ranks: Vec<_> = (0..4).map(|rank| scope.spawn(move || start(rank))).collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        for outcome in &outcomes {
+            assert_eq!(outcome.status, 0, "{outcome}");
+        }
+        assert_eq!(whole_instances(folder.path()), rounds);
+        // Halves of two processes would be whole, and wrong.
+        let (database, kernel) = load_kernels(folder.path()).remove(0);
+        for id in kernel.instances.keys() {
+            Instance::new(&database, id).verify("default<O2>", &[]);
+        }
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.ends_with(".tmp")).count(), 0);
+    }
+}
+
+#[test]
+fn torchruns_ranks_are_ranks() {
+    for (rank, instances) in [("0", 2), ("1", 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        preloaded(folder.path(), &["2"]).env("RANK", rank).env("WORLD_SIZE", "2").succeed();
+        assert_eq!(load_kernels_if_any(folder.path()), instances, "rank {rank}");
+    }
+}
+
+#[test]
 fn a_flipped_bit_in_any_file_is_found_and_named() {
     let recording = Recording::of(app("statics"), &[]);
     record_into(recording.folder(), app("saxpy"), &["100000"]).succeed();

@@ -69,6 +69,12 @@ fn both_kinds_of_epilogue_are_written_listed_and_replayed() {
         for blob in layout(&prologue).blobs {
             assert!(blob.address.is_multiple_of(2 << 20) && blob.reserved.is_multiple_of(2 << 20), "it maps whole pages: {blob:?}");
         }
+        // All of that is mapped at once before a replay by the existing Mneme.
+        let blobs = layout(&prologue).blobs;
+        let start = blobs.iter().map(|blob| blob.address).min().unwrap();
+        let end = blobs.iter().map(|blob| blob.address + blob.reserved).max().unwrap();
+        let record = KernelRecord::load(&instance.database).unwrap();
+        assert_eq!((record.arena_address, record.arena_size), (format!("{start:#018x}"), end - start));
         instance.verify("default<O3>", &[]);
         let good = fs::read(&epilogue).unwrap();
         let written = layout(&epilogue).blobs[0].stretches[0].bytes.start;

@@ -7,8 +7,8 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use super::span::{self, PAGE};
 use super::Format;
+use super::span::{self, PAGE};
 use super::write::{Moment, Piece, Writer};
 use crate::recording::code::CodeKind;
 use crate::recording::database::{Instance, KernelRecord, write_atomically};
