@@ -53,7 +53,7 @@ impl<'a> Alone<'a> {
             absolute_constants: choice.is_cpu(),
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,
-            parameters: &scene.parameters,
+            arguments: &scene.arguments,
             quiet: scene.quiet,
         };
         let resident = Resident::open(plan).map_err(|unfit| match unfit {

@@ -29,7 +29,8 @@ pub struct Scene {
     pub survey: bool,
     /// Folder for memory that differs.
     pub dump: Option<PathBuf>,
-    pub parameters: Vec<u8>,
+    /// Of every launch, in order.
+    pub arguments: Vec<Vec<u8>>,
     /// At least one, all of one kind.
     pub devices: Vec<Choice>,
     pub library: PathBuf,
@@ -80,7 +81,7 @@ pub fn open(common: &Common, purpose: Purpose<'_>) -> Result<Scene, Fatal> {
     let snapshot = Snapshot::reserve(layout)
         .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
     Ok(Scene {
-        parameters: subject.moments.prologue.parameter_buffer(),
+        arguments: subject.moments.prologue.header.arguments.iter().map(|argument| argument.bytes.clone()).collect(),
         limit: common.timeout,
         builders: builders(common),
         extras,

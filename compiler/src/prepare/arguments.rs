@@ -22,8 +22,9 @@ pub fn fold(module: &Module<'_>, kernel: Value<'_>, specialize: &Specialize, rec
             continue;
         }
         let size = layout.size as usize;
-        let found = recorded.iter().find(|argument| argument.offset == layout.offset && argument.bytes.len() >= size);
-        let Some(bytes) = found.map(|argument| &argument.bytes[..size]) else { continue };
+        let Some(bytes) = recorded.get(index as usize).map(|argument| &*argument.bytes).filter(|bytes| bytes.len() == size) else {
+            continue;
+        };
         let folded = if let Some(ty) = attributes::by_value(kernel, index) {
             aggregate(module, kernel, parameter, ty, bytes)
         } else if layout.specialisable() {

@@ -22,7 +22,7 @@ pub fn state(module: &Module<'_>, kernel: Value<'_>, recorded: &Recorded<'_>, ma
     for (index, layout) in (0..).zip(parameters::of(module, kernel)) {
         let mut note = |what: String| log.push(format!("fact: argument {index} ({}) {what}", layout.name));
         if layout.is_pointer() {
-            let Some(address) = word(recorded, layout.offset) else { continue };
+            let Some(address) = word(recorded, index) else { continue };
             let Some(region) = region(recorded, address) else { continue };
             let alignment = (1 << address.trailing_zeros().min(63)).min(MOST_ALIGNMENT);
             let bytes = region.end - address;
@@ -30,14 +30,14 @@ pub fn state(module: &Module<'_>, kernel: Value<'_>, recorded: &Recorded<'_>, ma
             attributes::add(module, kernel, index, "dereferenceable", bytes);
             attributes::add(module, kernel, index, "noundef", 0);
             note(format!("is aligned to {alignment} bytes and points at {bytes} bytes of memory"));
-            let alone = region.own && pointers(recorded, Some(layout.offset)).all(|other| !(region.start..=region.end).contains(&other));
+            let alone = region.own && pointers(recorded, Some(index)).all(|other| !(region.start..=region.end).contains(&other));
             if alone && *closed.get_or_insert_with(|| provenance::is_closed(module, &kernel.name(), machine)) {
                 attributes::add(module, kernel, index, "noalias", 0);
                 note("is the only way to its memory".into());
             }
         } else if let Some(bits) = width(&layout.kind) {
             let launches = recorded.launches.iter().filter_map(|launch| launch.get(index as usize).copied());
-            let Some(here) = number(recorded, layout.offset, bits) else { continue };
+            let Some(here) = number(recorded, index, bits) else { continue };
             let (low, high) = launches
                 .chain([here])
                 .map(|value| signed(value, bits))
@@ -79,28 +79,25 @@ fn region(recorded: &Recorded<'_>, address: u64) -> Option<Region> {
     allocations.chain(variables).find(|region| region.start <= address && address < region.end)
 }
 
-/// Every aligned word of the parameter buffer that may be a pointer, but the one at `without`.
+/// Every aligned word of the arguments that may be a pointer, without those of one argument.
 fn pointers<'a>(recorded: &'a Recorded<'_>, without: Option<u32>) -> impl Iterator<Item = u64> + 'a {
-    recorded.arguments.iter().flat_map(move |argument| {
+    let others = (0..).zip(recorded.arguments).filter(move |(index, _)| without != Some(*index));
+    others.flat_map(|(_, argument)| {
         let offset = argument.offset as usize;
         let first = offset.next_multiple_of(WORD) - offset;
-        argument.bytes.get(first..).unwrap_or_default().chunks_exact(WORD).enumerate().filter_map(move |(index, bytes)| {
-            let place = offset + first + index * WORD;
-            let value = u64::from_le_bytes(bytes.try_into().ok()?);
-            (without != u32::try_from(place).ok()).then_some(value)
-        })
+        argument.bytes.get(first..).unwrap_or_default().as_chunks::<WORD>().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
     })
 }
 
-/// The pointer at an offset of the parameter buffer.
-fn word(recorded: &Recorded<'_>, offset: u32) -> Option<u64> {
-    number(recorded, offset, 64)
+/// An argument that is a pointer.
+fn word(recorded: &Recorded<'_>, index: u32) -> Option<u64> {
+    number(recorded, index, 64)
 }
 
-/// The number of `bits` at an offset of the parameter buffer.
-fn number(recorded: &Recorded<'_>, offset: u32, bits: u32) -> Option<u64> {
+/// An argument that is a number of `bits`.
+fn number(recorded: &Recorded<'_>, index: u32, bits: u32) -> Option<u64> {
     let size = bits as usize / 8;
-    let bytes = &recorded.arguments.iter().find(|argument| argument.offset == offset)?.bytes;
+    let bytes = &recorded.arguments.get(index as usize)?.bytes;
     let mut word = [0; WORD];
     word[..size].copy_from_slice(bytes.get(..size)?);
     Some(u64::from_le_bytes(word))

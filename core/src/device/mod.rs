@@ -162,9 +162,11 @@ pub trait Device {
     /// Where the device sits, e.g. "00000000:18:00.0", where it says.
     fn bus_id(&self) -> Option<String>;
 
-    /// Launches with a parameter buffer after everything before it, and does not wait.
-    fn enqueue(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(), DeviceError>;
+    /// Launches after everything before it, and does not wait. `arguments` are as many as the kernel has parameters and as large,
+    /// in their order; where they go is the driver's to know: alignments beyond 16 bytes count from where an architecture begins
+    /// its parameters in constant memory.
+    fn enqueue(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError>;
 
-    /// Launches with a parameter buffer, waits, and returns the kernel's time in ns and what took it.
-    fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(u64, Timer), DeviceError>;
+    /// Launches likewise, waits, and returns the kernel's time in ns and what took it.
+    fn run(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError>;
 }

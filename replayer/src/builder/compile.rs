@@ -98,7 +98,7 @@ fn build(
         variables: &header.variables,
         allocations: &header.allocations,
         launches: &launches,
-        signature: if order.replacement.is_some() { &kernel.ours.arguments } else { &[] },
+        signature: &kernel.ours.arguments,
     };
     let before = order.keep.before || order.probe.before;
     request.keep = Keep { before, pipeline: order.probe.expanded, until: order.probe.until, ..order.keep };

@@ -34,22 +34,22 @@ impl Kernels {
 
     /// Checks the pieces of a table into `out`; both are described in check.ptx.
     pub fn check(&self, device: &dyn Device, pieces: usize, table: u64, mode: Mode, out: u64) -> Result<(), DeviceError> {
-        let parameters = [table, u64::from(mode as u32), out].map(u64::to_le_bytes).concat();
-        launch(device, self.check, pieces, &parameters)
+        let arguments = [table, u64::from(mode as u32), out].map(|number| number.to_le_bytes().to_vec());
+        launch(device, self.check, pieces, &arguments)
     }
 
     /// Compares what the jobs name under bounds, and adds to `sums`; all are described in compare.ptx.
     pub fn compare(&self, device: &dyn Device, count: usize, jobs: u64, bounds: u64, sums: u64) -> Result<(), DeviceError> {
-        let parameters = [jobs, bounds, sums].map(u64::to_le_bytes).concat();
-        launch(device, self.compare, count, &parameters)
+        let arguments = [jobs, bounds, sums].map(|number| number.to_le_bytes().to_vec());
+        launch(device, self.compare, count, &arguments)
     }
 }
 
-fn launch(device: &dyn Device, function: Function, blocks: usize, parameters: &[u8]) -> Result<(), DeviceError> {
+fn launch(device: &dyn Device, function: Function, blocks: usize, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
     // A device's memory has fewer chunks than a grid has blocks (2^31 - 1).
     let grid = Dim3::new(u32::try_from(blocks).expect("fewer chunks than blocks of a grid"), 1, 1);
     let launch = Launch { grid, block: Dim3::new(THREADS, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
-    device.enqueue(function, &launch, parameters)
+    device.enqueue(function, &launch, arguments)
 }
 
 /// The constant that the chunk hash multiplies a word's number by (see [`mneme_core::hash`]).

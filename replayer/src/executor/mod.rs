@@ -42,8 +42,8 @@ pub struct Plan<'a> {
     pub absolute_constants: bool,
     pub snapshot: &'a Snapshot,
     pub bounds: &'a Bounds,
-    /// The parameter buffer of every launch.
-    pub parameters: &'a [u8],
+    /// Of every launch, in order.
+    pub arguments: &'a [Vec<u8>],
     /// What device and kernel print is nobody's concern.
     pub quiet: bool,
 }

@@ -28,7 +28,7 @@ pub struct Observer<'a> {
     pub device: &'a dyn Device,
     /// It is the CPU device.
     pub is_cpu: bool,
-    pub parameters: &'a [u8],
+    pub arguments: &'a [Vec<u8>],
     pub watch: &'a Watch,
     pub module: Module,
     pub function: Function,
@@ -101,7 +101,7 @@ impl Observer<'_> {
             state[word::BLOCKS] = window.min(blocks - first);
             self.set(&state)?;
             moved.bring(device)?;
-            done.timer = launch_once(device, self.function, self.launch, self.parameters, memory, done)?;
+            done.timer = launch_once(device, self.function, self.launch, self.arguments, memory, done)?;
             repaired(moved.take_back(device), done)?;
             let Settled { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
             if verified && !failures.is_empty() {

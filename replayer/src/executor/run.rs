@@ -85,7 +85,7 @@ impl<'a> Runner<'a> {
             let observer = Observer {
                 device,
                 is_cpu: self.plan.absolute_constants,
-                parameters: self.plan.parameters,
+                arguments: self.plan.arguments,
                 watch,
                 module,
                 function,
@@ -100,7 +100,7 @@ impl<'a> Runner<'a> {
                 memory.flush_cache()?;
             }
             moved.bring(device)?;
-            let timer = launch_once(device, function, &launch, self.plan.parameters, memory, done)?;
+            let timer = launch_once(device, function, &launch, self.plan.arguments, memory, done)?;
             // One run that CUPTI has missed makes the times no better than those of events.
             done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
             repaired(moved.take_back(device), done)?;
@@ -134,7 +134,7 @@ impl<'a> Runner<'a> {
         if order.energy {
             let launch = || {
                 moved.bring(device)?;
-                device.run(function, &launch, self.plan.parameters)?;
+                device.run(function, &launch, self.plan.arguments)?;
                 moved.take_back(device)
             };
             done.energy = repaired(self.energy(memory, launch), done)?;
@@ -230,11 +230,11 @@ pub(super) fn launch_once(
     device: &dyn Device,
     function: Function,
     launch: &Launch,
-    parameters: &[u8],
+    arguments: &[Vec<u8>],
     memory: &mut Memory<'_>,
     done: &mut Done,
 ) -> Result<Timer, DeviceError> {
-    match device.run(function, launch, parameters) {
+    match device.run(function, launch, arguments) {
         Ok((time, timer)) => {
             done.times.push(time);
             done.executed = true;

@@ -31,6 +31,7 @@ programs!(
     chemistry,
     globals,
     bigstruct,
+    parameters,
     list,
     streams,
     limits,
@@ -90,4 +91,14 @@ fn launches(record: &KernelRecord) -> Vec<u64> {
     let mut occurrences: Vec<_> = record.instances.values().map(|instance| instance.occurrences).collect();
     occurrences.sort_unstable();
     occurrences
+}
+
+#[test]
+fn parameters_of_all_kinds_are_folded() {
+    let recording = Recording::of(app("parameters"), &[]);
+    for (database, record) in recording.kernels() {
+        for id in record.instances.keys() {
+            Instance::new(&database, id).verify("default<O3>", &["--specialize"]);
+        }
+    }
 }

@@ -226,27 +226,20 @@ impl Cuda {
         if code == CUDA_SUCCESS { Ok(()) } else { Err(call_error(&self.table, function, code)) }
     }
 
-    fn launch(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(), DeviceError> {
-        // The list of `extra`: names (small integers) and values, ended by 0 (CU_LAUNCH_PARAM_END).
-        let mut size = parameters.len();
-        let mut extra: [*mut c_void; 5] = [
-            std::ptr::without_provenance_mut(1),
-            parameters.as_ptr().cast_mut().cast(),
-            std::ptr::without_provenance_mut(2),
-            (&raw mut size).cast(),
-            null_mut(),
-        ];
-        let extra = if parameters.is_empty() { null_mut() } else { extra.as_mut_ptr() };
+    fn launch(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
+        // One by one: in a packed buffer they would have to lie as this architecture lays them out.
+        let mut places: Vec<*mut c_void> = arguments.iter().map(|argument| argument.as_ptr().cast_mut().cast()).collect();
+        let places = places.as_mut_ptr();
         let function = function.0 as CUfunction;
         let (grid, block) = (launch.grid, launch.block);
         let mut attributes = attributes(launch);
         if attributes.is_empty() {
-            // SAFETY: the handle is the driver's; `extra` and what it points to live until the call returns, and the driver only
-            // reads them.
+            // SAFETY: the handle is the driver's; the arguments, one for each parameter by contract, live until the call returns,
+            // and the driver only reads them.
             let code = unsafe {
                 let shared = launch.shared_mem;
                 let launch = self.table.cuLaunchKernel;
-                launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, self.stream, null_mut(), extra)
+                launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, self.stream, places, null_mut())
             };
             return self.check("cuLaunchKernel", code);
         }
@@ -263,7 +256,7 @@ impl Cuda {
             numAttrs: attributes.len() as u32,
         };
         // SAFETY: as above; `config` and its attributes live until the call returns.
-        self.check("cuLaunchKernelEx", unsafe { (self.table.cuLaunchKernelEx)(&config, function, null_mut(), extra) })
+        self.check("cuLaunchKernelEx", unsafe { (self.table.cuLaunchKernelEx)(&config, function, places, null_mut()) })
     }
 }
 
@@ -488,18 +481,18 @@ impl Device for Cuda {
         }
     }
 
-    fn enqueue(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(), DeviceError> {
-        self.launch(function, launch, parameters)
+    fn enqueue(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
+        self.launch(function, launch, arguments)
     }
 
-    fn run(&self, function: Function, launch: &Launch, parameters: &[u8]) -> Result<(u64, Timer), DeviceError> {
+    fn run(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError> {
         let [before, after] = self.events;
         let mut milliseconds = 0.0;
         let since = self.cupti.as_ref().map_or(0, Cupti::now);
         // SAFETY: events and stream are this object's own; `milliseconds` is a valid place for the answer.
         unsafe {
             self.check("cuEventRecord", (self.table.cuEventRecord)(before, self.stream))?;
-            self.launch(function, launch, parameters)?;
+            self.launch(function, launch, arguments)?;
             self.check("cuEventRecord", (self.table.cuEventRecord)(after, self.stream))?;
             self.check("cuStreamSynchronize", (self.table.cuStreamSynchronize)(self.stream))?;
             self.check("cuEventElapsedTime", (self.table.cuEventElapsedTime)(&mut milliseconds, before, after))?;

@@ -70,7 +70,7 @@ impl Device {
             absolute_constants: self.choice.is_cpu(),
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,
-            parameters: &scene.parameters,
+            arguments: &scene.arguments,
             quiet: scene.quiet,
         })
     }
