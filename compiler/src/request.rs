@@ -176,7 +176,7 @@ pub struct Artifact {
     pub times: Times,
     /// Registers spilled to local memory, where the assembler has told.
     pub spills: Option<Spills>,
-    /// Name and version of what made the image, e.g. "nvJitLink 12.9".
+    /// Name and version of what made the image, e.g. "nvPTXCompiler 13.0, whole programs".
     pub assembler: String,
     /// What the instrumentation says of itself, where there is one.
     pub instrumented: Option<Instrumented>,

@@ -1,7 +1,10 @@
-//! PTX to machine code: nvJitLink, else ptxas, else left to the driver's compiler.
+//! PTX to machine code, as whole programs: by nvPTXCompiler, else by ptxas, else left to the driver's compiler.
+//!
+//! nvJitLink is none of them: it assembles relocatable code (as `ptxas -c` does), for which registers are allocated otherwise than in
+//! the code that applications have. There is nothing to link either, as the IR of a program is linked before.
 
 pub(crate) mod fault;
-mod nvjitlink;
+mod nvptxcompiler;
 pub(crate) mod places;
 mod ptxas;
 mod spills;
@@ -14,9 +17,12 @@ use std::sync::OnceLock;
 use crate::error::BuildError;
 use crate::request::ImageKind;
 
+/// The mode of an assembler, behind its name.
+const WHOLE: &str = ", whole programs";
+
 /// What assembles PTX on this machine.
 pub enum Assembler {
-    NvJitLink(nvjitlink::NvJitLink),
+    NvPtxCompiler(nvptxcompiler::NvPtxCompiler),
     Ptxas(ptxas::Ptxas),
     /// The driver compiles the PTX when it loads it.
     Driver,
@@ -69,18 +75,18 @@ impl Assembler {
     pub fn find() -> &'static Self {
         static FOUND: OnceLock<Assembler> = OnceLock::new();
         FOUND.get_or_init(|| {
-            if let Some(library) = nvjitlink::NvJitLink::find() {
-                return Self::NvJitLink(library);
+            if let Some(library) = nvptxcompiler::NvPtxCompiler::find() {
+                return Self::NvPtxCompiler(library);
             }
             ptxas::Ptxas::find().map_or(Self::Driver, Self::Ptxas)
         })
     }
 
-    /// Name and version, e.g. "nvJitLink 12.9".
+    /// Name and version, e.g. "nvPTXCompiler 13.0", and what it assembles.
     pub fn name(&self) -> String {
         match self {
-            Self::NvJitLink(library) => library.name(),
-            Self::Ptxas(program) => program.name(),
+            Self::NvPtxCompiler(library) => library.name() + WHOLE,
+            Self::Ptxas(program) => program.name() + WHOLE,
             Self::Driver => "the driver's PTX compiler".into(),
         }
     }
@@ -89,7 +95,7 @@ impl Assembler {
     pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: Options) -> Result<Assembled, BuildError> {
         let ptx = &*fault::plant(ptx, options.level);
         let assembled = match self {
-            Self::NvJitLink(library) => library.assemble(ptx, device, options),
+            Self::NvPtxCompiler(library) => library.assemble(ptx, device, options),
             Self::Ptxas(program) => program.assemble(ptx, device, options),
             Self::Driver => Err(Rejection::Architecture),
         };
@@ -103,7 +109,7 @@ impl Assembler {
             // The driver's compiler is run by whoever loads the PTX, without options.
             Err(Rejection::Architecture) if options != Options::default() => Err(BuildError::Configuration {
                 message: format!(
-                    "ptx_opt and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvJitLink or ptxas",
+                    "ptx_opt and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvPTXCompiler or ptxas",
                     self.name()
                 ),
             }),

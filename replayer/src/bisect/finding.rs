@@ -20,7 +20,7 @@ pub enum Verdict {
     IrPass,
     /// LLVM's code generation.
     BackEnd,
-    /// ptxas or nvJitLink.
+    /// nvPTXCompiler or ptxas.
     Assembler,
     /// Undefined behaviour or a race in the kernel itself.
     Kernel,
