@@ -1,12 +1,16 @@
 //! Honest winners: the best few candidates against the baseline, again, in turns.
 //!
 //! The fastest of many noisy measurements is fast by luck as well. So the finalists are measured anew, each round all of them and the
-//! baseline once, in an order that rotates: what drifts (clocks, temperature) drifts for all. The speedup of a round is the ratio of
-//! medians; the logarithms of a finalist's rounds have a mean with Student's interval. The confidence is for all statements together: the
+//! baseline once, in an order that is drawn anew: what drifts (clocks, temperature) drifts for all, and what one leaves behind (caches,
+//! heat) meets each of the others as often. The speedup of a round is the ratio of medians; the logarithms of a finalist's rounds have a
+//! mean with Student's interval, which is no narrower than the clock's step allows. The confidence is for all statements together: the
 //! error that is allowed is shared out between finalists and looks at the data (Bonferroni), so that neither looking often nor having many
-//! finalists makes winners.
+//! finalists makes winners. Whoever does not verify in a single round is out, however fast.
 
 use mneme_core::configuration::Configuration;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{self, Interval};
@@ -21,11 +25,13 @@ pub struct Settings {
     pub looks: Vec<usize>,
     /// When no further round begins, whatever is decided by then.
     pub end: Option<std::time::Instant>,
+    /// Of the order within rounds.
+    pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { confidence: 0.95, looks: vec![6, 12, 24, 48], end: None }
+        Self { confidence: 0.95, looks: vec![6, 12, 24, 48], end: None, seed: 0 }
     }
 }
 
@@ -37,7 +43,7 @@ pub struct Finalist {
     pub place: usize,
     /// Its trial in the session; whoever gave the list fills it in.
     pub trial: u64,
-    /// Baseline's time over its own; `None` where there were not two rounds, or it failed.
+    /// Baseline's time over its own; `None` where there were not two rounds to compare, or it failed.
     pub speedup: Option<Interval>,
     /// Rounds that it took part in.
     pub rounds: usize,
@@ -47,17 +53,18 @@ pub struct Finalist {
 /// An interval whose ends are further apart than this factor says nothing.
 const TELLING: f64 = 10.0;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
+    // Best first: the order is that of the ranking.
     /// Its interval is above 1.
     Faster,
     /// Its interval holds 1.
     Undecided,
+    /// Another finalist's interval is above its own, which is not below 1; it may not have been measured to the end.
+    Outrun,
     /// Its interval is below 1.
     Slower,
-    /// Another finalist's interval is above its own; it was not measured to the end.
-    Outrun,
     /// It did not verify in a round, or on an instance of `--verify-all`.
     Failed,
 }
@@ -72,6 +79,9 @@ pub struct Confirmation {
     pub gpu_id: Option<i32>,
     /// Median of the baseline's rounds, ns.
     pub baseline: Option<f64>,
+    /// Rounds in which the baseline itself did not verify.
+    #[serde(default)]
+    pub baseline_failures: usize,
     /// The best finalist's place, where it is faster than the baseline.
     #[serde(skip)]
     pub winner: Option<usize>,
@@ -82,21 +92,48 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
-    /// A finalist turned out not to verify after all: it comes last and wins nothing.
+    /// A finalist turned out not to verify after all: it comes last and wins nothing, and beats nobody any more.
     pub fn reject(&mut self, trial: u64) {
-        let Some(place) = self.finalists.iter().position(|finalist| finalist.trial == trial) else { return };
-        let rejected = self.finalists.remove(place);
-        self.finalists.push(Finalist { speedup: None, fate: Fate::Failed, ..rejected });
-        self.significant = self.finalists[0].fate == Fate::Faster;
+        for rejected in self.finalists.iter_mut().filter(|finalist| finalist.trial == trial) {
+            (rejected.speedup, rejected.fate) = (None, Fate::Failed);
+        }
+        self.settle();
     }
 
-    /// Whether a trial was found to be slower than the baseline.
-    pub fn is_slower(&self, trial: u64) -> bool {
-        self.finalists.iter().any(|finalist| finalist.trial == trial && finalist.fate == Fate::Slower)
+    /// What became of a trial, if it is a finalist.
+    pub fn fate(&self, trial: u64) -> Option<Fate> {
+        self.finalists.iter().find(|finalist| finalist.trial == trial).map(|finalist| finalist.fate)
+    }
+
+    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by fate, then by what each is at
+    /// least worth.
+    fn settle(&mut self) {
+        let low = |finalist: &Finalist| finalist.speedup.map_or(f64::NEG_INFINITY, |speedup| speedup.low);
+        let standing = self.finalists.iter().filter(|finalist| finalist.fate != Fate::Failed);
+        let leading = standing.map(low).fold(f64::NEG_INFINITY, f64::max);
+        for finalist in self.finalists.iter_mut().filter(|finalist| finalist.fate != Fate::Failed) {
+            finalist.fate = match finalist.speedup {
+                Some(speedup) if speedup.high < 1.0 => Fate::Slower,
+                Some(speedup) if speedup.high < leading => Fate::Outrun,
+                Some(speedup) if speedup.low > 1.0 => Fate::Faster,
+                _ => Fate::Undecided,
+            };
+        }
+        self.finalists.sort_by(|a, b| a.fate.cmp(&b.fate).then(low(b).total_cmp(&low(a))));
+        self.winner = self.finalists.first().filter(|finalist| finalist.fate == Fate::Faster).map(|finalist| finalist.place);
+        self.significant = self.winner.is_some();
     }
 
     /// The outcome in one sentence.
     pub fn sentence(&self) -> String {
+        let doubt = match self.baseline_failures {
+            0 => String::new(),
+            failures => format!("; the baseline itself did not verify in {failures} of {} rounds", self.rounds),
+        };
+        self.outcome() + doubt.as_str()
+    }
+
+    fn outcome(&self) -> String {
         let percent = self.confidence * 100.0;
         let interval = |speedup: Interval| format!("{} ({} to {})", ratio(speedup.estimate), ratio(speedup.low), ratio(speedup.high));
         match self.finalists.first() {
@@ -140,48 +177,49 @@ pub fn confirm<E>(
 ) -> Result<Confirmation, E> {
     let last = settings.looks.last().copied().unwrap_or(0);
     let error = (1.0 - settings.confidence) / (finalists.len().max(1) * settings.looks.len().max(1)) as f64;
-    let mut ratios: Vec<Vec<f64>> = vec![Vec::new(); finalists.len()];
-    let mut fates: Vec<Option<Fate>> = vec![None; finalists.len()];
+    let mut rng = ChaCha8Rng::seed_from_u64(settings.seed);
+    let mut races: Vec<Race> = vec![Race::default(); finalists.len()];
     let mut baselines: Vec<f64> = Vec::new();
-    let mut rounds = 0;
+    let (mut rounds, mut baseline_failures) = (0, 0);
+    let mut step = 0;
     let in_time = || settings.end.is_none_or(|end| std::time::Instant::now() < end);
-    while rounds < last && fates.contains(&None) && in_time() {
+    while rounds < last && races.iter().any(|race| race.state == State::Running) && in_time() {
         // `None` is the baseline.
-        let mut order: Vec<Option<usize>> =
-            std::iter::once(None).chain((0..finalists.len()).filter(|place| fates[*place].is_none()).map(Some)).collect();
-        let turn = rounds % order.len();
-        order.rotate_left(turn);
+        let running = (0..finalists.len()).filter(|place| races[*place].state == State::Running);
+        let mut order: Vec<Option<usize>> = std::iter::once(None).chain(running.map(Some)).collect();
+        order.shuffle(&mut rng);
         let configurations: Vec<&Configuration> = order.iter().map(|place| place.map_or(baseline, |place| &finalists[place])).collect();
-        let times: Vec<Option<f64>> = measure(&configurations)?.iter().map(|times| median(times.as_deref()?)).collect();
+        let times = measure(&configurations)?;
+        step = times.iter().flatten().flatten().copied().fold(step, greatest_common_divisor);
+        let times: Vec<Option<f64>> = times.iter().map(|times| median(times.as_deref()?)).collect();
         rounds += 1;
         let base = order.iter().position(Option::is_none).and_then(|place| times.get(place).copied().flatten());
-        if let Some(base) = base {
-            baselines.push(base);
+        match base {
+            Some(base) => baselines.push(base),
+            None => baseline_failures += 1,
         }
         for (place, time) in order.iter().zip(&times) {
             match (place, time, base) {
-                (Some(place), None, _) => fates[*place] = Some(Fate::Failed),
-                (Some(place), Some(time), Some(base)) => ratios[*place].push((base / time).ln()),
+                (Some(place), None, _) => races[*place].state = State::Failed,
+                (Some(place), Some(time), Some(base)) => races[*place].rounds.push((base, *time)),
                 // A baseline that fails once tells nothing about the others' round.
                 (Some(_), Some(_), None) | (None, ..) => {}
             }
         }
+        if order.iter().flatten().any(|place| races[*place].state == State::Failed) {
+            // Who was beaten by a candidate that fails was beaten by nobody.
+            races.iter_mut().filter(|race| race.state == State::Outrun).for_each(|race| race.state = State::Running);
+        }
         if settings.looks.contains(&rounds) {
-            let intervals: Vec<Option<Interval>> = ratios.iter().map(|ratios| statistics::mean(ratios, 1.0 - error)).collect();
-            let running = |place: &usize| fates[*place].is_none();
-            let leading = (0..finalists.len())
-                .filter(running)
-                .filter_map(|place| intervals[place])
-                .map(|it| it.low)
-                .fold(f64::NEG_INFINITY, f64::max);
+            let intervals: Vec<Option<Interval>> = races.iter().map(|race| race.interval(step, 1.0 - error)).collect();
+            let standing = races.iter().zip(&intervals).filter(|(race, _)| race.state != State::Failed);
+            let leading = standing.filter_map(|(_, interval)| *interval).map(|it| it.low).fold(f64::NEG_INFINITY, f64::max);
             let mut decided = true;
-            for place in 0..finalists.len() {
-                if let (None, Some(interval)) = (fates[place], intervals[place]) {
-                    if interval.high < leading {
-                        fates[place] = Some(Fate::Outrun);
-                    } else {
-                        decided &= interval.low > 0.0 || interval.high < 0.0;
-                    }
+            for (race, interval) in races.iter_mut().zip(intervals).filter(|(race, _)| race.state == State::Running) {
+                match interval {
+                    Some(interval) if interval.high < leading => race.state = State::Outrun,
+                    Some(interval) => decided &= interval.low > 0.0 || interval.high < 0.0,
+                    None => decided = false,
                 }
             }
             if decided {
@@ -189,37 +227,67 @@ pub fn confirm<E>(
             }
         }
     }
-    let mut found: Vec<Finalist> = (0..finalists.len())
-        .map(|place| {
-            let interval = statistics::mean(&ratios[place], 1.0 - error);
-            let fate = fates[place].unwrap_or(match interval {
-                Some(interval) if interval.low > 0.0 => Fate::Faster,
-                Some(interval) if interval.high < 0.0 => Fate::Slower,
-                _ => Fate::Undecided,
-            });
-            Finalist { place, trial: 0, speedup: interval.map(Interval::exp), rounds: ratios[place].len(), fate }
-        })
-        .collect();
-    let worth = |finalist: &Finalist| match (finalist.fate, finalist.speedup) {
-        (Fate::Failed, _) | (_, None) => f64::NEG_INFINITY,
-        // Fewer rounds, and beaten.
-        (Fate::Outrun, Some(speedup)) => speedup.estimate - 1e9,
-        (_, Some(speedup)) => speedup.estimate,
+    let of = |(place, race): (usize, &Race)| {
+        let (fate, speedup) = match race.state {
+            State::Failed => (Fate::Failed, None),
+            State::Running | State::Outrun => (Fate::Undecided, race.interval(step, 1.0 - error).map(Interval::exp)),
+        };
+        Finalist { place, trial: 0, speedup, rounds: race.rounds.len(), fate }
     };
-    found.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    let winner = found.first().filter(|finalist| finalist.fate == Fate::Faster).map(|finalist| finalist.place);
-    Ok(Confirmation {
+    let mut confirmation = Confirmation {
         confidence: settings.confidence,
         rounds,
         gpu_id: None,
         baseline: statistics::median(&baselines),
-        winner,
-        significant: winner.is_some(),
-        finalists: found,
-    })
+        baseline_failures,
+        winner: None,
+        significant: false,
+        finalists: races.iter().enumerate().map(of).collect(),
+    };
+    confirmation.settle();
+    Ok(confirmation)
 }
 
+/// A finalist while the rounds go on.
+#[derive(Clone, Debug, Default)]
+struct Race {
+    /// Times of the baseline and its own, ns, by round.
+    rounds: Vec<(f64, f64)>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Running,
+    /// It is measured no further while the one that beats it stands.
+    Outrun,
+    Failed,
+}
+
+impl Race {
+    /// Of the speedup's logarithm. `step` is what all times are multiples of, ns: a clock tells no time better than to half of that, even
+    /// where it says the same each time.
+    fn interval(&self, step: u64, confidence: f64) -> Option<Interval> {
+        let ratios: Vec<f64> = self.rounds.iter().map(|(base, time)| (base / time).ln()).collect();
+        let interval = statistics::mean(&ratios, confidence)?;
+        let coarse: f64 = self.rounds.iter().map(|(base, time)| step as f64 / 2.0 * (1.0 / base + 1.0 / time)).sum();
+        Some(interval.at_least(coarse / ratios.len() as f64))
+    }
+}
+
+fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+/// `None` where there are no times, or one of 0: a clock that stood still.
 fn median(times: &[u64]) -> Option<f64> {
+    if times.contains(&0) {
+        return None;
+    }
     statistics::median(&times.iter().map(|time| *time as f64).collect::<Vec<_>>())
 }
 
@@ -305,5 +373,133 @@ mod tests {
         let nothing = against(&[], 0.1, 1);
         assert_eq!(nothing.rounds, 0);
         assert!(nothing.sentence().ends_with("the baseline's code and launch"), "{}", nothing.sentence());
+    }
+
+    /// What a configuration of these simulations takes, ns, and by how much its runs and its rounds vary.
+    #[derive(Clone, Copy)]
+    struct Model {
+        time: f64,
+        noise: f64,
+        /// Shared by the runs of a round: what one launch meets, all of that round meet.
+        of_round: f64,
+        /// Whoever is measured next takes this many times as long.
+        leaves: f64,
+    }
+
+    const EVEN: Model = Model { time: 10_000.0, noise: 0.02, of_round: 0.0, leaves: 1.0 };
+
+    /// A session's rounds of the baseline (first) and finalists that behave like this.
+    fn session(models: &[Model], seed: u64) -> Confirmation {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let configurations: Vec<Configuration> = (0..models.len()).map(|place| block(place as u32)).collect();
+        let mut left = 1.0;
+        let measure = |order: &[&Configuration]| -> Result<_, std::convert::Infallible> {
+            let mut of = |configuration: &&Configuration| {
+                let model = models[configuration.block.x as usize];
+                let mut around = |width: f64| 1.0 + width * (rng.random::<f64>() - 0.5);
+                let mean = model.time * left * around(model.of_round);
+                left = model.leaves;
+                Some((0..5).map(|_| (mean * around(model.noise)) as u64).collect())
+            };
+            Ok(order.iter().map(&mut of).collect())
+        };
+        let settings = Settings { seed, ..Settings::default() };
+        confirm(&configurations[0], &configurations[1..], &settings, measure).unwrap()
+    }
+
+    #[test]
+    fn who_is_proven_faster_wins_over_who_may_be() {
+        // One is 5 % faster whenever it is measured, the other as much faster on average and never the same.
+        let steady = Model { time: 9_500.0, ..EVEN };
+        let wild = Model { time: 9_450.0, of_round: 0.6, ..EVEN };
+        let lost = (0..200).filter(|seed| {
+            let found = session(&[EVEN, wild, steady], *seed);
+            found.finalists.iter().any(|finalist| finalist.speedup.is_some_and(|it| it.low > 1.0)) && found.winner.is_none()
+        });
+        assert_eq!(lost.count(), 0, "of 200 sessions");
+        let least = (0..200).all(|seed| {
+            let found = session(&[EVEN, wild, steady, Model { time: 9_300.0, ..EVEN }], seed);
+            let lows = found.finalists.iter().filter_map(|finalist| finalist.speedup).map(|it| it.low);
+            lows.fold(0.0, f64::max) == found.finalists[0].speedup.unwrap().low
+        });
+        assert!(least, "the winner is the one that is worth most at least");
+    }
+
+    #[test]
+    fn what_one_leaves_behind_makes_no_winners() {
+        // All the same, but whoever comes after the last of them is slow: always the baseline, where each has one predecessor.
+        let models = [EVEN, EVEN, EVEN, Model { leaves: 1.05, ..EVEN }];
+        let wrong = (0..200).filter(|seed| session(&models, *seed).winner.is_some_and(|winner| winner < 2)).count();
+        assert!(wrong <= 10, "{wrong} of 200");
+    }
+
+    /// Two finalists twice and 1.1 times as fast as the baseline, of which the first one verifies for so many rounds, and one that varies
+    /// too much for anything to be decided early.
+    fn with_one_that_verifies(rounds: u32) -> Confirmation {
+        let (mut rng, mut seen) = (rand_chacha::ChaCha8Rng::seed_from_u64(5), 0);
+        let finalists = [block(2), block(3), block(4)];
+        confirm(&block(1), &finalists, &Settings::default(), |order| {
+            seen += 1;
+            let mut of = |configuration: &&Configuration| match configuration.block.x {
+                1 => Some(vec![11_000, 11_001]),
+                2 => (seen <= rounds).then(|| vec![5_500, 5_501]),
+                3 => Some(vec![10_000, 10_001]),
+                _ => Some(vec![(4_000.0 + 6_000.0 * rng.random::<f64>()) as u64]),
+            };
+            Ok::<_, std::convert::Infallible>(order.iter().map(&mut of).collect())
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn who_was_beaten_by_a_candidate_that_fails_was_not_beaten() {
+        let mut found = with_one_that_verifies(u32::MAX);
+        let of = |found: &Confirmation, place: usize| found.finalists.iter().find(|it| it.place == place).unwrap().clone();
+        assert_eq!((found.winner, of(&found, 1).fate), (Some(0), Fate::Outrun), "{found:?}");
+        found.finalists.retain(|it| it.place != 2);
+        (found.finalists[0].trial, found.finalists[1].trial) = (7, 8);
+        found.reject(7);
+        let fates: Vec<_> = found.finalists.iter().map(|it| (it.trial, it.fate, it.speedup.is_some())).collect();
+        assert_eq!(fates, [(8, Fate::Faster, true), (7, Fate::Failed, false)]);
+        assert!(found.significant && found.winner == Some(1) && found.sentence().starts_with("confirmed: speedup 1.1"), "{found:?}");
+        // In the middle of the rounds, after it has beaten the other: that one is measured again.
+        let found = with_one_that_verifies(10);
+        assert!((of(&found, 0).fate, of(&found, 0).speedup) == (Fate::Failed, None) && found.winner != Some(0), "{found:?}");
+        assert!(of(&found, 1).rounds > 6 && of(&found, 1).speedup.is_some_and(|it| it.low > 1.0), "{found:?}");
+    }
+
+    #[test]
+    fn a_clock_tells_nothing_below_its_step() {
+        // 2 to 4 % apart, by a clock whose steps are 1 % of that: told. The same by one whose steps are as long as the difference: not.
+        let by = |step: u64| {
+            let times = |configuration: &&Configuration| Some(vec![if configuration.block.x == 1 { 4_096 } else { 4_096 - 64 } / step * step; 3]);
+            let jitter = 4_096 - step;
+            let mut round = 0;
+            confirm(&block(1), &[block(2)], &Settings::default(), |order| {
+                round += 1;
+                let mut all: Vec<_> = order.iter().map(times).collect();
+                // One run of the first round shows the step.
+                if let (1, Some(Some(first))) = (round, all.first_mut()) {
+                    first[0] = jitter;
+                }
+                Ok::<_, std::convert::Infallible>(all)
+            })
+            .unwrap()
+        };
+        assert_eq!(by(1).finalists[0].fate, Fate::Faster);
+        let coarse = by(64);
+        assert_eq!((coarse.finalists[0].fate, coarse.winner), (Fate::Undecided, None), "{coarse:?}");
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_measures_nothing() {
+        let times = |configuration: &&Configuration| Some(vec![if configuration.block.x == 1 { 1_000 } else { 0 }; 5]);
+        let measure = |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(times).collect());
+        let found = confirm(&block(1), &[block(2)], &Settings::default(), measure).unwrap();
+        assert_eq!((found.finalists[0].fate, found.finalists[0].speedup, found.winner), (Fate::Failed, None, None));
+        let measure = |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(|_| None).collect());
+        let found = confirm(&block(1), &[block(2)], &Settings::default(), measure).unwrap();
+        assert_eq!(found.baseline_failures, 1);
+        assert!(found.sentence().ends_with("the baseline itself did not verify in 1 of 1 rounds"), "{}", found.sentence());
     }
 }

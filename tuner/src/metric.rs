@@ -23,9 +23,9 @@ impl Metric {
         }
     }
 
-    /// Condenses times; `None` where there are none. The unit stays.
+    /// Condenses times; `None` where there are none, or one is 0: then the clock stood still, as no launch takes no time. The unit stays.
     pub fn of(self, times: &[u64]) -> Option<f64> {
-        let (min, max) = (*times.iter().min()?, *times.iter().max()?);
+        let (min, max) = (*times.iter().min().filter(|min| **min > 0)?, *times.iter().max()?);
         Some(match self {
             Self::Min => min as f64,
             Self::Max => max as f64,
@@ -60,5 +60,6 @@ mod tests {
     #[test]
     fn nothing_measured_has_no_metric() {
         assert_eq!(Metric::Max.of(&[]), None);
+        assert_eq!(Metric::Mean.of(&[7, 0, 7]), None);
     }
 }

@@ -16,6 +16,13 @@ impl Interval {
     pub fn exp(self) -> Self {
         Self { estimate: self.estimate.exp(), low: self.low.exp(), high: self.high.exp() }
     }
+
+    /// The interval, or a wider one that reaches so far to each side.
+    #[must_use]
+    pub fn at_least(self, half: f64) -> Self {
+        let Self { estimate, low, high } = self;
+        Self { estimate, low: low.min(estimate - half), high: high.max(estimate + half) }
+    }
 }
 
 /// Student's interval for the mean of independent samples. `None` for fewer than two.

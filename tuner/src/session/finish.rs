@@ -20,7 +20,7 @@ impl Session {
             Ok(best) => (Ok(()), best),
             Err(error) => (Err(error), self.ranked().into_iter().next()),
         };
-        let is_slower = |best: &Trial| self.summary.confirmation.as_ref().is_some_and(|rounds| rounds.is_slower(best.trial));
+        let is_slower = |best: &Trial| self.summary.confirmation.as_ref().is_some_and(|rounds| rounds.fate(best.trial) == Some(crate::confirm::Fate::Slower));
         // Nobody wants an application that is slower.
         let deployed = best.as_ref().filter(|best| !is_slower(best));
         let tuned = deployed.map(|best| proteus_tuned_kernels(&self.plan.kernel, &best.config));
