@@ -90,6 +90,15 @@ impl Archive {
                 _ => archive.torn += 1,
             }
         }
+        // What a session refuted after it had written it down.
+        for (number, reason) in archive.summary["refuted"].as_object().into_iter().flatten() {
+            let refuted = archive.trials.iter_mut().filter(|trial| trial.number.to_string() == *number);
+            for trial in refuted {
+                trial.metric = None;
+                "failed_verification".clone_into(&mut trial.status);
+                trial.error = plain(reason);
+            }
+        }
         // A session whose baseline failed has none, and still something to tell.
         if archive.trials.is_empty() && archive.summary.is_null() {
             return Err(ArchiveError::Empty { path });

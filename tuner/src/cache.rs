@@ -2,8 +2,8 @@
 //!
 //! A file of JSON lines, appended to by any number of sessions at once; or a folder, in which each session appends to a file of its own
 //! and reads those of the others, because several machines cannot append to one file on every file system. What others write while
-//! a session runs is seen before its next candidate. A result stands for another one where recording, instance, configuration, number
-//! of runs, device, driver, tolerances and the version of the replayer are the same.
+//! a session runs is seen before its next candidate. A result stands for another one where recording ([`crate::measured`]), instance,
+//! configuration, number of runs, device, driver, tolerances and the version of the replayer are the same. Of two the later one counts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,12 +15,23 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 use serde::Deserialize;
 
+use crate::output::is_full;
+
 #[derive(Debug, thiserror::Error)]
 #[error("the cache {path} cannot be used: {source}", path = path.display())]
 pub struct CacheError {
     path: PathBuf,
     source: std::io::Error,
 }
+
+impl CacheError {
+    pub fn is_full(&self) -> bool {
+        is_full(&self.source)
+    }
+}
+
+/// What every key begins with. Keys of before did not tell recordings apart.
+const FORMAT: &str = "2|";
 
 /// Where results are kept, and for whom.
 #[derive(Clone, Debug)]
@@ -42,6 +53,8 @@ pub struct Cache {
     /// What every key begins with.
     conditions: String,
     known: HashMap<String, ReplayResult>,
+    /// Results of before [`FORMAT`].
+    outdated: usize,
 }
 
 #[derive(Deserialize)]
@@ -79,9 +92,15 @@ impl Cache {
             // What a session left that was killed here; its line must not swallow the next.
             file.write_all(b"\n").map_err(failed)?;
         }
-        let mut cache = Self { place: place.into(), file, read: HashMap::new(), conditions, known: HashMap::new() };
+        let conditions = format!("{FORMAT}{conditions}");
+        let mut cache = Self { place: place.into(), file, read: HashMap::new(), conditions, known: HashMap::new(), outdated: 0 };
         cache.read_on().map_err(failed)?;
         Ok(cache)
+    }
+
+    /// Results that were remembered without saying of which recording, and so are none.
+    pub fn outdated(&self) -> usize {
+        self.outdated
     }
 
     /// A result that is known here or has been written by another session meanwhile.
@@ -114,8 +133,12 @@ impl Cache {
             // The rest of a line may be on its way.
             text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
             *read += text.len() as u64;
-            let lines = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
-            self.known.extend(lines.filter(|line| line.key.starts_with(&self.conditions)).map(|line| (line.key, line.result)));
+            for line in text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok()) {
+                self.outdated += usize::from(!line.key.starts_with(FORMAT));
+                if line.key.starts_with(&self.conditions) {
+                    self.known.insert(line.key, line.result);
+                }
+            }
         }
         Ok(())
     }

@@ -472,7 +472,8 @@ mod tests {
     fn a_clock_tells_nothing_below_its_step() {
         // 2 to 4 % apart, by a clock whose steps are 1 % of that: told. The same by one whose steps are as long as the difference: not.
         let by = |step: u64| {
-            let times = |configuration: &&Configuration| Some(vec![if configuration.block.x == 1 { 4_096 } else { 4_096 - 64 } / step * step; 3]);
+            let times =
+                |configuration: &&Configuration| Some(vec![if configuration.block.x == 1 { 4_096 } else { 4_096 - 64 } / step * step; 3]);
             let jitter = 4_096 - step;
             let mut round = 0;
             confirm(&block(1), &[block(2)], &Settings::default(), |order| {

@@ -34,7 +34,8 @@ pub fn write(path: &Path, value: &impl serde::Serialize) -> Result<(), DocumentE
     } else {
         serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(std::io::Error::other)
     };
-    text.and_then(|text| std::fs::write(path, text)).map_err(|source| DocumentError::Write { path: path.into(), source })
+    text.and_then(|text| crate::results::replace(path, text.as_bytes()))
+        .map_err(|source| DocumentError::Write { path: path.into(), source })
 }
 
 fn is_json(path: &Path) -> bool {

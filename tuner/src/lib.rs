@@ -14,6 +14,7 @@ pub mod expression;
 pub mod failure;
 pub mod interrupt;
 pub mod live;
+pub mod measured;
 pub mod metric;
 pub mod objective;
 pub mod options;

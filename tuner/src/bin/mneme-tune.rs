@@ -10,6 +10,7 @@ use mneme_tuner::tune;
 const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 
 fn main() {
+    mneme_tuner::output::size_limit_as_error();
     let mut arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
     if arguments.get(1).is_some_and(|word| word == "report") {
         arguments.remove(1);

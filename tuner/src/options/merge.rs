@@ -52,6 +52,8 @@ impl Options {
             print_space: self.print_space,
             dry_run: self.dry_run,
             baseline_only: self.baseline_only,
+            // Of another session, in whatever file it stands.
+            measured: None,
             ..from_files
         })
     }

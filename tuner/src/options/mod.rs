@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::check::Contradiction;
 pub use self::choices::{MaxThreadsPolicy, Pruner, Range, Switch};
 pub use self::merge::MergeError;
+use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sampler::Kind;
 use crate::space::{LaunchDimensions, LaunchSafety, Preset};
@@ -300,6 +301,11 @@ pub struct Options {
     #[arg(long, group = "mode", help_heading = MODES)]
     #[serde(skip)]
     pub baseline_only: bool,
+
+    /// No option: what the session measured, for those that go on with it.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
 }
 
 const RECORDING: &str = "Recording";
@@ -344,7 +350,7 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 3 invalid configuration,
 4 the recording cannot be loaded, 5 internal error, 64 bad usage, 69 no such device,
-70 the output cannot be written.";
+70 something cannot be written (a full disk).";
 
 #[cfg(test)]
 mod tests {

@@ -62,7 +62,8 @@ fn duration(archive: &Archive) -> Option<f64> {
 
 /// The speedup with its interval, measured again in turns with the baseline's.
 fn confirmed(archive: &Archive) -> Option<(f64, f64, f64)> {
-    let speedup = &archive.summary["confirmation"]["finalists"][0]["speedup"];
+    let finalists = archive.summary["confirmation"]["finalists"].as_array()?;
+    let speedup = &finalists.iter().find(|finalist| finalist["trial"] == archive.best["trial"])?["speedup"];
     Some((speedup["estimate"].as_f64()?, speedup["low"].as_f64()?, speedup["high"].as_f64()?))
 }
 
@@ -72,7 +73,8 @@ pub fn figures(archive: &Archive) -> Markup {
     let summary = &archive.summary;
     let verified = archive.trials.iter().filter(|trial| trial.metric.is_some()).count();
     let best = archive.trials.iter().filter_map(|trial| trial.metric).min_by(f64::total_cmp);
-    let best = summary["best_metric"].as_f64().or_else(|| archive.best["metric"].as_f64()).filter(|_| is_time).or(best);
+    let told = summary["best_metric"].as_f64().or_else(|| archive.best["metric"].as_f64()).filter(|_| is_time);
+    let best = told.or(best);
     let early = match archive.trials.iter().filter(|trial| trial.stopped.is_some()).count() {
         0 => String::new(),
         given_up => format!(", {given_up} given up early"),
@@ -85,7 +87,7 @@ pub fn figures(archive: &Archive) -> Markup {
                 @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
                 (figure(&format!("{}×", ratio(estimate)), &format!("{}, {} to {}{confidence}", if low > 1.0 { "confirmed speedup" } else { "speedup of the best candidate" }, ratio(low), ratio(high))))
             } @else if let Some(speedup) = speedup {
-                (figure(&format!("{speedup:.3}×"), "speedup of the best trial, not confirmed"))
+                (figure(&format!("{speedup:.3}×"), if archive.best["trial"].is_number() { "speedup of the best trial, not confirmed" } else { "speedup: the recorded configuration is the best" }))
             }
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({metric_name})"))) }
             @if let Some(baseline) = baseline_metric(archive) { (figure(&chart::metric(baseline, is_time), &format!("baseline ({metric_name})"))) }
@@ -117,10 +119,10 @@ pub fn winner(archive: &Archive) -> Markup {
         };
     };
     let changes = changes(&archive.baseline["config"], &archive.best["config"]);
-    let fate = |finalist: &&Value| finalist["trial"] == archive.best["trial"];
-    let fate = archive.summary["confirmation"]["finalists"].as_array().and_then(|all| all.iter().find(fate)).map(|it| &it["fate"]);
-    let is_slower = fate.is_some_and(|fate| fate == "slower");
-    let is_confirmed = archive.summary["confirmation"]["significant"] != false;
+    let is_candidate = archive.best["trial"].is_number();
+    let is_exported =
+        is_candidate && (!archive.is_time || !archive.tuned_kernels.is_null() || archive.config["proteus_output"].is_string());
+    let is_confirmed = is_candidate && archive.summary["confirmation"]["significant"] != false;
     let faster = match (archive.summary["verdict"].as_str().filter(|verdict| !verdict.is_empty()), archive.best["speedup"].as_f64()) {
         (Some(verdict), _) => verdict[..1].to_uppercase() + &verdict[1..] + ".",
         (None, Some(speedup)) if speedup > 1.0 => {
@@ -140,7 +142,7 @@ pub fn winner(archive: &Archive) -> Markup {
                 }
             }
             (command("Replay it", &replay_command(&circumstances(archive, recorded.as_ref()), &best)))
-            @if archive.config["no_proteus_output"] != true && !is_slower {
+            @if archive.config["no_proteus_output"] != true && is_exported {
                 @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(PROTEUS), Into::into);
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
                 (command("Use it in an application built with Proteus", &usage.command))

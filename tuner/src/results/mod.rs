@@ -14,10 +14,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::output::is_full;
+
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, Summary, Trial};
 
-const TRIALS: &str = "trials.jsonl";
+pub const TRIALS: &str = "trials.jsonl";
 
 /// A folder that a session writes its results to.
 #[derive(Debug)]
@@ -31,6 +33,12 @@ pub struct Results {
 pub enum ResultsError {
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    #[error("{path} cannot be written: {source}{remedy}", path = path.display(), remedy = remedy(source))]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{folder} holds times of {found}, which those of {here} do not compare with; --resume goes on with the same device and release,          or begin a session of its own without it", folder = folder.display()
+    )]
+    Elsewhere { folder: PathBuf, found: String, here: String },
     #[error("{folder} holds the results of another session and cannot be moved aside ({source}); choose another --results-dir, or go on with it by --resume", folder = folder.display())]
     Taken { folder: PathBuf, source: std::io::Error },
     #[error("{folder} holds a recording, whose files are not mixed with results; choose another --results-dir", folder = folder.display())]
@@ -66,7 +74,7 @@ impl Results {
     fn enter(folder: &Path) -> Result<(Self, Vec<Trial>), ResultsError> {
         let io = |path: &Path| {
             let path = path.to_path_buf();
-            move |source| ResultsError::Io { path, source }
+            move |source| if is_full(&source) { ResultsError::Write { path, source } } else { ResultsError::Io { path, source } }
         };
         std::fs::create_dir_all(folder.join("logs")).map_err(io(folder))?;
         let append = |name: &str| {
@@ -95,17 +103,32 @@ impl Results {
         write_whole(&self.folder.join(name), value)
     }
 
+    /// Removes a file of the folder, if there is one.
+    pub fn remove(&self, name: &str) -> Result<(), ResultsError> {
+        remove(&self.folder.join(name))
+    }
+
     /// Reads one JSON file of the folder; `None` where it is missing or something else.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         serde_json::from_slice(&std::fs::read(self.folder.join(name)).ok()?).ok()
     }
 
-    /// Appends to `trials.jsonl`.
+    /// Appends to `trials.jsonl`: the whole line, or nothing.
     pub fn add_trial(&mut self, trial: &Trial) -> Result<(), ResultsError> {
         // One write a line, so that hardly ever a part of one is left behind.
         let mut line = serde_json::to_string(trial).expect("plain data serialises");
         line.push('\n');
-        self.trials.write_all(line.as_bytes()).map_err(|source| ResultsError::Io { path: self.folder.join(TRIALS), source })
+        let before = self.trials.metadata().map(|file| file.len());
+        self.trials.write_all(line.as_bytes()).map_err(|source| {
+            // What is left behind all the same, the next session cuts off.
+            let _ = before.and_then(|length| self.trials.set_len(length));
+            ResultsError::Write { path: self.folder.join(TRIALS), source }
+        })
+    }
+
+    /// Waits until `trials.jsonl` is on the disk: some file systems find out that they are full no sooner.
+    pub fn sync(&self) -> Result<(), ResultsError> {
+        self.trials.sync_data().map_err(|source| ResultsError::Write { path: self.folder.join(TRIALS), source })
     }
 
     /// Adds a line to `logs/tune.log`. A log that cannot be written stops nothing.
@@ -134,15 +157,39 @@ fn free_name(folder: &Path) -> PathBuf {
 pub fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     let mut text = serde_json::to_string_pretty(value).expect("plain data serialises");
     text.push('\n');
-    replace(path, text.as_bytes()).map_err(|source| ResultsError::Io { path: path.into(), source })
+    replace(path, text.as_bytes()).map_err(|source| ResultsError::Write { path: path.into(), source })
 }
 
-/// Writes any file so.
+/// Writes any file so; one that cannot be written leaves the file of before, and nothing else.
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        // A pipe or a device, such as /dev/stdout, is no file to be replaced.
+        return std::fs::write(path, bytes);
+    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.tmp"));
-    std::fs::write(&temporary, bytes)?;
-    std::fs::rename(&temporary, path)
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        // Some file systems find out that they are full no sooner.
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(&temporary);
+    })
+}
+
+/// Removes a file, if there is one.
+pub fn remove(path: &Path) -> Result<(), ResultsError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(ResultsError::Write { path: path.into(), source }),
+        _ => Ok(()),
+    }
+}
+
+fn remedy(error: &std::io::Error) -> &'static str {
+    if is_full(error) { "; make room" } else { "" }
 }
 
 /// The whole lines; what a session that was killed left of another is cut off.

@@ -1,5 +1,7 @@
 //! The records of a session: its trials, and the summary of them.
 
+use std::collections::BTreeMap;
+
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 use serde::{Deserialize, Serialize};
@@ -72,8 +74,8 @@ pub struct Baseline {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed",
-    /// "invalid_configuration" or "internal_error".
+    /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed", "interrupted",
+    /// "invalid_configuration", "not_written" or "internal_error".
     pub status: String,
     /// Trials that were asked for, or the size of a space that is walked; 0 where neither is known.
     pub num_trials_requested: u64,
@@ -99,12 +101,17 @@ pub struct Summary {
     /// ns.
     pub best_metric: Option<f64>,
     pub best_speedup: Option<f64>,
+    /// `None` also where the recorded configuration is the best.
     pub best_trial: Option<u64>,
     /// The best few against the baseline, measured again in turns, and the outcome in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmation>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub verdict: String,
+    /// Trials that verified, and did not when they were measured again or on an instance of `--verify-all`, and why: they count as
+    /// failed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub refuted: BTreeMap<u64, String>,
     /// Trials that nothing dominates, where there are several objectives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pareto_front: Vec<u64>,

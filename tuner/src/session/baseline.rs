@@ -45,7 +45,9 @@ impl Session {
             return Err(ResultsError::Foreign { folder: self.results.folder().into(), found }.into());
         }
         let metric = self.condense(&baseline_results(&earlier));
-        let same = earlier.config_hash == self.plan.search.space().baseline().hash();
+        let further = earlier.instances.iter().skip(1).zip(&self.plan.further);
+        let same = earlier.config_hash == self.plan.search.space().baseline().hash()
+            && further.into_iter().all(|(instance, space)| instance.config.hash() == space.baseline().hash());
         Ok(Some(Baseline { metric, ..earlier }).filter(|_| same && metric.is_some() && !self.plan.options.rerun_baseline))
     }
 

@@ -7,6 +7,7 @@ use mneme_core::result::ReplayResult;
 
 use super::{Session, SessionError, Stop, baseline_results};
 use crate::confirm::{self, Confirmation, Settings};
+use crate::failure;
 use crate::results::{Baseline, Trial};
 use crate::server::Runs;
 
@@ -14,15 +15,22 @@ use crate::server::Runs;
 const RUNS: (u32, u32) = (5, 1);
 
 impl Session {
-    /// Compares the best of `ranked` with the baseline anew. `None` where that was not wanted, or nothing could be compared.
-    pub(super) fn confirm(&mut self, ranked: &[Trial]) -> Result<Option<Confirmation>, SessionError> {
+    /// Those that are to be measured again: of the best, as many as are wanted. `None` where none are, or there is nothing to compare.
+    pub(super) fn finalists(&self) -> Option<Vec<Trial>> {
         let most = self.plan.options.finalists.unwrap_or(0) as usize;
         let ended = self.stop == Stop::Failure || self.plan.options.baseline_only;
-        if most == 0 || ranked.is_empty() || self.evaluator.is_simulated() || ended {
-            return Ok(None);
+        let ranked = self.ranked();
+        // A winner by time is all that rounds of times can confirm.
+        if most == 0 || ranked.is_empty() || self.evaluator.is_simulated() || ended || !self.plan.objectives.is_time() {
+            return None;
         }
+        let baseline = self.baseline_trial.as_ref()?;
+        Some(finalists(&ranked, &baseline.config, &baseline_results(baseline)[0], most).into_iter().cloned().collect())
+    }
+
+    /// Compares the finalists with the baseline anew. Who does not verify in a round is refuted at once, whatever ends the rounds.
+    pub(super) fn confirm(&mut self, finalists: &[Trial]) -> Result<Option<Confirmation>, SessionError> {
         let Some(baseline) = self.baseline_trial.clone() else { return Ok(None) };
-        let finalists = finalists(ranked, &baseline.config, &baseline_results(&baseline)[0], most);
         let configurations: Vec<Configuration> = finalists.iter().map(|trial| trial.config.clone()).collect();
         let base: Vec<Configuration> = if baseline.instances.is_empty() {
             vec![baseline.config.clone()]
@@ -31,25 +39,31 @@ impl Session {
         };
         self.live.above(|| {});
         let end = Instant::now() + Duration::from_secs_f64(self.plan.options.confirm_time.unwrap_or(20.0));
-        let settings = Settings { end: Some(end), ..Settings::default() };
+        let settings = Settings { end: Some(end), seed: self.plan.options.seed.unwrap_or(0), ..Settings::default() };
         // Times of two devices, even of one kind, do not compare as well as those of one.
         let device = self.evaluator.greeting().devices.first().copied();
         let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, fresh: true, device, energy: false };
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {
             let mut found = Vec::new();
             for configuration in order {
-                let of_instances = match finalists.iter().find(|trial| trial.config == **configuration) {
-                    Some(trial) => match self.ground(&trial.params, trial.config.clone()) {
-                        Ok(configurations) => configurations,
-                        Err(_) => {
-                            found.push(None);
-                            continue;
-                        }
-                    },
+                let finalist = finalists.iter().find(|trial| trial.config == **configuration);
+                let of_instances = match finalist.map(|trial| self.ground(&trial.params, trial.config.clone())) {
                     None => base.clone(),
+                    Some(Ok(configurations)) => configurations,
+                    Some(Err(_)) => {
+                        found.push(None);
+                        continue;
+                    }
                 };
-                let results = self.evaluator.run(of_instances, runs)?;
-                found.push(self.together(&results));
+                let results = self.evaluator.run(of_instances.clone(), runs)?;
+                let times = self.together(&results);
+                if let (None, Some(trial)) = (&times, finalist) {
+                    let reason = failure::in_short(&super::spokesman(&results));
+                    self.refute(trial.trial, format!("it verified, and did not when it was measured again: {reason}"));
+                    // Other sessions are not to take it for verified.
+                    self.forget(&of_instances, &results);
+                }
+                found.push(times);
             }
             Ok(found)
         };
@@ -58,8 +72,7 @@ impl Session {
         for finalist in &mut confirmation.finalists {
             finalist.trial = finalists[finalist.place].trial;
         }
-        let sentence = confirmation.sentence();
-        self.results.log(&sentence);
+        self.results.log(&confirmation.sentence());
         Ok(Some(confirmation))
     }
 
@@ -79,6 +92,9 @@ impl Session {
         }
         let all: f64 = self.plan.instances.iter().map(|instance| instance.weight).sum();
         let runs = results.iter().map(|result| result.measured().len()).min().filter(|runs| *runs > 0)?;
+        if results.iter().any(|result| result.measured().contains(&0)) {
+            return None;
+        }
         let of = |run: usize| -> f64 {
             self.plan.instances.iter().zip(results).map(|(instance, result)| instance.weight * result.measured()[run] as f64 / all).sum()
         };

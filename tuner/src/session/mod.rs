@@ -28,18 +28,21 @@ use crate::evaluator::Evaluator;
 use crate::failure::Rounding;
 use crate::interrupt::Interrupted;
 use crate::live::Live;
+use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::objective::{Measurement, ObjectiveError, Objectives};
 use crate::options::Options;
 use crate::output::Lines;
 use crate::results::{Baseline, InstanceTrial, Results, ResultsError, Summary, Trial};
-use crate::sampler::Outcome;
 use crate::search::Search;
-use crate::server::{Runs, ServerCommand, ServerError};
+use crate::server::{Greeting, Runs, ServerCommand, ServerError};
 use crate::space::{Point, Rejection, Space};
 
 /// What a session was told, in its results folder.
 pub const CONFIG: &str = "config.json";
+
+/// How it went.
+const SUMMARY: &str = "summary.json";
 
 /// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
 pub mod status {
@@ -114,8 +117,15 @@ impl From<ServerError> for SessionError {
 }
 
 impl SessionError {
+    /// Whether results could not be written, on a disk that is full for one: what was written before stands, and a session can go on.
+    pub fn is_unwritten(&self) -> bool {
+        matches!(self, Self::Results(ResultsError::Write { .. }))
+    }
+
     pub fn exit_status(&self) -> i32 {
         match self {
+            error if error.is_unwritten() => exit::INTERNAL,
+            Self::Cache(error) if error.is_full() => exit::INTERNAL,
             Self::Results(_) | Self::Cache(_) => status::INVALID_CONFIGURATION,
             Self::Bridge(BridgeError::Died { .. }) => status::INTERNAL,
             Self::Bridge(_) => status::INVALID_CONFIGURATION,
@@ -158,16 +168,19 @@ struct Session {
     /// By trial as the search counts them: the number in the results, and what is being replayed.
     numbers: Numbers,
     flying: HashMap<u64, Flying>,
-    /// By configuration hash: what became of trials of the session before that are no points of this space.
-    foreign: HashMap<String, Outcome>,
+    /// By configuration hash: trials of the session before that are no points of this space. They win nothing in it, unless it comes to
+    /// their configuration.
+    foreign: HashMap<String, Trial>,
     /// Metric of the baseline, ns.
     baseline: f64,
     baseline_trial: Option<Baseline>,
     stop: Stop,
     /// Metric of the fastest so far, ns.
     fastest: f64,
-    /// Everything that verified.
+    /// Everything that verified, of this session's space.
     ranking: Vec<Trial>,
+    /// The first of what could not be written, where the session goes on without it.
+    unwritten: Option<SessionError>,
 }
 
 /// A candidate that is being replayed.
@@ -222,11 +235,19 @@ pub struct Finished {
 pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
     let start = Instant::now();
     let greeting = evaluator.greeting().clone();
+    let plan = Plan { options: on_this_device(&plan.options, &results, &greeting)?, ..plan };
     let open = |cache: &CachePlan| {
         let device = [&greeting.device, &greeting.driver, &greeting.version];
         Cache::open(&cache.path, serde_json::json!([cache.conditions, device]).to_string())
     };
     let cache = plan.cache.as_ref().map(open).transpose()?;
+    if let Some((cache, plan)) = cache.as_ref().zip(plan.cache.as_ref()).filter(|(cache, _)| cache.outdated() > 0) {
+        crate::remark!(
+            "mneme-tune: {} results in {} are not used, because the release that remembered them did not note of which recording they are",
+            cache.outdated(),
+            plan.path.display()
+        );
+    }
     let options = &plan.options;
     let (iterations, warmup) = (options.iterations.unwrap_or(5), options.warmup.unwrap_or(2));
     let runs = Runs { iterations, warmup, energy: plan.objectives.need_energy(), ..Runs::default() };
@@ -254,6 +275,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
         stop: Stop::Complete,
         fastest: f64::INFINITY,
         ranking: Vec::new(),
+        unwritten: None,
         plan,
     };
     session.results.log(&format!("tuning {} on {} (driver {})", session.plan.kernel, greeting.device, greeting.driver));
@@ -264,6 +286,17 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     let outcome = session.measure_baseline().and_then(|()| session.declare());
     let outcome = outcome.and_then(|()| session.resume(known)).and_then(|()| session.walk());
     session.finish(outcome)
+}
+
+/// The options with the device that replays, which has to be the one of the session that is resumed.
+fn on_this_device(options: &Options, results: &Results, greeting: &Greeting) -> Result<Options, ResultsError> {
+    let measured = options.measured.clone().map(|measured| measured.on(greeting));
+    let earlier = results.read::<Options>(CONFIG).filter(|_| options.resume).and_then(|earlier| earlier.measured?.place());
+    let here = measured.as_ref().and_then(Measured::place);
+    match earlier.zip(here).filter(|(earlier, here)| earlier != here) {
+        Some((found, here)) => Err(ResultsError::Elsewhere { folder: results.folder().into(), found, here }),
+        None => Ok(Options { measured, ..options.clone() }),
+    }
 }
 
 impl Session {

@@ -3,14 +3,14 @@
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 
-use super::{Flying, Session, SessionError, Stop, spokesman};
+use super::{Flying, SUMMARY, Session, SessionError, Stop, spokesman};
 use crate::cache::Cache;
 use crate::failure;
 use crate::interrupt;
-use crate::results::Trial;
+use crate::results::{Summary, Trial};
 use crate::sampler::{Ahead, Outcome};
 use crate::search::{Candidate, End, Next};
-use crate::space::holds;
+use crate::space::{Point, holds};
 
 /// Candidates that are built while others run.
 const MOST_AHEAD: usize = 31;
@@ -19,15 +19,21 @@ impl Session {
     /// Tells the search what the session before found, in the order of the trials.
     pub(super) fn resume(&mut self, known: Vec<Trial>) -> Result<(), SessionError> {
         self.summary.num_resumed = known.len() as u64;
+        let earlier = self.results.read::<Summary>(SUMMARY).filter(|_| self.plan.options.resume);
+        let refuted = earlier.map(|summary| summary.refuted).unwrap_or_default();
         for trial in known {
             let results = results_of(&trial);
             let trial = self.judge(trial, &results);
-            if holds(self.plan.search.space(), &trial.params) {
-                self.plan.search.resume(trial.params.clone(), trial.config_hash.clone(), outcome(&trial));
-            } else {
-                self.foreign.insert(trial.config_hash.clone(), outcome(&trial));
+            self.note(&trial);
+            if let Some(reason) = refuted.get(&trial.trial) {
+                self.refute(trial.trial, reason.clone());
             }
-            self.account(trial);
+            if self.is_of_this_space(&trial) {
+                self.plan.search.resume(trial.params.clone(), trial.config_hash.clone(), self.outcome(&trial));
+                self.rank(trial);
+            } else {
+                self.foreign.insert(trial.config_hash.clone(), trial);
+            }
         }
         self.live.skip(self.summary.num_resumed);
         if let Some(bridge) = self.plan.bridge.as_ref().filter(|_| self.plan.options.resume && self.plan.options.uses_optuna()) {
@@ -62,10 +68,12 @@ impl Session {
             let Some(evaluated) = evaluated? else { break };
             let candidate = self.flying.remove(&evaluated.id).expect("what was evaluated was submitted");
             let Some(candidate) = self.go_on(evaluated.id, candidate, &evaluated.results) else { continue };
-            if candidate.stopped.is_none() {
-                self.remember(&candidate.configurations, &evaluated.results)?;
+            let whole = candidate.stopped.is_none().then(|| candidate.configurations.clone());
+            let ended = self.end_trial(evaluated.id, candidate, &evaluated.results, false)?;
+            if let Some(configurations) = whole {
+                self.remember(&configurations, &evaluated.results, Cache::lasts);
             }
-            stop = stop.or(self.end_trial(evaluated.id, candidate, &evaluated.results, false)?);
+            stop = stop.or(ended);
         }
         self.live.finish();
         self.stop = stop.unwrap_or(Stop::Complete);
@@ -101,8 +109,10 @@ impl Session {
     /// Submits a candidate, or ends it at once where its result is known.
     fn consider(&mut self, candidate: Candidate) -> Result<Option<Stop>, SessionError> {
         let Candidate { trial: id, point, configuration, hash } = candidate;
-        if let Some(outcome) = self.foreign.get(&hash) {
-            self.plan.search.tell(id, outcome.clone());
+        if self.foreign.get(&hash).is_some_and(|trial| self.is_same_everywhere(trial, &point)) {
+            let trial = Trial { params: point, ..self.foreign.remove(&hash).expect("just found") };
+            self.plan.search.tell(id, self.outcome(&trial));
+            self.rank(trial);
             return Ok(None);
         }
         if self.bans.has(configuration.block) {
@@ -136,7 +146,8 @@ impl Session {
         let cache = self.cache.as_mut()?;
         let mut results = Vec::new();
         for (instance, configuration) in self.plan.instances.iter().zip(configurations) {
-            let result = cache.get(&instance.id, configuration)?.clone();
+            let name = self.plan.options.measured.as_ref().map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
+            let result = cache.get(&name, configuration)?.clone();
             let goes_on = result.verified;
             results.push(result);
             if !goes_on {
@@ -146,14 +157,22 @@ impl Session {
         Some(results)
     }
 
-    fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult]) -> Result<(), SessionError> {
-        let Some(cache) = &mut self.cache else { return Ok(()) };
+    /// Tells other sessions; one whose disk is full goes on without.
+    fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult], which: fn(&ReplayResult) -> bool) {
         for ((instance, configuration), result) in self.plan.instances.iter().zip(configurations).zip(results) {
-            if Cache::lasts(result) {
-                cache.add(&instance.id, configuration, result)?;
+            let Some(cache) = self.cache.as_mut().filter(|_| which(result)) else { continue };
+            let name = self.plan.options.measured.as_ref().map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
+            if let Err(error) = cache.add(&name, configuration, result) {
+                self.results.log(&error.to_string());
+                self.unwritten.get_or_insert(error.into());
+                self.cache = None;
             }
         }
-        Ok(())
+    }
+
+    /// Tells other sessions what did not verify another time: the last word counts.
+    pub(super) fn forget(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
+        self.remember(configurations, results, |result| result.status == Status::FailedVerification);
     }
 
     /// Writes down what became of a candidate, then tells the search.
@@ -174,8 +193,9 @@ impl Session {
             stopped,
         };
         let trial = self.judge(trial, results);
-        self.results.add_trial(&trial)?;
-        self.plan.search.tell(id, outcome(&trial));
+        // One that cannot be written is still told.
+        let written = self.results.add_trial(&trial);
+        self.plan.search.tell(id, self.outcome(&trial));
         let line = match (trial.metric, trial.speedup) {
             _ if stopped.is_some() => {
                 let line = format!("[{}] {label} given up after its first run", trial.trial);
@@ -203,7 +223,9 @@ impl Session {
             self.live.best(metric, &label);
         }
         let failed = self.plan.options.fail_fast == Some(true) && trial.objectives.is_empty();
-        self.account(trial);
+        self.note(&trial);
+        self.rank(trial);
+        written?;
         self.check_bridge()?;
         Ok(failed.then_some(Stop::Failure))
     }
@@ -227,15 +249,44 @@ impl Session {
         trial
     }
 
-    fn account(&mut self, trial: Trial) {
+    /// Counts a trial.
+    fn note(&mut self, trial: &Trial) {
         self.summary.count(&trial.result);
         self.summary.num_stopped += u64::from(trial.stopped.is_some());
         self.summary.num_cached += u64::from(trial.cached);
         self.bans.note(trial.config.block, trial.result.status);
         self.rounding.note(&trial.result);
+    }
+
+    /// A trial of this session's space may be its best.
+    fn rank(&mut self, trial: Trial) {
         if let Some(metric) = trial.metric {
             self.fastest = self.fastest.min(metric);
             self.ranking.push(trial);
+        }
+    }
+
+    /// Whether a trial of the session before is a point of this space, and means the same in it.
+    fn is_of_this_space(&self, trial: &Trial) -> bool {
+        let space = self.plan.search.space();
+        let same = || space.ground(&trial.params).is_ok_and(|configuration| configuration.hash() == trial.config_hash);
+        holds(space, &trial.params) && same() && self.is_same_everywhere(trial, &trial.params)
+    }
+
+    /// Whether a point comes to a trial's configurations for the instances after the first.
+    fn is_same_everywhere(&self, trial: &Trial, point: &Point) -> bool {
+        let known = trial.instances.iter().skip(1).map(|instance| &instance.config);
+        self.plan.further.iter().zip(known).all(|(space, known)| space.ground(point).is_ok_and(|it| it.hash() == known.hash()))
+    }
+
+    /// What the search is told of a trial.
+    fn outcome(&self, trial: &Trial) -> Outcome {
+        if self.summary.refuted.contains_key(&trial.trial) {
+            Outcome::Failed(Status::FailedVerification)
+        } else if trial.objectives.is_empty() {
+            Outcome::Failed(trial.result.status)
+        } else {
+            Outcome::Measured(trial.objectives.clone())
         }
     }
 
@@ -255,10 +306,6 @@ impl Session {
             crate::remark!("mneme-tune: {sentence}");
         }
     }
-}
-
-fn outcome(trial: &Trial) -> Outcome {
-    if trial.objectives.is_empty() { Outcome::Failed(trial.result.status) } else { Outcome::Measured(trial.objectives.clone()) }
 }
 
 fn results_of(trial: &Trial) -> Vec<ReplayResult> {

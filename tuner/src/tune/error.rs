@@ -7,6 +7,7 @@ use crate::bridge::BridgeError;
 use crate::document::DocumentError;
 use crate::objective::ObjectiveError;
 use crate::options::{Contradiction, MergeError};
+use crate::output::is_full;
 use crate::results::ResultsError;
 use crate::sampler::SettingsError;
 use crate::session::{SessionError, status};
@@ -48,6 +49,7 @@ impl TuneError {
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::Usage(_) => exit::BAD_USAGE,
+            Self::Document(DocumentError::Write { source, .. }) if is_full(source) => exit::INTERNAL,
             Self::Merge(_)
             | Self::Document(_)
             | Self::Setting(_)

@@ -18,6 +18,7 @@ use crate::cache::CachePlan;
 use crate::document;
 use crate::evaluator::Evaluator;
 use crate::interrupt;
+use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::objective::Objectives;
 use crate::options::{Options, Pruner};
@@ -155,7 +156,7 @@ impl Subject {
         &self.record.instances[id]
     }
 
-    fn tune(&self, options: Options) -> Result<Outcome, TuneError> {
+    fn tune(&self, mut options: Options) -> Result<Outcome, TuneError> {
         let inspects = options.print_space || options.dry_run;
         let folder = options.results_dir.clone().unwrap_or_default();
         // Nothing is begun, and no earlier results are moved aside, for what cannot be.
@@ -170,12 +171,18 @@ impl Subject {
         if let Some(folder) = &options.simulate {
             Simulation::load(folder)?;
         }
+        if !inspects {
+            options.measured = Some(Measured::of(&self.database, &self.record, &self.ids)?);
+        }
+        if let Some(folder) = options.simulate.as_deref().filter(|_| !inspects) {
+            refuse_another_recording(folder, &options)?;
+        }
         let (results, known) = if inspects {
             (None, Vec::new())
         } else {
             let (results, known) = Results::open(&folder, options.resume)?;
             if options.resume {
-                refuse_other_conditions(&results, &options)?;
+                refuse_other_conditions(&results, known.is_empty(), &options)?;
             }
             if known.is_empty() {
                 // First of all: whatever happens from here on, the folder says what was wanted.
@@ -282,13 +289,40 @@ impl Subject {
     }
 }
 
-/// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come.
-fn refuse_other_conditions(results: &Results, options: &Options) -> Result<(), TuneError> {
-    let changed = results.read::<Options>(session::CONFIG).and_then(|earlier| earlier.other_condition(options));
-    match changed {
-        Some(name) => Err(TuneError::Setting(format!(
-            "the session in {} was begun under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
-            results.folder().display()
+/// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or where that cannot be
+/// told.
+fn refuse_other_conditions(results: &Results, is_new: bool, options: &Options) -> Result<(), TuneError> {
+    let earlier = results.read::<Options>(session::CONFIG);
+    if earlier.is_none() && is_new {
+        return Ok(());
+    }
+    let folder = results.folder().display();
+    if let Some(name) = earlier.as_ref().and_then(|earlier| earlier.other_condition(options)) {
+        return Err(TuneError::Setting(format!(
+            "the session in {folder} was begun under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
+        )));
+    }
+    let Some((earlier, now)) = earlier.as_ref().and_then(|earlier| earlier.measured.as_ref()).zip(options.measured.as_ref()) else {
+        return Err(TuneError::Setting(format!(
+            "the session in {folder} does not say which recording it measured, as those of earlier releases do not; begin a session of its own without --resume"
+        )));
+    };
+    match earlier.other_recording(now) {
+        Some(what) => Err(TuneError::Setting(format!(
+            "{folder} holds the results of another recording: {what} is not the same; --resume goes on with the same one, or begin a session of its own without it"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses recorded results that say of themselves that they are of another recording.
+fn refuse_another_recording(folder: &Path, options: &Options) -> Result<(), TuneError> {
+    let text = std::fs::read(folder.join(session::CONFIG)).unwrap_or_default();
+    let earlier = serde_json::from_slice::<Options>(&text).ok().and_then(|earlier| earlier.measured);
+    match earlier.zip(options.measured.as_ref()).and_then(|(earlier, now)| earlier.other_recording(now)) {
+        Some(what) => Err(TuneError::Setting(format!(
+            "--simulate {}: its results are of another recording: {what} is not the same",
+            folder.display()
         ))),
         None => Ok(()),
     }
@@ -330,8 +364,11 @@ fn server_options(options: &Options) -> Vec<String> {
 fn start_point(path: &Path) -> Result<Point, TuneError> {
     let wrong = |problem: String| TuneError::Setting(format!("--start-from {}: {problem}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let trial = serde_json::Deserializer::from_str(&text).into_iter::<results::Trial>().next();
-    match trial {
+    let trial = serde_json::Deserializer::from_str(&text).into_iter::<Value>().next();
+    if trial.as_ref().is_some_and(|line| line.as_ref().is_ok_and(|line| line["trial"].is_null() && line["config"].is_object())) {
+        return Err(wrong("the recorded configuration was the best of that session, where a search starts anyway".into()));
+    }
+    match trial.map(|line| line.and_then(serde_json::from_value::<results::Trial>)) {
         Some(Ok(trial)) if !trial.params.is_empty() => Ok(trial.params),
         Some(Err(error)) => Err(wrong(format!("it is no trial ({error}); name the best.json of a results folder"))),
         _ => Err(wrong("it has no parameters; name the best.json of a results folder".into())),
@@ -379,9 +416,15 @@ fn write_totals(folder: &Path, options: &Options, subjects: &[Subject], outcomes
         .collect();
     results::write_whole(&folder.join("summary.json"), &json!({"kernels": kernels}))?;
     let tuned: Vec<Value> = outcomes.iter().filter_map(|outcome| outcome.finished.as_ref()?.tuned.clone()).collect();
-    if !tuned.is_empty() && options.no_proteus_output != Some(true) {
-        let path = options.proteus_output.clone().unwrap_or_else(|| folder.join(session::PROTEUS));
+    let path = options.proteus_output.clone().unwrap_or_else(|| folder.join(session::PROTEUS));
+    if options.no_proteus_output == Some(true) {
+        return Ok(());
+    }
+    if !tuned.is_empty() {
         results::write_whole(&path, &results::merged(tuned))?;
+    } else if options.proteus_output.is_none() {
+        // That of a session before would pass for this one's.
+        results::remove(&path)?;
     }
     Ok(())
 }

@@ -73,13 +73,15 @@ fn the_best_is_verified_on_other_instances() {
     assert!(stderr.contains("trial 0 does not verify on every recorded instance (2: "), "{stderr}");
     assert_eq!(home.json("all/summary.json")["verified_on"], json!(["2"]));
     assert_eq!(with("named", &["--verify-all", "2"]).0, "right");
-    // What was measured again and does not verify everywhere is not what the verdict is about.
+    // What does not verify everywhere is not measured again, and counts as failed.
     let launch = ["-rid", "1", "--space-preset", "launch", "--passes", "only-first", "right"];
     home.tune(&[&launch[..], &["--verify-all", "--results-dir", "again"]].concat(), 0);
     let summary = home.json("again/summary.json");
-    let verdict = summary["confirmation"]["finalists"].as_array().unwrap();
-    let rejected: Vec<_> = verdict.iter().filter(|finalist| finalist["fate"] == "failed").collect();
-    assert!(!rejected.is_empty() && rejected.iter().all(|finalist| finalist["trial"] != summary["best_trial"]), "{summary}");
+    let finalists = summary["confirmation"]["finalists"].as_array().unwrap();
+    let refuted = summary["refuted"].as_object().unwrap();
+    assert!(finalists.len() == 3 && !refuted.is_empty(), "{summary}");
+    assert!(finalists.iter().all(|it| it["fate"] != "failed" && !refuted.contains_key(&it["trial"].to_string())), "{summary}");
+    assert_eq!(home.json("again/best.json")["config"]["passes"], "right");
     assert!(home.run(&["-rid", "1", "--verify-all", "7", "--results-dir", "none"], 4).1.contains('7'));
 }
 

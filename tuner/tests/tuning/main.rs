@@ -2,7 +2,9 @@
 
 mod command_line;
 mod configuration;
+mod full_disk;
 mod home;
 mod instances;
+mod refuting;
 mod resuming;
 mod sessions;

@@ -161,3 +161,86 @@ fn a_session_may_go_on_in_another_space() {
     let distinct: HashSet<String> = after.iter().map(|trial| trial["config_hash"].to_string()).collect();
     assert_eq!((after.len(), distinct.len(), &after[..6]), (30, 30, &before[..]));
 }
+
+/// The same kernel and the same launch, over other memory or judged by other rules, is another recording.
+#[test]
+fn another_recording_is_refused_and_shares_no_results() {
+    let home = Home::new();
+    let rules = r#"{"version": 1, "rules": []}"#;
+    let put = |memory: &str| ["p", "e"].iter().for_each(|name| std::fs::write(home.path(name), memory).unwrap());
+    put("integers");
+    let tune = |folder: &str| {
+        home.tune(&["--space-preset", "quick", "--finalists", "0", "--cache", "cache.jsonl", "--results-dir", folder], 0);
+        home.json(&format!("{folder}/summary.json"))["num_cached"].as_u64().unwrap()
+    };
+    assert_eq!(tune("first"), 0);
+    let all = tune("same");
+    assert!(all > 0);
+    let before = std::fs::read_to_string(home.path("first/summary.json")).unwrap();
+    let refused = |what: &str| {
+        let (_, stderr) = home.run(&["--resume", "--results-dir", "first"], 3);
+        assert!(stderr.contains("another recording") && stderr.contains(what), "{stderr}");
+    };
+    put("fractions");
+    refused("the recorded launch or its memory");
+    assert_eq!(tune("other-memory"), 0);
+    put("integers");
+    std::fs::write(home.path("5.tolerances.json"), rules.replace("[]", r#"[{"tag": "a", "ignore": true}]"#)).unwrap();
+    refused("tolerances");
+    assert_eq!(tune("other-rules"), 0);
+    std::fs::write(home.path("5.tolerances.json"), rules).unwrap();
+    assert_eq!(tune("as-before"), all);
+    assert_eq!(std::fs::read_to_string(home.path("first/summary.json")).unwrap(), before, "what is refused stays as it was");
+    home.tune(&["--resume", "--results-dir", "first"], 0);
+}
+
+/// Sessions and caches that do not say what they measured are not trusted.
+#[test]
+fn what_does_not_say_which_recording_it_is_of_is_not_used() {
+    let home = Home::new();
+    let arguments = ["--space-preset", "quick", "--finalists", "0", "--cache", "cache.jsonl", "--results-dir"];
+    home.tune(&[&arguments[..], &["here"]].concat(), 0);
+    let mut config = home.json("here/config.json");
+    assert_eq!(config["measured"]["device"], "d");
+    let mut elsewhere = config.clone();
+    elsewhere["measured"]["device"] = "NVIDIA H200".into();
+    std::fs::write(home.path("here/config.json"), elsewhere.to_string()).unwrap();
+    let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], 3);
+    assert!(stderr.contains("here holds times of NVIDIA H200") && stderr.contains("those of d (driver 1"), "{stderr}");
+    config.as_object_mut().unwrap().remove("measured");
+    std::fs::write(home.path("here/config.json"), config.to_string()).unwrap();
+    let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], 3);
+    assert!(stderr.contains("does not say which recording it measured"), "{stderr}");
+    std::fs::remove_file(home.path("here/config.json")).unwrap();
+    home.run(&["--resume", "-rdb", "5.json", "--results-dir", "here"], 3);
+    // Keys began with what two sessions have in common, and that was less.
+    let cache = std::fs::read_to_string(home.path("cache.jsonl")).unwrap();
+    std::fs::write(home.path("cache.jsonl"), cache.replace("{\"key\":\"2|", "{\"key\":\"")).unwrap();
+    let (_, stderr) = home.run(&[&arguments[..], &["again"]].concat(), 0);
+    assert!(stderr.contains(&format!("{} results in cache.jsonl are not used", cache.lines().count())), "{stderr}");
+    assert_eq!(home.json("again/summary.json")["num_cached"], 0);
+}
+
+#[test]
+fn a_trial_of_another_space_wins_nothing_in_this_one() {
+    let home = Home::new();
+    // Blocks of 8 threads are faster than those of the recorded 4, which are the only ones of the second space.
+    home.tune(&["--space-preset", "launch", "--passes", "a", "--results-dir", "here"], 0);
+    assert_eq!(home.json("here/best.json")["config"]["block"]["x"], 8);
+    home.tune(&["--resume", "--results-dir", "here", "--space-preset", "compiler", "--passes", "a", "b", "--fixed-codegen-opt", "3"], 0);
+    let best = home.json("here/best.json");
+    assert_eq!(best["config"]["block"]["x"], 4, "{best}");
+    // What both spaces have is not measured again, and may win.
+    assert_eq!(home.trials("here").iter().filter(|trial| trial["config"]["block"]["x"] == 4).count(), 2);
+    // The same parameters that mean something else are another space, too.
+    let space =
+        |twice: &str| std::fs::write(home.path("space.yaml"), format!("parameters:\n  w: [1, 2]\nderived:\n  block.x: {twice}\n")).unwrap();
+    space("w * 8");
+    home.tune(&["--space", "space.yaml", "--results-dir", "derived"], 0);
+    assert_eq!(home.json("derived/best.json")["config"]["block"]["x"], 16);
+    space("w");
+    home.tune(&["--resume", "--results-dir", "derived"], 0);
+    let (best, trials) = (home.json("derived/best.json"), home.trials("derived"));
+    assert!(best["config"]["block"]["x"] != 16 && best["config"]["block"]["x"] != 8, "{best}");
+    assert_eq!(trials.len(), 4);
+}
