@@ -11,10 +11,11 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of a quantity whose logarithm this one is of.
+    /// The interval of a quantity whose logarithm this one is of. Finite: what JSON has no number for could not be read back.
     #[must_use]
     pub fn exp(self) -> Self {
-        Self { estimate: self.estimate.exp(), low: self.low.exp(), high: self.high.exp() }
+        let exp = |logarithm: f64| logarithm.exp().min(f64::MAX);
+        Self { estimate: exp(self.estimate), low: exp(self.low), high: exp(self.high) }
     }
 
     /// The interval, or a wider one that reaches so far to each side.
