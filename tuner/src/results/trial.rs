@@ -123,6 +123,12 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// One that was counted as verified is not.
+    pub fn count_refuted(&mut self) {
+        self.num_verified = self.num_verified.saturating_sub(1);
+        self.num_failed_verification += 1;
+    }
+
     pub fn count(&mut self, result: &ReplayResult) {
         self.num_trials_completed += 1;
         *match result.status {

@@ -47,13 +47,11 @@ impl Session {
             let mut found = Vec::new();
             for configuration in order {
                 let finalist = finalists.iter().find(|trial| trial.config == **configuration);
-                let of_instances = match finalist.map(|trial| self.ground(&trial.params, trial.config.clone())) {
+                // What was replayed, whatever a space makes of its point another time.
+                let of_instances = match finalist {
                     None => base.clone(),
-                    Some(Ok(configurations)) => configurations,
-                    Some(Err(_)) => {
-                        found.push(None);
-                        continue;
-                    }
+                    Some(trial) if trial.instances.is_empty() => vec![trial.config.clone()],
+                    Some(trial) => trial.instances.iter().map(|instance| instance.config.clone()).collect(),
                 };
                 let results = self.evaluator.run(of_instances.clone(), runs)?;
                 let times = self.together(&results);

@@ -47,10 +47,12 @@ impl Session {
             self.summary.pareto_front = front.iter().map(|trial| trial.trial).collect();
             json!({"objectives": self.plan.objectives.names(), "trials": front})
         });
+        // A session that could not go on leaves what there is as it was.
+        let came_to_something = outcome.is_ok() || !matches!(best, Best::Nothing);
         for (name, written) in [
-            ("pareto.json", self.put("pareto.json", pareto, outcome.is_ok())),
-            ("best.json", self.put("best.json", self.best_line(&best), outcome.is_ok())),
-            (PROTEUS, self.export(tuned.as_ref(), outcome.is_ok())),
+            ("pareto.json", self.put("pareto.json", pareto, came_to_something)),
+            ("best.json", self.put("best.json", self.best_line(&best), came_to_something)),
+            (PROTEUS, self.export(tuned.as_ref(), came_to_something)),
             (SUMMARY, self.results.write(SUMMARY, &self.summary)),
             (report::FILE, self.report()),
             (TRIALS, self.results.sync()),
@@ -86,10 +88,10 @@ impl Session {
     }
 
     /// Writes a file of the folder; where there is nothing to write, one of a session before would pass for this one's.
-    fn put(&self, name: &str, value: Option<Value>, complete: bool) -> Result<(), ResultsError> {
+    fn put(&self, name: &str, value: Option<Value>, replaces: bool) -> Result<(), ResultsError> {
         match value {
             Some(value) => self.results.write(name, &value),
-            None if complete => self.results.remove(name),
+            None if replaces => self.results.remove(name),
             None => Ok(()),
         }
     }
@@ -231,8 +233,7 @@ impl Session {
         self.results.log(&sentence);
         self.live.above(|| crate::remark!("mneme-tune: {sentence}"));
         if self.summary.refuted.insert(trial, reason).is_none() {
-            self.summary.num_verified = self.summary.num_verified.saturating_sub(1);
-            self.summary.num_failed_verification += 1;
+            self.summary.count_refuted();
         }
         if let Some(confirmation) = &mut self.summary.confirmation {
             confirmation.reject(trial);
@@ -270,17 +271,17 @@ impl Session {
         }
     }
 
-    fn export(&self, tuned: Option<&Value>, complete: bool) -> Result<(), ResultsError> {
+    fn export(&self, tuned: Option<&Value>, replaces: bool) -> Result<(), ResultsError> {
         let options = &self.plan.options;
         let tuned = tuned.filter(|_| options.no_proteus_output != Some(true));
         match (&options.proteus_output, tuned) {
             (Some(path), Some(tuned)) => write_whole(path, tuned),
-            (Some(path), None) if complete && self.is_ours_alone(path) => {
+            (Some(path), None) if replaces && self.is_ours_alone(path) => {
                 crate::remark!("mneme-tune: {} had an earlier result for this kernel and was removed", path.display());
                 remove(path)
             }
             (Some(_), None) => Ok(()),
-            (None, tuned) => self.put(PROTEUS, tuned.cloned(), complete),
+            (None, tuned) => self.put(PROTEUS, tuned.cloned(), replaces),
         }
     }
 

@@ -253,6 +253,8 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     let runs = Runs { iterations, warmup, energy: plan.objectives.need_energy(), ..Runs::default() };
     let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
     known.sort_by_key(|trial| trial.trial);
+    let earlier = results.read::<Summary>(SUMMARY).filter(|_| options.resume);
+    let refuted = earlier.map(|summary| summary.refuted).unwrap_or_default();
     let is_new = known.is_empty();
     let mut session = Session {
         runs,
@@ -260,7 +262,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
         evaluator,
         results,
         cache,
-        summary: Summary { num_trials_requested: requested, ..Summary::default() },
+        summary: Summary { num_trials_requested: requested, refuted, ..Summary::default() },
         bans: Bans::new(options.adaptive_invalid_ban != Some(false)),
         rounding: Rounding::default(),
         live: Live::new((requested > 0).then_some(requested), options.quiet == Some(true)),

@@ -3,11 +3,11 @@
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 
-use super::{Flying, SUMMARY, Session, SessionError, Stop, spokesman};
+use super::{Flying, Session, SessionError, Stop, spokesman};
 use crate::cache::Cache;
 use crate::failure;
 use crate::interrupt;
-use crate::results::{Summary, Trial};
+use crate::results::Trial;
 use crate::sampler::{Ahead, Outcome};
 use crate::search::{Candidate, End, Next};
 use crate::space::{Point, holds};
@@ -19,14 +19,12 @@ impl Session {
     /// Tells the search what the session before found, in the order of the trials.
     pub(super) fn resume(&mut self, known: Vec<Trial>) -> Result<(), SessionError> {
         self.summary.num_resumed = known.len() as u64;
-        let earlier = self.results.read::<Summary>(SUMMARY).filter(|_| self.plan.options.resume);
-        let refuted = earlier.map(|summary| summary.refuted).unwrap_or_default();
         for trial in known {
             let results = results_of(&trial);
             let trial = self.judge(trial, &results);
             self.note(&trial);
-            if let Some(reason) = refuted.get(&trial.trial) {
-                self.refute(trial.trial, reason.clone());
+            if self.summary.refuted.contains_key(&trial.trial) {
+                self.summary.count_refuted();
             }
             if self.is_of_this_space(&trial) {
                 self.plan.search.resume(trial.params.clone(), trial.config_hash.clone(), self.outcome(&trial));
