@@ -234,12 +234,15 @@ pub const COVERAGE: &[App] = &[
 /// An application whose results no two configurations need agree on, for what finds out why: `tests/tests/e2e/bisecting.rs`.
 pub const DELICATE: App = App { name: "delicate", sources: &["delicate.cu"], kernels: &[] };
 
+/// Random sequences of driver calls, for [`differential`](crate::differential).
+const SEQUENCES: App = App { name: "sequences", sources: &["sequences/main.cu"], kernels: &[] };
+
 /// Applications that are built with lines of the source.
 const WITH_LINES: &[&str] = &["faulty"];
 
 /// Every application, for building them all.
 pub fn all() -> impl Iterator<Item = &'static App> {
-    APPS.iter().chain(COVERAGE).chain([&DELICATE])
+    APPS.iter().chain(COVERAGE).chain([&DELICATE, &SEQUENCES])
 }
 
 pub fn app(name: &str) -> &'static App {
@@ -365,7 +368,7 @@ fn is_current(app: &App, path: &Path) -> bool {
 
 /// Headers that applications include.
 fn headers() -> impl Iterator<Item = PathBuf> {
-    ["check.cuh", "rdc/device.cuh", "units/shared.cuh", "libraries/library.cuh", "plugins/plugin.cuh"]
-        .into_iter()
-        .map(|header| sources().join(header))
+    let own = ["driver.cuh", "rdc/device.cuh", "units/shared.cuh", "libraries/library.cuh", "plugins/plugin.cuh"];
+    let sequences = ["world", "kernels", "memory", "mappings", "lifetimes"].map(|name| format!("sequences/{name}.cuh"));
+    ["check.cuh"].into_iter().chain(own).map(str::to_owned).chain(sequences).map(|header| sources().join(header))
 }

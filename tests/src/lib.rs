@@ -14,5 +14,6 @@
 pub mod apps;
 pub mod command;
 pub mod damage;
+pub mod differential;
 pub mod installation;
 pub mod recording;

@@ -36,6 +36,8 @@ pub struct Allocation {
     pub size: u64,
     pub kind: Kind,
     pub device: i32,
+    /// That was current when it was made known, 0 where none was.
+    context: usize,
     /// `CU_POINTER_ATTRIBUTE_BUFFER_ID`: unique in the process.
     pub id: u64,
 }
@@ -58,10 +60,11 @@ pub fn add(start: u64, size: u64, kind: Kind) {
 }
 
 pub fn add_on(device: i32, start: u64, size: u64, kind: Kind) {
+    let context = context::current().unwrap_or(0);
     let mut all = lock();
     let id = all.next_id;
     all.next_id += 1;
-    all.by_start.insert(start, Allocation { start, size, kind, device, id });
+    all.by_start.insert(start, Allocation { start, size, kind, device, context, id });
 }
 
 /// Forgets the range that starts here, if it is of that kind.
@@ -362,7 +365,7 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
     let host = |kind| matches!(kind, Kind::Host | Kind::Registered);
     let on_device = known.map(|found| !host(found.kind));
     match attribute {
-        1 => known.and_then(|_| Out::to_place(place).put(context::current().unwrap_or(0))),
+        1 => known.and_then(|found| Out::to_place(place).put(found.context)),
         // CU_MEMORYTYPE_HOST 1, DEVICE 2
         2 => on_device.and_then(|device| Out::to_place(place).put(if device { 2u32 } else { 1 })),
         3 => known.and_then(|_| Out::to_place(place).put(address)),

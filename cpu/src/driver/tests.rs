@@ -101,6 +101,18 @@ fn allocations_are_known_by_their_bounds() {
 }
 
 #[test]
+fn memory_belongs_to_the_context_that_it_was_allocated_in() {
+    enter();
+    let (own, address) = (number(|out| ok!(cuCtxGetCurrent(out))), number(|out| ok!(cuMemAlloc_v2(out, 64))));
+    let other = number::<usize>(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
+    let (mut owner, context) = (0usize, 1);
+    ok!(cuPointerGetAttribute(Out::to_place((&raw mut owner).expose_provenance()), context, address));
+    assert_eq!(owner, own);
+    ok!(cuCtxDestroy_v2(other));
+    ok!(cuMemFree_v2(address));
+}
+
+#[test]
 fn a_code_object_is_a_module_with_kernels_and_variables() {
     enter();
     let source = r#"u32 factor = 3; struct arguments { u32 *to; u64 n; };

@@ -5,6 +5,7 @@ mod building;
 mod checking;
 mod compiling;
 mod coverage;
+mod differential;
 mod embedded;
 mod faults;
 mod housekeeping;

@@ -1,0 +1,243 @@
+// Random sequences of driver calls, for comparing a recorded run with a plain one: `sequences --seed A --count N` runs those of seeds A to
+// A + N - 1 and prints what each called and what came of it, with nothing in it that differs from run to run. Some run in several
+// threads. `--skip 3,1005` leaves out steps (those of the second thread count from 1000), which keeps all others legal.
+#include "lifetimes.cuh"
+
+#include <algorithm>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+const void *code_image() {
+    static const void *const image = [] {
+        int file = open("/proc/self/exe", O_RDONLY);
+        struct stat status;
+        if (file < 0 || fstat(file, &status) != 0)
+            std::exit(2);
+        auto size = static_cast<size_t>(status.st_size);
+        void *mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+        close(file);
+        if (mapping == MAP_FAILED)
+            std::exit(2);
+        auto bytes = static_cast<const char *>(mapping);
+        auto header = reinterpret_cast<const ElfW(Ehdr) *>(bytes);
+        auto sections = reinterpret_cast<const ElfW(Shdr) *>(bytes + header->e_shoff);
+        const char *names = bytes + sections[header->e_shstrndx].sh_offset;
+        ElfW(Addr) base = 0;
+        dl_iterate_phdr(
+            [](dl_phdr_info *info, size_t, void *base) {
+                *static_cast<ElfW(Addr) *>(base) = info->dlpi_addr;
+                return 1;
+            },
+            &base);
+        const void *found = nullptr;
+        for (unsigned index = 0; index < header->e_shnum; ++index)
+            if (std::strcmp(names + sections[index].sh_name, ".nv_fatbin") == 0)
+                found = reinterpret_cast<const void *>(base + sections[index].sh_addr);
+        munmap(mapping, size);
+        if (!found) {
+            std::fprintf(stderr, "this program has no device code\n");
+            std::exit(2);
+        }
+        return found;
+    }();
+    return image;
+}
+
+// What all sequences of the process start from.
+struct Process {
+    std::vector<CUcontext> primary;
+    CUlibrary library = nullptr;
+    mutable std::shared_mutex capturing;
+};
+
+static void start(Process &process, int most_devices) {
+    int devices = 0;
+    CUDA_OK(cudaFree(nullptr));
+    DRIVER_OK(cuDeviceGetCount, &devices);
+    for (int device = 0; device < std::min(devices, most_devices); ++device) {
+        CUcontext context = nullptr;
+        DRIVER_OK(cuDevicePrimaryCtxRetain, &context, device);
+        process.primary.push_back(context);
+    }
+    DRIVER_OK(cuCtxSetCurrent, process.primary[0]);
+    DRIVER_OK(cuLibraryLoadData, &process.library, code_image(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+}
+
+struct Step {
+    const char *name;
+    unsigned weight;
+    void (*run)(World &, Random &);
+};
+
+static const Step STEPS[] = {
+    {"allocate", 16, allocate},
+    {"launch", 18, launch_some},
+    {"refill", 3, refill},
+    {"copy", 8, copy},
+    {"read", 6, read_some},
+    {"ask", 4, ask},
+    {"free", 6, free_some},
+    {"free wrongly", 2, free_wrongly},
+    {"allocate wrongly", 1, allocate_wrongly},
+    {"make pool", 3, make_pool},
+    {"destroy pool", 2, destroy_pool},
+    {"map", 7, map},
+    {"unmap", 2, unmap_some},
+    {"grant all", 2, grant_all},
+    {"map wrongly", 1, map_wrongly},
+    {"make stream", 4, make_stream},
+    {"destroy stream", 2, destroy_stream},
+    {"synchronise", 3, synchronise},
+    {"call host", 1, call_host},
+    {"events", 2, use_events},
+    {"capture", 2, capture},
+    {"load code", 2, load_code},
+    {"unload code", 2, unload_code},
+    {"make context", 2, make_context},
+    {"change context", 4, change_context},
+    {"destroy context", 1, destroy_context},
+    {"change peers", 3, change_peers},
+    {"copy between", 2, copy_between},
+};
+
+static const Step &some_step(Random &random) {
+    unsigned total = 0;
+    for (const Step &step : STEPS)
+        total += step.weight;
+    size_t at = random.below(total);
+    for (const Step &step : STEPS) {
+        if (at < step.weight)
+            return step;
+        at -= step.weight;
+    }
+    return STEPS[0];
+}
+
+// Gives everything back that is left, in some order, so that the next sequence starts from nothing.
+static void finish(World &world, Random &random) {
+    world.say("\n  end");
+    for (const Region &region : std::vector<Region>(world.regions))
+        if (!region.holds_addresses && world.is_reachable(region))
+            read_back(world, random, world.region(region.number));
+    for (size_t index = world.contexts.size(); index-- > 0;)
+        destroy_context(world, random);
+    for (size_t index = 0; index < world.contexts.size(); ++index) {
+        if (!world.contexts[index].primary)
+            continue;
+        enter(world, random, static_cast<int>(index));
+        settle(world);
+        for (const Region &region : std::vector<Region>(world.regions)) {
+            if (world.contexts[region.context].device != world.device())
+                continue;
+            if (is_freed_here(world, region))
+                release(world, random, region);
+        }
+        settle(world);
+        for (Stream &stream : world.streams)
+            if (stream.own && stream.alive && stream.context == world.current)
+                CALL(cuStreamDestroy, stream.handle);
+        for (Code &code : world.codes)
+            if (code.form == Code::MODULE && code.alive && code.context == world.current)
+                CALL(cuModuleUnload, code.module);
+        for (size_t other = 0; other < world.contexts.size(); ++other)
+            if (world.contexts[index].peers >> other & 1 && world.contexts[other].alive)
+                CALL(cuCtxDisablePeerAccess, world.contexts[other].handle);
+    }
+    enter(world, random, 0);
+    for (int number : world.numbers([](const Region &region) { return region.kind == Kind::Mapped; }))
+        unmap(world, number);
+    for (const Reservation &reservation : world.reservations)
+        CALL(cuMemAddressFree, reservation.base, reservation.pages * World::page());
+    for (const Pool &pool : world.pools)
+        if (pool.alive)
+            CALL(cuMemPoolDestroy, pool.handle);
+    settle(world);
+}
+
+// One thread's part of a sequence.
+static void run(const Process &process, World &world, const std::set<uint64_t> &skipped) {
+    for (size_t device = 0; device < process.primary.size(); ++device)
+        world.contexts.push_back({process.primary[device], static_cast<int>(device), true, true});
+    DRIVER_OK(cuCtxSetCurrent, process.primary[0]);
+    world.streams = {{nullptr, 0, true, false}, {CU_STREAM_LEGACY, 0, true, false}, {CU_STREAM_PER_THREAD, 0, true, false}};
+    world.codes = {{Code::RUNTIME, 0}, {Code::LIBRARY, -1, nullptr, process.library}};
+    uint64_t base = mixed(mixed(world.seed + 1) + static_cast<uint64_t>(world.thread));
+    size_t steps = 8 + Random{base}.below(24);
+    for (world.step = 0; world.step < steps; ++world.step) {
+        Random random{mixed(base + world.step + 1)};
+        const Step &step = world.step < 4 ? STEPS[0] : some_step(random);
+        uint64_t number = static_cast<uint64_t>(world.thread) * 1000 + world.step;
+        if (skipped.count(number))
+            continue;
+        world.say("\n  %llu %s", static_cast<unsigned long long>(number), step.name);
+        // Nobody else may wait for the context while a stream of it is captured.
+        if (step.run == capture) {
+            std::unique_lock<std::shared_mutex> alone(process.capturing);
+            step.run(world, random);
+        } else {
+            std::shared_lock<std::shared_mutex> together(process.capturing);
+            step.run(world, random);
+        }
+    }
+    Random random{mixed(base)};
+    std::shared_lock<std::shared_mutex> together(process.capturing);
+    finish(world, random);
+}
+
+static void run_sequence(const Process &process, uint64_t seed, const std::set<uint64_t> &skipped) {
+    Random random{mixed(seed)};
+    int threads = random.chance(12) ? static_cast<int>(2 + random.below(2)) : 1;
+    std::vector<std::unique_ptr<World>> worlds;
+    for (int thread = 0; thread < threads; ++thread)
+        worlds.push_back(std::make_unique<World>(seed, thread, threads > 1));
+    std::vector<std::thread> others;
+    for (int thread = 1; thread < threads; ++thread)
+        others.emplace_back([&, thread] { run(process, *worlds[thread], skipped); });
+    run(process, *worlds[0], skipped);
+    for (std::thread &other : others)
+        other.join();
+    std::printf("sequence %llu", static_cast<unsigned long long>(seed));
+    uint64_t launches = 0;
+    for (const auto &world : worlds) {
+        std::fputs(world->text.c_str(), stdout);
+        launches += world->launches;
+    }
+    std::printf("\nlaunches %llu\n", static_cast<unsigned long long>(launches));
+}
+
+int main(int argc, char **argv) {
+    uint64_t seed = 0, count = 10, devices = 2;
+    std::set<uint64_t> skipped;
+    for (int index = 1; index + 1 < argc; index += 2) {
+        std::string option = argv[index];
+        char *end = argv[index + 1];
+        if (option == "--seed") {
+            seed = std::strtoull(end, &end, 10);
+        } else if (option == "--count") {
+            count = std::strtoull(end, &end, 10);
+        } else if (option == "--devices") {
+            devices = std::strtoull(end, &end, 10);
+        } else if (option == "--skip") {
+            while (*end) {
+                skipped.insert(std::strtoull(end, &end, 10));
+                end += *end == ',';
+            }
+        }
+        if (*end) {
+            std::fprintf(stderr, "%s: %s is no number\n", argv[0], argv[index + 1]);
+            return 64;
+        }
+    }
+    Process process;
+    start(process, static_cast<int>(devices));
+    for (uint64_t at = 0; at < count; ++at)
+        run_sequence(process, seed + at, skipped);
+    return 0;
+}

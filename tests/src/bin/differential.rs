@@ -1,0 +1,116 @@
+//! The differential test of the recorder at length: batches of random sequences of driver calls, each run plain, recorded and replayed.
+//! Progress goes to standard error, the result as JSON to standard output; the status is 1 where a sequence failed.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use mneme_core::exit;
+use mneme_e2e::differential::{Batch, Report, workers};
+use serde_json::json;
+
+const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--skip STEP,…] [--no-shrink]
+
+Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on. The result names the seed to go on with. Of a
+sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told.";
+
+struct Options {
+    from: u64,
+    count: Option<u64>,
+    seconds: Option<u64>,
+    devices: u32,
+    batch: u64,
+    /// Of every batch; otherwise they alternate.
+    expands_graphs: Option<bool>,
+    skipped: Vec<u64>,
+    shrinks: bool,
+}
+
+fn options() -> Option<Options> {
+    let mut options =
+        Options { from: 0, count: None, seconds: None, devices: 1, batch: 200, expands_graphs: None, skipped: Vec::new(), shrinks: true };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        if name == "--no-shrink" {
+            options.shrinks = false;
+            continue;
+        }
+        let value = arguments.next()?;
+        match name.as_str() {
+            "--from" => options.from = value.parse().ok()?,
+            "--count" => options.count = Some(value.parse().ok()?),
+            "--seconds" => options.seconds = Some(value.parse().ok()?),
+            "--devices" => options.devices = value.parse().ok().filter(|count| (1..=2).contains(count))?,
+            "--batch" => options.batch = value.parse().ok().filter(|count| *count > 0)?,
+            "--graphs" => options.expands_graphs = Some(["whole", "expand"].iter().position(|known| *known == value)? == 1),
+            "--skip" => options.skipped = value.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?,
+            _ => return None,
+        }
+    }
+    Some(options)
+}
+
+/// Failures after which the rest is not run.
+const MOST_FAILURES: usize = 20;
+
+fn main() {
+    let Some(options) = options() else {
+        eprintln!("usage: {USAGE}");
+        std::process::exit(exit::BAD_USAGE);
+    };
+    let start = Instant::now();
+    let limit = options.seconds.map(Duration::from_secs);
+    let end = options.from + options.count.unwrap_or(if limit.is_some() { u64::MAX - options.from } else { 1000 });
+    let (mut from, mut total, mut failures) = (options.from, Report::default(), Vec::new());
+    while from < end && failures.len() < MOST_FAILURES && limit.is_none_or(|limit| start.elapsed() < limit) {
+        let batch = Batch {
+            from,
+            count: options.batch.min(end - from),
+            devices: options.devices,
+            expands_graphs: options.expands_graphs.unwrap_or(from / options.batch % 2 == 1),
+            skipped: options.skipped.clone(),
+        };
+        match batch.run(workers()) {
+            Ok(report) => total.add(report),
+            Err(failure) => failures.push(told(&batch, &failure, options.shrinks)),
+        }
+        from += batch.count;
+        progress(&total, failures.len(), start);
+    }
+    if std::io::stderr().is_terminal() {
+        eprintln!();
+    }
+    let Report { sequences, launches, verified, refused } = total;
+    let result = json!({
+        "from": options.from, "next": from, "devices": options.devices, "sequences": sequences, "launches": launches, "verified": verified,
+        "refused": refused, "failures": failures, "seconds": start.elapsed().as_secs_f64(),
+    });
+    println!("{result:#}");
+    std::process::exit(i32::from(!failures.is_empty()));
+}
+
+fn progress(total: &Report, failures: usize, start: Instant) {
+    let mut stderr = std::io::stderr();
+    let end = if stderr.is_terminal() { "\r" } else { "\n" };
+    let seconds = start.elapsed().as_secs();
+    // Nobody may be there to read it.
+    let _ = write!(
+        stderr,
+        "{} sequences, {} launches replayed verified, {failures} failures, {seconds} s{end}",
+        total.sequences, total.verified
+    );
+}
+
+/// Says how a failure is repeated, with as few sequences and steps as it takes.
+fn told(batch: &Batch, failure: &mneme_e2e::differential::Failure, shrinks: bool) -> serde_json::Value {
+    let alone = failure.seed.map(|seed| batch.only(seed));
+    let alone = alone.filter(|alone| alone.count < batch.count || batch.count == 1).filter(|alone| alone.run(workers()).is_err());
+    let smallest = match alone {
+        Some(alone) if shrinks => alone.shrunk(workers()),
+        Some(alone) => alone,
+        None => batch.clone(),
+    };
+    let repeat = format!("scripts/differential {}", smallest.arguments());
+    let what = smallest.run(workers()).err().map_or_else(|| failure.what.clone(), |failure| failure.what);
+    eprintln!("\n{repeat}\n{what}");
+    json!({ "seed": failure.seed, "repeat": repeat, "what": what })
+}

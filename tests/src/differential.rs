@@ -1,0 +1,250 @@
+//! The differential test of the recorder: random sequences of driver calls (`tests/apps/sequences`) run plain and recorded, and every
+//! recorded launch replayed. What the two runs call and what comes of it has to be equal; a launch is recorded and replays verified, or
+//! the recorder says why it is not.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mneme_core::exit;
+use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_core::summary::{self, Summary};
+
+use crate::apps::{App, app};
+use crate::command::{Outcome, Run};
+use crate::installation::Device;
+use crate::recording::{Instance, record_into, unrecorded};
+
+/// Why a launch of a sequence may be left unrecorded, as the summary's reasons begin.
+const REFUSALS: &[&str] = &["inside a stream capture", "another stream is being captured"];
+
+/// Consecutive sequences, run by one process.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Seed of the first one.
+    pub from: u64,
+    pub count: u64,
+    /// Devices that the sequences use, 1 or 2.
+    pub devices: u32,
+    /// `MNEME_GRAPHS=expand`.
+    pub expands_graphs: bool,
+    /// Numbers of steps that are left out.
+    pub skipped: Vec<u64>,
+}
+
+/// What became of sequences without a failure.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub sequences: u64,
+    /// Launches outside of captures, which the driver accepted.
+    pub launches: u64,
+    /// Instances that were recorded and replayed verified.
+    pub verified: u64,
+    /// Launches that were refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+}
+
+impl Report {
+    pub fn add(&mut self, other: Self) {
+        self.sequences += other.sequences;
+        self.launches += other.launches;
+        self.verified += other.verified;
+        for (reason, launches) in other.refused {
+            *self.refused.entry(reason).or_default() += launches;
+        }
+    }
+}
+
+/// What is wrong with a batch.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Of the sequence at fault, where one is.
+    pub seed: Option<u64>,
+    pub what: String,
+}
+
+impl Batch {
+    /// Arguments of `differential` that repeat it.
+    pub fn arguments(&self) -> String {
+        let Self { from, count, devices, .. } = self;
+        let graphs = if self.expands_graphs { "expand" } else { "whole" };
+        let mut line = format!("--from {from} --count {count} --devices {devices} --graphs {graphs}");
+        if !self.skipped.is_empty() {
+            let _ = write!(line, " --skip {}", joined(&self.skipped));
+        }
+        line
+    }
+
+    /// The sequence of this seed alone.
+    #[must_use]
+    pub fn only(&self, seed: u64) -> Self {
+        Self { from: seed, count: 1, ..self.clone() }
+    }
+
+    fn application(&self) -> Vec<String> {
+        let mut arguments = vec!["--seed".into(), self.from.to_string(), "--count".into(), self.count.to_string()];
+        arguments.extend(["--devices".into(), self.devices.to_string()]);
+        if !self.skipped.is_empty() {
+            arguments.extend(["--skip".into(), joined(&self.skipped)]);
+        }
+        arguments
+    }
+
+    fn set_up(&self, run: Run) -> Run {
+        let run = run.env("MNEME_CPU_DEVICES", self.devices.to_string());
+        if self.expands_graphs { run.env("MNEME_GRAPHS", "expand") } else { run }
+    }
+
+    /// Runs the batch plain and recorded, and replays what was recorded with so many replays at a time.
+    pub fn run(&self, workers: usize) -> Result<Report, Failure> {
+        let folder = tempfile::tempdir().map_err(|error| Failure { seed: None, what: format!("no temporary folder: {error}") })?;
+        let app: &App = app("sequences");
+        let arguments = self.application();
+        let plain = self.set_up(unrecorded(app).args(&arguments)).outcome();
+        if plain.status != 0 {
+            return Err(Failure { seed: last_seed(&plain.stdout), what: format!("the plain run fails: {plain}") });
+        }
+        let recording = folder.path().join("recording");
+        let summary = folder.path().join("summary");
+        let lines: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let run = self.set_up(record_into(&recording, app, &lines)).env("MNEME_MAX_RECORDINGS", "1000000");
+        let recorded = run.env(summary::VARIABLE, &summary).outcome();
+        compare(&plain.stdout, &recorded)?;
+        let instances = instances(&recording)?;
+        // Nothing recorded is a failure of a recording.
+        if recorded.status != 0 && !(instances.is_empty() && recorded.status == exit::NOT_RECORDED) {
+            let errors = recorded.stderr.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+            return Err(Failure { seed: None, what: format!("the recorded run ends with {}: {errors}", recorded.status) });
+        }
+        let refused = account(&summary)?;
+        let launches = plain.stdout.lines().filter_map(|line| line.strip_prefix("launches ")?.parse::<u64>().ok()).sum();
+        let verified = instances.len() as u64;
+        // With expanded graphs there are instances of more launches.
+        if verified + refused.values().sum::<u64>() < launches {
+            let what = format!("of {launches} launches {verified} are recorded, and {refused:?} are refused");
+            return Err(Failure { seed: None, what });
+        }
+        replay(&instances, workers)?;
+        Ok(Report { sequences: self.count, launches, verified, refused })
+    }
+
+    /// The same sequence without the steps that its failure does not need. Costs a run for each step.
+    #[must_use]
+    pub fn shrunk(&self, workers: usize) -> Self {
+        let mut smallest = self.clone();
+        let all = self.set_up(unrecorded(app("sequences")).args(self.application())).outcome();
+        let number = |line: &str| line.strip_prefix("  ")?.split_once(' ')?.0.parse::<u64>().ok();
+        for step in all.stdout.lines().filter_map(number).collect::<Vec<_>>().into_iter().rev() {
+            let mut without = smallest.clone();
+            without.skipped.push(step);
+            if without.run(workers).is_err() {
+                smallest = without;
+            }
+        }
+        smallest.skipped.sort_unstable();
+        smallest
+    }
+}
+
+fn joined(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn last_seed(transcript: &str) -> Option<u64> {
+    transcript.lines().rev().find_map(|line| line.strip_prefix("sequence ")?.parse().ok())
+}
+
+/// Whether both runs called the same and got the same.
+fn compare(plain: &str, recorded: &Outcome) -> Result<(), Failure> {
+    if plain == recorded.stdout {
+        return Ok(());
+    }
+    let mut seed = None;
+    let mut own = recorded.stdout.lines();
+    let mut before: Vec<&str> = Vec::new();
+    for line in plain.lines() {
+        seed = line.strip_prefix("sequence ").and_then(|number| number.parse().ok()).or(seed);
+        let other = own.next();
+        if other != Some(line) {
+            let context = before.iter().rev().take(8).rev().copied().collect::<Vec<_>>().join("\n");
+            let other = other.map_or_else(|| format!("nothing: {recorded}"), str::to_owned);
+            return Err(Failure { seed, what: format!("{context}\nplain:    {line}\nrecorded: {other}") });
+        }
+        before.push(line);
+    }
+    Err(Failure { seed: None, what: format!("the recorded run prints more than the plain one: {recorded}") })
+}
+
+/// A recorded launch.
+struct Recorded {
+    instance: Instance,
+    kernel: String,
+    seed: u64,
+}
+
+fn instances(folder: &Path) -> Result<Vec<Recorded>, Failure> {
+    let bad = |error: mneme_core::recording::RecordingError| Failure { seed: None, what: error.to_string() };
+    let paths: Vec<PathBuf> = if folder.is_dir() { kernels(folder).map_err(bad)? } else { Vec::new() };
+    let mut all = Vec::new();
+    for path in paths {
+        let record = KernelRecord::load(&path).map_err(bad)?;
+        for (id, instance) in &record.instances {
+            // The launch's number, whose upper part is the seed.
+            let seed = instance.args.first().map_or(0, |number| number >> 16);
+            all.push(Recorded { instance: Instance::new(&path, id), kernel: record.kernel_name.clone(), seed });
+        }
+    }
+    Ok(all)
+}
+
+/// Launches that were not recorded, by reason; every launch has to be accounted for, and every reason to be a known one.
+fn account(summary: &Path) -> Result<BTreeMap<String, u64>, Failure> {
+    let wrong = |what: String| Failure { seed: None, what };
+    let text = std::fs::read_to_string(summary).map_err(|error| wrong(format!("there is no summary of the recorded run: {error}")))?;
+    let mut refused = BTreeMap::new();
+    for kernel in summary::parse(&text).iter().flat_map(|process: &Summary| &process.kernels) {
+        let failed: u64 = kernel.failures.iter().map(|failure| failure.launches).sum();
+        if kernel.instances + kernel.repeats + failed != kernel.launches {
+            return Err(wrong(format!("not every launch of {} is accounted for: {kernel:?}", kernel.kernel)));
+        }
+        for failure in &kernel.failures {
+            if !REFUSALS.iter().any(|known| failure.reason.starts_with(known)) {
+                return Err(wrong(format!("{} is not recorded: {}", kernel.kernel, failure.reason)));
+            }
+            *refused.entry(failure.reason.clone()).or_default() += failure.launches;
+        }
+    }
+    Ok(refused)
+}
+
+/// Replays every instance, so many at a time.
+fn replay(instances: &[Recorded], workers: usize) -> Result<(), Failure> {
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..workers.max(1) {
+            scope.spawn(|| {
+                while let Some(recorded) = instances.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let run = recorded.instance.replay("default<O1>").args(["--isolation", "none", "--iterations", "1", "--warmup", "0"]);
+                    let outcome = run.outcome();
+                    if outcome.status != exit::VERIFIED {
+                        let Outcome { status, stderr, .. } = &outcome;
+                        let what = format!("the replay of {} ends with status {status}: {stderr}", recorded.kernel);
+                        *failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+                            Some(Failure { seed: Some(recorded.seed), what });
+                        next.store(instances.len(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// Replays at a time: on one GPU they share it.
+pub fn workers() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if Device::under_test() == Device::Cuda { processors.min(8) } else { processors }
+}
