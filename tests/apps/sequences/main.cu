@@ -95,6 +95,7 @@ static const Step STEPS[] = {
     {"make stream", 4, make_stream},
     {"destroy stream", 2, destroy_stream},
     {"synchronise", 3, synchronise},
+    {"launch wrongly", 2, launch_wrongly},
     {"call host", 1, call_host},
     {"events", 2, use_events},
     {"capture", 2, capture},

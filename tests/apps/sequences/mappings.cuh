@@ -33,16 +33,18 @@ inline void map(World &world, Random &random) {
     properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, world.device()};
     CUmemGenericAllocationHandle handle = 0;
-    if (CALL(cuMemCreate, &handle, page, &properties, 0) != CUDA_SUCCESS)
-        return;
-    CUresult status = CALL(cuMemMap, address, page, 0, handle, 0);
-    world.say(" v%zu+%zu", index, slot);
+    unsigned granted = 1u << world.device();
+    CUresult status = CUDA_SUCCESS;
     bool early = random.chance(60);
-    if (early)
-        CALL(cuMemRelease, handle);
-    if (status == CUDA_SUCCESS) {
+    auto calls = [&] {
+        status = CALL(cuMemCreate, &handle, page, &properties, 0);
+        if (status != CUDA_SUCCESS)
+            return;
+        status = CALL(cuMemMap, address, page, 0, handle, 0);
+        world.say(" v%zu+%zu", index, slot);
+        if (early)
+            CALL(cuMemRelease, handle);
         std::vector<CUmemAccessDesc> accesses = {access_for(world.device(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE)};
-        unsigned granted = 1u << world.device();
         for (const Context &other : world.contexts) {
             if (!other.primary || granted >> other.device & 1 || random.chance(50))
                 continue;
@@ -50,13 +52,19 @@ inline void map(World &world, Random &random) {
             granted |= 1u << other.device;
         }
         CALL(cuMemSetAccess, address, page, accesses.data(), accesses.size());
+    };
+    if (random.chance(80))
+        calls();
+    else
+        on_another_thread(world, true, calls);
+    if (status == CUDA_SUCCESS) {
         Region &region = add_region(world, Kind::Mapped, address, some_words(random));
         region.granted = granted;
         region.reservation = static_cast<int>(index);
         reservation.mapped[slot] = region.number;
         fill(world, random, region);
     }
-    if (!early)
+    if (!early && handle)
         CALL(cuMemRelease, handle);
 }
 

@@ -342,8 +342,17 @@ inline bool is_freed_here(const World &world, const Region &region) {
 
 inline void free_some(World &world, Random &random) {
     std::vector<int> all = world.numbers([&](const Region &region) { return is_freed_here(world, region); });
-    if (!all.empty())
-        release(world, random, world.region(random.among(all)));
+    if (all.empty())
+        return;
+    Region region = world.region(random.among(all));
+    // A thread has a stream of its own of that name.
+    if (random.chance(80) || (region.stream >= 0 && world.streams[region.stream].handle == CU_STREAM_PER_THREAD))
+        return release(world, random, region);
+    on_another_thread(world, true, [&] {
+        settle(world);
+        release(world, random, region);
+        settle(world);
+    });
 }
 
 // Frees of what is not there to be freed, which the driver refuses. Nothing else may allocate meanwhile.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 
 using Word = uint32_t;
 
@@ -226,6 +227,16 @@ class World {
         static auto *const drivers_own = DRIVER(name);                                                                  \
         return drivers_own(__VA_ARGS__);                                                                               \
     }())
+
+// Calls from a thread of its own, which has a context or none, and waits for it.
+template <typename Calls> void on_another_thread(World &world, bool has_context, Calls calls) {
+    world.say("\n    (%s)", has_context ? "another thread" : "another thread, without a context");
+    std::thread([&] {
+        if (has_context)
+            CALL(cuCtxSetCurrent, world.context().handle);
+        calls();
+    }).join();
+}
 
 // Waits for everything of the current context, on the host.
 inline void settle(World &world) {
