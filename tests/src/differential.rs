@@ -32,6 +32,8 @@ pub struct Batch {
     pub expands_graphs: bool,
     /// Numbers of steps that are left out.
     pub skipped: Vec<u64>,
+    /// Instances that are replayed, spread evenly over those that were recorded; all where there are not so many.
+    pub replays: usize,
 }
 
 /// What became of sequences without a failure.
@@ -40,7 +42,9 @@ pub struct Report {
     pub sequences: u64,
     /// Launches outside of captures, which the driver accepted.
     pub launches: u64,
-    /// Instances that were recorded and replayed verified.
+    /// Instances that were recorded.
+    pub recorded: u64,
+    /// Those of them that were replayed, and verified.
     pub verified: u64,
     /// Launches that were refused, by reason.
     pub refused: BTreeMap<String, u64>,
@@ -50,6 +54,7 @@ impl Report {
     pub fn add(&mut self, other: Self) {
         self.sequences += other.sequences;
         self.launches += other.launches;
+        self.recorded += other.recorded;
         self.verified += other.verified;
         for (reason, launches) in other.refused {
             *self.refused.entry(reason).or_default() += launches;
@@ -112,7 +117,7 @@ impl Batch {
         let run = self.set_up(record_into(&recording, app, &lines)).env("MNEME_MAX_RECORDINGS", "1000000");
         let recorded = run.env(summary::VARIABLE, &summary).outcome();
         compare(&plain.stdout, &recorded)?;
-        let instances = instances(&recording)?;
+        let mut instances = instances(&recording)?;
         // Nothing recorded is a failure of a recording.
         if recorded.status != 0 && !(instances.is_empty() && recorded.status == exit::NOT_RECORDED) {
             let errors = recorded.stderr.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
@@ -120,14 +125,19 @@ impl Batch {
         }
         let refused = account(&summary)?;
         let launches = plain.stdout.lines().filter_map(|line| line.strip_prefix("launches ")?.parse::<u64>().ok()).sum();
-        let verified = instances.len() as u64;
+        let count = instances.len();
         // With expanded graphs there are instances of more launches.
-        if verified + refused.values().sum::<u64>() < launches {
-            let what = format!("of {launches} launches {verified} are recorded, and {refused:?} are refused");
+        if count as u64 + refused.values().sum::<u64>() < launches {
+            let what = format!("of {launches} launches {count} are recorded, and {refused:?} are refused");
             return Err(Failure { seed: None, what });
         }
+        let (mut index, replays) = (0, self.replays.min(count));
+        instances.retain(|_| {
+            index += 1;
+            index * replays / count > (index - 1) * replays / count
+        });
         replay(&instances, workers)?;
-        Ok(Report { sequences: self.count, launches, verified, refused })
+        Ok(Report { sequences: self.count, launches, recorded: count as u64, verified: instances.len() as u64, refused })
     }
 
     /// The same sequence without the steps that its failure does not need. Costs a run for each step.

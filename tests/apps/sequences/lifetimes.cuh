@@ -47,7 +47,9 @@ inline void synchronise(World &world, Random &random) {
     if (random.chance(50))
         return settle(world);
     CALL(cuStreamSynchronize, world.streams[stream].handle);
-    CALL(cuStreamQuery, world.streams[stream].handle);
+    // Other threads may use the driver's own streams.
+    if (!world.shares_process || world.streams[stream].own)
+        CALL(cuStreamQuery, world.streams[stream].handle);
 }
 
 // Some words of a region, of which there are at least as many.

@@ -192,7 +192,24 @@ static void run(const Process &process, World &world, const std::set<uint64_t> &
     finish(world, random);
 }
 
-static void run_sequence(const Process &process, uint64_t seed, const std::set<uint64_t> &skipped) {
+// Ends the first device's primary context with some memory still allocated in it; the next sequence has a new one.
+static void reset(Process &process, World &world, Random &random) {
+    world.say("\n  reset");
+    for (size_t count = random.below(3); count > 0; --count)
+        allocate(world, random);
+    settle(world);
+    for (const Region &region : std::vector<Region>(world.regions))
+        if (region.kind != Kind::Plain && region.kind != Kind::Pitched)
+            release(world, random, region);
+    settle(world);
+    CUDA_OK(cudaDeviceReset());
+    CUDA_OK(cudaFree(nullptr));
+    CALL(cuDevicePrimaryCtxRetain, &process.primary[0], 0);
+    CALL(cuCtxSetCurrent, process.primary[0]);
+    settle(world);
+}
+
+static void run_sequence(Process &process, uint64_t seed, const std::set<uint64_t> &skipped) {
     Random random{mixed(seed)};
     int threads = random.chance(12) ? static_cast<int>(2 + random.below(2)) : 1;
     std::vector<std::unique_ptr<World>> worlds;
@@ -204,6 +221,8 @@ static void run_sequence(const Process &process, uint64_t seed, const std::set<u
     run(process, *worlds[0], skipped);
     for (std::thread &other : others)
         other.join();
+    if (threads == 1 && random.chance(4))
+        reset(process, *worlds[0], random);
     std::printf("sequence %llu", static_cast<unsigned long long>(seed));
     uint64_t launches = 0;
     for (const auto &world : worlds) {

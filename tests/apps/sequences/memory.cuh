@@ -155,7 +155,9 @@ inline void allocate(World &world, Random &random) {
         void *host = mmap(nullptr, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (host == MAP_FAILED)
             std::exit(2);
-        CUresult status = CALL(cuMemHostRegister, host, pages, static_cast<unsigned>(random.below(4)));
+        // For all contexts, of which the sequence may have several.
+        unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | (random.chance(50) ? CU_MEMHOSTREGISTER_DEVICEMAP : 0);
+        CUresult status = CALL(cuMemHostRegister, host, pages, flags);
         if (status != CUDA_SUCCESS || CALL(cuMemHostGetDevicePointer, &address, host, 0) != CUDA_SUCCESS)
             return;
         // Where the device has another address for it, the host's is not the region's.

@@ -8,10 +8,10 @@ use mneme_core::exit;
 use mneme_e2e::differential::{Batch, Report, workers};
 use serde_json::json;
 
-const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--skip STEP,…] [--no-shrink]
+const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--replays N] [--skip STEP,…] [--no-shrink]
 
-Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on. The result names the seed to go on with. Of a
-sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told.";
+Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on. The result names the seed to go on with. All
+recorded launches are replayed, with --replays only so many of each batch. Of a sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told.";
 
 struct Options {
     from: u64,
@@ -22,12 +22,22 @@ struct Options {
     /// Of every batch; otherwise they alternate.
     expands_graphs: Option<bool>,
     skipped: Vec<u64>,
+    replays: usize,
     shrinks: bool,
 }
 
 fn options() -> Option<Options> {
-    let mut options =
-        Options { from: 0, count: None, seconds: None, devices: 1, batch: 200, expands_graphs: None, skipped: Vec::new(), shrinks: true };
+    let mut options = Options {
+        from: 0,
+        count: None,
+        seconds: None,
+        devices: 1,
+        batch: 200,
+        expands_graphs: None,
+        skipped: Vec::new(),
+        replays: 1 << 20,
+        shrinks: true,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         if name == "--no-shrink" {
@@ -41,6 +51,7 @@ fn options() -> Option<Options> {
             "--seconds" => options.seconds = Some(value.parse().ok()?),
             "--devices" => options.devices = value.parse().ok().filter(|count| (1..=2).contains(count))?,
             "--batch" => options.batch = value.parse().ok().filter(|count| *count > 0)?,
+            "--replays" => options.replays = value.parse().ok().filter(|count| *count <= 1 << 20)?,
             "--graphs" => options.expands_graphs = Some(["whole", "expand"].iter().position(|known| *known == value)? == 1),
             "--skip" => options.skipped = value.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?,
             _ => return None,
@@ -68,6 +79,7 @@ fn main() {
             devices: options.devices,
             expands_graphs: options.expands_graphs.unwrap_or(from / options.batch % 2 == 1),
             skipped: options.skipped.clone(),
+            replays: options.replays,
         };
         match batch.run(workers()) {
             Ok(report) => total.add(report),
@@ -79,10 +91,10 @@ fn main() {
     if std::io::stderr().is_terminal() {
         eprintln!();
     }
-    let Report { sequences, launches, verified, refused } = total;
+    let Report { sequences, launches, recorded, verified, refused } = total;
     let result = json!({
-        "from": options.from, "next": from, "devices": options.devices, "sequences": sequences, "launches": launches, "verified": verified,
-        "refused": refused, "failures": failures, "seconds": start.elapsed().as_secs_f64(),
+        "from": options.from, "next": from, "devices": options.devices, "sequences": sequences, "launches": launches,
+        "recorded": recorded, "verified": verified, "refused": refused, "failures": failures, "seconds": start.elapsed().as_secs_f64(),
     });
     println!("{result:#}");
     std::process::exit(i32::from(!failures.is_empty()));

@@ -7,7 +7,7 @@ const SEQUENCES: u64 = 150;
 
 #[track_caller]
 fn hold(from: u64, devices: u32, expands_graphs: bool) {
-    let batch = Batch { from, count: SEQUENCES, devices, expands_graphs, skipped: Vec::new() };
+    let batch = Batch { from, count: SEQUENCES, devices, expands_graphs, skipped: Vec::new(), replays: usize::MAX };
     let report = batch.run(workers());
     let report = report.unwrap_or_else(|failure| panic!("scripts/differential {}: {failure:?}", batch.arguments()));
     assert!(report.verified >= SEQUENCES, "too little was recorded: {report:?}");
