@@ -216,7 +216,7 @@ fn account(summary: &Path) -> Result<BTreeMap<String, u64>, Failure> {
     let mut refused = BTreeMap::new();
     for kernel in summary::parse(&text).iter().flat_map(|process: &Summary| &process.kernels) {
         let failed: u64 = kernel.failures.iter().map(|failure| failure.launches).sum();
-        if kernel.instances + kernel.repeats + failed != kernel.launches {
+        if kernel.instances + kernel.repeats + kernel.rejected + failed != kernel.launches {
             return Err(wrong(format!("not every launch of {} is accounted for: {kernel:?}", kernel.kernel)));
         }
         for failure in &kernel.failures {
