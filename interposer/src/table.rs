@@ -70,6 +70,30 @@ macro_rules! every_hook {
         8000 cuMemPrefetchAsync_ptsz(address: CUdeviceptr, bytes: usize, device: CUdevice, stream: CUstream) => gated;
         12020 cuMemPrefetchAsync_v2(address: CUdeviceptr, bytes: usize, location: CUmemLocation, flags: c_uint, stream: CUstream) => gated;
         12020 cuMemPrefetchAsync_v2_ptsz(address: CUdeviceptr, bytes: usize, location: CUmemLocation, flags: c_uint, stream: CUstream) => gated;
+        13020 cuMemcpyWithAttributesAsync(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, attributes: *mut c_void, stream: CUstream) => gated;
+        13020 cuMemcpyWithAttributesAsync_ptsz(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, attributes: *mut c_void, stream: CUstream) => gated;
+        13020 cuMemcpy3DWithAttributesAsync(operation: *mut c_void, flags: c_ulonglong, stream: CUstream) => gated;
+        13020 cuMemcpy3DWithAttributesAsync_ptsz(operation: *mut c_void, flags: c_ulonglong, stream: CUstream) => gated;
+        13050 cuFabricCpyBatchAsync(count: usize, operations: *mut c_void, flags: c_ulonglong, stream: CUstream) => gated;
+        13050 cuFabricCpyBatchAsync_ptsz(count: usize, operations: *mut c_void, flags: c_ulonglong, stream: CUstream) => gated;
+        12060 cuMemBatchDecompressAsync(operations: *mut c_void, count: usize, flags: c_uint, failed: *mut usize, stream: CUstream) => gated;
+        12060 cuMemBatchDecompressAsync_ptsz(operations: *mut c_void, count: usize, flags: c_uint, failed: *mut usize, stream: CUstream) => gated;
+        13000 cuMemPrefetchBatchAsync(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize, locations: *mut c_void, indices: *mut usize, location_count: usize, flags: c_ulonglong, stream: CUstream) => gated;
+        13000 cuMemPrefetchBatchAsync_ptsz(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize, locations: *mut c_void, indices: *mut usize, location_count: usize, flags: c_ulonglong, stream: CUstream) => gated;
+        13000 cuMemDiscardBatchAsync(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: c_ulonglong, stream: CUstream) => gated;
+        13000 cuMemDiscardBatchAsync_ptsz(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize, flags: c_ulonglong, stream: CUstream) => gated;
+        13000 cuMemDiscardAndPrefetchBatchAsync(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize, locations: *mut c_void, indices: *mut usize, location_count: usize, flags: c_ulonglong, stream: CUstream) => gated;
+        13000 cuMemDiscardAndPrefetchBatchAsync_ptsz(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize, locations: *mut c_void, indices: *mut usize, location_count: usize, flags: c_ulonglong, stream: CUstream) => gated;
+        11010 cuMemMapArrayAsync(mappings: *mut c_void, count: c_uint, stream: CUstream) => gated;
+        11010 cuMemMapArrayAsync_ptsz(mappings: *mut c_void, count: c_uint, stream: CUstream) => gated;
+        6000 cuStreamAttachMemAsync(stream: CUstream, address: CUdeviceptr, bytes: usize, flags: c_uint) => gated;
+        7000 cuStreamAttachMemAsync_ptsz(stream: CUstream, address: CUdeviceptr, bytes: usize, flags: c_uint) => gated;
+        11010 cuGraphUpload(executable: *mut c_void, stream: CUstream) => gated;
+        11010 cuGraphUpload_ptsz(executable: *mut c_void, stream: CUstream) => gated;
+        3000 cuGraphicsMapResources(count: c_uint, resources: *mut *mut c_void, stream: CUstream) => gated;
+        7000 cuGraphicsMapResources_ptsz(count: c_uint, resources: *mut *mut c_void, stream: CUstream) => gated;
+        4000 cuCtxDisablePeerAccess(peer: CUcontext) => gated;
+        11020 cuMemPoolImportFromShareableHandle(pool: *mut usize, handle: *mut c_void, kind: c_uint, flags: c_ulonglong) => gated;
         3020 cuMemsetD8_v2(dst: CUdeviceptr, value: c_uchar, count: usize) => gated;
         7000 cuMemsetD8_v2_ptds(dst: CUdeviceptr, value: c_uchar, count: usize) => gated;
         3020 cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize) => gated;
@@ -98,12 +122,16 @@ macro_rules! every_hook {
     "waits at the gate; what it writes is not recorded" ["interposer/src/vendor/gate.rs: a_closed_gate_is_exclusive"] {
         10000 cuLaunchHostFunc(stream: CUstream, function: *mut c_void, data: *mut c_void) => gated;
         10000 cuLaunchHostFunc_ptsz(stream: CUstream, function: *mut c_void, data: *mut c_void) => gated;
+        13010 cuLaunchHostFunc_v2(stream: CUstream, function: *mut c_void, data: *mut c_void, mode: c_uint) => gated;
+        13010 cuLaunchHostFunc_v2_ptsz(stream: CUstream, function: *mut c_void, data: *mut c_void, mode: c_uint) => gated;
+        5000 cuStreamAddCallback(stream: CUstream, callback: *mut c_void, data: *mut c_void, flags: c_uint) => gated;
+        7000 cuStreamAddCallback_ptsz(stream: CUstream, callback: *mut c_void, data: *mut c_void, flags: c_uint) => gated;
         8000 cuStreamWriteValue32(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint) => gated;
         8000 cuStreamWriteValue32_ptsz(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint) => gated;
         11070 cuStreamWriteValue32_v2(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint) => gated;
         11070 cuStreamWriteValue32_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: u32, flags: c_uint) => gated;
-        8000 cuStreamWriteValue64(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint) => gated;
-        8000 cuStreamWriteValue64_ptsz(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint) => gated;
+        9000 cuStreamWriteValue64(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint) => gated;
+        9000 cuStreamWriteValue64_ptsz(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint) => gated;
         11070 cuStreamWriteValue64_v2(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint) => gated;
         11070 cuStreamWriteValue64_v2_ptsz(stream: CUstream, address: CUdeviceptr, value: u64, flags: c_uint) => gated;
         8000 cuStreamBatchMemOp(stream: CUstream, count: c_uint, operations: *mut c_void, flags: c_uint) => gated;
@@ -118,6 +146,12 @@ macro_rules! every_hook {
         10010 cuStreamBeginCapture_v2_ptsz(stream: CUstream, mode: c_uint) => captures::begin_in_mode;
         12030 cuStreamBeginCaptureToGraph(stream: CUstream, graph: *mut c_void, dependencies: *const c_void, data: *const c_void, count: usize, mode: c_uint) => captures::begin_to_graph;
         12030 cuStreamBeginCaptureToGraph_ptsz(stream: CUstream, graph: *mut c_void, dependencies: *const c_void, data: *const c_void, count: usize, mode: c_uint) => captures::begin_to_graph;
+        13030 cuStreamBeginRecaptureToGraph(stream: CUstream, mode: c_uint, graph: *mut c_void, callback: *mut c_void, data: *mut c_void) => captures::begin_again;
+        13030 cuStreamBeginRecaptureToGraph_ptsz(stream: CUstream, mode: c_uint, graph: *mut c_void, callback: *mut c_void, data: *mut c_void) => captures::begin_again;
+        13010 cuStreamBeginCaptureToCig(stream: CUstream, parameters: *mut c_void) => captures::begin_for_graphics;
+        13010 cuStreamBeginCaptureToCig_ptsz(stream: CUstream, parameters: *mut c_void) => captures::begin_for_graphics;
+        13010 cuStreamEndCaptureToCig(stream: CUstream) => captures::end_for_graphics;
+        13010 cuStreamEndCaptureToCig_ptsz(stream: CUstream) => captures::end_for_graphics;
         10000 cuStreamEndCapture(stream: CUstream, graph: *mut *mut c_void) => captures::end;
         10000 cuStreamEndCapture_ptsz(stream: CUstream, graph: *mut *mut c_void) => captures::end;
     }
@@ -128,7 +162,7 @@ macro_rules! every_hook {
     "followed for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
         10000 cuGraphInstantiate(executable: *mut *mut c_void, graph: *mut c_void, node: *mut *mut c_void, log: *mut c_char, size: usize) => graphs::instantiate;
         11000 cuGraphInstantiate_v2(executable: *mut *mut c_void, graph: *mut c_void, node: *mut *mut c_void, log: *mut c_char, size: usize) => graphs::instantiate;
-        12000 cuGraphInstantiateWithFlags(executable: *mut *mut c_void, graph: *mut c_void, flags: c_ulonglong) => graphs::instantiate_with_flags;
+        11040 cuGraphInstantiateWithFlags(executable: *mut *mut c_void, graph: *mut c_void, flags: c_ulonglong) => graphs::instantiate_with_flags;
         12000 cuGraphInstantiateWithParams(executable: *mut *mut c_void, graph: *mut c_void, parameters: *mut c_void) => graphs::instantiate_with_parameters;
         12000 cuGraphInstantiateWithParams_ptsz(executable: *mut *mut c_void, graph: *mut c_void, parameters: *mut c_void) => graphs::instantiate_with_parameters;
         10020 cuGraphExecUpdate(executable: *mut c_void, graph: *mut c_void, node: *mut *mut c_void, result: *mut c_uint) => graphs::update_until_11;
@@ -187,8 +221,10 @@ macro_rules! every_hook {
         6000 cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint) => tracked::allocate_managed;
     }
     "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: mapped"] {
+        2000 cuMemAllocHost(host: *mut *mut c_void, bytes: c_uint) => tracked::allocate_little_host;
         3020 cuMemAllocHost_v2(host: *mut *mut c_void, bytes: usize) => tracked::allocate_host;
         2020 cuMemHostAlloc(host: *mut *mut c_void, bytes: usize, flags: c_uint) => tracked::allocate_host_with_flags;
+        4000 cuMemHostRegister(host: *mut c_void, bytes: usize, flags: c_uint) => tracked::register_host;
         6050 cuMemHostRegister_v2(host: *mut c_void, bytes: usize, flags: c_uint) => tracked::register_host;
         4000 cuMemHostUnregister(host: *mut c_void) => tracked::forget_host;
         2000 cuMemFreeHost(host: *mut c_void) => tracked::forget_host;
@@ -197,14 +233,31 @@ macro_rules! every_hook {
         10020 cuMemMap(address: CUdeviceptr, bytes: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong) => tracked::map;
         10020 cuMemUnmap(address: CUdeviceptr, bytes: usize) => tracked::unmap;
     }
+    "tracked, so that the memory is recorded at its own address while it is mapped" ["interposer/tests/recording.rs: memory_of_other_interfaces_is_recorded_while_it_is_mapped"] {
+        10000 cuExternalMemoryGetMappedBuffer(address: *mut CUdeviceptr, memory: *mut c_void, description: *const c_void) => external::map_buffer;
+        3020 cuGraphicsResourceGetMappedPointer_v2(address: *mut CUdeviceptr, bytes: *mut usize, resource: *mut c_void) => external::mapped_pointer;
+        3000 cuGraphicsUnmapResources(count: c_uint, resources: *mut *mut c_void, stream: CUstream) => external::unmap_resources;
+        7000 cuGraphicsUnmapResources_ptsz(count: c_uint, resources: *mut *mut c_void, stream: CUstream) => external::unmap_resources;
+        3000 cuGraphicsUnregisterResource(resource: *mut c_void) => external::unregister_resource;
+    }
     "tracked, to wait for every context of a device and to forget what dies with one" ["tests/tests/e2e/coverage.rs: contexts"] {
+        2000 cuCtxCreate(context: *mut CUcontext, flags: c_uint, device: CUdevice) => contexts::create;
         3020 cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice) => contexts::create;
         11040 cuCtxCreate_v3(context: *mut CUcontext, affinity: *mut c_void, count: c_int, flags: c_uint, device: CUdevice) => contexts::create_with_affinity;
         12050 cuCtxCreate_v4(context: *mut CUcontext, parameters: *mut c_void, flags: c_uint, device: CUdevice) => contexts::create_with_parameters;
         7000 cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) => contexts::retain_primary;
+        2000 cuCtxDestroy(context: CUcontext) => ends::destroy;
+        2000 cuCtxDetach(context: CUcontext) => ends::detach;
         4000 cuCtxDestroy_v2(context: CUcontext) => ends::destroy;
+        7000 cuDevicePrimaryCtxReset(device: CUdevice) => ends::reset_primary;
+        7000 cuDevicePrimaryCtxRelease(device: CUdevice) => ends::release_primary;
         11000 cuDevicePrimaryCtxReset_v2(device: CUdevice) => ends::reset_primary;
         11000 cuDevicePrimaryCtxRelease_v2(device: CUdevice) => ends::release_primary;
+    }
+    "tracked, to wait for every context of a device and to forget what dies with one" ["interposer/src/lifetimes/green.rs: contexts_of_green_ones_are_known_as_long_as_those_live"] {
+        12040 cuGreenCtxCreate(green: *mut *mut c_void, description: *mut c_void, device: CUdevice, flags: c_uint) => green::create;
+        12040 cuCtxFromGreenCtx(context: *mut CUcontext, green: *mut c_void) => green::make_context;
+        12040 cuGreenCtxDestroy(green: *mut c_void) => green::destroy;
     }
     "tracked, to know a kernel's code" ["tests/tests/e2e/coverage.rs: contexts", "tests/tests/e2e/programs.rs: rdc"] {
         2000 cuModuleLoad(module: *mut CUmodule, file: *const c_char) => loading::load_module_file;

@@ -240,14 +240,30 @@ fn a_captured_launch_is_counted_and_left_alone() {
 
 #[test]
 fn nothing_waits_while_another_stream_is_captured() {
-    let arguments = ["proc", "capture"];
-    let run = record(&arguments, &[]);
-    for output in [run.stdout(), String::from_utf8_lossy(&plain(&arguments).stdout).into()] {
-        assert!(output.contains("capture 0 launch 0 free 0 end 0\nlaunch 0 free 0\n"), "{output}");
+    for how in ["capture", "capture-again", "capture-graphics"] {
+        let arguments = ["proc", how];
+        let run = record(&arguments, &[]);
+        for output in [run.stdout(), String::from_utf8_lossy(&plain(&arguments).stdout).into()] {
+            assert!(output.contains("capture 0 launch 0 free 0 end 0\nlaunch 0 free 0\n"), "{how}: {output}");
+        }
+        let summary = run.stderr();
+        assert!(summary.contains("5 launches, 3 recorded"), "the next launch is recorded again: {how}: {summary}");
+        assert!(summary.contains("1 not recorded: another stream is being captured"), "{how}: {summary}");
     }
-    let summary = run.stderr();
-    assert!(summary.contains("5 launches, 3 recorded"), "the next launch is recorded again: {summary}");
-    assert!(summary.contains("1 not recorded: another stream is being captured"), "{summary}");
+}
+
+#[test]
+fn memory_of_other_interfaces_is_recorded_while_it_is_mapped() {
+    let run = record(&["proc", "external"], &[("MNEME_MAX_RECORDINGS", "9")]);
+    assert!(run.stdout().contains("external 0\n"), "{}", run.stdout());
+    let vendors = |count: u64| -> Vec<u64> {
+        let [kernel] = &run.kernels()[..] else { panic!("one kernel: {}", run.stderr()) };
+        let instance = kernel.instances.values().find(|instance| instance.args[1] == count).unwrap();
+        let state = State::load(&run.data().join(&instance.prologue)).unwrap();
+        let of_vendor = |kind| kind == AllocationKind::Vendor;
+        state.header.allocations.iter().filter(|allocation| of_vendor(allocation.kind)).map(|allocation| allocation.size).collect()
+    };
+    assert_eq!((vendors(40), vendors(50), vendors(60)), (vec![4000], vec![8000], vec![]));
 }
 
 #[test]

@@ -250,3 +250,8 @@ pub fn accept_hint(address: u64, bytes: usize) -> Done {
     context::usable()?;
     memory::check(address, bytes as u64)
 }
+
+/// Of several ranges: memory is where it is, and what is discarded may stay as it was.
+pub fn accept_hints(addresses: In<u64>, sizes: In<usize>, count: usize) -> Done {
+    (0..count).try_for_each(|index| accept_hint(addresses.at(index)?, sizes.at(index)?))
+}

@@ -59,10 +59,15 @@ driver_exports! {
     11040 cuDeviceGetExecAffinitySupport(value: Out<i32>, _kind: u32, _device: i32) => device::put_zero(value);
 
     7000 cuDevicePrimaryCtxRetain(context: Out<usize>, device: i32) => context::retain_primary(context, device);
+    7000 cuDevicePrimaryCtxRelease(device: i32) => context::release_primary(device);
+    7000 cuDevicePrimaryCtxReset(device: i32) => context::reset_primary(device);
     11000 cuDevicePrimaryCtxRelease_v2(device: i32) => context::release_primary(device);
     11000 cuDevicePrimaryCtxReset_v2(device: i32) => context::reset_primary(device);
     7000 cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, active: Out<i32>) => context::primary_state(device, flags, active);
     11000 cuDevicePrimaryCtxSetFlags_v2(device: i32, flags: u32) => context::set_primary_flags(device, flags);
+    2000 cuCtxCreate(context: Out<usize>, flags: u32, device: i32) => context::create(context, flags, device);
+    2000 cuCtxDestroy(context: usize) => context::destroy(context);
+    2000 cuCtxDetach(context: usize) => context::destroy(context);
     3020 cuCtxCreate_v2(context: Out<usize>, flags: u32, device: i32) => context::create(context, flags, device);
     11040 cuCtxCreate_v3(context: Out<usize>, _affinity: Ignored, _count: i32, flags: u32, device: i32) => context::create(context, flags, device);
     12050 cuCtxCreate_v4(context: Out<usize>, _parameters: Ignored, flags: u32, device: i32) => context::create(context, flags, device);
@@ -94,9 +99,11 @@ driver_exports! {
     3020 cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) => memory::information(free, total);
     3020 cuMemGetAddressRange_v2(base: Out<u64>, size: Out<usize>, address: u64) => memory::address_range(base, size, address);
     6000 cuMemAllocManaged(address: Out<u64>, bytes: usize, flags: u32) => memory::allocate_managed(address, bytes, flags);
+    2000 cuMemAllocHost(address: Out<u64>, bytes: u32) => memory::allocate_host(address, bytes as usize);
     3020 cuMemAllocHost_v2(address: Out<u64>, bytes: usize) => memory::allocate_host(address, bytes);
     2020 cuMemHostAlloc(address: Out<u64>, bytes: usize, _flags: u32) => memory::allocate_host(address, bytes);
     2000 cuMemFreeHost(address: u64) => memory::free_host(address);
+    4000 cuMemHostRegister(address: u64, bytes: usize, flags: u32) => memory::register_host(address, bytes, flags);
     6050 cuMemHostRegister_v2(address: u64, bytes: usize, flags: u32) => memory::register_host(address, bytes, flags);
     4000 cuMemHostUnregister(address: u64) => memory::unregister_host(address);
     3020 cuMemHostGetDevicePointer_v2(out: Out<u64>, address: u64, flags: u32) => memory::host_device_pointer(out, address, flags);
@@ -123,8 +130,15 @@ driver_exports! {
     8000 cuMemAdvise(address: u64, bytes: usize, _advice: u32, _device: i32) => copy::accept_hint(address, bytes);
     8000 cuMemPrefetchAsync(address: u64, bytes: usize, _device: i32, _stream: usize) => copy::accept_hint(address, bytes);
 
+    13000 cuMemPrefetchBatchAsync(addresses: In<u64>, sizes: In<usize>, count: usize, _places: Ignored, _indices: Ignored, _place_count: usize, _flags: u64, _stream: usize) =>
+        copy::accept_hints(addresses, sizes, count);
+    13000 cuMemDiscardBatchAsync(addresses: In<u64>, sizes: In<usize>, count: usize, _flags: u64, _stream: usize) => copy::accept_hints(addresses, sizes, count);
+    13000 cuMemDiscardAndPrefetchBatchAsync(addresses: In<u64>, sizes: In<usize>, count: usize, _places: Ignored, _indices: Ignored, _place_count: usize, _flags: u64, _stream: usize) =>
+        copy::accept_hints(addresses, sizes, count);
+
     4000 cuMemcpy(to: u64, from: u64, bytes: usize) => copy::copy(Any(to), Any(from), bytes);
     4000 cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: usize) => copy::copy_on(Any(to), Any(from), bytes, stream);
+    13020 cuMemcpyWithAttributesAsync(to: u64, from: u64, bytes: usize, _attributes: Ignored, stream: usize) => copy::copy_on(Any(to), Any(from), bytes, stream);
     3020 cuMemcpyHtoD_v2(to: u64, from: u64, bytes: usize) => copy::copy(Device(to), Host(from), bytes);
     3020 cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) => copy::copy_on(Device(to), Host(from), bytes, stream);
     3020 cuMemcpyDtoH_v2(to: u64, from: u64, bytes: usize) => copy::copy(Host(to), Device(from), bytes);
@@ -178,6 +192,7 @@ driver_exports! {
     12000 cuStreamGetId(stream: usize, id: Out<u64>) => stream::get_id(stream, id);
     5000 cuStreamAddCallback(stream: usize, function: stream::Callback, data: *mut c_void, _flags: u32) => stream::add_callback(stream, function, data);
     10000 cuLaunchHostFunc(stream: usize, function: stream::HostFunction, data: *mut c_void) => stream::launch_host_function(stream, function, data);
+    13010 cuLaunchHostFunc_v2(stream: usize, function: stream::HostFunction, data: *mut c_void, _mode: u32) => stream::launch_host_function(stream, function, data);
     6000 cuStreamAttachMemAsync(stream: usize, _address: u64, _length: usize, _flags: u32) => stream::done(stream);
     10000 cuStreamIsCapturing(stream: usize, status: Out<u32>) => stream::is_capturing(stream, status);
     10010 cuStreamGetCaptureInfo(stream: usize, status: Out<u32>, id: Out<u64>) => stream::capture_info(stream, status, id);
@@ -185,6 +200,7 @@ driver_exports! {
     12030 cuStreamGetCaptureInfo_v3(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _edges: Ignored, _count: Ignored) => stream::capture_info(stream, status, id);
     10010 cuThreadExchangeStreamCaptureMode(mode: Out<u32>) => stream::exchange_capture_mode(mode);
     10010 cuStreamBeginCapture_v2(stream: usize, _mode: u32) => graph::begin_capture(stream);
+    13030 cuStreamBeginRecaptureToGraph(stream: usize, _mode: u32, graph: usize, _callback: Ignored, _data: Ignored) => graph::begin_recapture(stream, graph);
     10000 cuStreamEndCapture(stream: usize, graph: Out<usize>) => graph::end_capture(stream, graph);
 
     10000 cuGraphCreate(graph: Out<usize>, _flags: u32) => graph::create(graph);

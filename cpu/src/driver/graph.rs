@@ -171,6 +171,8 @@ struct Capture {
     graph: usize,
     /// Nodes that the next one comes after.
     last: Vec<usize>,
+    /// The graph that exists and takes what is captured, for a recapture.
+    again: Option<usize>,
     /// The stream at which the capture began and has to end.
     is_origin: bool,
     /// Something was done meanwhile that cannot be captured.
@@ -221,13 +223,23 @@ pub fn check_wait(stream: Option<usize>) -> Done {
 }
 
 pub fn begin_capture(stream: usize) -> Done {
+    begin(stream, None)
+}
+
+/// Captures once more what a graph was captured from; its nodes take the new parameters at the end.
+pub fn begin_recapture(stream: usize, graph: usize) -> Done {
+    GRAPHS.get(graph)?;
+    begin(stream, Some(graph))
+}
+
+fn begin(stream: usize, again: Option<usize>) -> Done {
     context::usable()?;
     stream::check(stream)?;
     if stream <= stream::LEGACY || is_captured(stream) {
         return Err(Status::STREAM_CAPTURE_UNSUPPORTED);
     }
     let graph = GRAPHS.insert(Arc::default());
-    captures().streams.insert(stream, Capture { graph, last: Vec::new(), is_origin: true, broken: false });
+    captures().streams.insert(stream, Capture { graph, last: Vec::new(), again, is_origin: true, broken: false });
     Ok(())
 }
 
@@ -243,7 +255,27 @@ pub fn end_capture(stream: usize, out: Out<usize>) -> Done {
         out.put_if_wanted(0);
         return Err(Status::STREAM_CAPTURE_INVALIDATED);
     }
-    out.put(capture.graph)
+    let Some(known) = capture.again else { return out.put(capture.graph) };
+    let captured = GRAPHS.remove(capture.graph)?;
+    let graph = GRAPHS.get(known)?;
+    take(&graph, &captured)?;
+    out.put_if_wanted(known);
+    Ok(())
+}
+
+/// Gives the nodes of a graph the work of another one's of the same shape.
+fn take(graph: &Graph, from: &Graph) -> Done {
+    let works = |graph: &Graph| graph.nodes().into_iter().map(|node| NODES.get(node)).collect::<Result<Vec<_>, _>>();
+    let (old, new) = (works(graph)?, works(from)?);
+    let fits = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| old.work().kind() == new.work().kind());
+    if !fits {
+        return Err(Status::GRAPH_EXEC_UPDATE_FAILURE);
+    }
+    for (old, new) in old.iter().zip(new) {
+        let work = new.work().clone();
+        *old.work() = work;
+    }
+    Ok(())
 }
 
 /// `CU_STREAM_CAPTURE_STATUS_*`, and an identity of the capture.
@@ -274,7 +306,8 @@ pub fn capture_event(event: usize, stream: usize) -> bool {
 pub fn capture_wait(stream: usize, event: usize) -> bool {
     let mut captures = captures();
     let Some((graph, nodes)) = captures.events.get(&event).cloned() else { return false };
-    let capture = captures.streams.entry(stream).or_insert(Capture { graph, last: Vec::new(), is_origin: false, broken: false });
+    let capture =
+        captures.streams.entry(stream).or_insert(Capture { graph, last: Vec::new(), again: None, is_origin: false, broken: false });
     if capture.graph != graph {
         capture.broken = true;
     }

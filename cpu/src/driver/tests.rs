@@ -237,6 +237,30 @@ fn a_captured_allocation_lives_while_its_graph_runs() {
 }
 
 #[test]
+fn a_graph_is_captured_again() {
+    enter();
+    let stream = number(|out| ok!(cuStreamCreate(out, 0)));
+    let address = number(|out| ok!(cuMemAlloc_v2(out, 4096)));
+    ok!(cuStreamBeginCapture_v2(stream, 0));
+    ok!(cuMemsetD32Async(address, 1, 1024, stream));
+    let graph = number(|out| ok!(cuStreamEndCapture(stream, out)));
+    let again = || ok!(cuStreamBeginRecaptureToGraph(stream, 0, graph, std::ptr::null(), std::ptr::null()));
+    again();
+    assert_eq!(number::<u32>(|out| ok!(cuStreamIsCapturing(stream, out))), 1);
+    ok!(cuMemsetD32Async(address, 2, 1024, stream));
+    assert_eq!(number(|out| ok!(cuStreamEndCapture(stream, out))), graph);
+    let executable = number(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    ok!(cuGraphLaunch(executable, stream));
+    let mut word = 0u32;
+    ok!(cuMemcpyDtoH_v2(&raw mut word as u64, address, 4));
+    assert_eq!(word, 2, "the nodes have the new parameters");
+    again();
+    assert_eq!(status!(cuStreamEndCapture(stream, Out::to(&mut 0))), Status::GRAPH_EXEC_UPDATE_FAILURE, "another shape");
+    assert_eq!(number::<u32>(|out| ok!(cuStreamIsCapturing(stream, out))), 0);
+    ok!(cuMemFree_v2(address));
+}
+
+#[test]
 fn what_a_graph_allocates_can_be_kept() {
     enter();
     let graph = number(|out| ok!(cuGraphCreate(out, 0)));

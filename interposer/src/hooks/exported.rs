@@ -10,8 +10,8 @@ use cudarc::driver::sys::{
 use super::{Hook, enter, proc_address};
 use crate::kernels::loading;
 use crate::launches::{forms, graphs, legacy};
-use crate::lifetimes::contexts as ends;
-use crate::memory::{served, sharing, tracked};
+use crate::lifetimes::{contexts as ends, green};
+use crate::memory::{external, served, sharing, tracked};
 use crate::recorder::{self, counted};
 use crate::table::every_hook;
 use crate::vendor::{
@@ -20,7 +20,7 @@ use crate::vendor::{
 
 macro_rules! body {
     ($name:ident, ($($argument:ident: $type:ty),*), gated) => {
-        enter(vendor_call!($name($($argument),*)), gate::passing)
+        enter(outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), gate::passing)
     };
     ($name:ident, ($($argument:ident: $type:ty),*), [$form:path]) => {{
         // Apart, so that it does not make the other way longer.
@@ -33,20 +33,34 @@ macro_rules! body {
                 Some(request) => recorder::launch(call, request),
                 None => gate::passing(call),
             };
-            enter(vendor_call!($name($($argument),*)), handler)
+            enter(outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), handler)
         }
         // SAFETY: as above.
         match counted::pass(unsafe { $form($($argument),*) }) {
             // SAFETY: the arguments are the application's own.
-            Some(_pass) => unsafe { vendor::hooked::$name::call($($argument),*) },
+            Some(_pass) => unsafe { outermost!($name($($argument),*)) },
             // SAFETY: likewise.
             None => unsafe { otherwise($($argument),*) },
         }
     }};
     ($name:ident, ($($argument:ident: $type:ty),*), $handler:path) => {
         // SAFETY: the arguments are the application's own, as the handler's contract wants.
-        enter(vendor_call!($name($($argument),*)), |call| unsafe { $handler(call, $($argument),*) })
+        enter(outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), |call| unsafe { $handler(call, $($argument),*) })
     };
+}
+
+/// What the application's call comes to: the vendor's function, or that of another tool before it.
+macro_rules! outermost {
+    ($name:ident($($argument:ident),*)) => {
+        vendor::hooked::$name::call_at(
+            vendor::hooked::$name::SLOT.outermost(const { vendor::c_name(concat!(stringify!($name), "\0")) }), $($argument),*
+        )
+    };
+}
+
+macro_rules! outer_call {
+    // SAFETY: the arguments are the application's own.
+    ($name:ident($($argument:ident),*)) => { || unsafe { outermost!($name($($argument),*)) } };
 }
 
 macro_rules! vendor_call {
@@ -63,6 +77,7 @@ macro_rules! export {
             Hook {
                 name: vendor::c_name(concat!(stringify!($name), "\0")),
                 since: $since,
+                arguments: &[$(stringify!($type)),*],
                 purpose: $purpose,
                 tests: &$tests,
                 address: || $name as *const () as *mut std::ffi::c_void,

@@ -3,7 +3,11 @@
 
 pub mod dlsym;
 mod exported;
+#[cfg(test)]
+mod headers;
 mod proc_address;
+#[cfg(test)]
+mod unhooked;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -21,6 +25,8 @@ pub struct Hook {
     pub name: &'static CStr,
     /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 = 12.0).
     pub since: i32,
+    /// Types of its arguments, as in the table.
+    pub arguments: &'static [&'static str],
     /// What the recorder does there, for docs/hooks.md.
     pub purpose: &'static str,
     /// Tests that cover it, each as file and test of the source tree, e.g. `tests/tests/e2e/coverage.rs: pools`.
@@ -41,10 +47,11 @@ impl Hook {
         (self.address)()
     }
 
-    /// Whether `cuGetProcAddress` may mean this function by a base name. From 12.0 on `cuGraphInstantiate` is a function that has
-    /// a name of its own (a macro of `cuda.h`).
-    pub fn is_meant_by(&self, base: &str) -> bool {
-        self.base_name() == base || (base == "cuGraphInstantiate" && self.name == c"cuGraphInstantiateWithFlags")
+    /// The version from which on `cuGetProcAddress` may mean this function by a base name. From 12.0 on `cuGraphInstantiate` is a
+    /// function that has a name of its own (a macro of `cuda.h`).
+    pub fn since_as(&self, base: &str) -> Option<i32> {
+        let renamed = base == "cuGraphInstantiate" && self.name == c"cuGraphInstantiateWithFlags";
+        if renamed { Some(12000) } else { (self.base_name() == base).then_some(self.since) }
     }
 
     /// The name without its version and stream suffixes, what `cuGetProcAddress` is asked for.
@@ -91,10 +98,15 @@ pub fn documentation() -> String {
     text
 }
 
-/// What every exported function does, but for launches that are only counted: its handler once per call and thread, the vendor's function otherwise; and when the
-/// handler panics, the application gets the vendor's result all the same.
+/// What every exported function does, but for launches that are only counted: its handler once per call and thread, the vendor's function
+/// (`vendors`, past other tools, one of which may have called us) otherwise; and when the handler panics, the application gets the vendor's result all
+/// the same.
 #[inline]
-pub(crate) fn enter(real: impl Fn() -> Status, handler: impl FnOnce(&dyn Fn() -> Status) -> Status) -> Status {
+pub(crate) fn enter(
+    real: impl Fn() -> Status,
+    vendors: impl Fn() -> Status,
+    handler: impl FnOnce(&dyn Fn() -> Status) -> Status,
+) -> Status {
     let result = Cell::new(None);
     let call = || {
         let status = real();
@@ -105,7 +117,7 @@ pub(crate) fn enter(real: impl Fn() -> Status, handler: impl FnOnce(&dyn Fn() ->
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| handler(&call)));
         outcome.unwrap_or_else(|_| result.get().unwrap_or_else(&real))
     };
-    reentrancy::once(handled, &real)
+    reentrancy::once(handled, vendors)
 }
 
 #[cfg(test)]
@@ -190,14 +202,14 @@ mod tests {
             7
         };
         assert_eq!(
-            enter(real, |call| {
+            enter(real, real, |call| {
                 call();
                 panic!("expected by the test")
             }),
             7
         );
         assert_eq!(calls.get(), 1);
-        assert_eq!(enter(real, |_| panic!("expected by the test")), 7);
+        assert_eq!(enter(real, real, |_| panic!("expected by the test")), 7);
         assert_eq!(calls.get(), 2);
     }
 }

@@ -1,6 +1,6 @@
 //! `cuGetProcAddress`: how cudart gets at nearly every driver function.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use super::{DefaultStream, Hook, TABLE};
@@ -9,6 +9,8 @@ use crate::vendor::{self, SUCCESS, Status};
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
+/// The version of the newest header that the table has been compared with: up to it, the table knows every variant.
+pub(super) const NEWEST: c_int = 13050;
 
 /// # Safety
 /// The arguments are those of `cuGetProcAddress`.
@@ -48,19 +50,33 @@ pub unsafe fn get_with_status(
 /// addresses of the two ways apart, version and stream semantics decide.
 fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
-    let asked = |hook: &&Hook| hook.is_meant_by(text) || hook.name == name;
+    let asked = |hook: &&Hook| hook.since_as(text).is_some() || hook.name == name;
     let expected = variant(text, version, flags);
     let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
     if let Some(hook) = expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(asked).find(is_found)) {
         return Some(hook.address());
     }
-    let hook = expected?;
     // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it knows.
-    if !hook.real.get(hook.name).is_null() && addresses_agree() {
+    let hook = expected.filter(|hook| version <= NEWEST || !has_newer(hook))?;
+    if hook.real.get(hook.name).is_null() {
+        hook.real.learn(found);
+    } else if !linker::is_vendors(found) {
+        // Another tool's, which stands between us and the vendor: it goes on seeing the calls.
+        hook.real.put_before(found);
+    } else if addresses_agree() {
         return None;
     }
-    hook.real.learn(found);
     Some(hook.address())
+}
+
+/// Whether the vendor has a newer variant of a function than the table.
+fn has_newer(hook: &Hook) -> bool {
+    let name = hook.name.to_str().unwrap_or_default();
+    let form = ["_ptsz", "_ptds"].into_iter().find(|form| name.ends_with(form)).unwrap_or_default();
+    let base = hook.base_name();
+    let number: u32 = name[base.len()..name.len() - form.len()].trim_start_matches("_v").parse().unwrap_or(1);
+    let newer = CString::new(format!("{base}_v{}{form}", number + 1)).unwrap_or_default();
+    super::by_name(&newer).is_none() && !linker::vendor_symbol(&newer).is_null()
 }
 
 /// Whether this driver gives out the same addresses by `dlsym` and by `cuGetProcAddress`, tried on a function with one variant.
@@ -77,12 +93,10 @@ fn addresses_agree() -> bool {
 
 /// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for the
 /// asked treatment of stream 0 where the function has one.
-fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
+pub(super) fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
     let newest = |stream| {
-        TABLE
-            .iter()
-            .filter(|hook| hook.is_meant_by(name) && hook.default_stream() == stream && hook.since <= version)
-            .max_by_key(|hook| hook.since)
+        let known = TABLE.iter().filter(|hook| hook.default_stream() == stream).filter_map(|hook| Some((hook.since_as(name)?, hook)));
+        known.filter(|(since, _)| *since <= version).max_by_key(|(since, _)| *since).map(|(_, hook)| hook)
     };
     if flags & PER_THREAD_DEFAULT_STREAM != 0
         && let Some(hook) = newest(DefaultStream::PerThread)
@@ -108,6 +122,10 @@ mod tests {
         assert_eq!(name("cuGetProcAddress", 12010, 0), Some("cuGetProcAddress_v2"));
         assert_eq!(name("cuMemPrefetchAsync", 12010, 0), Some("cuMemPrefetchAsync"));
         assert_eq!(name("cuMemPrefetchAsync", 13000, 0), Some("cuMemPrefetchAsync_v2"));
+        assert_eq!(name("cuLaunchHostFunc", 13000, 0), Some("cuLaunchHostFunc"));
+        assert_eq!(name("cuLaunchHostFunc", 13010, 0), Some("cuLaunchHostFunc_v2"));
+        assert_eq!(name("cuGraphInstantiate", 11080, 0), Some("cuGraphInstantiate_v2"));
+        assert_eq!(name("cuGraphInstantiate", 12000, 0), Some("cuGraphInstantiateWithFlags"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The ends of contexts: what died with one is forgotten, and its memory in the arena given back.
 
+use super::green;
 use crate::memory::frees;
 use crate::recorder::profile;
 use crate::snapshot;
@@ -37,19 +38,56 @@ pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> St
     gate::passing(&|| {
         profile::collect();
         let status = call();
-        let (mut flags, mut active) = (0, 1);
-        // SAFETY: valid places. The last release destroys the context.
-        if status == SUCCESS && unsafe { vendor::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
-            primary_died(device);
+        if status == SUCCESS {
+            primary_is_released(device);
         }
         status
     })
 }
 
-fn died(context: usize) {
+/// A context with several users lives until the last of them detaches.
+///
+/// # Safety
+/// The arguments are those of `cuCtxDetach`.
+pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
+    gate::passing(&|| {
+        profile::collect();
+        let status = call();
+        if status == SUCCESS && !is_alive(context) {
+            died(context as usize);
+        }
+        status
+    })
+}
+
+fn is_alive(context: CUcontext) -> bool {
+    let own = vendor::current_context();
+    // SAFETY: the driver says of what is no context that it is none; what was current is put back.
+    unsafe {
+        let status = vendor::cuCtxSetCurrent(context);
+        vendor::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
+        status == SUCCESS
+    }
+}
+
+/// A user of a device's primary context has released it, which destroys it if it was the last.
+pub fn primary_is_released(device: CUdevice) {
+    let (mut flags, mut active) = (0, 1);
+    // SAFETY: valid places.
+    if unsafe { vendor::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
+        primary_died(device);
+    }
+}
+
+/// Forgets a context, but not its memory.
+pub fn forget_handle(context: usize) {
     contexts::forget(context);
     snapshot::forget_context(context);
     profile::forget(Some(context));
+}
+
+fn died(context: usize) {
+    forget_handle(context);
     frees::bury(None, |live| live.context == context);
 }
 
@@ -58,7 +96,7 @@ fn primary_died(device: CUdevice) {
         Some(context) => {
             snapshot::forget_context(context);
             profile::forget(Some(context));
-            frees::bury(Some(device), |live| live.context == context);
+            frees::bury(Some(device), |live| live.context == context || green::is_of(live.context, device));
         }
         None => {
             snapshot::forget_all_contexts();
@@ -66,4 +104,5 @@ fn primary_died(device: CUdevice) {
             frees::bury(Some(device), |live| live.device == device);
         }
     }
+    green::forget(device);
 }

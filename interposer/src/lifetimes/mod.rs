@@ -3,3 +3,4 @@
 pub mod contexts;
 pub mod exits;
 pub mod forks;
+pub mod green;

@@ -3,6 +3,7 @@
 pub mod allocations;
 pub mod annotations;
 pub mod arena;
+pub mod external;
 pub mod frees;
 pub mod pageable;
 pub mod served;

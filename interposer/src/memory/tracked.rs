@@ -132,6 +132,13 @@ pub unsafe fn allocate_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, b
 }
 
 /// # Safety
+/// The arguments are those of `cuMemAllocHost` without a version.
+pub unsafe fn allocate_little_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: c_uint) -> Status {
+    // SAFETY: passed on; only the size has another type.
+    unsafe { allocate_host(call, host, bytes as usize) }
+}
+
+/// # Safety
 /// The arguments are those of `cuMemHostAlloc`.
 pub unsafe fn allocate_host_with_flags(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
     // SAFETY: as for `cuMemAllocHost_v2`.

@@ -66,6 +66,17 @@ pub fn vendor_symbol(name: &CStr) -> *mut c_void {
     unsafe { real_dlsym()(library, name.as_ptr()) }
 }
 
+/// Whether an address lies in the vendor's driver library, as far as the dynamic linker can tell.
+pub fn is_vendors(address: *mut c_void) -> bool {
+    let object = |address: *mut c_void| {
+        // SAFETY: zeros are a value of the structure, which is written to.
+        let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: any address may be asked about.
+        (unsafe { libc::dladdr(address, &mut found) } != 0).then_some(found.dli_fbase)
+    };
+    object(address).is_none_or(|of| object(vendor_symbol(c"cuInit")).is_none_or(|vendors| of == vendors))
+}
+
 fn vendor_library() -> Option<*mut c_void> {
     static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let known = LIBRARY.load(Ordering::Acquire);

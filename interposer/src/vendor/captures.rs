@@ -75,6 +75,44 @@ pub unsafe fn begin_to_graph(
     unsafe { begin(call, stream) }
 }
 
+/// Into a graph that exists, whose nodes take the new parameters.
+///
+/// # Safety
+/// The arguments are those of `cuStreamBeginRecaptureToGraph`.
+pub unsafe fn begin_again(
+    call: &dyn Fn() -> Status,
+    stream: CUstream,
+    _mode: c_uint,
+    _graph: *mut c_void,
+    _callback: *mut c_void,
+    _data: *mut c_void,
+) -> Status {
+    // SAFETY: the stream is the same.
+    unsafe { begin(call, stream) }
+}
+
+/// Into a command list of a graphics interface.
+///
+/// # Safety
+/// The arguments are those of `cuStreamBeginCaptureToCig`.
+pub unsafe fn begin_for_graphics(call: &dyn Fn() -> Status, stream: CUstream, _parameters: *mut c_void) -> Status {
+    // SAFETY: the stream is the same.
+    unsafe { begin(call, stream) }
+}
+
+/// # Safety
+/// The arguments are those of `cuStreamEndCaptureToCig`.
+pub unsafe fn end_for_graphics(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        // Whether such a stream counts as one that is captured is not said.
+        if status == SUCCESS {
+            CAPTURES.remove(named(stream));
+        }
+        status
+    })
+}
+
 /// # Safety
 /// The arguments are those of `cuStreamEndCapture`.
 pub unsafe fn end(call: &dyn Fn() -> Status, stream: CUstream, _graph: *mut *mut c_void) -> Status {
@@ -90,7 +128,10 @@ pub unsafe fn end(call: &dyn Fn() -> Status, stream: CUstream, _graph: *mut *mut
 
 /// Whether a stream of the application's is being captured.
 pub fn captures(stream: CUstream) -> bool {
-    in_progress() && streams::is_capturing(named(stream))
+    let stream = named(stream);
+    // A thread's own default stream goes by a name that others have, too.
+    let is_known = stream != STREAM_PER_THREAD && CAPTURES.lock().contains(&stream);
+    in_progress() && (is_known || streams::is_capturing(stream))
 }
 
 #[cfg(test)]

@@ -59,6 +59,12 @@ pub fn forget_primary(device: CUdevice) -> Option<usize> {
     })
 }
 
+/// Whether a context is among those that live.
+#[cfg(test)]
+pub fn device_is_known(context: usize) -> bool {
+    with(|contexts| contexts.devices.contains_key(&context))
+}
+
 /// The contexts whose kernels may touch memory of these devices: their own, and those of devices that were given access.
 pub fn that_touch(devices: &[CUdevice]) -> Vec<usize> {
     with(|contexts| {

@@ -37,31 +37,47 @@ pub const STREAM_LEGACY: usize = 1;
 pub const STREAM_PER_THREAD: usize = 2;
 
 /// The address of one function, resolved lazily.
-pub struct Slot(AtomicPtr<c_void>);
+pub struct Slot {
+    address: AtomicPtr<c_void>,
+    /// Another tool's function that stands before it, or null.
+    tool: AtomicPtr<c_void>,
+}
 
 impl Slot {
     #[expect(clippy::new_without_default, reason = "a static's initialiser")]
     pub const fn new() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
+        Self { address: AtomicPtr::new(std::ptr::null_mut()), tool: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// The function's address, null if the vendor's library (or the library itself) is missing.
     #[inline]
     pub fn get(&self, name: &'static CStr) -> *mut c_void {
-        let known = self.0.load(Ordering::Relaxed);
+        let known = self.address.load(Ordering::Relaxed);
         if known.is_null() { self.find(name) } else { known }
     }
 
     #[cold]
     fn find(&self, name: &CStr) -> *mut c_void {
         let found = vendor_symbol(name);
-        self.0.store(found, Ordering::Relaxed);
+        self.address.store(found, Ordering::Relaxed);
         found
     }
 
     /// Takes an address learnt from `cuGetProcAddress` for a function that `dlsym` does not know.
     pub fn learn(&self, address: *mut c_void) {
-        let _ = self.0.compare_exchange(std::ptr::null_mut(), address, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.address.compare_exchange(std::ptr::null_mut(), address, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Has the application's calls go to another tool's function, which calls the vendor's.
+    pub fn put_before(&self, tool: *mut c_void) {
+        self.tool.store(tool, Ordering::Relaxed);
+    }
+
+    /// The function that the application's calls go to.
+    #[inline]
+    pub fn outermost(&self, name: &'static CStr) -> *mut c_void {
+        let tool = self.tool.load(Ordering::Relaxed);
+        if tool.is_null() { self.get(name) } else { tool }
     }
 }
 
@@ -87,6 +103,15 @@ macro_rules! function {
             #[inline]
             pub unsafe fn call($($argument: $type),*) -> Status {
                 let address = SLOT.get(const { $crate::vendor::c_name(concat!(stringify!($name), "\0")) });
+                // SAFETY: the slot of this name; the caller vouches for the arguments.
+                unsafe { call_at(address, $($argument),*) }
+            }
+
+            /// # Safety
+            /// As for the driver function of this name, which is at this address if it is not null.
+            #[allow(clippy::too_many_arguments)]
+            #[inline]
+            pub unsafe fn call_at(address: *mut std::ffi::c_void, $($argument: $type),*) -> Status {
                 if address.is_null() {
                     return $crate::vendor::NOT_FOUND;
                 }

@@ -1,5 +1,5 @@
 // Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after children whose
-// parent's threads are at work, after a capture, after refused launches, after sharing memory or after a signal),
+// parent's threads are at work, after a capture, after refused launches, with memory of other interfaces, after sharing memory or after a signal),
 // and further kernels to launch.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,6 +25,12 @@ status cuMemcpyDtoH_v2(void *, address, size_t);
 status cuMemFreeAsync(address, void *);
 status cuStreamBeginCapture_v2(void *, int);
 status cuStreamEndCapture(void *, void **);
+status cuStreamBeginRecaptureToGraph(void *, int, void *, void *, void *);
+status cuStreamBeginCaptureToCig(void *, void *);
+status cuStreamEndCaptureToCig(void *);
+status cuExternalMemoryGetMappedBuffer(address *, void *, const unsigned long long *);
+status cuGraphicsResourceGetMappedPointer_v2(address *, size_t *, void *);
+status cuGraphicsUnmapResources(unsigned, void **, void *);
 status cuCtxSynchronize(void);
 typedef struct { char bytes[64]; } handle;
 status cuIpcGetMemHandle(handle *, address);
@@ -35,7 +41,9 @@ status cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, 
 #define FUNCTIONS(F) \
     F(cuMemAlloc, _v2) F(cuMemFree, _v2) F(cuMemGetInfo, _v2) F(cuMemGetAddressRange, _v2) F(cuMemcpyHtoD, _v2) F(cuMemcpyDtoH, _v2) \
     F(cuLibraryLoadData, ) F(cuLibraryGetKernel, ) F(cuLaunchKernel, ) \
-    F(cuMemFreeAsync, ) F(cuStreamBeginCapture, _v2) F(cuStreamEndCapture, )
+    F(cuMemFreeAsync, ) F(cuStreamBeginCapture, _v2) F(cuStreamEndCapture, ) \
+    F(cuStreamBeginRecaptureToGraph, ) F(cuStreamBeginCaptureToCig, ) F(cuStreamEndCaptureToCig, ) \
+    F(cuExternalMemoryGetMappedBuffer, ) F(cuGraphicsResourceGetMappedPointer, _v2) F(cuGraphicsUnmapResources, )
 
 #define DECLARE(name, suffix) static __typeof__(name##suffix) *p_##name;
 FUNCTIONS(DECLARE)
@@ -177,18 +185,32 @@ int main(int argc, char **argv) {
         p_cuLibraryGetKernel(&kernel, library, argv[i]);
         printf("%s: %u\n", argv[i], p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
     }
-    if (!strcmp(argv[2], "capture")) {
+    if (!strncmp(argv[2], "capture", 7)) {
+        int again = !strcmp(argv[2], "capture-again"), graphics = !strcmp(argv[2], "capture-graphics");
         void *stream = (void *)0x99, *graph, *parameters[] = {&memory, &(int){20}};
         address other, another;
         p_cuMemAlloc(&other, 1000);
         p_cuMemAlloc(&another, 1000);
-        status begun = p_cuStreamBeginCapture(stream, 2);
+        status begun = again ? p_cuStreamBeginRecaptureToGraph(stream, 2, NULL, NULL, NULL)
+                             : graphics ? p_cuStreamBeginCaptureToCig(stream, NULL) : p_cuStreamBeginCapture(stream, 2);
         status launched = p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL);
         status freed = p_cuMemFree(other);
-        printf("capture %u launch %u free %u end %u\n", begun, launched, freed, p_cuStreamEndCapture(stream, &graph));
+        status ended = graphics ? p_cuStreamEndCaptureToCig(stream) : p_cuStreamEndCapture(stream, &graph);
+        printf("capture %u launch %u free %u end %u\n", begun, launched, freed, ended);
         parameters[1] = &(int){30};
         printf("launch %u", p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
         printf(" free %u\n", p_cuMemFreeAsync(another, stream));
+    }
+    if (!strcmp(argv[2], "external")) {
+        address buffer, pixels;
+        void *resource = (void *)7;
+        status given = p_cuExternalMemoryGetMappedBuffer(&buffer, NULL, (unsigned long long[]){0, 4000});
+        p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&buffer, &(int){40}}, NULL);
+        given += p_cuMemFree(buffer) + p_cuGraphicsResourceGetMappedPointer(&pixels, &size, resource);
+        p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&pixels, &(int){50}}, NULL);
+        given += p_cuGraphicsUnmapResources(1, &resource, NULL);
+        p_cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){&memory, &(int){60}}, NULL);
+        printf("external %u\n", given);
     }
     if (!strcmp(argv[2], "refused")) {
         // Each refused one twice, to see that neither ends what follows.

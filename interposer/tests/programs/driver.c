@@ -24,6 +24,7 @@ status cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
 status cuCtxGetCurrent(void **context) { *context = current; return SUCCESS; }
 status cuCtxSetCurrent(void *context) { return context == current ? SUCCESS : INVALID_VALUE; }
 status cuCtxGetDevice(int *device) { *device = 0; return SUCCESS; }
+static int for_graphics = 0; // which a question about the stream does not tell
 static int capturing = 0; // 2: ended by a call that waits
 status cuCtxSynchronize(void) {
     if (capturing) {
@@ -101,7 +102,7 @@ status cuMemcpyDtoHAsync_v2(void *to, address from, size_t size, void *stream) {
 status cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)0x77; return SUCCESS; }
 status cuStreamSynchronize(void *stream) { return sticky; }
 status cuStreamIsCapturing(void *stream, unsigned *answer) {
-    *answer = asked("FAKE_CAPTURING") || (capturing && stream == (void *)0x99) ? 1 : 0;
+    *answer = asked("FAKE_CAPTURING") || (capturing && !for_graphics && stream == (void *)0x99) ? 1 : 0;
     return SUCCESS;
 }
 status cuStreamBeginCapture_v2(void *stream, int mode) { capturing = 1; return SUCCESS; }
@@ -110,6 +111,23 @@ status cuStreamEndCapture(void *stream, void **graph) {
     capturing = 0;
     return result;
 }
+status cuStreamBeginRecaptureToGraph(void *stream, int mode, void *graph, void *callback, void *data) { capturing = 1; return SUCCESS; }
+status cuStreamBeginCaptureToCig(void *stream, void *parameters) { capturing = for_graphics = 1; return SUCCESS; }
+status cuStreamEndCaptureToCig(void *stream) {
+    for_graphics = 0;
+    return cuStreamEndCapture(stream, NULL);
+}
+// Buffers of another interface: offset and size in bytes.
+status cuExternalMemoryGetMappedBuffer(address *out, void *memory, const unsigned long long *description) {
+    return cuMemAlloc_v2(out, description[1]);
+}
+status cuGraphicsResourceGetMappedPointer_v2(address *out, size_t *size, void *resource) {
+    static int pixels[2000];
+    *out = (address)pixels;
+    *size = sizeof pixels;
+    return SUCCESS;
+}
+status cuGraphicsUnmapResources(unsigned count, void **resources, void *stream) { return SUCCESS; }
 typedef struct { char bytes[64]; } handle;
 // Only memory of cuMemAlloc can be shared, as with the vendor's driver.
 status cuIpcGetMemHandle(handle *out, address at) {

@@ -1,0 +1,117 @@
+//! Green contexts: parts of a device, which a program uses through contexts made from them. Those are known, waited for and forgotten
+//! like others; memory that is allocated through them is the primary context's, and lives as long.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_uint, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::contexts::{forget_handle, primary_is_released};
+use crate::recorder::profile;
+use crate::vendor::{CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
+
+#[derive(Default)]
+struct Greens {
+    /// Device of each green context (`CUgreenCtx`), and the context that was made from it.
+    live: BTreeMap<usize, (CUdevice, Option<usize>)>,
+    /// Device of every context that was made from one, also when the green one is gone: the memory is not.
+    made: BTreeMap<usize, CUdevice>,
+}
+
+static GREENS: Mutex<Greens> = Mutex::new(Greens { live: BTreeMap::new(), made: BTreeMap::new() });
+
+fn greens() -> MutexGuard<'static, Greens> {
+    GREENS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a context was made from a green one of this device.
+pub fn is_of(context: usize, device: CUdevice) -> bool {
+    greens().made.get(&context) == Some(&device)
+}
+
+/// Forgets those of a device whose primary context has died.
+pub fn forget(device: CUdevice) {
+    greens().made.retain(|_, of| *of != device);
+}
+
+/// # Safety
+/// The arguments are those of `cuGreenCtxCreate`.
+pub unsafe fn create(
+    call: &dyn Fn() -> Status,
+    green: *mut *mut c_void,
+    _description: *mut c_void,
+    device: CUdevice,
+    _flags: c_uint,
+) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the driver has just written it.
+        let green = unsafe { *green } as usize;
+        greens().live.insert(green, (device, None));
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuCtxFromGreenCtx`.
+pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, green: *mut c_void) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        // SAFETY: the driver has just written it.
+        let context = unsafe { *context } as usize;
+        let known = {
+            let mut greens = greens();
+            let device = greens.live.get_mut(&(green as usize)).map(|(device, made)| {
+                *made = Some(context);
+                *device
+            });
+            device.inspect(|device| _ = greens.made.insert(context, *device))
+        };
+        // One that was made before the recorder was there tells its device itself, when it is used.
+        if let Some(device) = known {
+            contexts::note(context, device);
+        }
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuGreenCtxDestroy`.
+pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
+    gate::passing(&|| {
+        profile::collect();
+        let status = call();
+        if status == SUCCESS {
+            let known = greens().live.remove(&(green as usize));
+            if let Some((device, made)) = known {
+                made.into_iter().for_each(forget_handle);
+                primary_is_released(device);
+            }
+        }
+        status
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_of_green_ones_are_known_as_long_as_those_live() {
+        let (mut green, mut context) = (0x6100 as *mut c_void, 0x6200 as CUcontext);
+        let is_known = || contexts::device_is_known(0x6200);
+        // SAFETY: valid places, as the driver would have written them.
+        unsafe {
+            create(&|| SUCCESS, &mut green, std::ptr::null_mut(), 57, 0);
+            assert_eq!(make_context(&|| 1, &mut context, green), 1);
+            assert!(!is_known(), "the driver has refused");
+            make_context(&|| SUCCESS, &mut context, green);
+            assert!(is_known() && is_of(0x6200, 57) && !is_of(0x6200, 56));
+            assert_eq!(destroy(&|| 1, green), 1);
+            assert!(is_known(), "the driver has refused");
+            destroy(&|| SUCCESS, green);
+        }
+        assert!(!is_known() && is_of(0x6200, 57), "its memory lives on");
+        forget(57);
+        assert!(!is_of(0x6200, 57));
+    }
+}

@@ -1,0 +1,87 @@
+//! Memory of other interfaces (Vulkan, Direct3D, OpenGL) that is mapped for kernels: recorded at its own address while it is mapped.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_uint, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mneme_core::recording::manifest::AllocationKind;
+
+use super::allocations::{ALLOCATIONS, Reach};
+use super::tracked::track_as;
+use crate::vendor::{self, CUdeviceptr, CUstream, SUCCESS, Status, gate};
+
+/// Where each graphics resource (`CUgraphicsResource`) is mapped.
+static MAPPED: Mutex<BTreeMap<usize, u64>> = Mutex::new(BTreeMap::new());
+
+fn mapped() -> MutexGuard<'static, BTreeMap<usize, u64>> {
+    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn track(address: u64, bytes: u64) {
+    track_as(address, bytes, AllocationKind::Vendor, Reach::Device, vendor::current_device());
+}
+
+/// A buffer is memory until it is freed by `cuMemFree`.
+///
+/// # Safety
+/// The arguments are those of `cuExternalMemoryGetMappedBuffer`; `description` is a `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`.
+pub unsafe fn map_buffer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _memory: *mut c_void, description: *const c_void) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the driver has written the one and read the other, which begins with offset and size in bytes.
+            let (address, bytes) = unsafe { (*address, *description.cast::<u64>().add(1)) };
+            track(address, bytes);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphicsResourceGetMappedPointer_v2`.
+pub unsafe fn mapped_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: *mut usize, resource: *mut c_void) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS && !address.is_null() && !bytes.is_null() {
+            // SAFETY: the driver has just written both.
+            let (address, bytes) = unsafe { (*address, *bytes as u64) };
+            // Asked for again, it may be elsewhere.
+            forget(resource as usize);
+            mapped().insert(resource as usize, address);
+            track(address, bytes);
+        }
+        status
+    })
+}
+
+fn forget(resource: usize) {
+    let address = mapped().remove(&resource);
+    if let Some(address) = address {
+        ALLOCATIONS.remove(address);
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphicsUnmapResources`.
+pub unsafe fn unmap_resources(call: &dyn Fn() -> Status, count: c_uint, resources: *mut *mut c_void, _stream: CUstream) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the driver has just read the array.
+            (0..count as usize).for_each(|index| forget(unsafe { *resources.add(index) } as usize));
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuGraphicsUnregisterResource`.
+pub unsafe fn unregister_resource(call: &dyn Fn() -> Status, resource: *mut c_void) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            forget(resource as usize);
+        }
+        status
+    })
+}
