@@ -171,7 +171,7 @@ fn build_ir<'ctx>(
             artifact
         }
         Target::Cpu { .. } => {
-            let image = cpu::lower(module, &cpu::LowerOptions { codegen_opt: configuration.codegen_opt }, &mut ask)?;
+            let image = cpu::lower(module, &cpu::LowerOptions::new(configuration.codegen_opt), &mut ask)?;
             let mut artifact = artifact(request, image, ImageKind::CpuObject, None, format!("LLVM {}", llvm_version()));
             artifact.times.codegen = clock.elapsed().as_secs_f64();
             artifact
@@ -322,7 +322,7 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
     prepare::whole(&module, &architecture);
     let mut nobody = Watched { progress: None, other: None };
     pipeline::run(&module, pipeline, &machine, &diagnostics, &mut nobody, false)?;
-    Ok(cpu::lower(module, &cpu::LowerOptions { codegen_opt }, &mut |_, _| true)?)
+    Ok(cpu::lower(module, &cpu::LowerOptions::new(codegen_opt), &mut |_, _| true)?)
 }
 
 /// Initialises LLVM and the assembler, so that children forked afterwards need not.

@@ -55,6 +55,7 @@ statuses! {
     600 NOT_READY c"CUDA_ERROR_NOT_READY" c"cudaErrorNotReady" c"device not ready";
     700 ILLEGAL_ADDRESS c"CUDA_ERROR_ILLEGAL_ADDRESS" c"cudaErrorIllegalAddress" c"an illegal memory access was encountered";
     701 LAUNCH_OUT_OF_RESOURCES c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES" c"cudaErrorLaunchOutOfResources" c"too many resources requested for launch";
+    702 LAUNCH_TIMEOUT c"CUDA_ERROR_LAUNCH_TIMEOUT" c"cudaErrorLaunchTimeout" c"the launch timed out and was terminated";
     709 CONTEXT_IS_DESTROYED c"CUDA_ERROR_CONTEXT_IS_DESTROYED" c"cudaErrorContextIsDestroyed" c"context is destroyed";
     710 ASSERT c"CUDA_ERROR_ASSERT" c"cudaErrorAssert" c"device-side assert triggered";
     712 HOST_MEMORY_ALREADY_REGISTERED c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" c"cudaErrorHostMemoryAlreadyRegistered" c"part or all of the requested memory range is already mapped";

@@ -115,6 +115,11 @@ pub fn seal(module: &Module<'_>, table: &Table) {
     }
 }
 
+/// Inlines what is always inlined.
+pub fn inline(module: &Module<'_>, machine: &TargetMachine) -> Result<(), LowerError> {
+    module.run_passes("always-inline", machine, PassBuilderOptions::create()).map_err(|message| LowerError::Codegen(message.to_string()))
+}
+
 /// Runs the cleanup, adds the table, generates the object.
 pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table, gate: Gate<'_>) -> Result<Vec<u8>, LowerError> {
     module.verify().map_err(|message| LowerError::Invalid(message.to_string()))?;
@@ -126,9 +131,7 @@ pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table, gate:
     }
     link_runtime(module, COMPILER_RT)?;
     seal(module, table);
-    module
-        .run_passes("always-inline", machine, PassBuilderOptions::create())
-        .map_err(|message| LowerError::Codegen(message.to_string()))?;
+    inline(module, machine)?;
     generate(module, machine, gate)
 }
 

@@ -1,8 +1,8 @@
 //! Lowers device IR to a CPU code object (docs/cpu-device.md).
 //!
 //! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU device's
-//! imports (`intrinsics`, `ptx`); each kernel is examined for what it reaches (`closure`); shared memory becomes offsets
-//! (`shared`); kernels get entries (`entry`); x86 code is generated (`emit`).
+//! imports (`intrinsics`, `ptx`); lanes that rely on it run in step (`lockstep`); each kernel is examined for what it reaches (`closure`); shared memory becomes offsets
+//! (`shared`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); x86 code is generated (`emit`).
 
 mod closure;
 pub(crate) mod edit;
@@ -11,10 +11,12 @@ mod entry;
 mod exits;
 mod hazards;
 mod intrinsics;
+mod lockstep;
 mod ptx;
 mod replace;
 mod shared;
 mod variables;
+mod waits;
 
 use inkwell::module::Module;
 use mneme_core::image::cpu_object::{self, Refusal, Table};
@@ -22,12 +24,21 @@ use mneme_core::image::cpu_object::{self, Refusal, Table};
 use crate::pipeline::llvm::Gate;
 
 use entry::Interface;
+pub use lockstep::Lockstep;
 
 /// How to lower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerOptions {
     /// Code generation level of the x86 back end, 0 to 3.
     pub codegen_opt: u8,
+    pub lockstep: Lockstep,
+}
+
+impl LowerOptions {
+    /// At a level, with the lockstep that the environment asks for.
+    pub fn new(codegen_opt: u8) -> Self {
+        Self { codegen_opt, lockstep: Lockstep::from_environment() }
+    }
 }
 
 /// Why a module cannot be lowered.
@@ -53,7 +64,8 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: Gate<'_>)
     let machine = emit::target_machine(options.codegen_opt)?;
     exits::lower(&module)?;
     variables::define_builtin(&module);
-    let replaced = replace::replace(&module)?;
+    let mut replaced = replace::replace(&module)?;
+    lockstep::insert(&module, options.lockstep, &mut replaced);
     let kernels = closure::kernels(&module, &replaced);
     let interfaces: Vec<Interface> = kernels.iter().map(|kernel| Interface::of(&module, kernel.function)).collect();
     let extents = shared::lower(&module, &kernels);
@@ -71,6 +83,8 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: Gate<'_>)
     }
     emit::link_runtime(&module, &replaced.definitions)?;
     emit::seal(&module, &table);
+    emit::inline(&module, &machine)?;
+    waits::insert(&module)?;
     emit::object(&module, &machine, &table, gate)
 }
 

@@ -71,6 +71,8 @@ pub fn run(handle: usize, shape: &Shape, parameters: &[u8]) -> Done {
         block: shape.block,
         dynamic_shared_offset: kernel.row().dynamic_shared_offset.max(kernel.row().static_shared),
         dynamic_shared: shape.shared,
+        code: kernel.addresses(),
+        time_limit: execution::limit::setting(),
     };
     // The launch itself has succeeded; what the kernel ran into is for later calls to say, as on a GPU.
     if let Err(status) = execution::run(&launch) {

@@ -73,11 +73,13 @@ pub struct Running {
     pub escape: Option<CoroutineTrapHandler<Ended>>,
     /// The block, null where threads do not wait for one another.
     pub block: *mut Block,
+    /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it runs.
+    pub aside: Cell<bool>,
 }
 
 impl Running {
     pub fn new(context: ThreadContext, block: *mut Block) -> Self {
-        Self { context, yielder: Cell::new(std::ptr::null()), escape: None, block }
+        Self { context, yielder: Cell::new(std::ptr::null()), escape: None, block, aside: Cell::new(false) }
     }
 }
 

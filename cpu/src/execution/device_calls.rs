@@ -96,6 +96,20 @@ extern "C" fn activemask_at(site: usize) -> u32 {
     }
 }
 
+/// `__mneme_cpu_converge`: the lanes of a warp that come to this site go on together.
+pub extern "C" fn converge(site: u32) {
+    let block = running().block;
+    if !block.is_null() {
+        fibers::converge(block, site as usize);
+    }
+}
+
+/// `__mneme_cpu_yield`: others have a turn.
+pub extern "C" fn give_way() {
+    // SAFETY: the yielder of the running fiber, whose worker resumes it or leaves it behind.
+    unsafe { (*running().yielder.get()).suspend(Pause::GivesWay) };
+}
+
 pub extern "C" fn printf(format: *const u8, arguments: *const u8) -> i32 {
     // SAFETY: the compiler passes the operands of the kernel's `vprintf`.
     unsafe { super::printf::vprintf(format.cast(), arguments) }

@@ -4,8 +4,8 @@ use std::sync::Once;
 
 use corosensei::trap::TrapHandlerRegs;
 
-use super::context;
 use super::stack::{FIBER, LOOP};
+use super::{context, limit};
 use crate::status::Status;
 
 /// What ended a launch.
@@ -21,6 +21,8 @@ pub enum Fault {
     /// The thread's local memory and calls need more than its stack; its size in bytes.
     StackOverflow(usize),
     NoStack(String),
+    /// It took longer than so many seconds.
+    TimeLimit(u64),
     /// A panic of ours while the kernel ran.
     Internal,
 }
@@ -31,6 +33,7 @@ impl Fault {
             Fault::Assertion => Status::ASSERT,
             Fault::Signal(libc::SIGSEGV | libc::SIGBUS, _) | Fault::StackOverflow(_) => Status::ILLEGAL_ADDRESS,
             Fault::Trap | Fault::Signal(..) | Fault::Deadlock(_) | Fault::Internal => Status::LAUNCH_FAILED,
+            Fault::TimeLimit(_) => Status::LAUNCH_TIMEOUT,
             Fault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
         }
     }
@@ -52,6 +55,9 @@ impl Fault {
             }
             Fault::Deadlock(what) => format!("hangs: {what}"),
             Fault::NoStack(error) => format!("found no memory for its threads' stacks ({error})"),
+            Fault::TimeLimit(seconds) => format!(
+                "was stopped after the {seconds} s that a launch may take, as if it hung (MNEME_CPU_TIME_LIMIT sets the limit in seconds, 0 for none)"
+            ),
             Fault::Internal => "ran into an error of the CPU device".into(),
         })
     }
@@ -81,6 +87,15 @@ pub fn install() {
     });
 }
 
+/// Whether a signal comes to our handler.
+pub fn are_ours(signal: i32) -> bool {
+    // SAFETY: zeroed is a valid sigaction, which outlives the call.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == on_signal as *const () as usize
+    }
+}
+
 /// Gives the calling thread a stack for the handler: the fiber's may be what overflowed. Lasts as long as the thread.
 pub fn prepare_thread() {
     const SIZE: usize = 64 << 10;
@@ -97,6 +112,11 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
     let running = context::running();
     // SAFETY: not null, so what runs on this worker, whose parts lie still while a fiber runs.
     let running = unsafe { running.as_ref() };
+    // SAFETY: the kernel passes what it knows of the signal.
+    let overdue = signal == limit::SIGNAL && unsafe { limit::asks(info) };
+    if overdue && !limit::may_leave(registers[libc::REG_RIP as usize] as usize) {
+        return;
+    }
     if let Some(running) = running
         && let Some(escape) = running.escape.as_ref().filter(|escape| escape.stack_ptr_in_bounds(stack_pointer))
     {
@@ -104,7 +124,14 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
         let address = unsafe { (*info).si_addr() } as usize;
         // Of a fiber's own stack, only the guard page is out of bounds.
         let size = if running.block.is_null() { LOOP } else { FIBER };
-        let fault = if escape.stack_ptr_in_bounds(address) { Fault::StackOverflow(size) } else { Fault::Signal(signal, address) };
+        let fault = if overdue {
+            // Told already, by who asks; the first fault is the one reported.
+            Fault::TimeLimit(0)
+        } else if escape.stack_ptr_in_bounds(address) {
+            Fault::StackOverflow(size)
+        } else {
+            Fault::Signal(signal, address)
+        };
         // SAFETY: the fiber is the one that runs on this thread (it was named right before it was resumed), the stack
         // pointer lies in it, and the registers are set as demanded below. Kernel code shares no Rust object.
         let TrapHandlerRegs { rip, rsp, rbp, rdi, rsi } = unsafe { escape.setup_trap_handler(move || Err(fault)) };
@@ -113,6 +140,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
         registers[libc::REG_RBP as usize] = rbp as i64;
         registers[libc::REG_RDI as usize] = rdi as i64;
         registers[libc::REG_RSI as usize] = rsi as i64;
+        return;
+    }
+    if overdue {
         return;
     }
     let index = SIGNALS.iter().position(|known| *known == signal);

@@ -1,8 +1,9 @@
 //! A block whose threads wait for one another: one fiber for each thread, and the rules by which they go on.
 //!
 //! A thread that arrives at a barrier or warp operation last completes it for all and runs on; the others pause until
-//! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` are released, those at
-//! the earliest call site first; if there are none, the block hangs, which is an error and not an endless wait.
+//! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` and at sites of lockstep are released, those at
+//! the earliest first; if there are none, those that wait for what others write to memory ask again, after other
+//! blocks have had a turn; if there are none of these either, the block hangs, which is an error and not an endless wait.
 
 use std::collections::VecDeque;
 
@@ -11,6 +12,8 @@ use corosensei::CoroutineResult;
 use super::context::{self, Running, ThreadContext};
 use super::faults::Fault;
 use super::grid::Grid;
+use super::pool::Worker;
+use super::shared::{SharedMemory, Spare};
 use super::stack::{Ended, Fiber, Pause, Stacks};
 use super::warp::{Operation, Request};
 
@@ -23,8 +26,9 @@ enum State {
     Runnable,
     AtBarrier(u8),
     AtWarpOperation,
-    /// At `activemask`, called from this address.
-    AtActiveMask(usize),
+    /// At a place where lanes that come there together go on together: `activemask`, by the address it was called
+    /// from, or a site of lockstep, by its number, which is less than any address.
+    AtSite(usize),
     Exited,
 }
 
@@ -65,6 +69,8 @@ pub struct Block {
     warps: Vec<Warp>,
     barriers: [Barrier; BARRIERS],
     ready: VecDeque<u32>,
+    /// Threads that wait for what others write to memory: runnable, but after all others.
+    asking: Vec<u32>,
     alive: u32,
     current: u32,
 }
@@ -83,6 +89,7 @@ impl Block {
             warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
             barriers: [Barrier::default(); BARRIERS],
             ready: VecDeque::with_capacity(threads as usize),
+            asking: Vec::new(),
             alive: 0,
             current: 0,
         };
@@ -98,6 +105,7 @@ impl Block {
     fn reset(&mut self, ctaid: [u32; 3]) {
         let own = &raw mut *self;
         self.ready.clear();
+        self.asking.clear();
         self.barriers = [Barrier::default(); BARRIERS];
         self.alive = self.threads.len() as u32;
         self.states.fill(State::Runnable);
@@ -205,13 +213,28 @@ impl Block {
         }
     }
 
-    /// When every lane waits: in each warp, the lanes at the earliest call site of `activemask` go on together.
+    fn arrive_at_site(&mut self, site: usize) -> Turn {
+        let current = self.current as usize;
+        let base = current / 32 * 32;
+        let alive = self.warps[current / 32].alive;
+        self.states[current] = State::AtSite(site);
+        if !(0..32).filter(|lane| alive >> lane & 1 != 0).all(|lane| self.states[base + lane] == State::AtSite(site)) {
+            return Turn::Waits;
+        }
+        self.states[current] = State::Runnable;
+        for lane in (0..32).filter(|lane| alive >> lane & 1 != 0) {
+            self.wake((base + lane) as u32, u64::from(alive));
+        }
+        Turn::GoesOn
+    }
+
+    /// When every lane waits: in each warp, the lanes at the earliest site go on together.
     fn release_active(&mut self) -> bool {
         let mut released = false;
         for warp in 0..self.warps.len() {
             let base = warp * 32;
             let site = |block: &Self, lane: usize| match block.states.get(base + lane) {
-                Some(State::AtActiveMask(site)) => Some(*site),
+                Some(State::AtSite(site)) => Some(*site),
                 _ => None,
             };
             let Some(first) = (0..32).filter_map(|lane| site(self, lane)).min() else { continue };
@@ -241,40 +264,105 @@ impl Block {
     }
 }
 
-/// Runs blocks of the grid until there are no more.
-pub fn run(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext) {
-    let mut block = Block::new(grid.threads(), context);
-    let mut fibers: Vec<Option<Fiber>> = (0..grid.threads()).map(|_| None).collect();
-    for ctaid in grid.blocks() {
-        block.reset(ctaid);
-        let ended = run_block(&raw mut block, &mut fibers, stacks, grid);
-        context::set_running(std::ptr::null());
-        if let Err(fault) = ended {
-            fibers.into_iter().flatten().for_each(|fiber| stacks.give_back(fiber));
-            let current = &block.threads[block.current as usize].running.context;
-            let place = match fault {
-                Fault::Deadlock(_) => format!(" (block {ctaid:?})"),
-                _ => super::block::place(current),
-            };
-            return grid.fail(fault, place);
-        }
+/// A block that has begun, with all that belongs to it.
+struct Flight {
+    block: Box<Block>,
+    fibers: Vec<Option<Fiber>>,
+    memory: SharedMemory,
+}
+
+/// How a turn of a block ends, where it does not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// Every thread waits, some of them for what others write to memory.
+    GivesWay,
+}
+
+impl Flight {
+    fn new(grid: &Grid<'_>, mut context: ThreadContext, memory: SharedMemory) -> Self {
+        context.shared = memory.address();
+        Self { block: Box::new(Block::new(grid.threads(), context)), fibers: (0..grid.threads()).map(|_| None).collect(), memory }
+    }
+
+    fn end(self, stacks: &mut Stacks, shared: &mut Spare) {
+        self.fibers.into_iter().flatten().for_each(|fiber| stacks.give_back(fiber));
+        shared.give_back(self.memory);
     }
 }
 
+/// Runs blocks of the grid until there are no more. One that gives way is put aside, and a further one begins or one that was put
+/// aside has a turn.
+pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
+    let Worker { fibers: stacks, shared, .. } = worker;
+    let mut blocks = grid.blocks();
+    let mut aside: VecDeque<Flight> = VecDeque::new();
+    let mut spare: Vec<Flight> = Vec::new();
+    let mut others_first = false;
+    let mut fruitless = 0;
+    while !grid.stopped() {
+        let begins = aside.is_empty() || (!others_first && aside.len() < grid.in_flight);
+        others_first = begins;
+        let mut flight = match begins.then(|| blocks.next()).flatten() {
+            Some(ctaid) => {
+                let bytes = context.total_shared_bytes as usize;
+                let mut flight = spare.pop().unwrap_or_else(|| Flight::new(grid, context, shared.take(bytes)));
+                flight.block.reset(ctaid);
+                flight
+            }
+            None => match aside.pop_front() {
+                Some(flight) => flight,
+                None => break,
+            },
+        };
+        let ended = run_block(&raw mut *flight.block, &mut flight.fibers, stacks, grid);
+        context::set_running(std::ptr::null());
+        fruitless += 1;
+        match ended {
+            Ok(Outcome::Done) => {
+                spare.push(flight);
+                fruitless = 0;
+            }
+            Ok(Outcome::GivesWay) => aside.push_back(flight),
+            Err(fault) => {
+                let current = &flight.block.threads[flight.block.current as usize].running.context;
+                let place = match fault {
+                    Fault::Deadlock(_) => format!(" (block {:?})", current.ctaid),
+                    _ => super::block::place(current),
+                };
+                grid.fail(fault, place);
+                spare.push(flight);
+            }
+        }
+        if fruitless > aside.len() {
+            // Nobody here can go on by himself.
+            std::thread::yield_now();
+            fruitless = 0;
+        }
+    }
+    aside.into_iter().chain(spare).for_each(|flight| flight.end(stacks, shared));
+}
+
+/// Gives the block a turn, until it is done or every thread waits.
+///
 /// The block is shared with the device calls of its fibers, so it is reached through a pointer, never borrowed while a
 /// fiber runs.
-fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Ended {
+fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Outcome, Fault> {
     loop {
         // SAFETY: no fiber runs here, so this is the only reference.
         let state = unsafe { &mut *block };
         let Some(linear) = state.ready.pop_front() else {
             if state.alive == 0 {
-                return Ok(());
+                return Ok(Outcome::Done);
             }
             if state.release_active() {
                 continue;
             }
-            return Err(state.hang());
+            if state.asking.is_empty() {
+                return Err(state.hang());
+            }
+            state.ready.extend(state.asking.drain(..));
+            return Ok(Outcome::GivesWay);
         };
         state.current = linear;
         let running = &raw mut state.threads[linear as usize].running;
@@ -285,8 +373,14 @@ fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stack
         };
         context::set_running(running);
         let outcome = fiber.resume(());
-        if let CoroutineResult::Yield(Pause::Blocked) = outcome {
-            continue;
+        match outcome {
+            CoroutineResult::Yield(Pause::Blocked) => continue,
+            CoroutineResult::Yield(Pause::GivesWay) => {
+                // SAFETY: the fiber pauses.
+                unsafe { (*block).asking.push(linear) };
+                continue;
+            }
+            _ => {}
         }
         if let Some(fiber) = slot.take() {
             stacks.give_back(fiber);
@@ -295,7 +389,7 @@ fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stack
             // SAFETY: the fiber has ended.
             CoroutineResult::Return(Ok(())) => unsafe { (*block).exit(linear) },
             CoroutineResult::Yield(Pause::Fault(fault)) | CoroutineResult::Return(Err(fault)) => return Err(fault),
-            CoroutineResult::Yield(Pause::Blocked) => {}
+            CoroutineResult::Yield(Pause::Blocked | Pause::GivesWay) => {}
         }
     }
 }
@@ -341,9 +435,14 @@ pub fn warp_operation(block: *mut Block, request: Request, operation: Operation)
     settle(block, |block| block.arrive_at_warp_operation(request, operation))
 }
 
+/// Lets the lanes of a warp that come to a site go on together.
+pub fn converge(block: *mut Block, site: usize) {
+    settle(block, |block| block.arrive_at_site(site));
+}
+
 pub fn active_mask(block: *mut Block, site: usize) -> u32 {
     let result = settle(block, |block| {
-        block.states[block.current as usize] = State::AtActiveMask(site);
+        block.states[block.current as usize] = State::AtSite(site);
         Turn::Waits
     });
     result as u32

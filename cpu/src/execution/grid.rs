@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::faults::Fault;
 use super::stack::IN_USE;
-use super::{block, faults, pool};
+use super::{block, faults, limit, pool};
 use crate::status::Status;
 
 /// The entry of a kernel: runs one thread.
@@ -28,7 +28,20 @@ pub struct Launch<'a> {
     pub dynamic_shared_offset: u32,
     /// Dynamic shared memory, bytes.
     pub dynamic_shared: u32,
+    /// Addresses of the object that the entry is in.
+    pub code: Range<usize>,
+    /// Seconds that it may take, if there is a limit.
+    pub time_limit: Option<u64>,
 }
+
+impl Launch<'_> {
+    pub fn shared_bytes(&self) -> u32 {
+        self.dynamic_shared_offset + self.dynamic_shared
+    }
+}
+
+/// Bytes of shared memory of all blocks under way, but that each worker may have one.
+const SHARED_IN_USE: u64 = 1 << 30;
 
 /// A launch under way.
 pub struct Grid<'a> {
@@ -40,6 +53,8 @@ pub struct Grid<'a> {
     blocks: u64,
     /// Blocks that a worker takes together.
     together: u64,
+    /// Blocks, or stacks where threads run one after the other, that a worker may have under way.
+    pub in_flight: usize,
     stop: AtomicBool,
     fault: Mutex<Option<(Fault, String)>>,
 }
@@ -54,6 +69,11 @@ impl Grid<'_> {
     pub fn fail(&self, fault: Fault, place: String) {
         self.stop.store(true, Ordering::Relaxed);
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((fault, place));
+    }
+
+    /// Whether the launch has failed.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     pub fn threads(&self) -> u32 {
@@ -77,8 +97,8 @@ impl Iterator for Blocks<'_> {
     type Item = [u32; 3];
 
     fn next(&mut self) -> Option<[u32; 3]> {
-        let Grid { next, blocks, together, stop, launch, .. } = self.grid;
-        if stop.load(Ordering::Relaxed) {
+        let Grid { next, blocks, together, launch, .. } = self.grid;
+        if self.grid.stopped() {
             return None;
         }
         if self.taken.is_empty() {
@@ -105,20 +125,27 @@ pub fn run(launch: &Launch<'_>) -> Result<(), Status> {
     }
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
     let threads = launch.block.iter().product::<u32>();
+    let stacks = if launch.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
+    let workers = pool::width().min(blocks).min(stacks).max(1);
+    let memories = SHARED_IN_USE / u64::from(launch.shared_bytes()).max(1);
     let grid = Grid {
         launch,
         parameters,
         next: AtomicU64::new(0),
         blocks,
         together: (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
+        in_flight: (stacks.min(memories) / workers).max(1) as usize,
         stop: AtomicBool::new(false),
         fault: Mutex::new(None),
     };
-    let stacks = if launch.collective { (IN_USE / u64::from(grid.threads()).max(1)).max(1) } else { u64::MAX };
-    pool::share(grid.blocks.min(stacks), &|worker| block::work(worker, &grid)).map_err(|error| {
-        crate::say!("no worker threads could be started: {error}");
-        Status::OPERATING_SYSTEM
-    })?;
+    {
+        let over = |seconds| grid.fail(Fault::TimeLimit(seconds), String::new());
+        let mut limit = limit::Limit::new(launch.time_limit, &launch.code, &over);
+        pool::share(workers, &|worker| block::work(worker, &grid), &mut limit).map_err(|error| {
+            crate::say!("no worker threads could be started: {error}");
+            Status::OPERATING_SYSTEM
+        })?;
+    }
     match grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
         None => Ok(()),
         Some((fault, place)) => {

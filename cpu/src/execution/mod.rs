@@ -1,5 +1,6 @@
 //! Runs grids: a pool of worker threads takes blocks off a counter; a block runs as a loop over its threads or, where
-//! threads wait for one another, as one fiber for each thread.
+//! threads wait for one another, as one fiber for each thread. Threads that wait for what others write to memory give
+//! way, to threads of their block and of others, so that a worker has as many blocks under way as need be.
 //!
 //! Everything of a kernel runs on stacks of our own, so that a trap, a failed assertion or an invalid memory access ends
 //! the launch by leaving that stack behind, and not the process.
@@ -10,9 +11,12 @@ pub mod device_calls;
 pub mod faults;
 pub mod fibers;
 pub mod grid;
+pub mod limit;
+pub mod loops;
 pub mod pool;
 pub mod printf;
 pub mod round;
+pub mod shared;
 pub mod stack;
 pub mod warp;
 

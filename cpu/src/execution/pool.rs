@@ -3,14 +3,16 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::faults;
+use super::limit::Limit;
+use super::shared::Spare;
 use super::stack::{FIBER, LOOP, Stacks};
-use super::{block, faults};
 
 /// What a worker keeps from launch to launch.
 pub struct Worker {
     pub loops: Stacks,
     pub fibers: Stacks,
-    pub shared: block::SharedMemory,
+    pub shared: Spare,
 }
 
 /// A borrowed job whose borrow [`share`] upholds: it does not return before every ticket is handed in.
@@ -27,6 +29,8 @@ struct State {
     tickets: u64,
     /// Workers taking part.
     busy: u64,
+    /// Their thread ids, of all workers.
+    members: Vec<libc::pid_t>,
 }
 
 struct Pool {
@@ -45,8 +49,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the job on at most `wanted` workers and waits for all of them.
-pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync)) -> std::io::Result<()> {
+/// Runs the job on at most `wanted` workers and waits for all of them; the limit begins with the job's turn.
+pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Limit<'_>) -> std::io::Result<()> {
     let pool = pool()?;
     let _turn = lock(&TURN);
     let tickets = wanted.min(pool.size);
@@ -59,8 +63,15 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync)) -> std::io::Result
     for _ in 0..tickets {
         pool.work.notify_one();
     }
+    limit.begin();
     while state.tickets > 0 || state.busy > 0 {
-        state = pool.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state = match limit.patience() {
+            None => pool.done.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(patience) => pool.done.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0,
+        };
+        if state.busy > 0 {
+            limit.pass(&state.members);
+        }
     }
     state.job = None;
     Ok(())
@@ -113,8 +124,10 @@ fn without_signals<T>(body: impl FnOnce() -> T) -> T {
 
 fn serve(pool: &Pool) {
     faults::prepare_thread();
-    let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: block::SharedMemory::default() };
+    let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: Spare::default() };
     let mut state = lock(&pool.state);
+    // SAFETY: asks for a number.
+    state.members.push(unsafe { libc::gettid() });
     loop {
         let job = match state.job {
             Some(job) if state.tickets > 0 => job,
@@ -131,6 +144,8 @@ fn serve(pool: &Pool) {
         // A job reports its own failures; a panic must not leave the launching thread waiting for ever.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&mut worker)));
         worker.fibers.trim(pool.size);
+        worker.loops.trim(pool.size);
+        worker.shared.trim();
         state = lock(&pool.state);
         state.busy -= 1;
         if state.busy == 0 && state.tickets == 0 {

@@ -10,6 +10,8 @@ use super::faults::Fault;
 pub enum Pause {
     /// It waits for other threads; it is on nobody's queue until they come.
     Blocked,
+    /// It waits for what others write to memory, so it is to be asked again.
+    GivesWay,
     /// It cannot go on; its stack is to be left behind.
     Fault(Fault),
 }
@@ -21,13 +23,13 @@ pub type Yielder = corosensei::Yielder<(), Pause>;
 /// Bytes for each thread of a block whose threads wait for one another. GPU threads have 512 KiB of local memory at
 /// most and use a few hundred bytes; untouched pages cost nothing.
 pub const FIBER: usize = 576 << 10;
-/// Bytes for the one stack that a worker runs a block without waiting on.
+/// Bytes for the stack that a worker runs a block without waiting on.
 pub const LOOP: usize = 2 << 20;
 
 /// A process may have 65530 mappings by default, and a stack with its guard page is two: so many stacks may be in use by
-/// the workers of a launch, and so many more are kept by all workers for the next.
-pub const IN_USE: u64 = 12 << 10;
-const KEPT: usize = 16 << 10;
+/// the workers of a launch, and so many more of each size are kept by all workers for the next.
+pub const IN_USE: u64 = 16 << 10;
+const KEPT: usize = 6 << 10;
 
 /// Finished stacks of one size, for the next block.
 pub struct Stacks {

@@ -6,6 +6,18 @@ use crate::status::Status;
 use crate::testing::{self, kernel};
 
 fn launch(loaded: &Loaded, name: &str, grid: u32, block: u32, shared: u32, arguments: &[u64]) -> Result<(), Status> {
+    limited(loaded, name, grid, block, shared, arguments, None)
+}
+
+fn limited(
+    loaded: &Loaded,
+    name: &str,
+    grid: u32,
+    block: u32,
+    shared: u32,
+    arguments: &[u64],
+    time_limit: Option<u64>,
+) -> Result<(), Status> {
     let row = loaded.table.kernels.iter().find(|row| row.name == name).unwrap();
     // SAFETY: the entry of a test's kernel.
     let entry: grid::Entry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
@@ -19,6 +31,8 @@ fn launch(loaded: &Loaded, name: &str, grid: u32, block: u32, shared: u32, argum
         block: [block, 1, 1],
         dynamic_shared_offset: row.dynamic_shared_offset,
         dynamic_shared: shared,
+        code: loaded.addresses(),
+        time_limit,
     })
 }
 
@@ -119,4 +133,71 @@ fn the_largest_blocks_run_with_all_their_stacks() {
         if (t == 0) (*p)[c->ctaid[0]] = s[0] + local[0]; }"#;
     let (done, array) = numbers(source, true, 12, 1024, 12);
     assert_eq!((done, array), (Ok(()), vec![1023 * 512 + 1; 12]));
+}
+
+/// A turn in a loop that waits, as the compiler's lowering has it.
+const WAIT: &str = "void __mneme_cpu_yield(void);\n#define UNTIL(condition) for (u32 left = 64; !(condition);) if (--left == 0) { __mneme_cpu_yield(); left = 64; }\n";
+
+#[test]
+fn threads_wait_for_later_threads_and_blocks() {
+    // Each thread waits for the one after it, the last one of a block for the first one of the next block.
+    let source = format!(
+        "{WAIT} void k(volatile u32 **p) {{ const struct context *c = __mneme_cpu_thread(); u32 i = c->ctaid[0] * c->ntid[0] + c->tid[0], n = c->nctaid[0] * c->ntid[0];
+        volatile u32 *a = *p; u32 *s = (u32 *)c->shared; s[c->tid[0]] = i; if (i + 1 < n) UNTIL(a[i + 1] != 0) a[i] = n - i + (s[c->tid[0]] != i); }}"
+    );
+    for collective in [false, true] {
+        let (done, array) = numbers(&source, collective, 40, 33, 40 * 33);
+        assert_eq!(done, Ok(()));
+        assert!(array.iter().enumerate().all(|(index, value)| *value == 40 * 33 - index as u32), "{collective}");
+    }
+}
+
+#[test]
+fn all_blocks_of_a_barrier_through_memory_run() {
+    let source = format!(
+        "{WAIT} void k(volatile u32 **p) {{ const struct context *c = __mneme_cpu_thread(); volatile u32 *a = *p; u32 sum = 0;
+        for (u32 round = 1; round <= 3; ++round) {{
+            __mneme_cpu_barrier(0, 0);
+            if (c->tid[0] == 0) {{ __sync_fetch_and_add((u32 *)a, 1); UNTIL(*a >= round * c->nctaid[0]) }}
+            __mneme_cpu_barrier(0, 0);
+            sum += *a >= round * c->nctaid[0];
+        }}
+        if (sum != 3) a[1] = 1; }}"
+    );
+    let (done, array) = numbers(&source, true, 60, 96, 2);
+    assert_eq!((done, array), (Ok(()), vec![180, 0]));
+}
+
+#[test]
+fn lanes_at_a_site_are_in_step_and_others_are_not_waited_for() {
+    // The reduction of a warp through shared memory; a second warp waits for the first one's result meanwhile.
+    let source = format!(
+        "{WAIT} void __mneme_cpu_converge(u32); void k(u32 **p) {{ u32 t = __mneme_cpu_thread()->tid[0]; volatile u32 *s = (u32 *)__mneme_cpu_thread()->shared, *a = *p;
+        s[t] = t < 64 ? t + 1 : 0; __mneme_cpu_barrier(0, 0);
+        if (t < 32) for (u32 d = 32; d; d /= 2) {{ if (t < d) {{ u32 v = s[t] + s[t + d]; __mneme_cpu_converge(1); s[t] = v; __mneme_cpu_converge(2); }} }}
+        if (t == 0) a[0] = s[0];
+        if (t == 64) {{ UNTIL(a[0] != 0) a[1] = a[0]; }} }}"
+    );
+    let (done, array) = numbers(&source, true, 1, 96, 2);
+    assert_eq!((done, array), (Ok(()), vec![64 * 65 / 2; 2]));
+}
+
+#[test]
+fn a_launch_over_its_time_is_stopped_wherever_its_threads_are() {
+    let waits = format!("{WAIT} void k(volatile u32 **p) {{ UNTIL(**p != 0) }}");
+    let runs = "void k(volatile u32 **p) { for (;;) **p = 0; }".to_owned();
+    // The others wait at a barrier that comes too late.
+    let one_waits =
+        format!("{WAIT} void k(volatile u32 **p) {{ if (__mneme_cpu_thread()->tid[0] == 3) UNTIL(**p != 0) __mneme_cpu_barrier(0, 0); }}");
+    for (source, collective) in [(&waits, false), (&waits, true), (&runs, false), (&runs, true), (&one_waits, true)] {
+        let loaded = one(source, collective);
+        let mut word = 0u32;
+        let before = std::time::Instant::now();
+        let done = limited(&loaded, "k", 100, 64, 0, &[(&raw mut word) as u64], Some(1));
+        assert_eq!(done, Err(Status::LAUNCH_TIMEOUT), "{source}");
+        assert!(before.elapsed() < std::time::Duration::from_secs(20), "{source}");
+    }
+    // The workers are as good as new.
+    let (done, array) = numbers("void k(u32 **p) { __sync_fetch_and_add(*p, 1); }", true, 100, 64, 1);
+    assert_eq!((done, array), (Ok(()), vec![6400]));
 }

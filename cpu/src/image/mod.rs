@@ -44,6 +44,11 @@ impl Kernel {
         self.refusal.as_deref()
     }
 
+    /// Where its object lies.
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        self.loaded.addresses()
+    }
+
     pub fn entry(&self) -> Result<crate::execution::grid::Entry, Status> {
         let address = self.loaded.symbol(&self.row.entry).ok_or(Status::INVALID_IMAGE)?;
         // SAFETY: the table says that this symbol is an entry, which has this type; the object stays loaded with `self`.

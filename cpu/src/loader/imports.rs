@@ -10,7 +10,7 @@ use crate::execution::device_calls as calls;
 type Entry = (&'static str, *const ());
 
 /// The functions of `docs/cpu-device.md`, and the compiler's helpers.
-fn table() -> [Entry; 27] {
+fn table() -> [Entry; 29] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -21,6 +21,8 @@ fn table() -> [Entry; 27] {
         ("__mneme_cpu_match", calls::match_lanes as *const ()),
         ("__mneme_cpu_redux", calls::redux as *const ()),
         ("__mneme_cpu_activemask", calls::activemask_address()),
+        ("__mneme_cpu_converge", calls::converge as *const ()),
+        ("__mneme_cpu_yield", calls::give_way as *const ()),
         ("__mneme_cpu_printf", calls::printf as *const ()),
         ("__mneme_cpu_assert", calls::assert_failed as *const ()),
         ("__mneme_cpu_trap", calls::trap as *const ()),

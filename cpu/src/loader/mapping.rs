@@ -63,6 +63,10 @@ impl Mapping {
         self.start
     }
 
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        self.start as usize..(self.start + self.size) as usize
+    }
+
     /// Writes the contents and gives each page range (offset, size, protection) its protection; none is both writable
     /// and executable.
     pub fn fill(&self, contents: &[u8], protections: &[(u64, u64, i32)]) -> Result<()> {

@@ -33,8 +33,7 @@ pub enum Error {
 /// A code object in memory; unmapped when dropped.
 pub struct Loaded {
     pub table: Table,
-    /// Kept for its drop.
-    _mapping: mapping::Mapping,
+    mapping: mapping::Mapping,
     symbols: std::collections::HashMap<String, u64>,
 }
 
@@ -42,6 +41,11 @@ impl Loaded {
     /// The address of a symbol that the object defines.
     pub fn symbol(&self, name: &str) -> Option<u64> {
         self.symbols.get(name).copied()
+    }
+
+    /// Where the object lies, code and data.
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        self.mapping.addresses()
     }
 }
 
@@ -78,7 +82,7 @@ pub fn load(image: &[u8], range: Range) -> Result<Loaded, Error> {
     linker.relocate(&mut contents)?;
     let symbols = linker.definitions();
     mapping.fill(&contents, &layout.protections())?;
-    Ok(Loaded { table, _mapping: mapping, symbols })
+    Ok(Loaded { table, mapping, symbols })
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub fn peek() -> Status {
 /// A kernel's fault stays; everything else is reported once.
 pub fn take() -> Status {
     let status = LAST.get();
-    if !matches!(status, Status::ILLEGAL_ADDRESS | Status::ASSERT | Status::LAUNCH_FAILED) {
+    if !matches!(status, Status::ILLEGAL_ADDRESS | Status::ASSERT | Status::LAUNCH_FAILED | Status::LAUNCH_TIMEOUT) {
         LAST.set(Status::SUCCESS);
     }
     status

@@ -12,7 +12,7 @@ const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 type Check = fn(&str) -> Result<(), String>;
 
 /// Name, and what is wrong with a value.
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 20] = [
     ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
     ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
     ("MNEME_SKIP_RECORDINGS", |text| number(text, 0, u64::MAX)),
@@ -30,6 +30,8 @@ const CHECKS: [(&str, Check); 18] = [
     ("MNEME_BUFFER_MB", |text| number(text, 0, u64::MAX)),
     ("MNEME_CPU_DEVICES", |text| number(text, 1, MOST_CPU_DEVICES as u64)),
     ("MNEME_CPU_THREADS", |text| number(text, 1, u64::MAX)),
+    ("MNEME_CPU_LOCKSTEP", |text| one_of(text, &["all", "off", "volatile"])),
+    ("MNEME_CPU_TIME_LIMIT", |text| number(text, 0, 1_000_000_000)),
     ("MNEME_DEVICE", |text| one_of(text, &["auto", "cpu", "cuda"])),
     ("MNEME_EPILOGUE_TYPE", |text| one_of(text, &EPILOGUE_FORMATS)),
     ("MNEME_RECORD_RANKS", ranks),

@@ -38,8 +38,9 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
             let value = body.value("call i32 @__mneme_cpu_activemask()");
             body.ret(result, value);
         }
-        // A hint; threads of this device do not run at the same time.
+        // Whoever sleeps waits for others.
         ["nanosleep"] => {
+            body.line("call void @__mneme_cpu_yield()");
             body.ret("void", "");
             return Some(());
         }

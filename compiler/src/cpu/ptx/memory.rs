@@ -4,13 +4,17 @@ use super::Machine;
 use super::parse::Operand;
 use super::types::{Kind, Type};
 
-const HINTS: [&str; 8] = ["prefetch", "prefetchu", "applypriority", "pmevent", "griddepcontrol", "nanosleep", "brkpt", "setmaxnreg"];
+const HINTS: [&str; 7] = ["prefetch", "prefetchu", "applypriority", "pmevent", "griddepcontrol", "brkpt", "setmaxnreg"];
 const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
 
 impl Machine {
     /// A memory instruction; the outer `None` says that it is none.
     pub(super) fn memory(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<Option<()>> {
         Some(match name {
+            "nanosleep" => {
+                self.body.line("call void @__mneme_cpu_yield()");
+                Some(())
+            }
             _ if HINTS.contains(&name) => Some(()),
             "membar" | "fence" => {
                 self.body.line("fence seq_cst");
@@ -48,7 +52,9 @@ impl Machine {
 
     /// Whether an access is atomic or volatile, and its ordering for LLVM.
     fn access(modifiers: &[&str], store: bool) -> (&'static str, &'static str) {
-        if modifiers.contains(&"volatile") {
+        // Past the caches: for what other threads write.
+        let fresh = |part: &&str| ["volatile", "cg", "cv"].contains(part);
+        if modifiers.iter().any(fresh) && !(store && modifiers.contains(&"cg")) {
             ("volatile ", "")
         } else if modifiers.contains(&"relaxed") {
             ("atomic ", " monotonic")

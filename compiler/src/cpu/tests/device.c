@@ -2,6 +2,7 @@
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ static uint32_t block_predicates[1024];
 
 void *__mneme_cpu_thread(void) { return &context; }
 void __mneme_cpu_barrier(uint32_t id, uint32_t count) { pthread_barrier_wait(&block_barrier); }
+void __mneme_cpu_converge(uint32_t site) { pthread_barrier_wait(&warp_barriers[context.warp]); }
+void __mneme_cpu_yield(void) { sched_yield(); }
 void __mneme_cpu_warp_sync(uint32_t mask) { pthread_barrier_wait(&warp_barriers[context.warp]); }
 
 uint32_t __mneme_cpu_barrier_reduce(uint32_t kind, uint32_t predicate) {

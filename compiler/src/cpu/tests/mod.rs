@@ -12,7 +12,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
 use mneme_core::image::cpu_object::{SECTION, Table};
 
-use super::{LowerOptions, lower};
+use super::{Lockstep, LowerOptions, lower};
 use run::{Parameters, Program};
 
 mod arithmetic;
@@ -28,6 +28,8 @@ const IMPORTS: &[&str] = &[
     "__mneme_cpu_match",
     "__mneme_cpu_redux",
     "__mneme_cpu_activemask",
+    "__mneme_cpu_converge",
+    "__mneme_cpu_yield",
     "__mneme_cpu_printf",
     "__mneme_cpu_assert",
     "__mneme_cpu_trap",
@@ -76,7 +78,7 @@ pub fn object(bitcode: &[u8], pipeline: &str) -> Vec<u8> {
     let context = Context::create();
     let module = Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(bitcode, "test"), &context).unwrap();
     module.run_passes(pipeline, &nvptx(), PassBuilderOptions::create()).unwrap();
-    lower(module, &LowerOptions { codegen_opt: 2 }, &mut |_, _| true).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
+    lower(module, &LowerOptions::new(2), &mut |_, _| true).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
 }
 
 /// Lowers a module given as text.
@@ -85,7 +87,7 @@ pub fn object_of_text(assembly: &str) -> Vec<u8> {
     let buffer = MemoryBuffer::create_from_memory_range_copy(assembly.as_bytes(), "test");
     let module = context.create_module_from_ir(buffer).unwrap();
     module.set_data_layout(&nvptx().get_target_data().get_data_layout());
-    lower(module, &LowerOptions { codegen_opt: 2 }, &mut |_, _| true).unwrap()
+    lower(module, &LowerOptions::new(2), &mut |_, _| true).unwrap()
 }
 
 pub fn table(object: &[u8]) -> Table {
@@ -369,10 +371,61 @@ fn the_same_module_gives_the_same_object_at_every_code_generation_level() {
             let buffer = MemoryBuffer::create_from_memory_range_copy(&bitcode, "test");
             let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
             module.run_passes("default<O1>", &nvptx(), PassBuilderOptions::create()).unwrap();
-            lower(module, &LowerOptions { codegen_opt }, &mut |_, _| true).unwrap()
+            lower(module, &LowerOptions::new(codegen_opt), &mut |_, _| true).unwrap()
         };
         let object = lowered();
         assert!(table(&object).kernels.iter().any(|kernel| kernel.collective));
         assert!(object == lowered(), "level {codegen_opt}");
     }
+}
+
+#[test]
+fn loops_that_wait_for_memory_yield_and_others_do_not() {
+    let waits = |body: &str| {
+        let text = format!(
+            "__device__ int state[64]; extern \"C\" __global__ void run(volatile int *flag, int *bins, const int *in, int n) {{ {body} }}"
+        );
+        let bitcode = device_ir_of(&text);
+        ["default<O1>", "default<O3>"].map(|pipeline| undefined(&object(&bitcode, pipeline)).contains("__mneme_cpu_yield"))
+    };
+    for body in [
+        "while (*flag == 0) ; bins[0] = n;",
+        "while (atomicCAS(&state[0], 0, 1) != 0) ; bins[0] += n; __threadfence(); atomicExch(&state[0], 0);",
+        "bool done = false; while (!done) { if (atomicCAS(&state[0], 0, 1) == 0) { bins[0] += n; __threadfence(); atomicExch(&state[0], 0); done = true; } }",
+        "while (atomicAdd(&state[1], 0) < n) ;",
+        "for (;;) { if (*flag > n) return; }",
+        r#"int seen; do asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(bins) : "memory"); while (seen == 0);"#,
+        "while (*flag == 0) __nanosleep(100);",
+    ] {
+        assert_eq!(waits(body), [true, true], "{body}");
+    }
+    for body in [
+        "for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&bins[in[i] & 63], 1);",
+        "for (int i = 0; i < n; ++i) if (in[i] > 0) atomicMax(&state[i & 63], in[i]);",
+        "int i = 0; while (in[i] != n) ++i; bins[0] = i;",
+        "for (int i = 0; i < n; ++i) flag[i] = i;",
+    ] {
+        assert_eq!(waits(body), [false, false], "{body}");
+    }
+}
+
+#[test]
+fn lanes_keep_in_step_around_volatile_stores_to_shared_memory_alone() {
+    let in_step = |body: &str, lockstep| {
+        let text = format!(
+            "extern \"C\" __global__ void run(volatile int *flag, int *out, int n) {{ __shared__ int s[64]; int t = threadIdx.x; {body} }}"
+        );
+        let context = Context::create();
+        let bitcode = device_ir_of(&text);
+        let module = Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(&bitcode, "test"), &context).unwrap();
+        module.run_passes("default<O3>", &nvptx(), PassBuilderOptions::create()).unwrap();
+        let object = lower(module, &LowerOptions { codegen_opt: 2, lockstep }, &mut |_, _| true).unwrap();
+        assert_eq!(table(&object).kernels[0].collective, undefined(&object).contains("__mneme_cpu_converge"));
+        undefined(&object).contains("__mneme_cpu_converge")
+    };
+    let volatile = "volatile int *v = s; v[t] = n + t; v[t] += v[t ^ 1]; out[t] = v[t];";
+    let plain = "s[t] = n + t; out[t] = s[t ^ 1];";
+    assert!(in_step(volatile, Lockstep::Volatile) && in_step(volatile, Lockstep::All) && !in_step(volatile, Lockstep::Off));
+    assert!(!in_step(plain, Lockstep::Volatile) && in_step(plain, Lockstep::All));
+    assert!(!in_step("flag[t] = n;", Lockstep::Volatile));
 }

@@ -1,0 +1,190 @@
+//! Warps in step, for code that takes for granted that the lanes of a warp execute an instruction together.
+//!
+//! Reductions of the old style exchange values through volatile shared memory without `__syncwarp`. Around each store that
+//! another lane may rely on, the lanes at it gather: all have done what comes before it when the first one stores, and all have stored
+//! before one goes on. Lanes that are elsewhere are not waited for longer than they run.
+
+use std::collections::HashSet;
+
+use inkwell::module::Module;
+use llvm_sys::LLVMOpcode::{
+    self, LLVMAddrSpaceCast, LLVMAlloca, LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMBitCast, LLVMCall, LLVMGetElementPtr, LLVMLoad, LLVMPHI,
+    LLVMSelect, LLVMStore,
+};
+use llvm_sys::LLVMTypeKind;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use crate::ir::{self, Value, annotations};
+
+use super::closure::SHARED;
+use super::edit;
+use super::replace::Replaced;
+
+const CONVERGE: &str = "__mneme_cpu_converge";
+
+/// Which stores and atomic operations a warp executes in step (`MNEME_CPU_LOCKSTEP`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lockstep {
+    /// Volatile ones to what is, or may be, shared memory.
+    #[default]
+    Volatile,
+    /// All but those to a thread's own variables.
+    All,
+    Off,
+}
+
+impl Lockstep {
+    /// `all`, `off` or `volatile`, the default.
+    pub fn from_environment() -> Self {
+        match std::env::var("MNEME_CPU_LOCKSTEP").as_deref().map(str::trim) {
+            Ok("all") => Self::All,
+            Ok("off") => Self::Off,
+            _ => Self::Volatile,
+        }
+    }
+}
+
+/// Has lanes gather where they are to be in step. Shared variables still have to be variables.
+pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Replaced<'m>) {
+    if extent == Lockstep::Off {
+        return;
+    }
+    let kernels: HashSet<Value<'_>> = annotations::kernels(module).into_iter().collect();
+    // SAFETY: the types belong to the module's context; the builder lives for this function only and is moved to live instructions.
+    unsafe {
+        let context = LLVMGetModuleContext(module.as_mut_ptr());
+        let int = LLVMInt32TypeInContext(context);
+        let mut parameters = [int];
+        let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), parameters.as_mut_ptr(), 1, 0);
+        let mut sites = 0;
+        let builder = LLVMCreateBuilderInContext(context);
+        for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+            // After a gathering nothing is to be waited for until memory was accessed again.
+            let mut gathered: Option<LLVMBasicBlockRef> = None;
+            for instruction in function.instructions() {
+                let block = LLVMGetInstructionParent(instruction.raw());
+                if !in_step(instruction, extent, &kernels) {
+                    if matches!(edit::opcode(instruction), LLVMLoad | LLVMStore | LLVMCall | LLVMAtomicRMW | LLVMAtomicCmpXchg) {
+                        gathered = None;
+                    }
+                    continue;
+                }
+                let converge = edit::declare(module, CONVERGE, ty);
+                replaced.collective.insert(converge);
+                let mut gather = |before: LLVMValueRef| {
+                    LLVMPositionBuilderBefore(builder, before);
+                    let mut arguments = [LLVMConstInt(int, sites, 0)];
+                    sites += 1;
+                    LLVMBuildCall2(builder, ty, converge.raw(), arguments.as_mut_ptr(), 1, c"".as_ptr());
+                };
+                if gathered != Some(block) {
+                    gather(instruction.raw());
+                }
+                // A store is no terminator, so something comes after it.
+                gather(LLVMGetNextInstruction(instruction.raw()));
+                gathered = Some(block);
+            }
+        }
+        LLVMDisposeBuilder(builder);
+    }
+}
+
+fn in_step(instruction: Value<'_>, extent: Lockstep, kernels: &HashSet<Value<'_>>) -> bool {
+    let (operand, volatile) = match edit::opcode(instruction) {
+        // SAFETY: a live store.
+        LLVMStore => (1, unsafe { LLVMGetVolatile(instruction.raw()) != 0 }),
+        LLVMAtomicRMW | LLVMAtomicCmpXchg => (0, false),
+        _ => return false,
+    };
+    let Some(pointer) = instruction.operands().get(operand).copied() else { return false };
+    match extent {
+        Lockstep::Off => false,
+        Lockstep::Volatile => volatile && matches!(memory(pointer, kernels, LOADS), Memory::Shared | Memory::Unknown),
+        Lockstep::All => memory(pointer, kernels, LOADS) != Memory::Own,
+    }
+}
+
+/// What a pointer leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    Shared,
+    /// Global or constant memory.
+    Global,
+    /// The thread's own variables.
+    Own,
+    Unknown,
+}
+
+/// Loads that are followed back to where a pointer comes from.
+const LOADS: u32 = 3;
+
+fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> Memory {
+    let mut seen = HashSet::new();
+    let mut pending = vec![pointer];
+    let mut found: Option<Memory> = None;
+    while let Some(value) = pending.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        let leaf = match space(value) {
+            Some(SHARED) => Memory::Shared,
+            // Global, constant, parameter.
+            Some(1 | 4 | 101) => Memory::Global,
+            Some(5) => Memory::Own,
+            _ if value.as_variable().is_some() => Memory::Global,
+            _ if value.as_instruction().is_some() || edit::is_constant_expression(value) => match step(value, &mut pending) {
+                Step::Followed => continue,
+                Step::Variable => Memory::Own,
+                // The host knows no address of shared memory.
+                Step::Loaded(from) if loads > 0 && memory(from, kernels, loads - 1) == Memory::Global => Memory::Global,
+                Step::Loaded(_) | Step::Lost => Memory::Unknown,
+            },
+            _ if parameter_of(value).is_some_and(|function| kernels.contains(&function)) => Memory::Global,
+            _ => Memory::Unknown,
+        };
+        match found {
+            Some(other) if other != leaf => return Memory::Unknown,
+            _ => found = Some(leaf),
+        }
+    }
+    found.unwrap_or(Memory::Unknown)
+}
+
+enum Step<'m> {
+    /// Its operands lead on.
+    Followed,
+    Variable,
+    /// Read from memory at this address.
+    Loaded(Value<'m>),
+    Lost,
+}
+
+fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
+    let operands = value.operands();
+    let opcode: LLVMOpcode = edit::opcode(value);
+    match opcode {
+        LLVMGetElementPtr | LLVMAddrSpaceCast | LLVMBitCast => pending.extend(operands.first()),
+        LLVMPHI => pending.extend(operands),
+        LLVMSelect => pending.extend(&operands[1..]),
+        LLVMAlloca => return Step::Variable,
+        LLVMLoad => return operands.first().map_or(Step::Lost, |from| Step::Loaded(*from)),
+        _ => return Step::Lost,
+    }
+    Step::Followed
+}
+
+/// Address space of a pointer that names one.
+fn space(value: Value<'_>) -> Option<u32> {
+    // SAFETY: a live value; only pointers are asked for their space.
+    unsafe {
+        let ty = value.ty();
+        (LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind).then(|| LLVMGetPointerAddressSpace(ty)).filter(|space| *space != 0)
+    }
+}
+
+/// The function whose parameter a value is.
+fn parameter_of(value: Value<'_>) -> Option<Value<'_>> {
+    // SAFETY: a checked cast of a live value; a parameter has a function.
+    unsafe { if LLVMIsAArgument(value.raw()).is_null() { None } else { Value::new(LLVMGetParamParent(value.raw())) } }
+}

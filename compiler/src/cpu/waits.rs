@@ -1,0 +1,264 @@
+//! Threads that wait for what others write to memory: locks, flags, barriers of the program's own.
+//!
+//! On a GPU all threads of the resident blocks make progress. The CPU device runs them in turns, so one that waits has to
+//! give its turn away. A loop may wait where it holds a volatile or atomic access or a fence, and where whether it
+//! goes on depends on memory; such a loop counts its iterations down and yields when there are none left. A loop that counts to
+//! a bound it knows, as a histogram's does, stays as it is.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use inkwell::module::Module;
+use llvm_sys::LLVMAtomicOrdering;
+use llvm_sys::LLVMOpcode::{LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMCall, LLVMFence, LLVMLoad, LLVMStore};
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use crate::ir::{self, Value};
+
+use super::{LowerError, edit, emit};
+
+const POLL: &str = "__mneme_cpu.poll";
+
+/// Iterations of a loop before its first turn ends: enough to pay for the stack that the next thread begins upon.
+const FIRST: u64 = 4096;
+
+/// What a loop that may wait does in each iteration. Later turns are short, as waiting is then likely.
+const DEFINITION: &str = r#"
+declare void @__mneme_cpu_yield()
+
+define linkonce_odr hidden void @__mneme_cpu.poll(ptr %left) alwaysinline nounwind {
+  %count = load i32, ptr %left, align 4
+  %less = sub i32 %count, 1
+  store i32 %less, ptr %left, align 4
+  %due = icmp eq i32 %less, 0
+  br i1 %due, label %yield, label %on, !prof !0
+yield:
+  call void @__mneme_cpu_yield()
+  store i32 256, ptr %left, align 4
+  br label %on
+on:
+  ret void
+}
+!0 = !{!"branch_weights", i32 1, i32 4096}
+"#;
+
+/// Makes loops that may wait yield. Everything that is always inlined has to be, so that accesses are seen where they happen.
+pub fn insert(module: &Module<'_>) -> Result<(), LowerError> {
+    let communicating = communicating(module);
+    let defined = ir::functions(module).into_iter().filter(|function| !function.is_declaration());
+    let loops: Vec<(Value<'_>, Loop)> =
+        defined.flat_map(|function| waiting_loops(function, &communicating).into_iter().map(move |found| (function, found))).collect();
+    if loops.is_empty() {
+        return Ok(());
+    }
+    emit::link(module, DEFINITION)?;
+    let poll = ir::function(module, POLL).ok_or_else(|| LowerError::Runtime(format!("{POLL} is not there")))?;
+    for (function, found) in loops {
+        // SAFETY: the blocks are those of the live function; every block has a terminator, and the builder is disposed of.
+        unsafe {
+            let context = LLVMGetModuleContext(module.as_mut_ptr());
+            let int = LLVMInt32TypeInContext(context);
+            let builder = LLVMCreateBuilderInContext(context);
+            let entry = LLVMGetEntryBasicBlock(function.raw());
+            LLVMPositionBuilderBefore(builder, LLVMGetFirstInstruction(entry));
+            let left = LLVMBuildAlloca(builder, int, c"left".as_ptr());
+            for block in found.before {
+                LLVMPositionBuilderBefore(builder, LLVMGetBasicBlockTerminator(block));
+                LLVMBuildStore(builder, LLVMConstInt(int, FIRST, 0), left);
+            }
+            for latch in found.latches {
+                LLVMPositionBuilderBefore(builder, LLVMGetBasicBlockTerminator(latch));
+                let mut arguments = [left];
+                LLVMBuildCall2(builder, poll.content_type(), poll.raw(), arguments.as_mut_ptr(), 1, c"".as_ptr());
+            }
+            LLVMDisposeBuilder(builder);
+        }
+    }
+    Ok(())
+}
+
+/// Functions that themselves or through others may learn what other threads wrote.
+fn communicating<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
+    let functions = ir::functions(module);
+    let mut found = HashSet::new();
+    loop {
+        let before = found.len();
+        for function in &functions {
+            if !found.contains(function) && function.instructions().into_iter().any(|instruction| communicates(instruction, &found)) {
+                found.insert(*function);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+fn communicates(instruction: Value<'_>, communicating: &HashSet<Value<'_>>) -> bool {
+    match edit::opcode(instruction) {
+        LLVMAtomicRMW | LLVMAtomicCmpXchg | LLVMFence => true,
+        // SAFETY: a live load or store.
+        LLVMLoad | LLVMStore => unsafe {
+            LLVMGetVolatile(instruction.raw()) != 0 || LLVMGetOrdering(instruction.raw()) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
+        },
+        LLVMCall => match instruction.callee() {
+            Some(callee) => communicating.contains(&callee),
+            // Whatever it calls.
+            None => true,
+        },
+        _ => false,
+    }
+}
+
+/// Where a loop is entered and where it goes round.
+struct Loop {
+    before: Vec<LLVMBasicBlockRef>,
+    latches: Vec<LLVMBasicBlockRef>,
+}
+
+fn waiting_loops(function: Value<'_>, communicating: &HashSet<Value<'_>>) -> Vec<Loop> {
+    let graph = Graph::of(function);
+    let mut loops = Vec::new();
+    for (header, latches) in graph.back_edges() {
+        let body = graph.body(header, &latches);
+        let instructions = || body.iter().flat_map(|block| instructions(graph.blocks[*block]));
+        if instructions().any(|instruction| communicates(instruction, communicating)) && graph.depends_on_memory(&body) {
+            let before = graph.predecessors[header].iter().filter(|block| !latches.contains(block));
+            loops.push(Loop {
+                before: before.map(|block| graph.blocks[*block]).collect(),
+                latches: latches.iter().map(|block| graph.blocks[*block]).collect(),
+            });
+        }
+    }
+    loops
+}
+
+fn instructions<'m>(block: LLVMBasicBlockRef) -> impl Iterator<Item = Value<'m>> {
+    // SAFETY: a live block, whose list is walked before anything is inserted.
+    unsafe {
+        std::iter::successors(Value::new(LLVMGetFirstInstruction(block)), |instruction| {
+            Value::new(LLVMGetNextInstruction(instruction.raw()))
+        })
+    }
+}
+
+/// The blocks of a function by number, the entry first.
+struct Graph {
+    blocks: Vec<LLVMBasicBlockRef>,
+    numbers: HashMap<LLVMBasicBlockRef, usize>,
+    successors: Vec<Vec<usize>>,
+    predecessors: Vec<Vec<usize>>,
+}
+
+impl Graph {
+    fn of(function: Value<'_>) -> Self {
+        // SAFETY: a live defined function; LLVM fills exactly as many as it counted. Successors of a terminator are blocks of the function.
+        unsafe {
+            let mut blocks = vec![std::ptr::null_mut(); LLVMCountBasicBlocks(function.raw()) as usize];
+            LLVMGetBasicBlocks(function.raw(), blocks.as_mut_ptr());
+            let numbers: HashMap<_, _> = blocks.iter().enumerate().map(|(number, block)| (*block, number)).collect();
+            let mut predecessors = vec![Vec::new(); blocks.len()];
+            let mut successors = vec![Vec::new(); blocks.len()];
+            for (number, block) in blocks.iter().enumerate() {
+                let terminator = LLVMGetBasicBlockTerminator(*block);
+                for index in 0..LLVMGetNumSuccessors(terminator) {
+                    let to = numbers[&LLVMGetSuccessor(terminator, index)];
+                    if !successors[number].contains(&to) {
+                        successors[number].push(to);
+                        predecessors[to].push(number);
+                    }
+                }
+            }
+            Self { blocks, numbers, successors, predecessors }
+        }
+    }
+
+    /// The edges that lead back in a walk from the entry: by their target, where they come from.
+    fn back_edges(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut edges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let (mut seen, mut open) = (vec![false; self.blocks.len()], vec![false; self.blocks.len()]);
+        let mut path = vec![(0, 0)];
+        (seen[0], open[0]) = (true, true);
+        while let Some((block, next)) = path.last_mut() {
+            let from = *block;
+            let Some(to) = self.successors[from].get(*next).copied() else {
+                open[from] = false;
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            if open[to] {
+                edges.entry(to).or_default().push(from);
+            } else if !seen[to] {
+                (seen[to], open[to]) = (true, true);
+                path.push((to, 0));
+            }
+        }
+        edges
+    }
+
+    /// The blocks from which the loop goes round without passing its header again.
+    fn body(&self, header: usize, latches: &[usize]) -> HashSet<usize> {
+        let mut body = HashSet::from([header]);
+        let mut pending: Vec<usize> = latches.to_vec();
+        while let Some(block) = pending.pop() {
+            if body.insert(block) {
+                pending.extend(&self.predecessors[block]);
+            }
+        }
+        body
+    }
+
+    /// Whether what the loop reads from memory decides whether it ends; so it is for one that never does.
+    fn depends_on_memory(&self, body: &HashSet<usize>) -> bool {
+        let leaves = |block: &&usize| self.successors[**block].iter().any(|to| !body.contains(to));
+        let mut pending: Vec<Value<'_>> = body.iter().filter(leaves).flat_map(|block| self.condition(*block)).collect();
+        let mut seen = HashSet::new();
+        let mut branches_seen = false;
+        let endless = !body.iter().any(|block| leaves(&block));
+        while let Some(value) = pending.pop() {
+            let Some(instruction) = value.as_instruction().filter(|instruction| self.is_in(*instruction, body)) else { continue };
+            if !seen.insert(instruction) {
+                continue;
+            }
+            match edit::opcode(instruction) {
+                LLVMLoad | LLVMAtomicRMW | LLVMAtomicCmpXchg => return true,
+                LLVMCall if !instruction.callee().is_some_and(|callee| is_pure(&callee.name())) => return true,
+                _ => {}
+            }
+            // Which value arrives where paths of the loop meet depends on the branches before.
+            if edit::is_phi(instruction) && !branches_seen && self.meets(instruction, body) {
+                branches_seen = true;
+                pending.extend(body.iter().flat_map(|block| self.condition(*block)));
+            }
+            pending.extend(instruction.operands());
+        }
+        endless
+    }
+
+    /// What the end of a block decides by.
+    fn condition(&self, block: usize) -> Option<Value<'static>> {
+        // SAFETY: the terminator of a live block; a conditional branch and a switch have their condition first.
+        unsafe {
+            let terminator = LLVMGetBasicBlockTerminator(self.blocks[block]);
+            if LLVMGetNumSuccessors(terminator) < 2 { None } else { Value::new(LLVMGetOperand(terminator, 0)) }
+        }
+    }
+
+    fn is_in(&self, instruction: Value<'_>, body: &HashSet<usize>) -> bool {
+        // SAFETY: a live instruction in a block.
+        let block = unsafe { LLVMGetInstructionParent(instruction.raw()) };
+        self.numbers.get(&block).is_some_and(|number| body.contains(number))
+    }
+
+    fn meets(&self, phi: Value<'_>, body: &HashSet<usize>) -> bool {
+        // SAFETY: a live phi and indices below its count.
+        let incoming = unsafe { (0..LLVMCountIncoming(phi.raw())).map(|index| LLVMGetIncomingBlock(phi.raw(), index)) };
+        incoming.filter(|block| self.numbers.get(block).is_some_and(|number| body.contains(number))).count() > 1
+    }
+}
+
+/// Functions whose result memory does not change.
+fn is_pure(name: &str) -> bool {
+    name == "__mneme_cpu_thread" || (name.starts_with("llvm.") && !name.starts_with("llvm.masked") && !name.starts_with("llvm.mem"))
+}

@@ -1,0 +1,186 @@
+//! Blocks without barriers and warp operations: one thread after the other on one stack.
+//!
+//! A thread that waits for what others write to memory gives way (`__mneme_cpu_yield`). Its stack is put aside and the
+//! threads after it, of this block and of others, go on upon another; those that were put aside get turns in between.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use corosensei::CoroutineResult;
+
+use super::block::place;
+use super::context::{self, Running, ThreadContext};
+use super::faults::Fault;
+use super::grid::{Blocks, Grid};
+use super::pool::Worker;
+use super::shared::{SharedMemory, Spare};
+use super::stack::{Ended, Fiber, Pause, Stacks};
+
+/// The threads that a line is to run.
+struct Work {
+    /// The threads of a block from a linear index on; else blocks until there are no more.
+    rest: Option<([u32; 3], u32)>,
+    memory: Rc<SharedMemory>,
+}
+
+/// A stack that runs threads.
+struct Line {
+    fiber: Fiber,
+    running: Box<Running>,
+    /// The block's, also of its other threads that were put aside.
+    memory: Rc<SharedMemory>,
+    /// Whether it takes further blocks, as long as it is not put aside.
+    goes_on: bool,
+}
+
+/// Raw pointers for the fiber's closure, which may not borrow.
+struct Task {
+    grid: *const Grid<'static>,
+    running: *mut Running,
+    blocks: *mut Blocks<'static>,
+    rest: Option<([u32; 3], u32)>,
+}
+
+pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
+    let Worker { loops: stacks, shared, .. } = worker;
+    let mut blocks = grid.blocks();
+    let bytes = context.total_shared_bytes as usize;
+    let mut next = Some(Work { rest: None, memory: Rc::new(shared.take(bytes)) });
+    let mut aside: VecDeque<Line> = VecDeque::new();
+    // Those aside and those that have not begun take turns.
+    let mut others_first = false;
+    let mut fruitless = 0;
+    while !grid.stopped() {
+        let begins = aside.is_empty() || (!others_first && aside.len() < grid.in_flight);
+        others_first = begins;
+        let started = if begins { next.take() } else { None };
+        let mut line = match started.map(|work| Line::start(stacks, grid, context, work, &raw mut blocks)) {
+            Some(Ok(line)) => line,
+            Some(Err(error)) => {
+                grid.fail(Fault::NoStack(error.to_string()), String::new());
+                break;
+            }
+            None => match aside.pop_front() {
+                Some(line) => line,
+                None => break,
+            },
+        };
+        context::set_running(&raw const *line.running);
+        let outcome = line.fiber.resume(());
+        context::set_running(std::ptr::null());
+        match outcome {
+            CoroutineResult::Yield(Pause::GivesWay) => {
+                if !line.running.aside.replace(true) {
+                    next = Some(line.rest(grid, shared));
+                }
+                aside.push_back(line);
+                fruitless += 1;
+                if fruitless > aside.len() {
+                    // Nobody here can go on by himself.
+                    std::thread::yield_now();
+                    fruitless = 0;
+                }
+                continue;
+            }
+            CoroutineResult::Return(Ok(())) => {
+                if !line.running.aside.get() && !line.goes_on {
+                    next = Some(Work { rest: None, memory: Rc::new(shared.take(bytes)) });
+                }
+            }
+            CoroutineResult::Return(Err(fault)) | CoroutineResult::Yield(Pause::Fault(fault)) => {
+                grid.fail(fault, place(&line.running.context));
+            }
+            // Waiting alone is waiting for ever: the table promised that it does not happen.
+            CoroutineResult::Yield(Pause::Blocked) => grid.fail(Fault::Internal, place(&line.running.context)),
+        }
+        fruitless = 0;
+        line.end(stacks, shared);
+    }
+    aside.into_iter().for_each(|line| line.end(stacks, shared));
+}
+
+impl Line {
+    fn start(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext, work: Work, blocks: *mut Blocks<'_>) -> std::io::Result<Self> {
+        let stack = stacks.take()?;
+        let mut running = Box::new(Running::new(context, std::ptr::null_mut()));
+        running.context.shared = work.memory.address();
+        let goes_on = work.rest.is_none();
+        let task = Task { grid: std::ptr::from_ref(grid).cast(), running: &raw mut *running, blocks: blocks.cast(), rest: work.rest };
+        let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
+            let task = task;
+            // SAFETY: whoever resumes the fiber keeps the grid, the blocks and what is running alive until it has ended or been left, and
+            // does not touch the blocks meanwhile.
+            unsafe { (*task.running).yielder.set(yielder) };
+            task.run();
+            Ok(())
+        });
+        running.escape = Some(fiber.trap_handler());
+        Ok(Self { fiber, running, memory: work.memory, goes_on })
+    }
+
+    /// What comes after the thread that was put aside.
+    fn rest(&self, grid: &Grid<'_>, shared: &mut Spare) -> Work {
+        let ThreadContext { tid: [x, y, z], ntid: [width, height, _], ctaid, total_shared_bytes, .. } = self.running.context;
+        let next = (z * height + y) * width + x + 1;
+        if next < grid.threads() {
+            Work { rest: Some((ctaid, next)), memory: self.memory.clone() }
+        } else {
+            Work { rest: None, memory: Rc::new(shared.take(total_shared_bytes as usize)) }
+        }
+    }
+
+    fn end(self, stacks: &mut Stacks, shared: &mut Spare) {
+        stacks.give_back(self.fiber);
+        if let Ok(memory) = Rc::try_unwrap(self.memory) {
+            shared.give_back(memory);
+        }
+    }
+}
+
+impl Task {
+    fn run(&self) {
+        // SAFETY: as said where the fiber is made.
+        let grid = unsafe { &*self.grid };
+        if let Some((ctaid, first)) = self.rest {
+            self.threads(grid, ctaid, first);
+            return;
+        }
+        // SAFETY: likewise; no other line takes blocks before this one has ended or been put aside, after which it takes none.
+        while let Some(ctaid) = unsafe { (*self.blocks).next() } {
+            if self.threads(grid, ctaid, 0) {
+                return;
+            }
+        }
+    }
+
+    /// Runs the threads of a block from a linear index on; whether the line was put aside.
+    fn threads(&self, grid: &Grid<'_>, ctaid: [u32; 3], first: u32) -> bool {
+        let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
+        let [width, height, depth] = grid.launch.block;
+        let (mut x_first, mut y_first, z_first) = (first % width, first / width % height, first / width / height);
+        let mut linear = first;
+        // SAFETY: the context is ours alone but for the kernel, which only reads it; the entry is a function of a
+        // loaded object and the buffer has the size that its table states.
+        unsafe {
+            let context = &raw mut (*self.running).context;
+            (*context).ctaid = ctaid;
+            for z in z_first..depth {
+                for y in y_first..height {
+                    for x in x_first..width {
+                        (*context).tid = [x, y, z];
+                        (*context).lane = linear % 32;
+                        (*context).warp = linear / 32;
+                        entry(parameters);
+                        if (*self.running).aside.get() {
+                            return true;
+                        }
+                        linear += 1;
+                    }
+                    x_first = 0;
+                }
+                y_first = 0;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,45 @@
+//! Shared memory of blocks.
+
+use std::cell::UnsafeCell;
+
+/// A block's shared memory, aligned as the contract says. Only kernels read and write it.
+pub struct SharedMemory(Box<[UnsafeCell<Line>]>);
+
+#[repr(C, align(128))]
+struct Line([u8; 128]);
+
+impl SharedMemory {
+    fn new(bytes: usize) -> Self {
+        Self((0..bytes.div_ceil(128).max(1)).map(|_| UnsafeCell::new(Line([0; 128]))).collect())
+    }
+
+    pub fn address(&self) -> *mut u8 {
+        UnsafeCell::raw_get(self.0.as_ptr()).cast()
+    }
+}
+
+/// Shared memory that no block has, for the next one. What earlier blocks left there stays, as on a GPU.
+#[derive(Default)]
+pub struct Spare(Vec<SharedMemory>);
+
+/// Blocks' memories that a worker keeps from launch to launch.
+const KEPT: usize = 4;
+
+impl Spare {
+    /// At least `bytes` of it.
+    pub fn take(&mut self, bytes: usize) -> SharedMemory {
+        match self.0.pop() {
+            Some(memory) if memory.0.len() * 128 >= bytes => memory,
+            _ => SharedMemory::new(bytes),
+        }
+    }
+
+    pub fn give_back(&mut self, memory: SharedMemory) {
+        self.0.push(memory);
+    }
+
+    /// After a launch.
+    pub fn trim(&mut self) {
+        self.0.truncate(KEPT);
+    }
+}
