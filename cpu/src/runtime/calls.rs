@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::OnceLock;
 
-use crate::abi::{In, Out};
+use crate::abi::{In, Out, Text};
 use crate::driver::VERSION;
 use crate::driver::copy::{Copy2d, Copy3d};
 use crate::driver::graph::{Fill, Host, KernelParameters};
@@ -176,6 +176,23 @@ driver_calls! {
     );
     cuProfilerStart();
     cuProfilerStop();
+}
+
+/// A function of the driver by name, as `cudaGetDriverEntryPoint` gives it: one that is not there is a result
+/// (`cudaDriverEntryPointQueryResult`) and no failure.
+pub fn entry_point(name: Text, out: Out<usize>, version: i32, flags: u64, result: Out<u32>) -> Done {
+    driver()?;
+    name.get()?;
+    let get = entrance().ok_or(Status::NO_DEVICE)?;
+    let (mut address, mut found) = (std::ptr::null(), 0u32);
+    // SAFETY: a NUL-terminated name, by its type's promise, and valid places to write.
+    let done = check(unsafe { get(name.0, &mut address, version, flags, &mut found) });
+    if done.is_err() && done != Err(Status::NOT_FOUND) {
+        return done;
+    }
+    // 1 is "symbol not found", 2 "version not sufficient".
+    result.put_if_wanted(if done.is_err() { found.max(1) } else { found });
+    out.put(address as usize)
 }
 
 /// The driver, looked up at the first call and initialised.

@@ -177,6 +177,13 @@ pub fn bus_id(out: Out<c_char>, length: i32, device: i32) -> Done {
 }
 
 /// The flags that `cudaSetDeviceFlags` takes choose how a host thread waits: there is nothing to wait for.
+/// The device of a stream, which has to be one.
+pub fn of_stream(stream: usize, out: Out<i32>) -> Done {
+    let mut flags = 0u32;
+    super::session::driver_with_context()?.cuStreamGetFlags(stream, Out::to(&mut flags))?;
+    out.put(session::device())
+}
+
 pub fn accept() -> Done {
     driver().map(|_| ())
 }

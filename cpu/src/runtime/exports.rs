@@ -9,7 +9,8 @@ use super::error::{self, enter};
 use super::launch::{Dim3, FunctionAttributes, RuntimeConfiguration};
 use super::memory::{PointerAttributes, Rows};
 use super::session::driver_with_context;
-use super::{device, launch, memory, registration, session};
+use super::volumes::{self, CopyParameters, Extent, Pitched};
+use super::{calls, device, launch, memory, registration, session};
 use crate::abi::{In, Out, Text};
 use crate::driver::VERSION;
 use crate::driver::graph::{Fill, Host};
@@ -79,6 +80,18 @@ runtime_exports! {
     cudaMemPoolSetAttribute(pool: usize, attribute: u32, value: Ignored) => driver_with_context()?.cuMemPoolSetAttribute(pool, attribute, value);
     cudaMemPoolGetAttribute(pool: usize, attribute: u32, value: Out<u64>) => driver_with_context()?.cuMemPoolGetAttribute(pool, attribute, value);
     cudaMemPoolSetAccess(pool: usize, accesses: Ignored, count: usize) => driver_with_context()?.cuMemPoolSetAccess(pool, accesses, count);
+    cudaGetDriverEntryPoint | cudaGetDriverEntryPoint_ptsz(name: Text, address: Out<usize>, flags: u64, result: Out<u32>) =>
+        calls::entry_point(name, address, VERSION, flags, result);
+    cudaGetDriverEntryPointByVersion | cudaGetDriverEntryPointByVersion_ptsz(name: Text, address: Out<usize>, version: u32, flags: u64, result: Out<u32>) =>
+        calls::entry_point(name, address, version as i32, flags, result);
+    cudaThreadExit() => session::reset();
+    cudaThreadGetLimit(value: Out<usize>, limit: u32) => driver_with_context()?.cuCtxGetLimit(value, limit);
+    cudaThreadSetLimit(limit: u32, value: usize) => driver_with_context()?.cuCtxSetLimit(limit, value);
+    cudaThreadGetCacheConfig(value: Out<u32>) => device::put_zero(value);
+    cudaThreadSetCacheConfig(_value: u32) => device::accept();
+    cudaCtxResetPersistingL2Cache() => device::accept();
+    cudaSetDoubleForDevice(_value: Ignored) => device::accept();
+    cudaSetDoubleForHost(_value: Ignored) => device::accept();
     cudaDriverGetVersion(version: Out<i32>) => driver()?.cuDriverGetVersion(version);
     cudaRuntimeGetVersion(version: Out<i32>) => version.put(VERSION);
     cudaProfilerStart() => driver_with_context()?.cuProfilerStart();
@@ -103,6 +116,14 @@ runtime_exports! {
     cudaMemGetInfo(free: Out<usize>, total: Out<usize>) => driver_with_context()?.cuMemGetInfo(free, total);
     cudaMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) => driver_with_context()?.cuMemAdvise(address, bytes, advice, device);
     cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(address: u64, bytes: usize, device: i32, stream: usize) => driver_with_context()?.cuMemPrefetchAsync(address, bytes, device, stream);
+    cudaMemPrefetchAsync_v2 | cudaMemPrefetchAsync_v2_ptsz(address: u64, bytes: usize, place: memory::Location, _flags: u32, stream: usize) =>
+        driver_with_context()?.cuMemPrefetchAsync(address, bytes, place.device(), stream);
+    cudaMemAdvise_v2(address: u64, bytes: usize, advice: u32, place: memory::Location) => driver_with_context()?.cuMemAdvise(address, bytes, advice, place.device());
+    cudaMalloc3D(out: Out<Pitched>, extent: Extent) => volumes::allocate(out, extent);
+    cudaMemset3D | cudaMemset3D_ptds(what: Pitched, value: i32, extent: Extent) => volumes::fill(what, value, extent, None);
+    cudaMemset3DAsync | cudaMemset3DAsync_ptsz(what: Pitched, value: i32, extent: Extent, stream: usize) => volumes::fill(what, value, extent, Some(stream));
+    cudaMemcpy3D | cudaMemcpy3D_ptds(what: In<CopyParameters>) => volumes::copy(what, None);
+    cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(what: In<CopyParameters>, stream: usize) => volumes::copy(what, Some(stream));
     cudaPointerGetAttributes(attributes: Out<PointerAttributes>, address: u64) => memory::pointer_attributes(attributes, address);
 
     cudaMemcpy | cudaMemcpy_ptds(to: u64, from: u64, bytes: usize, kind: u32) => memory::copy(to, from, bytes, kind);
@@ -133,6 +154,8 @@ runtime_exports! {
     cudaStreamSynchronize | cudaStreamSynchronize_ptsz(stream: usize) => driver_with_context()?.cuStreamSynchronize(stream);
     cudaStreamWaitEvent | cudaStreamWaitEvent_ptsz(stream: usize, event: usize, flags: u32) => driver_with_context()?.cuStreamWaitEvent(stream, event, flags);
     cudaStreamGetFlags | cudaStreamGetFlags_ptsz(stream: usize, flags: Out<u32>) => driver_with_context()?.cuStreamGetFlags(stream, flags);
+    cudaStreamGetDevice | cudaStreamGetDevice_ptsz(stream: usize, device: Out<i32>) => device::of_stream(stream, device);
+    cudaStreamAttachMemAsync | cudaStreamAttachMemAsync_ptsz(stream: usize, _address: u64, _bytes: usize, _flags: u32) => device::of_stream(stream, Out::to(&mut 0));
     cudaStreamGetPriority | cudaStreamGetPriority_ptsz(stream: usize, priority: Out<i32>) => driver_with_context()?.cuStreamGetPriority(stream, priority);
     cudaStreamIsCapturing | cudaStreamIsCapturing_ptsz(stream: usize, status: Out<u32>) => driver_with_context()?.cuStreamIsCapturing(stream, status);
     cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture(stream, mode);
@@ -171,6 +194,8 @@ runtime_exports! {
     cudaEventQuery(event: usize) => driver_with_context()?.cuEventQuery(event);
     cudaEventSynchronize(event: usize) => driver_with_context()?.cuEventSynchronize(event);
     cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime(milliseconds, start, end);
+
+    cudaEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime(milliseconds, start, end);
 
     cudaLaunchKernel | cudaLaunchKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) => launch::launch(function, grid, block, arguments, shared, stream);
     cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(configuration: In<RuntimeConfiguration>, function: usize, arguments: In<*const u8>) => launch::launch_extended(configuration, function, arguments);

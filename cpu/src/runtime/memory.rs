@@ -62,6 +62,22 @@ pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Statu
     Ok(Copy3d::line(to, from, bytes))
 }
 
+/// `cudaMemLocation`: a kind and a number.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Location {
+    kind: u32,
+    id: i32,
+}
+
+impl Location {
+    /// As the older functions have it: a device, or -1 (`cudaCpuDeviceId`) for the host.
+    pub fn device(self) -> i32 {
+        // `cudaMemLocationTypeDevice`
+        if self.kind == 1 { self.id } else { -1 }
+    }
+}
+
 /// Rows of a two-dimensional copy, in the order of `cudaMemcpy2D`.
 pub struct Rows {
     pub to: u64,

@@ -11,3 +11,5 @@ pub mod launch;
 pub mod memory;
 pub mod registration;
 pub mod session;
+pub mod unsupported;
+pub mod volumes;

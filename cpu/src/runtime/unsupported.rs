@@ -1,0 +1,140 @@
+//! Functions of CUDA's runtime that the CPU device does not have.
+//!
+//! They are exported all the same: an application's call that this library does not answer would reach NVIDIA's runtime, which
+//! knows nothing of the device, its memory and its streams. Each says so in a sentence, once, and fails.
+
+#![allow(non_snake_case, reason = "the names are the ABI's")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::error::enter;
+use crate::status::{Done, Status};
+
+/// Tells it where nobody has been told before.
+fn refuse(name: &str, told: &AtomicBool) -> Done {
+    if !told.swap(true, Ordering::Relaxed) {
+        crate::say!("{name} is not supported");
+    }
+    Err(Status::NOT_SUPPORTED)
+}
+
+/// Whatever the arguments are: the caller passes them in registers and on its own stack, and takes them away itself.
+macro_rules! refused {
+    ($($symbol:ident),* $(,)?) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $symbol() -> Status {
+                static TOLD: AtomicBool = AtomicBool::new(false);
+                enter(|| refuse(stringify!($symbol), &TOLD))
+            }
+        )*
+    };
+}
+
+refused! {
+    cudaArrayGetInfo, cudaArrayGetMemoryRequirements, cudaArrayGetPlane, cudaArrayGetSparseProperties,
+    cudaCreateSurfaceObject, cudaCreateTextureObject, cudaDestroyExternalMemory, cudaDestroyExternalSemaphore,
+    cudaDestroySurfaceObject, cudaDestroyTextureObject, cudaDeviceFlushGPUDirectRDMAWrites, cudaDeviceGetByPCIBusId,
+    cudaDeviceGetGraphMemAttribute, cudaDeviceGetNvSciSyncAttributes, cudaDeviceGetP2PAttribute,
+    cudaDeviceGetTexture1DLinearMaxWidth, cudaDeviceGraphMemTrim, cudaDeviceRegisterAsyncNotification,
+    cudaDeviceSetGraphMemAttribute, cudaDeviceUnregisterAsyncNotification, cudaEGLStreamConsumerAcquireFrame,
+    cudaEGLStreamConsumerConnect, cudaEGLStreamConsumerConnectWithFlags, cudaEGLStreamConsumerDisconnect,
+    cudaEGLStreamConsumerReleaseFrame, cudaEGLStreamProducerConnect, cudaEGLStreamProducerDisconnect,
+    cudaEGLStreamProducerPresentFrame, cudaEGLStreamProducerReturnFrame, cudaEventCreateFromEGLSync,
+    cudaExternalMemoryGetMappedBuffer, cudaExternalMemoryGetMappedMipmappedArray, cudaFreeArray,
+    cudaFreeMipmappedArray, cudaFuncGetName, cudaFuncGetParamInfo, cudaGLGetDevices, cudaGLMapBufferObject,
+    cudaGLMapBufferObjectAsync, cudaGLRegisterBufferObject, cudaGLSetBufferObjectMapFlags, cudaGLSetGLDevice,
+    cudaGLUnmapBufferObject, cudaGLUnmapBufferObjectAsync, cudaGLUnregisterBufferObject, cudaGetChannelDesc,
+    cudaGetDeviceProperties, cudaGetExportTable, cudaGetMipmappedArrayLevel, cudaGetSurfaceObjectResourceDesc,
+    cudaGetTextureObjectResourceDesc, cudaGetTextureObjectResourceViewDesc, cudaGetTextureObjectTextureDesc,
+    cudaGraphAddChildGraphNode, cudaGraphAddDependencies, cudaGraphAddDependencies_v2, cudaGraphAddEventRecordNode,
+    cudaGraphAddEventWaitNode, cudaGraphAddExternalSemaphoresSignalNode, cudaGraphAddExternalSemaphoresWaitNode,
+    cudaGraphAddMemcpyNode, cudaGraphAddMemcpyNodeFromSymbol, cudaGraphAddMemcpyNodeToSymbol, cudaGraphAddNode,
+    cudaGraphAddNode_v2, cudaGraphChildGraphNodeGetGraph, cudaGraphConditionalHandleCreate, cudaGraphDebugDotPrint,
+    cudaGraphDestroyNode, cudaGraphEventRecordNodeGetEvent, cudaGraphEventRecordNodeSetEvent,
+    cudaGraphEventWaitNodeGetEvent, cudaGraphEventWaitNodeSetEvent, cudaGraphExecChildGraphNodeSetParams,
+    cudaGraphExecEventRecordNodeSetEvent, cudaGraphExecEventWaitNodeSetEvent,
+    cudaGraphExecExternalSemaphoresSignalNodeSetParams, cudaGraphExecExternalSemaphoresWaitNodeSetParams,
+    cudaGraphExecGetFlags, cudaGraphExecHostNodeSetParams, cudaGraphExecKernelNodeSetParams,
+    cudaGraphExecMemcpyNodeSetParams, cudaGraphExecMemcpyNodeSetParams1D,
+    cudaGraphExecMemcpyNodeSetParamsFromSymbol, cudaGraphExecMemcpyNodeSetParamsToSymbol,
+    cudaGraphExecMemsetNodeSetParams, cudaGraphExecNodeSetParams, cudaGraphExternalSemaphoresSignalNodeGetParams,
+    cudaGraphExternalSemaphoresSignalNodeSetParams, cudaGraphExternalSemaphoresWaitNodeGetParams,
+    cudaGraphExternalSemaphoresWaitNodeSetParams, cudaGraphGetEdges, cudaGraphGetEdges_v2, cudaGraphGetRootNodes,
+    cudaGraphHostNodeGetParams, cudaGraphHostNodeSetParams, cudaGraphInstantiateWithParams,
+    cudaGraphInstantiateWithParams_ptsz, cudaGraphKernelNodeCopyAttributes, cudaGraphKernelNodeGetAttribute,
+    cudaGraphKernelNodeGetParams, cudaGraphKernelNodeSetAttribute, cudaGraphKernelNodeSetParams,
+    cudaGraphMemAllocNodeGetParams, cudaGraphMemFreeNodeGetParams, cudaGraphMemcpyNodeGetParams,
+    cudaGraphMemcpyNodeSetParams, cudaGraphMemcpyNodeSetParams1D, cudaGraphMemcpyNodeSetParamsFromSymbol,
+    cudaGraphMemcpyNodeSetParamsToSymbol, cudaGraphMemsetNodeGetParams, cudaGraphMemsetNodeSetParams,
+    cudaGraphNodeFindInClone, cudaGraphNodeGetDependencies, cudaGraphNodeGetDependencies_v2,
+    cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependentNodes_v2, cudaGraphNodeGetEnabled,
+    cudaGraphNodeGetType, cudaGraphNodeSetEnabled, cudaGraphNodeSetParams, cudaGraphReleaseUserObject,
+    cudaGraphRemoveDependencies, cudaGraphRemoveDependencies_v2, cudaGraphRetainUserObject, cudaGraphUpload,
+    cudaGraphUpload_ptsz, cudaGraphicsEGLRegisterImage, cudaGraphicsGLRegisterBuffer, cudaGraphicsGLRegisterImage,
+    cudaGraphicsMapResources, cudaGraphicsResourceGetMappedEglFrame, cudaGraphicsResourceGetMappedMipmappedArray,
+    cudaGraphicsResourceGetMappedPointer, cudaGraphicsResourceSetMapFlags, cudaGraphicsSubResourceGetMappedArray,
+    cudaGraphicsUnmapResources, cudaGraphicsUnregisterResource, cudaGraphicsVDPAURegisterOutputSurface,
+    cudaGraphicsVDPAURegisterVideoSurface, cudaHostGetFlags, cudaImportExternalMemory, cudaImportExternalSemaphore,
+    cudaIpcGetEventHandle, cudaIpcOpenEventHandle, cudaKernelSetAttributeForDevice,
+    cudaLaunchCooperativeKernelMultiDevice, cudaLibraryEnumerateKernels, cudaLibraryGetGlobal, cudaLibraryGetKernel,
+    cudaLibraryGetKernelCount, cudaLibraryGetManaged, cudaLibraryGetUnifiedFunction, cudaLibraryLoadData,
+    cudaLibraryLoadFromFile, cudaLibraryUnload, cudaMalloc3DArray, cudaMallocArray, cudaMallocMipmappedArray,
+    cudaMemPoolExportPointer, cudaMemPoolExportToShareableHandle, cudaMemPoolGetAccess,
+    cudaMemPoolImportFromShareableHandle, cudaMemPoolImportPointer, cudaMemRangeGetAttribute,
+    cudaMemRangeGetAttributes, cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds, cudaMemcpy2DFromArray,
+    cudaMemcpy2DFromArrayAsync, cudaMemcpy2DFromArrayAsync_ptsz, cudaMemcpy2DFromArray_ptds, cudaMemcpy2DToArray,
+    cudaMemcpy2DToArrayAsync, cudaMemcpy2DToArrayAsync_ptsz, cudaMemcpy2DToArray_ptds, cudaMemcpy3DBatchAsync,
+    cudaMemcpy3DBatchAsync_ptsz, cudaMemcpy3DPeer, cudaMemcpy3DPeerAsync, cudaMemcpy3DPeerAsync_ptsz,
+    cudaMemcpy3DPeer_ptds, cudaMemcpyArrayToArray, cudaMemcpyArrayToArray_ptds, cudaMemcpyBatchAsync,
+    cudaMemcpyBatchAsync_ptsz, cudaMemcpyFromArray, cudaMemcpyFromArrayAsync, cudaMemcpyFromArrayAsync_ptsz,
+    cudaMemcpyFromArray_ptds, cudaMemcpyToArray, cudaMemcpyToArrayAsync, cudaMemcpyToArrayAsync_ptsz,
+    cudaMemcpyToArray_ptds, cudaMipmappedArrayGetMemoryRequirements, cudaMipmappedArrayGetSparseProperties,
+    cudaOccupancyMaxActiveClusters, cudaOccupancyMaxPotentialClusterSize, cudaSignalExternalSemaphoresAsync,
+    cudaSignalExternalSemaphoresAsync_ptsz, cudaSignalExternalSemaphoresAsync_v2,
+    cudaSignalExternalSemaphoresAsync_v2_ptsz, cudaStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph_ptsz,
+    cudaStreamCopyAttributes, cudaStreamCopyAttributes_ptsz, cudaStreamGetAttribute, cudaStreamGetAttribute_ptsz,
+    cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_ptsz, cudaStreamGetCaptureInfo_v2,
+    cudaStreamGetCaptureInfo_v2_ptsz, cudaStreamGetCaptureInfo_v3, cudaStreamGetCaptureInfo_v3_ptsz,
+    cudaStreamGetId, cudaStreamGetId_ptsz, cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz,
+    cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_ptsz,
+    cudaStreamUpdateCaptureDependencies_v2, cudaStreamUpdateCaptureDependencies_v2_ptsz, cudaUserObjectCreate,
+    cudaUserObjectRelease, cudaUserObjectRetain, cudaVDPAUGetDevice, cudaVDPAUSetVDPAUDevice,
+    cudaWaitExternalSemaphoresAsync, cudaWaitExternalSemaphoresAsync_ptsz, cudaWaitExternalSemaphoresAsync_v2,
+    cudaWaitExternalSemaphoresAsync_v2_ptsz,
+}
+
+/// Registrations at start-up return nothing, so what they are for is named.
+macro_rules! refused_registrations {
+    ($($symbol:ident: $what:literal),* $(,)?) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $symbol() {
+                static TOLD: AtomicBool = AtomicBool::new(false);
+                enter(|| refuse($what, &TOLD));
+            }
+        )*
+    };
+}
+
+refused_registrations! {
+    __cudaRegisterHostVar: "a host variable in device code",
+    __cudaRegisterManagedVar: "a __managed__ variable",
+    __cudaRegisterUnifiedTable: "a table of unified functions",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::error;
+
+    #[test]
+    fn what_is_not_there_fails_with_its_own_status() {
+        for _ in 0..2 {
+            assert_eq!(cudaCreateTextureObject(), Status::NOT_SUPPORTED);
+            assert_eq!(error::take(), Status::NOT_SUPPORTED);
+        }
+        __cudaRegisterManagedVar();
+        assert_eq!(error::take(), Status::NOT_SUPPORTED);
+    }
+}

@@ -1,0 +1,112 @@
+//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice. There are no arrays.
+
+use super::memory::{self, Rows};
+use super::session::driver_with_context;
+use crate::abi::{In, Out};
+use crate::status::{Done, Status};
+
+/// `cudaExtent`: width in bytes, height in rows, depth in slices.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Extent {
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
+/// `cudaPitchedPtr`: pitch and logical width in bytes, rows of a slice.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Pitched {
+    address: u64,
+    pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+/// `cudaMemcpy3DParms`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CopyParameters {
+    from_array: u64,
+    from_at: Extent,
+    from: Pitched,
+    to_array: u64,
+    to_at: Extent,
+    to: Pitched,
+    extent: Extent,
+    kind: u32,
+}
+
+const _: () = assert!(size_of::<CopyParameters>() == 160 && std::mem::offset_of!(CopyParameters, kind) == 152);
+
+pub fn allocate(out: Out<Pitched>, extent: Extent) -> Done {
+    let driver = driver_with_context()?;
+    let Extent { width, height, depth } = extent;
+    let rows = height.checked_mul(depth).ok_or(Status::OUT_OF_MEMORY)?;
+    if width == 0 || rows == 0 {
+        return out.put(Pitched { address: 0, pitch: 0, width, height });
+    }
+    let (mut address, mut pitch) = (0u64, 0usize);
+    driver.cuMemAllocPitch(Out::to(&mut address), Out::to(&mut pitch), width, rows, 4)?;
+    out.put(Pitched { address, pitch, width, height })
+}
+
+impl Pitched {
+    /// Address of a byte of a row of a slice.
+    fn at(&self, x: usize, y: usize, z: usize) -> Result<u64, Status> {
+        let row = z.checked_mul(self.height).and_then(|rows| rows.checked_add(y));
+        let offset = row.and_then(|row| row.checked_mul(self.pitch)).and_then(|start| start.checked_add(x));
+        offset.and_then(|offset| self.address.checked_add(offset as u64)).ok_or(Status::INVALID_VALUE)
+    }
+}
+
+/// Fills on a stream, or at once.
+pub fn fill(what: Pitched, value: i32, extent: Extent, stream: Option<usize>) -> Done {
+    let driver = driver_with_context()?;
+    for z in 0..extent.depth {
+        let start = what.at(0, 0, z)?;
+        match stream {
+            None => driver.cuMemsetD2D8(start, what.pitch, value as u8, extent.width, extent.height)?,
+            Some(stream) => driver.cuMemsetD2D8Async(start, what.pitch, value as u8, extent.width, extent.height, stream)?,
+        }
+    }
+    Ok(())
+}
+
+/// Copies on a stream, or at once.
+pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> Done {
+    let CopyParameters { from_array, from_at, from, to_array, to_at, to, extent, kind } = what.get()?;
+    if from_array != 0 || to_array != 0 {
+        crate::say!("CUDA arrays are not supported");
+        return Err(Status::NOT_SUPPORTED);
+    }
+    for z in 0..extent.depth {
+        let rows = Rows {
+            to: to.at(to_at.width, to_at.height, to_at.depth + z)?,
+            to_pitch: to.pitch,
+            from: from.at(from_at.width, from_at.height, from_at.depth + z)?,
+            from_pitch: from.pitch,
+            width: extent.width,
+            height: extent.height,
+        };
+        match stream {
+            None => memory::copy_2d(&rows, kind)?,
+            Some(stream) => memory::copy_2d_on(&rows, kind, stream)?,
+        }
+    }
+    Ok(())
+}
+
+/// `cudaChannelFormatDesc`: bits of each component, and their kind.
+#[repr(C)]
+pub struct Channels {
+    bits: [i32; 4],
+    kind: u32,
+}
+
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the name is the ABI's")]
+pub extern "C" fn cudaCreateChannelDesc(x: i32, y: i32, z: i32, w: i32, kind: u32) -> Channels {
+    Channels { bits: [x, y, z, w], kind }
+}
