@@ -92,8 +92,6 @@ macro_rules! every_hook {
         11010 cuGraphUpload_ptsz(executable: *mut c_void, stream: CUstream) => gated;
         3000 cuGraphicsMapResources(count: c_uint, resources: *mut *mut c_void, stream: CUstream) => gated;
         7000 cuGraphicsMapResources_ptsz(count: c_uint, resources: *mut *mut c_void, stream: CUstream) => gated;
-        4000 cuCtxDisablePeerAccess(peer: CUcontext) => gated;
-        11020 cuMemPoolImportFromShareableHandle(pool: *mut usize, handle: *mut c_void, kind: c_uint, flags: c_ulonglong) => gated;
         3020 cuMemsetD8_v2(dst: CUdeviceptr, value: c_uchar, count: usize) => gated;
         7000 cuMemsetD8_v2_ptds(dst: CUdeviceptr, value: c_uchar, count: usize) => gated;
         3020 cuMemsetD16_v2(dst: CUdeviceptr, value: c_ushort, count: usize) => gated;
@@ -190,13 +188,13 @@ macro_rules! every_hook {
         7000 cuPointerGetAttributes(count: c_uint, attributes: *mut c_uint, data: *mut *mut c_void, address: CUdeviceptr) => served::pointer_attributes;
         3020 cuMemGetInfo_v2(free: *mut usize, total: *mut usize) => served::information;
     }
-    "gives the arena's memory to peers, and notes whose memory a kernel reaches" ["tests/tests/e2e/coverage.rs: several_devices"] {
-        4000 cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) => served::enable_peer_access;
-        10020 cuMemSetAccess(address: CUdeviceptr, bytes: usize, accesses: *const CUmemAccessDesc, count: usize) => tracked::set_access;
-        11020 cuMemPoolSetAccess(pool: usize, accesses: *const CUmemAccessDesc, count: usize) => contexts::share_pool;
-        11020 cuMemPoolCreate(pool: *mut usize, properties: *const c_uint) => contexts::create_pool;
-        11020 cuDeviceGetDefaultMemPool(pool: *mut usize, device: CUdevice) => contexts::device_pool;
-        11020 cuDeviceGetMemPool(pool: *mut usize, device: CUdevice) => contexts::device_pool;
+    "gives the arena's memory to peers, and notes which devices can touch an allocation" ["tests/tests/e2e/coverage.rs: several_devices", "tests/tests/e2e/coverage.rs: access"] {
+        4000 cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) => access::enable_peer;
+        4000 cuCtxDisablePeerAccess(peer: CUcontext) => access::disable_peer;
+        10020 cuMemSetAccess(address: CUdeviceptr, bytes: usize, accesses: *const CUmemAccessDesc, count: usize) => access::set;
+        11020 cuMemPoolSetAccess(pool: usize, accesses: *const CUmemAccessDesc, count: usize) => access::set_pool;
+        11020 cuMemPoolCreate(pool: *mut usize, properties: *const c_uint) => access::create_pool;
+        11020 cuMemPoolImportFromShareableHandle(pool: *mut usize, handle: *mut c_void, kind: c_uint, flags: c_ulonglong) => access::import_pool;
     }
     "gives the arena's memory a handle that the recorder of another process knows; where that cannot be, leaves further allocations to the vendor" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
         4010 cuIpcGetMemHandle(handle: *mut c_void, address: CUdeviceptr) => sharing::share;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::attributes::ALIGNMENT;
 use super::graph::Work;
 use super::graph_memory::{self, Place};
+use super::virtual_memory::{Access, Location};
 use super::{context, device, graph, sharing, stream, virtual_memory};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
@@ -40,6 +41,8 @@ pub struct Allocation {
     context: usize,
     /// `CU_POINTER_ATTRIBUTE_BUFFER_ID`: unique in the process.
     pub id: u64,
+    /// That it was allocated from, 0 for none.
+    pub pool: usize,
 }
 
 #[derive(Default)]
@@ -60,11 +63,15 @@ pub fn add(start: u64, size: u64, kind: Kind) {
 }
 
 pub fn add_on(device: i32, start: u64, size: u64, kind: Kind) {
+    add_of_pool(0, device, start, size, kind);
+}
+
+fn add_of_pool(pool: usize, device: i32, start: u64, size: u64, kind: Kind) {
     let context = context::current().unwrap_or(0);
     let mut all = lock();
     let id = all.next_id;
     all.next_id += 1;
-    all.by_start.insert(start, Allocation { start, size, kind, device, context, id });
+    all.by_start.insert(start, Allocation { start, size, kind, device, context, id, pool });
 }
 
 /// Forgets the range that starts here, if it is of that kind.
@@ -82,12 +89,12 @@ pub fn find(address: u64) -> Option<Allocation> {
     all.by_start.range(..=address).next_back().map(|(_, found)| *found).filter(|found| address < found.start + found.size)
 }
 
-/// Checks that a range is known memory, be it in several adjacent allocations (slabs of an arena).
+/// Checks that a range is memory that can be touched, be it in several adjacent allocations (slabs of an arena).
 pub fn check(address: u64, bytes: u64) -> Done {
     let end = address.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
     let mut at = address;
     while at < end {
-        let found = find(at).ok_or(Status::INVALID_VALUE)?;
+        let found = find(at).filter(|found| virtual_memory::is_accessible(found.start)).ok_or(Status::INVALID_VALUE)?;
         at = found.start + found.size;
     }
     Ok(())
@@ -154,16 +161,16 @@ pub fn unmap(start: u64, bytes: u64) {
 }
 
 fn allocate_as(kind: Kind, out: Out<u64>, bytes: usize) -> Done {
-    allocate_on(context::current_device()?, kind, out, bytes)
+    allocate_on(context::current_device()?, 0, kind, out, bytes)
 }
 
-fn allocate_on(device: i32, kind: Kind, out: Out<u64>, bytes: usize) -> Done {
+fn allocate_on(device: i32, pool: usize, kind: Kind, out: Out<u64>, bytes: usize) -> Done {
     context::usable()?;
     if bytes == 0 || out.is_null() {
         return Err(Status::INVALID_VALUE);
     }
     let start = obtain(bytes)?;
-    add_on(device, start, bytes as u64, kind);
+    add_of_pool(pool, device, start, bytes as u64, kind);
     out.put(start)
 }
 
@@ -200,11 +207,8 @@ pub fn allocate_managed(out: Out<u64>, bytes: usize, _flags: u32) -> Done {
 }
 
 pub fn allocate_on_stream(out: Out<u64>, bytes: usize, stream: usize) -> Done {
-    stream::check(stream)?;
-    if capture_allocation(context::current_device()?, out, bytes, stream)? {
-        return Ok(());
-    }
-    allocate(out, bytes)
+    let pool = current_pool_of(context::current_device()?);
+    allocate_from_pool(out, bytes, pool, stream)
 }
 
 /// Where a stream is being captured, an allocation is a node, which has its address at once; whether it was that.
@@ -310,6 +314,52 @@ pub fn pool(out: Out<usize>, ordinal: i32) -> Done {
     out.put(DEFAULT_POOL + ordinal as usize)
 }
 
+/// The pools that stream-ordered allocations come out of, of devices that have another than their default one.
+static CURRENT_POOLS: Mutex<BTreeMap<i32, usize>> = Mutex::new(BTreeMap::new());
+
+fn current_pool_of(device: i32) -> usize {
+    let chosen = CURRENT_POOLS.lock().unwrap_or_else(PoisonError::into_inner).get(&device).copied();
+    chosen.filter(|pool| check_pool(*pool).is_ok()).unwrap_or(DEFAULT_POOL + device as usize)
+}
+
+pub fn current_pool(out: Out<usize>, ordinal: i32) -> Done {
+    context::device(ordinal)?;
+    out.put(current_pool_of(ordinal))
+}
+
+pub fn set_current_pool(ordinal: i32, pool: usize) -> Done {
+    context::device(ordinal)?;
+    check_pool(pool)?;
+    CURRENT_POOLS.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, pool);
+    Ok(())
+}
+
+/// Access flags of devices that were given a pool, by the pool and the device.
+static POOL_ACCESS: Mutex<BTreeMap<(usize, i32), u32>> = Mutex::new(BTreeMap::new());
+
+/// A device keeps its own pool.
+pub fn set_pool_access(pool: usize, accesses: In<Access>, count: usize) -> Done {
+    let owner = pool_device(pool)?;
+    for index in 0..count {
+        let Access { location, flags } = accesses.at(index)?;
+        if location.kind != 1 || !matches!(flags, 0 | 1 | 3) || (location.id == owner && flags != 3) {
+            return Err(Status::INVALID_VALUE);
+        }
+        context::device(location.id)?;
+        POOL_ACCESS.lock().unwrap_or_else(PoisonError::into_inner).insert((pool, location.id), flags);
+    }
+    Ok(())
+}
+
+pub fn pool_access(out: Out<u32>, pool: usize, location: In<Location>) -> Done {
+    let (owner, device) = (pool_device(pool)?, location.get()?.id);
+    out.put(if device == owner {
+        3
+    } else {
+        POOL_ACCESS.lock().unwrap_or_else(PoisonError::into_inner).get(&(pool, device)).copied().unwrap_or(0)
+    })
+}
+
 /// `cuMemPoolCreate`; the properties begin with allocation type (1: pinned), handle types, kind of location (1: device) and device.
 pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> Done {
     context::initialised()?;
@@ -326,6 +376,7 @@ pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> Done {
 
 /// Memory that was allocated from it stays.
 pub fn destroy_pool(pool: usize) -> Done {
+    POOL_ACCESS.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| *of != pool);
     POOLS.remove(pool).map(|_| ()).map_err(|_| Status::INVALID_VALUE)
 }
 
@@ -349,7 +400,7 @@ pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usiz
     if capture_allocation(device, out, bytes, stream)? {
         return Ok(());
     }
-    allocate_on(device, Kind::Device, out, bytes)
+    allocate_on(device, pool, Kind::Device, out, bytes)
 }
 
 /// `cuPointerGetAttribute`.
@@ -384,9 +435,9 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
         // Synchronous operations and GPUDirect capability: none.
         6 | 15 => known.and_then(|_| Out::to_place(place).put(0u8)),
         14 => Out::to_place(place).put(0u32),
-        // Read-write access; no pool.
-        16 => known.and_then(|found| Out::to_place(place).put(virtual_memory::access(found.start))),
-        17 => Out::to_place(place).put(0u64),
+        // That of the current context's device.
+        16 => known.and_then(|found| Out::to_place(place).put(virtual_memory::access(found.start, context::current_device()?))),
+        17 => known.and_then(|found| Out::to_place(place).put(found.pool as u64)),
         _ => Err(Status::INVALID_VALUE),
     }
 }

@@ -39,6 +39,31 @@ fn number<T: Default>(read: impl FnOnce(Out<T>)) -> T {
     value
 }
 
+#[test]
+fn memory_of_a_pool_is_known_by_it_and_shared_with_it() {
+    enter();
+    let attribute =
+        |address, attribute: u32| number(|out: Out<u64>| ok!(cuPointerGetAttribute(Out::to_place(out.address()), attribute, address)));
+    // CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE
+    const POOL: u32 = 17;
+    let pool = number(|out| ok!(cuMemPoolCreate(out, In::from(&[1, 0, 1, 0]))));
+    let pooled = number(|out| ok!(cuMemAllocFromPoolAsync(out, 100, pool, 0)));
+    assert_eq!(attribute(pooled, POOL), pool as u64);
+    let default = number(|out| ok!(cuDeviceGetMemPool(out, 0)));
+    ok!(cuDeviceSetMemPool(0, pool));
+    assert_eq!(number(|out| ok!(cuDeviceGetMemPool(out, 0))), pool);
+    let current = number(|out| ok!(cuMemAllocAsync(out, 100, 0)));
+    assert_eq!(attribute(current, POOL), pool as u64);
+    ok!(cuDeviceSetMemPool(0, default));
+    let plain = number(|out| ok!(cuMemAlloc_v2(out, 100)));
+    assert_eq!(attribute(plain, POOL), 0);
+    let refused = Access { location: Location::device(0), flags: 0 };
+    assert_eq!(status!(cuMemPoolSetAccess(pool, In::from(&refused), 1)), Status::INVALID_VALUE, "a device keeps its own pool");
+    assert_eq!(number(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&Location::device(0))))), 3u32);
+    [pooled, current, plain].into_iter().for_each(|address| ok!(cuMemFree_v2(address)));
+    ok!(cuMemPoolDestroy(pool));
+}
+
 fn allow(address: u64, size: usize, flags: u32) {
     let access = Access { location: Location::device(0), flags };
     ok!(cuMemSetAccess(address, size, In::from(&access), 1));
@@ -59,6 +84,7 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemMap(address + SIZE as u64, SIZE, 0, handle, 0));
     assert_eq!(status!(cuMemMap(address, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
     assert_eq!(status!(cuMemMap(address + 4 * SIZE as u64, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
+    assert_eq!(status!(cuMemsetD32_v2(address + 4096, 77, 10)), Status::INVALID_VALUE, "nobody has access yet");
     allow(address, 2 * SIZE, 3);
     ok!(cuMemsetD32_v2(address + 4096, 77, 10));
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), address + SIZE as u64 + 4100, 4))), 77);
@@ -66,13 +92,16 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemsetD8_v2(address + SIZE as u64 - 8, 1, 16));
     assert_eq!(status!(cuMemsetD8_v2(address + 2 * SIZE as u64 - 8, 1, 16)), Status::INVALID_VALUE);
     assert_eq!(status!(cuMemAddressFree(address, 4 * SIZE)), Status::INVALID_VALUE);
+    allow(address, SIZE, 0);
+    assert_eq!(status!(cuMemsetD8_v2(address + SIZE as u64 - 8, 1, 16)), Status::INVALID_VALUE, "it was taken");
+    ok!(cuMemsetD8_v2(address + SIZE as u64, 1, 16));
     // Contents live as long as the handle, not the mapping.
     ok!(cuMemUnmap(address, 2 * SIZE));
     ok!(cuMemMap(elsewhere, SIZE, 0, handle, 0));
     ok!(cuMemRelease(handle));
     allow(elsewhere, SIZE, 1);
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), elsewhere + 4096, 4))), 77);
-    assert_eq!(number(|out| ok!(cuMemGetAccess(out, In::of_place(0), elsewhere))), 1);
+    assert_eq!(number(|out| ok!(cuMemGetAccess(out, In::from(&Location::device(0)), elsewhere))), 1);
     ok!(cuMemUnmap(elsewhere, SIZE));
     ok!(cuMemAddressFree(elsewhere, SIZE));
     ok!(cuMemAddressFree(address, 4 * SIZE));

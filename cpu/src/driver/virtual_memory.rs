@@ -34,7 +34,8 @@ struct Physical {
 struct Mapped {
     size: u64,
     physical: Arc<Physical>,
-    access: u32,
+    /// Flags by device; none for those without access.
+    access: BTreeMap<i32, u32>,
 }
 
 #[derive(Default)]
@@ -59,8 +60,8 @@ fn whole(value: u64) -> bool {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Location {
-    kind: u32,
-    id: i32,
+    pub kind: u32,
+    pub id: i32,
 }
 
 impl Location {
@@ -243,7 +244,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     // SAFETY: advice on the mapping just made; systems without large pages for files ignore it.
     unsafe { libc::madvise(mapped, size as usize, libc::MADV_HUGEPAGE) };
     memory::add_on(physical.device, address, size, Kind::Virtual);
-    space.mapped.insert(address, Mapped { size, physical, access: 0 });
+    space.mapped.insert(address, Mapped { size, physical, access: BTreeMap::new() });
     Ok(())
 }
 
@@ -268,45 +269,57 @@ pub fn unmap(address: u64, size: usize) -> Done {
     hold(address, size as u64, libc::MAP_FIXED).map(|_| ()).ok_or(Status::OUT_OF_MEMORY)
 }
 
+/// Each device has access of its own. The pages themselves, which all devices and the host share, allow what any of them may do.
 pub fn set_access(address: u64, size: usize, accesses: In<Access>, count: usize) -> Done {
     let mut space = space();
     let starts = within(&space, address, size as u64)?;
+    let mut wanted = Vec::new();
     for index in 0..count {
         let Access { location, flags } = accesses.at(index)?;
-        let protection = match flags {
-            0 => libc::PROT_NONE,
-            READ => libc::PROT_READ,
-            READ_WRITE => libc::PROT_READ | libc::PROT_WRITE,
-            _ => return Err(Status::INVALID_VALUE),
+        if !matches!(flags, 0 | READ | READ_WRITE) {
+            return Err(Status::INVALID_VALUE);
+        }
+        // CU_MEM_LOCATION_TYPE_DEVICE; the host's own access is that of the devices.
+        if location.kind == 1 {
+            context::device(location.id)?;
+            wanted.push((location.id, flags));
+        }
+    }
+    for start in starts {
+        let Some(mapped) = space.mapped.get_mut(&start) else { continue };
+        mapped.access.extend(wanted.iter().copied());
+        mapped.access.retain(|_, flags| *flags != 0);
+        let protection = match mapped.access.values().max() {
+            None => libc::PROT_NONE,
+            Some(&READ) => libc::PROT_READ,
+            Some(_) => libc::PROT_READ | libc::PROT_WRITE,
         };
-        // CU_MEM_LOCATION_TYPE_DEVICE; the host's own access is that of the device.
-        if location.kind != 1 {
-            continue;
-        }
-        context::device(location.id)?;
-        // SAFETY: the range is mapped memory of ours.
-        if unsafe { libc::mprotect(address as *mut _, size, protection) } != 0 {
+        // SAFETY: mapped memory of ours.
+        if unsafe { libc::mprotect(start as *mut _, mapped.size as usize, protection) } != 0 {
             return Err(Status::OUT_OF_MEMORY);
-        }
-        for start in &starts {
-            if let Some(mapped) = space.mapped.get_mut(start) {
-                mapped.access = flags;
-            }
         }
     }
     Ok(())
 }
 
-/// Access flags of the mapping at an address; memory that was not mapped by these functions is read-write.
-pub fn access(address: u64) -> u32 {
+/// A device's access flags for the mapping at an address, 0 for none; memory that was not mapped by these functions is read-write.
+pub fn access(address: u64, device: i32) -> u32 {
     let space = space();
     let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
-    found.map_or(READ_WRITE, |(_, mapped)| mapped.access)
+    found.map_or(READ_WRITE, |(_, mapped)| mapped.access.get(&device).copied().unwrap_or(0))
 }
 
-pub fn get_access(out: Out<u64>, _location: In<Location>, address: u64) -> Done {
+/// Whether an address can be touched at all: memory that is mapped is nobody's until access is given.
+pub fn is_accessible(address: u64) -> bool {
+    let space = space();
+    let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
+    found.is_none_or(|(_, mapped)| !mapped.access.is_empty())
+}
+
+pub fn get_access(out: Out<u64>, location: In<Location>, address: u64) -> Done {
+    let location = location.get()?;
     memory::find(address).filter(|found| found.kind == Kind::Virtual).ok_or(Status::INVALID_VALUE)?;
-    out.put(u64::from(access(address)))
+    out.put(u64::from(access(address, location.id)))
 }
 
 pub fn granularity(out: Out<usize>, _properties: In<Properties>, option: u32) -> Done {

@@ -11,7 +11,7 @@ use super::{Hook, enter, proc_address};
 use crate::kernels::loading;
 use crate::launches::{forms, graphs, legacy};
 use crate::lifetimes::{contexts as ends, green};
-use crate::memory::{external, served, sharing, tracked};
+use crate::memory::{access, external, served, sharing, tracked};
 use crate::recorder::{self, counted};
 use crate::table::every_hook;
 use crate::vendor::{

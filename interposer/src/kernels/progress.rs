@@ -123,6 +123,11 @@ impl Recorded {
         self.is_full(settings)
     }
 
+    /// Launches that were not recorded for this reason.
+    pub fn failures_of(&self, reason: &str) -> u64 {
+        self.failures.get(reason).map_or(0, |failed| failed.launches)
+    }
+
     pub fn count_failures(&mut self, reason: &str, launches: u64, broken: bool) {
         let failed = self.failures.entry(reason.to_owned()).or_default();
         failed.launches += launches;

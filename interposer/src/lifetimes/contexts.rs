@@ -1,7 +1,7 @@
 //! The ends of contexts: what died with one is forgotten, and its memory in the arena given back.
 
 use super::green;
-use crate::memory::frees;
+use crate::memory::{access, frees, tracked};
 use crate::recorder::profile;
 use crate::snapshot;
 use crate::vendor::{self, CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
@@ -82,6 +82,7 @@ pub fn primary_is_released(device: CUdevice) {
 /// Forgets a context, but not its memory.
 pub fn forget_handle(context: usize) {
     contexts::forget(context);
+    access::forget_context(context);
     snapshot::forget_context(context);
     profile::forget(Some(context));
 }
@@ -89,11 +90,13 @@ pub fn forget_handle(context: usize) {
 fn died(context: usize) {
     forget_handle(context);
     frees::bury(None, |live| live.context == context);
+    tracked::forget_lost_mappings();
 }
 
 fn primary_died(device: CUdevice) {
     match contexts::forget_primary(device) {
         Some(context) => {
+            access::forget_context(context);
             snapshot::forget_context(context);
             profile::forget(Some(context));
             frees::bury(Some(device), |live| live.context == context || green::is_of(live.context, device));
@@ -101,8 +104,9 @@ fn primary_died(device: CUdevice) {
         None => {
             snapshot::forget_all_contexts();
             profile::forget(None);
-            frees::bury(Some(device), |live| live.device == device);
+            frees::bury(Some(device), |live| live.context != 0 && live.device == device);
         }
     }
     green::forget(device);
+    tracked::forget_lost_mappings();
 }

@@ -1,23 +1,14 @@
 //! Every live allocation that a kernel could touch.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
+use super::access::Access;
 use super::annotations::ANNOTATIONS;
-use crate::vendor::CUdevice;
-
-/// Which kernels can touch an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Those on its device, and on devices that were given access.
-    Device,
-    /// All: managed memory, and page-locked memory that was mapped for kernels.
-    Everywhere,
-    /// Those that are given its address: page-locked memory for copies.
-    Arguments,
-}
+use crate::vendor::{CUdevice, SUCCESS, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
@@ -25,9 +16,10 @@ pub struct Live {
     /// Bytes, as the application asked for.
     pub size: u64,
     pub kind: AllocationKind,
-    pub reach: Reach,
+    pub access: Access,
+    /// On which it lies, or was allocated.
     pub device: CUdevice,
-    /// Context in which it was allocated (`CUcontext`).
+    /// Context in which it was allocated (`CUcontext`), with which it dies; 0 for what has none.
     pub context: usize,
 }
 
@@ -50,6 +42,11 @@ impl Allocations {
         self.lock().insert(live.address, live);
     }
 
+    /// Changes allocations, but for their addresses.
+    pub fn change(&self, change: impl FnMut(&mut Live)) {
+        self.lock().values_mut().for_each(change);
+    }
+
     /// Removes the allocation that starts at an address.
     pub fn remove(&self, address: u64) -> Option<Live> {
         let removed = self.lock().remove(&address);
@@ -57,6 +54,24 @@ impl Allocations {
             ANNOTATIONS.forget(live.address, live.size);
         }
         removed
+    }
+
+    /// Runs a call that frees the allocations that start at these addresses, without them: as soon as the vendor has freed an address another thread may be given it, and
+    /// then it is that thread's to enter. Where the call fails they are put back.
+    pub fn without(&self, addresses: Range<u64>, call: &dyn Fn() -> Status) -> Status {
+        let freed: Vec<Live> = {
+            let mut live = self.lock();
+            let freed: Vec<Live> = live.range(addresses).map(|(_, live)| *live).collect();
+            freed.iter().for_each(|freed| _ = live.remove(&freed.address));
+            freed
+        };
+        let annotations: Vec<_> = freed.iter().flat_map(|live| ANNOTATIONS.take(live.address, live.size)).collect();
+        let status = call();
+        if status != SUCCESS {
+            self.lock().extend(freed.into_iter().map(|live| (live.address, live)));
+            ANNOTATIONS.put_back(annotations);
+        }
+        status
     }
 
     /// Removes and returns those that match.
@@ -89,7 +104,7 @@ mod tests {
     use super::*;
 
     fn live(address: u64, size: u64, context: usize) -> Live {
-        Live { address, size, kind: AllocationKind::Arena, reach: Reach::Device, device: 0, context }
+        Live { address, size, kind: AllocationKind::Arena, access: Access::Peers, device: 0, context }
     }
 
     #[test]
@@ -103,5 +118,20 @@ mod tests {
         assert_eq!(table.remove_where(|live| live.context == 1), [live(0x1000, 100, 1)]);
         assert_eq!(table.all(), [live(0x2000, 1, 2)]);
         assert_eq!(table.remove(0x2001), None);
+    }
+
+    /// As soon as the vendor has freed an address it may give it to another thread.
+    #[test]
+    fn what_is_freed_is_gone_before_its_address_is_anothers() {
+        let table = Allocations::new();
+        table.insert(live(0x1000, 100, 1));
+        table.insert(live(0x2000, 100, 1));
+        let freed = table.without(0x1000..0x1001, &|| {
+            std::thread::scope(|scope| _ = scope.spawn(|| table.insert(live(0x1000, 5, 2))).join());
+            SUCCESS
+        });
+        assert_eq!((freed, table.all()), (SUCCESS, vec![live(0x1000, 5, 2), live(0x2000, 100, 1)]), "the other thread's stays");
+        assert_eq!(table.without(0x1000..0x3000, &|| 1), 1);
+        assert_eq!(table.all(), [live(0x1000, 5, 2), live(0x2000, 100, 1)], "the vendor has freed nothing");
     }
 }

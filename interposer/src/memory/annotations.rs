@@ -41,6 +41,17 @@ impl Annotations {
         self.lock().range(address..address.saturating_add(size)).next().map(|(_, annotation)| annotation.clone())
     }
 
+    /// Takes out what was said about an allocation.
+    pub fn take(&self, address: u64, size: u64) -> Vec<(u64, Annotation)> {
+        let mut annotations = self.lock();
+        let annotated: Vec<u64> = annotations.range(address..address.saturating_add(size)).map(|(address, _)| *address).collect();
+        annotated.into_iter().filter_map(|address| annotations.remove_entry(&address)).collect()
+    }
+
+    pub fn put_back(&self, taken: Vec<(u64, Annotation)>) {
+        self.lock().extend(taken);
+    }
+
     /// Forgets what was said about an allocation that is freed: its addresses will be another's.
     pub fn forget(&self, address: u64, size: u64) {
         let mut annotations = self.lock();

@@ -1,5 +1,6 @@
 //! Device memory: the arena that serves the application, every live allocation, and what is said about it.
 
+pub mod access;
 pub mod allocations;
 pub mod annotations;
 pub mod arena;

@@ -7,13 +7,14 @@ use std::ffi::{c_uint, c_void};
 use cudarc::driver::sys::CUdevice_attribute;
 use mneme_core::recording::manifest::AllocationKind;
 
+use super::access::Access;
 use super::allocations::{ALLOCATIONS, Live};
 use super::arena::{ALIGNMENT, vmm};
 use super::frees;
 use super::sharing::{self, imports};
 use super::tracked::track;
 use crate::process::settings::settings;
-use crate::vendor::{self, CUcontext, CUdeviceptr, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, contexts, gate};
+use crate::vendor::{self, CUdeviceptr, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, gate};
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
@@ -33,7 +34,7 @@ fn from_arena(bytes: u64) -> Option<u64> {
     let arena = vmm::of_device(vendor::current_device()?)?;
     let take = || arena.arena.allocate(&arena.mapper, bytes);
     let address = take().or_else(|| if frees::reclaim() { take() } else { None })?;
-    track(address, bytes, AllocationKind::Arena);
+    track(address, bytes, AllocationKind::Arena, Access::Peers);
     Some(address)
 }
 
@@ -52,7 +53,7 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
         let status = call();
         if status == SUCCESS {
             // SAFETY: the vendor has just written it.
-            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor);
+            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, Access::Peers);
         }
         status
     })
@@ -89,7 +90,7 @@ pub unsafe fn allocate_pitched(
         if status == SUCCESS {
             // SAFETY: the vendor has just written both.
             let (address, pitch) = unsafe { (*address, *pitch) };
-            track(address, (pitch * height) as u64, AllocationKind::Vendor);
+            track(address, (pitch * height) as u64, AllocationKind::Vendor, Access::Peers);
         }
         status
     })
@@ -100,11 +101,7 @@ pub unsafe fn allocate_pitched(
 pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
     gate::passing(&|| {
         if vmm::of_address(address).is_none() {
-            let status = call();
-            if status == SUCCESS {
-                ALLOCATIONS.remove(address);
-            }
-            return status;
+            return ALLOCATIONS.without(address..address.saturating_add(1), call);
         }
         let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else { return INVALID_VALUE };
         let status = frees::wait(live.context);
@@ -225,21 +222,6 @@ pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize, _total: *
     {
         // SAFETY: the vendor has just written it.
         unsafe { *free += arena.arena.cached() as usize };
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuCtxEnablePeerAccess`.
-pub unsafe fn enable_peer_access(call: &dyn Fn() -> Status, peer: CUcontext, _flags: c_uint) -> Status {
-    let status = call();
-    if status == SUCCESS
-        && let (Some(own), Some(owner)) = (vendor::current_device(), contexts::device_of(peer as usize))
-    {
-        contexts::grant(own, owner);
-        if let Some(arena) = vmm::of_device(owner) {
-            arena.grant(own);
-        }
     }
     status
 }

@@ -4,10 +4,11 @@
 
 use std::ffi::{c_uint, c_ulonglong, c_void};
 
-use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemoryPool, CUpointer_attribute};
+use cudarc::driver::sys::{CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemLocationType, CUmemoryPool, CUpointer_attribute};
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::allocations::{ALLOCATIONS, Live, Reach};
+use super::access::{self, Access, Devices, HOST};
+use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
 use super::frees;
 use crate::vendor::{self, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, SUCCESS, Status, captures, contexts, gate};
@@ -18,17 +19,21 @@ const REGISTERED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICE
 /// Flag of registered memory that belongs to another device.
 const REGISTERS: c_uint = cudarc::driver::sys::CU_MEMHOSTREGISTER_IOMEMORY;
 const DEVICE_ORDINAL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as u32;
+const POOL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE as u32;
 
-/// Notes an allocation of the current device.
-pub fn track(address: u64, size: u64, kind: AllocationKind) {
-    track_as(address, size, kind, Reach::Device, vendor::current_device());
+/// Notes an allocation on the current device, in the current context.
+pub fn track(address: u64, size: u64, kind: AllocationKind, access: Access) {
+    track_on(vendor::current_device(), address, size, kind, access);
 }
 
-pub fn track_as(address: u64, size: u64, kind: AllocationKind, reach: Reach, device: Option<CUdevice>) {
-    if let (Some(device), Some(own), Some(context)) = (device, vendor::current_device(), vendor::current_context()) {
+/// Notes an allocation on a device, in the current context; a thread that has none may have allocated it all the same.
+fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationKind, access: Access) {
+    let context = vendor::current_context();
+    if let (Some(context), Some(own)) = (context, vendor::current_device()) {
         contexts::note(context, own);
-        ALLOCATIONS.insert(Live { address, size, kind, reach, device, context });
     }
+    let (device, context) = (device.unwrap_or(HOST), context.unwrap_or(0));
+    ALLOCATIONS.insert(Live { address, size, kind, access, device, context });
 }
 
 /// The device that the vendor says owns an address; the current one where it does not say.
@@ -39,22 +44,29 @@ pub fn owner(address: u64) -> Option<CUdevice> {
     if status == SUCCESS && device >= 0 { Some(device) } else { vendor::current_device() }
 }
 
-/// Passes the gate and tracks what the vendor allocated.
+/// Passes the gate and tracks memory of the host, or managed memory.
 ///
 /// # Safety
 /// After a success `address` must be readable.
-unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind, reach: Reach) -> Status {
+unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind, access: Access) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == SUCCESS {
             // SAFETY: the caller's promise.
-            let address = unsafe { *address };
-            // A pool or a stream may belong to another device than the current one.
-            let device = if reach == Reach::Device { owner(address) } else { vendor::current_device() };
-            track_as(address, bytes as u64, kind, reach, device);
+            track(unsafe { *address }, bytes as u64, kind, access);
         }
         status
     })
+}
+
+/// Tracks memory of a pool, which may be another device's than the current one.
+pub fn track_pooled(address: u64, bytes: u64) {
+    let device = owner(address);
+    let mut pool = 0usize;
+    // SAFETY: the attribute is a handle, 8 bytes.
+    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut pool).cast(), POOL, address) };
+    let pool = if status == SUCCESS { pool } else { 0 };
+    track_on(device, address, bytes, AllocationKind::Vendor, access::of_pool(pool, device.unwrap_or(HOST)));
 }
 
 /// A stream-ordered allocation. One that is captured has an address, but no memory until its graph is launched.
@@ -62,11 +74,15 @@ unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, 
 /// # Safety
 /// After a success `address` must be readable.
 unsafe fn enqueued(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, stream: CUstream) -> Status {
-    if captures::captures(stream) {
-        return gate::passing(call);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { tracked(call, address, bytes, AllocationKind::Vendor, Reach::Device) }
+    gate::passing(&|| {
+        let is_captured = captures::captures(stream);
+        let status = call();
+        if status == SUCCESS && !is_captured {
+            // SAFETY: the caller's promise.
+            track_pooled(unsafe { *address }, bytes as u64);
+        }
+        status
+    })
 }
 
 /// # Safety
@@ -103,11 +119,7 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
                 None => INVALID_VALUE,
             };
         }
-        let status = call();
-        if status == SUCCESS {
-            ALLOCATIONS.remove(address);
-        }
-        status
+        ALLOCATIONS.without(address..address.saturating_add(1), call)
     })
 }
 
@@ -115,20 +127,20 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
 /// The arguments are those of `cuMemAllocManaged`.
 pub unsafe fn allocate_managed(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _flags: c_uint) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { tracked(call, address, bytes, AllocationKind::Vendor, Reach::Everywhere) }
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor, Access::Everywhere) }
 }
 
-/// Page-locked memory is for copies (staging buffers of libraries, tens of gigabytes) unless the application says, or an argument
-/// shows, that kernels are to see it.
-fn host_reach(mapped: bool) -> Reach {
-    if mapped { Reach::Everywhere } else { Reach::Arguments }
+/// Page-locked memory is for copies (staging buffers of libraries, tens of gigabytes) unless the application says that kernels are to
+/// see it; all the same they see all of it, so that its address in an argument or in memory counts, too.
+fn host_access(mapped: bool) -> Access {
+    if mapped { Access::Everywhere } else { Access::Arguments }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemAllocHost_v2`.
 pub unsafe fn allocate_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize) -> Status {
     // SAFETY: the vendor writes the address; with unified addressing it is the device's too.
-    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, Reach::Arguments) }
+    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, Access::Arguments) }
 }
 
 /// # Safety
@@ -142,7 +154,7 @@ pub unsafe fn allocate_little_host(call: &dyn Fn() -> Status, host: *mut *mut c_
 /// The arguments are those of `cuMemHostAlloc`.
 pub unsafe fn allocate_host_with_flags(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
     // SAFETY: as for `cuMemAllocHost_v2`.
-    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, host_reach(flags & ALLOCATED_MAPPED != 0)) }
+    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, host_access(flags & ALLOCATED_MAPPED != 0)) }
 }
 
 /// # Safety
@@ -152,8 +164,7 @@ pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes:
         let status = call();
         // Reading a device's registers may change its state.
         if status == SUCCESS && flags & REGISTERS == 0 {
-            let reach = host_reach(flags & REGISTERED_MAPPED != 0);
-            track_as(host as u64, bytes as u64, AllocationKind::Host, reach, vendor::current_device());
+            track(host as u64, bytes as u64, AllocationKind::Host, host_access(flags & REGISTERED_MAPPED != 0));
         }
         status
     })
@@ -162,13 +173,7 @@ pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes:
 /// # Safety
 /// The arguments are those of `cuMemFreeHost` or `cuMemHostUnregister`.
 pub unsafe fn forget_host(call: &dyn Fn() -> Status, host: *mut c_void) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == SUCCESS {
-            ALLOCATIONS.remove(host as u64);
-        }
-        status
-    })
+    gate::passing(&|| ALLOCATIONS.without(host as u64..(host as u64).saturating_add(1), call))
 }
 
 /// # Safety
@@ -188,41 +193,31 @@ pub unsafe fn map(
             let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
             // SAFETY: a valid place, and the handle has just been mapped.
             let known = unsafe { vendor::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == SUCCESS;
-            let device = if known { Some(properties.location.id) } else { vendor::current_device() };
-            track_as(address, bytes as u64, AllocationKind::Vendor, Reach::Device, device);
+            let is_of_device = known && properties.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+            let device = if is_of_device { properties.location.id } else { HOST };
+            // No context is needed to map memory, nor does the mapping die with one.
+            let (size, access) = (bytes as u64, Access::Mapped(Devices::default()));
+            ALLOCATIONS.insert(Live { address, size, kind: AllocationKind::Vendor, access, device, context: 0 });
         }
         status
     })
 }
 
-/// # Safety
-/// The arguments are those of `cuMemSetAccess`.
-pub unsafe fn set_access(
-    call: &dyn Fn() -> Status,
-    address: CUdeviceptr,
-    _bytes: usize,
-    accesses: *const CUmemAccessDesc,
-    count: usize,
-) -> Status {
-    let status = call();
-    if status == SUCCESS
-        && let Some(live) = ALLOCATIONS.containing(address)
-    {
-        // SAFETY: the driver has taken the array.
-        unsafe { contexts::grant_all(accesses, count, live.device) };
+/// Forgets mappings that the driver does not know any more, now that a context has died: that is not said to end them.
+pub fn forget_lost_mappings() {
+    let is_lost = |live: &Live| {
+        let (mut flags, location) = (0, vmm::location(if live.device == HOST { 0 } else { live.device }));
+        matches!(live.access, Access::Mapped(_))
+            // SAFETY: valid places.
+            && unsafe { vendor::cuMemGetAccess(&mut flags, &location, live.address) } != SUCCESS
+    };
+    for live in ALLOCATIONS.all().into_iter().filter(is_lost) {
+        ALLOCATIONS.remove(live.address);
     }
-    status
 }
 
 /// # Safety
 /// The arguments are those of `cuMemUnmap`.
 pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == SUCCESS {
-            let end = address.saturating_add(bytes as u64);
-            ALLOCATIONS.remove_where(|live| (address..end).contains(&live.address));
-        }
-        status
-    })
+    gate::passing(&|| ALLOCATIONS.without(address..address.saturating_add(bytes as u64), call))
 }

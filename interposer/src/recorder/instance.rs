@@ -14,19 +14,20 @@ use mneme_core::recording::database::{Instance, InstanceDetails};
 use mneme_core::recording::manifest::{Argument, Moment, Variable};
 use mneme_core::recording::store;
 
+use super::host_writes::Watch;
 use super::output::{self, Pending};
 use super::{Plan, reachable};
 use crate::kernels::code::VariableKind;
 use crate::kernels::handles;
 use crate::kernels::request::Request;
-use crate::memory::pageable;
+use crate::memory::{access, pageable};
 use crate::process::log::debug;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
 use crate::vendor::streams::{self, CaptureMode};
 use crate::vendor::timing::Timer;
-use crate::vendor::{self, CUcontext, CUdevice, SUCCESS, Status, captures, contexts, gate};
+use crate::vendor::{self, CUcontext, SUCCESS, Status, captures, gate};
 
 /// How much longer than a device needs to become idle a kernel may run while the gate is closed.
 const KERNEL_PATIENCE: u32 = 30;
@@ -45,6 +46,8 @@ pub enum Failure {
     Pageable(String),
     #[error("its stream belongs to another context than the current one")]
     Elsewhere,
+    #[error("memory changed while it was recorded: host threads write to managed or page-locked memory that the kernel can touch")]
+    HostWrites,
     #[error("the kernel did not finish in time for its recording")]
     Unfinished,
     #[error("CUDA error {0}")]
@@ -93,7 +96,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     if captures::in_progress() {
         return Err(Failure::Capturing);
     }
-    if streams::context_of(request.stream).is_some_and(|context| context != plan.context) {
+    if streams::context_of(request.stream).is_some_and(|context| context != plan.context.handle) {
         return Err(Failure::Elsewhere);
     }
     // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
@@ -109,14 +112,27 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         return Err(Failure::Capturing);
     }
     let output = output::open()?.ok_or(Failure::Closed)?;
-    check(synchronise(&plan.devices, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
-    let mut allocations = reachable::allocations(plan);
+    let mut live = reachable::live(plan);
+    let mut contexts = access::that_touch(&live, plan.context.device);
+    check(synchronise(&contexts, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
+    let mut allocations = reachable::allocations(&live);
     allocations.extend(reachable::unseen_allocations(plan, &variables, &allocations));
+    let further = reachable::through_memory(plan, &live, &variables, &allocations)?;
+    if !further.is_empty() {
+        allocations.extend(reachable::allocations(&further));
+        live.extend(further);
+        contexts = access::that_touch(&live, plan.context.device);
+        check(synchronise(&contexts, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
+    }
     allocations.sort_unstable_by_key(|allocation| allocation.address);
     let written = Arc::default();
-    let destination = Destination { context: plan.context, store: &output.store, background: &output.background, written: &written };
+    let destination = Destination { context: plan.context.handle, store: &output.store, background: &output.background, written: &written };
+    let watch = Watch::new(plan.context.handle, &variables, &allocations, &live);
     let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
     prologue.header.arguments.clone_from(&plan.arguments);
+    if watch.has_changed_since(&prologue)? {
+        return Err(Failure::HostWrites);
+    }
 
     let timer = Timer::create().filter(|timer| timer.start(request.stream));
     match launch() {
@@ -124,13 +140,16 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         status => return Err(Failure::Rejected(status)),
     }
     let timer = timer.filter(|timer| timer.stop(request.stream));
-    check(synchronise(&plan.devices, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
+    check(synchronise(&contexts, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
     let time = timer.and_then(|timer| {
         let time = timer.elapsed();
         timer.destroy();
         time
     });
     let epilogue = snapshot::take(&destination, Moment::Epilogue, &variables, &allocations)?;
+    if watch.changes_after(&prologue, &epilogue)? {
+        return Err(Failure::HostWrites);
+    }
     drop(closed);
 
     let (static_hash, dynamic_hash) = (plan.code.static_hash, plan.dynamic_hash);
@@ -144,7 +163,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         args: plan.arguments.iter().map(scalar).collect(),
         occurrences: 1,
         ours: InstanceDetails {
-            attributes: LaunchAttributes { limits: vendor::limits(), ..plan.code.attributes(request, &plan.function, plan.device) },
+            attributes: LaunchAttributes { limits: vendor::limits(), ..plan.code.attributes(request, &plan.function, plan.context.device) },
             memory_bytes: prologue.memory_bytes(),
             recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
@@ -159,7 +178,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     output.complete(Pending {
         kernel: plan.function.kernel.clone(),
         code: plan.code.clone(),
-        record: plan.code.record(&plan.function.kernel, plan.device),
+        record: plan.code.record(&plan.function.kernel, plan.context.device),
         dynamic_hash,
         instance,
         prologue,
@@ -198,8 +217,8 @@ fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
 fn pageable_argument(plan: &Plan) -> Option<String> {
     let address = |index: usize| plan.arguments.get(index).map_or(0, scalar);
     let (index, name) = plan.code.pointers().find(|(index, _)| pageable::is_pageable(address(*index)))?;
-    let is_accessible = plan.devices.first().is_some_and(|device| pageable::is_accessible_from(*device));
-    is_accessible.then(|| if name.is_empty() { format!("{index}") } else { format!("{index} ({name})") })
+    pageable::is_accessible_from(plan.context.device)
+        .then(|| if name.is_empty() { format!("{index}") } else { format!("{index} ({name})") })
 }
 
 fn check(status: Status) -> Result<(), Failure> {
@@ -216,17 +235,17 @@ fn scalar(argument: &Argument) -> u64 {
     u64::from_le_bytes(value)
 }
 
-/// Waits until every context that may touch memory of these devices is idle; `None` when it takes longer than `limit`.
+/// Waits until these contexts are idle; `None` when it takes longer than `limit`.
 ///
 /// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
 /// place. One that is stuck stays so until the device is idle; until then nothing else is recorded.
-fn synchronise(devices: &[CUdevice], limit: Duration) -> Option<Status> {
+fn synchronise(contexts: &[usize], limit: Duration) -> Option<Status> {
     static WAITING: AtomicBool = AtomicBool::new(false);
     if WAITING.swap(true, Ordering::AcqRel) {
         return None;
     }
     let (sender, receiver) = sync_channel(1);
-    let contexts = contexts::that_touch(devices);
+    let contexts = contexts.to_vec();
     let wait = move || {
         reentrancy::bypassing(|| {
             let _mode = CaptureMode::relaxed();

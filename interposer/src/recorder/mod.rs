@@ -4,6 +4,7 @@
 
 pub mod counted;
 mod ending;
+mod host_writes;
 mod instance;
 pub mod output;
 pub mod profile;
@@ -31,7 +32,11 @@ use crate::kernels::request::Request;
 use crate::process::asked::ASKED;
 use crate::process::log::warning;
 use crate::process::settings::{Settings, settings};
-use crate::vendor::{self, CUdevice, CUfunction, Status, contexts, gate};
+use crate::vendor::contexts::{self, Context};
+use crate::vendor::{self, CUfunction, Status, gate};
+
+/// How many launches of a kernel host threads may spoil before it is given up.
+const ATTEMPTS: u64 = 3;
 
 /// A launch that is to be recorded.
 struct Plan {
@@ -39,10 +44,7 @@ struct Plan {
     code: Arc<KernelCode>,
     arguments: Vec<Argument>,
     dynamic_hash: u64,
-    context: usize,
-    device: CUdevice,
-    /// Whose memory the kernel can touch, its own device first.
-    devices: Vec<CUdevice>,
+    context: Context,
 }
 
 /// The process that launches: a forked child has our memory but neither the device nor the right to write.
@@ -120,7 +122,7 @@ fn launch_unrecorded(call: &dyn Fn() -> Status, request: &Request, function: &Fu
 
 /// What a dry run learns from a launch that would be recorded.
 fn note_planned(plan: &Plan) {
-    let bytes = reachable::allocations(plan).iter().map(|allocation| allocation.size).sum();
+    let bytes = reachable::live(plan).iter().map(|live| live.size).sum();
     let mut recorded = plan.function.kernel.progress.recorded();
     recorded.memory_bytes = recorded.memory_bytes.max(bytes);
     if let Some(occurrences) = recorded.instances.get_mut(&plan.dynamic_hash) {
@@ -187,8 +189,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
         return None;
     }
     contexts::note(context, device);
-    let devices = contexts::reached_from(device);
-    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context, device, devices })
+    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context: Context { handle: context, device } })
 }
 
 /// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
@@ -229,8 +230,11 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
         if matches!(failure, Failure::Recording(_)) {
             output::give_up(&reason);
         }
-        plan.function.kernel.progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), !captured);
-        if !captured && output::broken().is_none() {
+        let progress = &plan.function.kernel.progress;
+        // Host threads may write now and not at the next launch.
+        let gives_up = !captured && !(matches!(failure, Failure::HostWrites) && progress.recorded().failures_of(&reason) < ATTEMPTS - 1);
+        progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
+        if gives_up && output::broken().is_none() {
             warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);
         }
     }

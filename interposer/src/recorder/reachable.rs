@@ -4,16 +4,17 @@ use mneme_core::recording::manifest::{Allocation, AllocationKind, Variable};
 use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
-use crate::memory::allocations::{ALLOCATIONS, Reach};
+use crate::memory::access::Access;
+use crate::memory::allocations::{ALLOCATIONS, Live};
 use crate::memory::annotations::ANNOTATIONS;
+use crate::snapshot::{self, SnapshotError};
 use crate::vendor::{self, SUCCESS};
 
 /// Where device memory can be: not in the first page, and below the end of user space with five levels of page tables.
 const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
-/// All live memory that the kernel can touch: of its device and of those that it reaches, and page-locked host memory that is
-/// mapped for kernels or that an argument points into; of the rest a kernel sees nothing and host threads change it at any time.
-pub fn allocations(plan: &Plan) -> Vec<Allocation> {
+/// All live memory that the kernel can touch.
+pub fn live(plan: &Plan) -> Vec<Live> {
     let pointed_at = |address: u64, size: u64| {
         plan.arguments.iter().flat_map(|argument| argument.bytes.chunks_exact(8)).any(|word| {
             let word = word.try_into().map_or(0, u64::from_le_bytes);
@@ -23,11 +24,32 @@ pub fn allocations(plan: &Plan) -> Vec<Allocation> {
     ALLOCATIONS
         .all()
         .into_iter()
-        .filter(|live| match live.reach {
-            Reach::Arguments => pointed_at(live.address, live.size),
-            Reach::Device => plan.devices.contains(&live.device),
-            Reach::Everywhere => true,
-        })
+        .filter(|live| live.is_accessible_from(plan.context) && (live.access != Access::Arguments || pointed_at(live.address, live.size)))
+        .collect()
+}
+
+/// Page-locked memory whose address is in memory that the kernel can touch: these variables and allocations, or other such memory. The
+/// current context must be idle.
+pub fn through_memory(plan: &Plan, live: &[Live], variables: &[Variable], allocations: &[Allocation]) -> Result<Vec<Live>, SnapshotError> {
+    let known = |it: &Live| live.iter().any(|live| live.address == it.address);
+    let mut unreached: Vec<Live> = ALLOCATIONS.all().into_iter().filter(|live| live.access == Access::Arguments && !known(live)).collect();
+    let mut reached: Vec<Live> = Vec::new();
+    let (mut variables, mut new) = (variables, allocations.to_vec());
+    while !unreached.is_empty() && !(variables.is_empty() && new.is_empty()) {
+        let ranges: Vec<_> = unreached.iter().map(|live| live.address..live.address + live.size).collect();
+        let found = snapshot::addresses_of(&ranges, plan.context.handle, variables, &new)?;
+        let (here, rest): (Vec<_>, Vec<_>) = unreached.into_iter().zip(found).partition(|(_, found)| *found);
+        let here: Vec<Live> = here.into_iter().map(|(live, _)| live).collect();
+        unreached = rest.into_iter().map(|(live, _)| live).collect();
+        (variables, new) = (&[], self::allocations(&here));
+        reached.extend(here);
+    }
+    Ok(reached)
+}
+
+/// What is recorded of live memory.
+pub fn allocations(live: &[Live]) -> Vec<Allocation> {
+    live.iter()
         .map(|live| {
             let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();
             // All zero is what is done without one.

@@ -1,9 +1,10 @@
-//! Identities of chunks of device memory, computed where the memory is.
+//! Identities of chunks of device memory, computed where the memory is; and which addresses it holds.
 //!
 //! The table of what to hash and the identities found lie in page-locked host memory, so that the recorder takes no device memory
 //! and what the application is told about free memory stays true.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
+use std::ops::Range;
 
 use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::hash::ChunkId;
@@ -14,9 +15,17 @@ use crate::vendor::{self, CUfunction, CUmodule, CUstream, SUCCESS, Status};
 /// Entries of the smallest table.
 const LEAST: usize = 64 << 10;
 
-/// The kernel, loaded into one context, and its tables.
+/// Finds addresses in memory: PTX, as [`chunk_hash::CODE`] is.
+const SCAN: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("address_scan.ptx"), "\0").as_bytes()) {
+    Ok(code) => code,
+    Err(_) => panic!("PTX has no NUL but the one appended"),
+};
+const SCAN_ENTRY: &CStr = c"mneme_address_scan";
+
+/// The kernels, loaded into one context, and its tables.
 pub struct Hasher {
     function: CUfunction,
+    scan: CUfunction,
     stream: CUstream,
     tables: Option<Tables>,
 }
@@ -34,17 +43,28 @@ fn check(status: Status) -> Result<(), Status> {
     if status == SUCCESS { Ok(()) } else { Err(status) }
 }
 
+impl Tables {
+    /// Their addresses on the device.
+    fn addresses(&self) -> Result<(u64, u64), Status> {
+        self.stretches.device().zip(self.ids.device()).ok_or(vendor::INVALID_VALUE)
+    }
+}
+
 impl Hasher {
-    /// Loads the kernel into the current context, past the hooks; it will run on this stream, a private one of the context.
+    /// Loads the kernels into the current context, past the hooks; it will run on this stream, a private one of the context.
     pub fn load(stream: CUstream) -> Result<Self, Status> {
-        let mut module: CUmodule = std::ptr::null_mut();
-        let mut function: CUfunction = std::ptr::null_mut();
-        // SAFETY: valid places for the results; the code and the name end with NUL.
-        unsafe {
-            check(vendor::hooked::cuModuleLoadData::call(&mut module, chunk_hash::CODE.as_ptr().cast()))?;
-            check(vendor::hooked::cuModuleGetFunction::call(&mut function, module, chunk_hash::ENTRY.as_ptr()))?;
-        }
-        Ok(Self { function, stream, tables: None })
+        let load = |code: &CStr, entry: &CStr| -> Result<CUfunction, Status> {
+            let mut module: CUmodule = std::ptr::null_mut();
+            let mut function: CUfunction = std::ptr::null_mut();
+            // SAFETY: valid places for the results; the code and the name end with NUL.
+            unsafe {
+                check(vendor::hooked::cuModuleLoadData::call(&mut module, code.as_ptr().cast()))?;
+                check(vendor::hooked::cuModuleGetFunction::call(&mut function, module, entry.as_ptr()))?;
+            }
+            Ok(function)
+        };
+        let (function, scan) = (load(chunk_hash::CODE, chunk_hash::ENTRY)?, load(SCAN, SCAN_ENTRY)?);
+        Ok(Self { function, scan, stream, tables: None })
     }
 
     /// Has tables for so many stretches, which has to be asked for before [`Hasher::hash`].
@@ -69,36 +89,63 @@ impl Hasher {
 
     /// The identities of stretches of live memory, of at most a chunk each, in order.
     pub fn hash(&mut self, stretches: &[Stretch]) -> Result<Vec<ChunkId>, Status> {
-        let Ok(blocks) = u32::try_from(stretches.len()) else { return Err(vendor::INVALID_VALUE) };
-        if blocks == 0 {
+        if stretches.is_empty() {
             return Ok(Vec::new());
         }
-        let (function, stream) = (self.function, self.stream);
-        let tables = self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(vendor::INVALID_VALUE)?;
-        let (Some(mut table), Some(mut ids)) = (tables.stretches.device(), tables.ids.device()) else { return Err(vendor::INVALID_VALUE) };
-        // SAFETY: the table has room for so many, is aligned to pages, and no kernel is reading it.
-        unsafe { std::ptr::copy_nonoverlapping(stretches.as_ptr(), tables.stretches.as_ptr().cast(), stretches.len()) };
-        let mut parameters: [*mut c_void; 2] = [(&raw mut table).cast(), (&raw mut ids).cast()];
+        let tables = self.tables_with(stretches)?;
+        let (table, ids) = tables.addresses()?;
         // SAFETY: the kernel takes these two parameters; it reads live, aligned memory and writes inside its table.
-        unsafe {
-            let (threads, parameters) = (chunk_hash::THREADS, parameters.as_mut_ptr());
-            check(vendor::hooked::cuLaunchKernel::call(
-                function,
-                blocks,
-                1,
-                1,
-                threads,
-                1,
-                1,
-                0,
-                stream,
-                parameters,
-                std::ptr::null_mut(),
-            ))?;
-            check(vendor::cuStreamSynchronize(stream))?;
-        }
+        unsafe { self.run(self.function, stretches.len(), [table, ids])? };
         // SAFETY: the kernel has ended.
         let found = unsafe { tables.ids.bytes() };
         Ok(chunk_hash::ids(&found[..stretches.len() * 16]).collect())
+    }
+
+    /// Which of these ranges, by address and disjoint, words of these stretches lead into; tables have to have been asked for for
+    /// all stretches, and for twice as many as there are ranges.
+    pub fn find(&mut self, stretches: &[Stretch], ranges: &[Range<u64>]) -> Result<Vec<bool>, Status> {
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
+        let tables = self.tables_with(stretches)?;
+        let bounds: Vec<[u64; 2]> = ranges.iter().map(|range| [range.start, range.end]).collect();
+        if tables.entries < 2 * bounds.len() {
+            return Err(vendor::INVALID_VALUE);
+        }
+        // Behind the ranges, in bytes, are the answers.
+        let (bytes, count) = (size_of_val(&bounds[..]), bounds.len());
+        // SAFETY: the table has room for both, is aligned to pages, and no kernel is using it.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bounds.as_ptr(), tables.ids.as_ptr().cast(), count);
+            tables.ids.as_ptr().add(bytes).write_bytes(0, count * 4);
+        }
+        let (table, ids) = tables.addresses()?;
+        let parameters = [table, ids, count as u64, first.start, last.end - first.start, ids + bytes as u64];
+        // SAFETY: the kernel takes these parameters; it reads live, aligned memory and writes inside its table.
+        unsafe { self.run(self.scan, stretches.len(), parameters)? };
+        // SAFETY: the kernel has ended.
+        let found = unsafe { tables.ids.bytes() };
+        Ok(found[bytes..][..count * 4].as_chunks::<4>().0.iter().map(|found| *found != [0; 4]).collect())
+    }
+
+    /// The tables, these stretches in the first.
+    fn tables_with(&self, stretches: &[Stretch]) -> Result<&Tables, Status> {
+        let tables = self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(vendor::INVALID_VALUE)?;
+        // SAFETY: the table has room for so many, is aligned to pages, and no kernel is reading it.
+        unsafe { std::ptr::copy_nonoverlapping(stretches.as_ptr(), tables.stretches.as_ptr().cast(), stretches.len()) };
+        Ok(tables)
+    }
+
+    /// Runs a kernel, a block for each stretch, and waits for it.
+    ///
+    /// # Safety
+    /// The kernel takes these parameters, and what they are addresses of is there.
+    unsafe fn run<const N: usize>(&self, function: CUfunction, stretches: usize, mut values: [u64; N]) -> Result<(), Status> {
+        let Ok(blocks) = u32::try_from(stretches) else { return Err(vendor::INVALID_VALUE) };
+        let mut parameters = values.each_mut().map(|value| std::ptr::from_mut(value).cast::<c_void>());
+        let (threads, parameters, none) = (chunk_hash::THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
+        // SAFETY: the caller's promise.
+        unsafe {
+            check(vendor::hooked::cuLaunchKernel::call(function, blocks, 1, 1, threads, 1, 1, 0, self.stream, parameters, none))?;
+            check(vendor::cuStreamSynchronize(self.stream))
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! it was copied. New chunks are gathered in buffers by as few copies as possible, and handed to the threads that write. When
 //! [`take`] returns, the device may go on: everything new is in buffers.
 
+mod addresses;
 pub mod background;
 pub mod buffers;
 mod hasher;
@@ -12,6 +13,7 @@ mod unreadable;
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -114,6 +116,32 @@ impl Reader {
         reader.hasher = Hasher::load(reader.stream).inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
         Ok(reader)
     }
+
+    /// Has tables for so many stretches. Without memory that kernels of ours can reach, everything is fetched.
+    fn make_room(&mut self, stretches: usize) {
+        self.hasher = self.hasher.take().and_then(|hasher| hasher.with_tables_for(stretches).ok());
+    }
+
+    /// The identity of a stretch that is copied to a place of at least its length.
+    fn identity_by_copy(&self, place: Place, stretch: Stretch, copy: &mut [u8]) -> Result<ChunkId, SnapshotError> {
+        let copy = &mut copy[..stretch.length as usize];
+        if matches!(place, Place::Device { .. }) {
+            // SAFETY: a place of that many bytes, which is waited for; a bad source is the driver's error.
+            let status = unsafe {
+                match vendor::hooked::cuMemcpyDtoHAsync_v2::call(copy.as_mut_ptr().cast(), stretch.address, copy.len(), self.stream) {
+                    SUCCESS => vendor::cuStreamSynchronize(self.stream),
+                    error => error,
+                }
+            };
+            if status != SUCCESS {
+                return Err(failed(stretch, status));
+            }
+        } else {
+            // SAFETY: live memory that this process can read; its release waits at the gate.
+            unsafe { std::ptr::copy(stretch.address as *const u8, copy.as_mut_ptr(), copy.len()) };
+        }
+        Ok(recorded_id(copy))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,6 +153,16 @@ enum Place {
     Direct,
     /// Read in place, while threads of the application may write.
     Shared,
+}
+
+/// Memory to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// `None` for a variable.
+    pub kind: Option<AllocationKind>,
 }
 
 struct Region {
@@ -145,6 +183,17 @@ impl Region {
         Self { address, size, place, is_volatile: kind != Some(AllocationKind::Arena) }
     }
 
+    fn is_hashed_by_device(&self) -> bool {
+        matches!(self.place, Place::Device { .. }) && self.address.is_multiple_of(chunk_hash::ALIGNMENT)
+    }
+
+    /// The words of it, in pieces.
+    fn words(&self) -> impl Iterator<Item = Stretch> + use<> {
+        let start = self.address.next_multiple_of(addresses::WORD);
+        let size = (self.address + self.size).saturating_sub(start);
+        (0..size).step_by(CHUNK as usize).map(move |offset| Stretch { address: start + offset, length: CHUNK.min(size - offset) })
+    }
+
     fn stretches(&self) -> impl Iterator<Item = Stretch> {
         (0..self.size)
             .step_by(CHUNK as usize)
@@ -159,30 +208,78 @@ pub fn take(
     variables: &[Variable],
     allocations: &[Allocation],
 ) -> Result<State, SnapshotError> {
-    let known = idle().remove(&destination.context);
-    let mut reader = match known {
-        Some(reader) => reader,
-        None => Reader::create()?,
-    };
-    let regions: Vec<Region> = variables
-        .iter()
-        .map(|variable| Region::new(variable.address, variable.size, None))
-        .chain(allocations.iter().map(|allocation| Region::new(allocation.address, allocation.size, Some(allocation.kind))))
-        .collect();
-    let chunks = read(&mut reader, destination, &regions);
-    idle().insert(destination.context, reader);
+    let regions = regions(variables, allocations);
+    let chunks = with_reader(destination.context, |reader| read(reader, destination, &regions));
     let chunks = chunks.map_err(|error| unreadable::explain(error, variables))?;
     let header = Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), ..Header::default() };
     Ok(State { header, chunks })
 }
 
+fn regions(variables: &[Variable], allocations: &[Allocation]) -> Vec<Region> {
+    let variables = variables.iter().map(|variable| Region::new(variable.address, variable.size, None));
+    let allocations = allocations.iter().map(|allocation| Region::new(allocation.address, allocation.size, Some(allocation.kind)));
+    variables.chain(allocations).collect()
+}
+
+fn with_reader<R>(context: usize, work: impl FnOnce(&mut Reader) -> Result<R, SnapshotError>) -> Result<R, SnapshotError> {
+    let known = idle().remove(&context);
+    let mut reader = match known {
+        Some(reader) => reader,
+        None => Reader::create()?,
+    };
+    let result = work(&mut reader);
+    idle().insert(context, reader);
+    result
+}
+
+/// Which of these ranges, by address and disjoint, addresses in these variables and allocations lead into. The current context must
+/// be idle. Where the device cannot be asked, all.
+pub fn addresses_of(
+    ranges: &[Range<u64>],
+    context: usize,
+    variables: &[Variable],
+    allocations: &[Allocation],
+) -> Result<Vec<bool>, SnapshotError> {
+    let regions = regions(variables, allocations);
+    let (on_device, here): (Vec<&Region>, Vec<&Region>) = regions.iter().partition(|region| matches!(region.place, Place::Device { .. }));
+    let stretches = |regions: Vec<&Region>| -> Vec<Stretch> { regions.into_iter().flat_map(Region::words).collect() };
+    // SAFETY: memory that this process can read; its release waits at the gate.
+    let mut found = unsafe { addresses::scan_in_place(&stretches(here), ranges) };
+    let on_device = stretches(on_device);
+    if !on_device.is_empty() && found.contains(&false) {
+        let asked = with_reader(context, |reader| {
+            reader.make_room(on_device.len().max(2 * ranges.len()));
+            let Some(hasher) = &mut reader.hasher else { return Ok(vec![true; ranges.len()]) };
+            hasher.find(&on_device, ranges).map_err(SnapshotError::Hash)
+        })?;
+        found.iter_mut().zip(asked).for_each(|(found, asked)| *found |= asked);
+    }
+    Ok(found)
+}
+
+/// The identities of regions as they are now, by region; nothing is kept. The current context must be idle.
+pub fn look(context: usize, regions: &[Span]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
+    let regions: Vec<Region> = regions.iter().map(|span| Region::new(span.address, span.size, span.kind)).collect();
+    with_reader(context, |reader| {
+        reader.make_room(regions.iter().map(|region| chunk_count(region.size)).sum());
+        let mut copy = vec![0u8; CHUNK as usize];
+        let mut look = |region: &Region| {
+            let stretches: Vec<Stretch> = region.stretches().collect();
+            match &mut reader.hasher {
+                Some(hasher) if region.is_hashed_by_device() => hasher.hash(&stretches).map_err(SnapshotError::Hash),
+                _ => stretches.into_iter().map(|stretch| reader.identity_by_copy(region.place, stretch, &mut copy)).collect(),
+            }
+        };
+        regions.iter().map(&mut look).collect()
+    })
+}
+
 fn read(reader: &mut Reader, destination: &Destination<'_>, regions: &[Region]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
     let most = regions.iter().map(|region| chunk_count(region.size)).sum();
-    // Without memory that kernels of ours can reach, everything is fetched.
-    reader.hasher = reader.hasher.take().and_then(|hasher| hasher.with_tables_for(most).ok());
+    reader.make_room(most);
     let is_hashed = |region: &&Region| match region.place {
         Place::Direct => true,
-        Place::Device { .. } => reader.hasher.is_some() && region.address.is_multiple_of(chunk_hash::ALIGNMENT),
+        Place::Device { .. } => reader.hasher.is_some() && region.is_hashed_by_device(),
         Place::Shared => false,
     };
     let hashed: Vec<bool> = regions.iter().map(|region| is_hashed(&region)).collect();
@@ -229,27 +326,20 @@ fn gather(
     Ok(chunks)
 }
 
-/// The identities of memory that this process can read and nobody is writing to, on all cores.
-fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
-    let mut ids = vec![ChunkId::ZERO; stretches.len()];
+/// Does work on parts of what there is to do, on all cores where that pays.
+fn in_parallel<T: Sync, R: Send>(stretches: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(stretches.len() / CHUNKS_OF_A_THREAD).max(1);
     let part = stretches.len().div_ceil(threads).max(1);
-    let hash = |(stretches, ids): (&[Stretch], &mut [ChunkId])| {
-        for (stretch, id) in stretches.iter().zip(ids) {
-            // SAFETY: live memory of the CPU device, which is this process's own; its kernels and copies wait at the gate.
-            *id = recorded_id(unsafe { std::slice::from_raw_parts(stretch.address as *const u8, stretch.length as usize) });
-        }
-    };
-    let parts = Mutex::new(stretches.chunks(part).zip(ids.chunks_mut(part)));
+    let parts = Mutex::new(stretches.chunks(part).enumerate());
+    let results: Vec<Mutex<Option<R>>> = stretches.chunks(part).map(|_| Mutex::new(None)).collect();
     let started = AtomicUsize::new(1);
     let work = || {
         loop {
             let next = parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-            match next {
-                Some(next) => hash(next),
-                None => return,
-            }
+            let Some((index, part)) = next else { return };
+            let result = work(part);
+            *results[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
     };
     std::thread::scope(|scope| {
@@ -259,7 +349,16 @@ fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
         });
         work();
     });
-    ids
+    results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+/// The identities of memory that this process can read and nobody is writing to, on all cores.
+fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
+    let hash = |stretch: &Stretch| {
+        // SAFETY: live memory of the CPU device, which is this process's own; its kernels and copies wait at the gate.
+        recorded_id(unsafe { std::slice::from_raw_parts(stretch.address as *const u8, stretch.length as usize) })
+    };
+    in_parallel(stretches, |stretches| stretches.iter().map(hash).collect::<Vec<_>>()).concat()
 }
 
 /// A copy that has not been started yet.

@@ -102,6 +102,53 @@ fn mapped() {
     assert_eq!(recorded.allocations("tally", AllocationKind::Host), [[12_000; 3]]);
 }
 
+/// A kernel sees all page-locked memory, but only what addresses lead to is recorded.
+#[test]
+fn page_locked_memory_is_found_by_its_address() {
+    let recorded = recorded("pinned", &[]);
+    assert_eq!(recorded.occurrences("follow"), [1]);
+    let mut sizes = recorded.allocations("follow", AllocationKind::Host);
+    sizes.iter_mut().for_each(|sizes| sizes.sort_unstable());
+    // NVIDIA's runtime may ask for all of it to be mapped.
+    if Device::under_test() == Device::Cpu {
+        assert_eq!(sizes, [[16, 8000]], "without the staging buffer");
+    } else {
+        assert!(sizes[0].starts_with(&[16, 8000]), "{sizes:?}");
+    }
+}
+
+/// A host thread that writes once a millisecond writes between any two looks that are far enough apart.
+#[test]
+fn a_host_thread_that_writes_now_and_then_is_noticed() {
+    let app = app("ticking");
+    for _ in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = record_into(folder.path(), app, &[]).outcome();
+        assert_eq!(outcome.stdout, "ticking: ok (n=100000)\n", "{outcome}");
+        assert!(load_kernels(folder.path()).is_empty(), "{outcome}");
+        outcome.complains("memory changed while it was recorded: host threads write");
+    }
+}
+
+/// What the kernel's device has no access to is not its memory, and must not even be read.
+#[test]
+fn access() {
+    let recorded = recorded("access", &[("MNEME_CPU_DEVICES", "2")]);
+    let sizes = |kernel: &str, kind| recorded.allocations(kernel, kind).concat();
+    let (page, far) = (2 << 20, 24_000);
+    for (kernel, mapped) in [("bump<1>", 0), ("bump<2>", 1), ("bump<3>", 0), ("through", 1)] {
+        assert_eq!(recorded.occurrences(kernel), [1]);
+        assert_eq!(sizes(kernel, AllocationKind::Vendor), vec![page; mapped], "{kernel}");
+        assert!(!sizes(kernel, AllocationKind::Arena).contains(&far), "{kernel}");
+    }
+    if Device::under_test() == Device::Cpu || recorded.kernels.iter().any(|(_, kernel)| is_named(kernel, "across")) {
+        for (kernel, reaches_far) in [("across", false), ("bump<4>", true), ("bump<5>", false)] {
+            assert_eq!(sizes(kernel, AllocationKind::Vendor), [page; 2], "{kernel}: one range over memory of both devices");
+            assert_eq!(sizes(kernel, AllocationKind::Arena).contains(&far), reaches_far, "{kernel}: peer access comes and goes");
+        }
+    }
+}
+
 #[test]
 fn vmm() {
     let recorded = recorded("vmm", &[]);

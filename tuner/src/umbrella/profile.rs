@@ -35,7 +35,7 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
     let status = options.application.run(Mode::Profile, &settings, &mailbox)?;
     let summaries = mailbox.read();
     let name = options.application.name();
-    eprint!("{}", report::text(Mode::Profile, &name, &summaries));
+    eprint!("{}", report::text(Mode::Profile, &name, status, &summaries));
     report::write_json(options.json.as_deref(), &name, status, &summaries)?;
     end_like(status)
 }

@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
         staging.export(&mut summaries);
     }
     let name = options.application.name();
-    eprint!("{}", report::text(mode, &name, &summaries));
+    eprint!("{}", report::text(mode, &name, status, &summaries));
     report::write_json(options.json.as_deref(), &name, status, &summaries)?;
     if status.success() && mode == Mode::Record && report::is_failure(&merged(&summaries), options.strict) {
         std::process::exit(exit::NOT_RECORDED);

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
@@ -73,7 +74,6 @@ pub fn check_places(file: Option<&Path>) -> Result<(), Error> {
 
 /// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set `MNEME_SUMMARY`.
 pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, summaries: &[Summary]) -> Result<(), Error> {
-    use std::os::unix::process::ExitStatusExt;
     if let Some(lines) = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(lines);
         let append = || -> std::io::Result<()> {
@@ -99,10 +99,16 @@ pub fn is_failure(kernels: &[Kernel], strict: bool) -> bool {
 }
 
 /// The closing text of a run; empty where there is nothing to say.
-pub fn text(mode: Mode, application: &str, summaries: &[Summary]) -> String {
+pub fn text(mode: Mode, application: &str, status: ExitStatus, summaries: &[Summary]) -> String {
     let kernels = merged(summaries);
     if kernels.is_empty() {
         let doing = if mode == Mode::Profile { "timed" } else { "recorded" };
+        if let Some(signal) = status.signal() {
+            let whole = if mode == Mode::Record { "; what it had finished by then is in the recording" } else { "" };
+            return format!(
+                "mneme: {application} was killed by signal {signal} before it could report its GPU kernels, so that nothing more is {doing}{whole}\n"
+            );
+        }
         return format!(
             "mneme: {application} launched no GPU kernel, so nothing is {doing} (a statically linked or set-user-ID program cannot be watched)\n"
         );
@@ -250,7 +256,7 @@ mod tests {
     fn the_table_says_why_something_is_not_recorded() {
         let failure = Failure { reason: "device not idle".into(), launches: 2, broken: true };
         let broken = Kernel { failures: vec![failure], instances: 0, code: String::new(), ..kernel("b(int)") };
-        let text = text(Mode::Record, "app", &[summary(Mode::Record, vec![broken.clone(), kernel("a(int)")])]);
+        let text = text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, vec![broken.clone(), kernel("a(int)")])]);
         assert!(text.starts_with("KERNEL  LAUNCHES  GPU TIME"), "{text}");
         assert!(text.contains("b(int): 2 launches not recorded: device not idle\n"), "{text}");
         assert!(is_failure(&[broken], false) && !is_failure(&[kernel("a")], true));
@@ -261,7 +267,7 @@ mod tests {
         let refused =
             Kernel { failures: vec![Failure { reason: "no LLVM IR".into(), launches: 4, broken: false }], instances: 0, ..kernel("b") };
         assert!(!is_failure(std::slice::from_ref(&refused), false) && is_failure(&[refused.clone(), kernel("a")], true));
-        let text = text(Mode::Record, "app", &[summary(Mode::Record, vec![refused])]);
+        let text = text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, vec![refused])]);
         assert!(text.contains("b: 4 launches not recorded: no LLVM IR\n"), "{text}");
     }
 
@@ -269,7 +275,7 @@ mod tests {
     fn what_the_driver_refused_is_told_and_no_failure() {
         let kernels = [Kernel { rejected: 1, ..kernel("a") }];
         assert!(!is_failure(&kernels, true));
-        let text = text(Mode::Record, "app", &[summary(Mode::Record, kernels.to_vec())]);
+        let text = text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, kernels.to_vec())]);
         assert!(text.contains("a: 1 launch refused by the driver\n"), "{text}");
     }
 
@@ -282,11 +288,16 @@ mod tests {
 
     #[test]
     fn nothing_launched_and_nothing_selected_are_said() {
-        assert!(text(Mode::Record, "app", &[]).contains("app launched no GPU kernel"));
+        assert!(text(Mode::Record, "app", ExitStatus::default(), &[]).contains("app launched no GPU kernel"));
+        let crashed = text(Mode::Record, "app", ExitStatus::from_raw(libc::SIGSEGV), &[]);
+        assert!(crashed.contains("app was killed by signal 11") && !crashed.contains("statically linked"), "{crashed}");
         let left_out = Kernel { left_out: 4, instances: 0, ..kernel("a") };
-        assert!(text(Mode::Record, "app", &[summary(Mode::Record, vec![left_out.clone()])]).contains("no launch is selected"));
+        assert!(
+            text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, vec![left_out.clone()])])
+                .contains("no launch is selected")
+        );
         let other_rank = Summary { selected: false, ..summary(Mode::Record, vec![left_out]) };
-        assert_eq!(text(Mode::Record, "app", &[other_rank]), "");
+        assert_eq!(text(Mode::Record, "app", ExitStatus::default(), &[other_rank]), "");
     }
 
     #[test]
@@ -296,7 +307,12 @@ mod tests {
             shapes: vec![Shape { grid: Dim3::new(7, 1, 1), block: Dim3::new(64, 1, 1), launches: 4 }],
             ..kernel(name)
         };
-        let text = text(Mode::Profile, "app", &[summary(Mode::Profile, vec![timed("short", 25_000), timed("long", 75_000)])]);
+        let text = text(
+            Mode::Profile,
+            "app",
+            ExitStatus::default(),
+            &[summary(Mode::Profile, vec![timed("short", 25_000), timed("long", 75_000)])],
+        );
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].starts_with("long") && lines[1].contains("75.0 %") && lines[1].contains("300.0 µs"), "{text}");
         assert!(lines[2].starts_with("short") && lines[3].contains("4 of 8 launches timed"), "{text}");

@@ -1,7 +1,7 @@
 //! The arenas of this process's devices, on the driver's virtual memory management.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
     CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType,
@@ -144,29 +144,36 @@ impl Vmm {
         }
     }
 
-    fn set_access(&self, address: u64, size: u64) -> bool {
-        let accessors = self.accessors.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let descriptors: Vec<_> = accessors
-            .into_iter()
-            .map(|device| CUmemAccessDesc { location: location(device), flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE })
-            .collect();
+    fn accessors(&self) -> MutexGuard<'_, Vec<CUdevice>> {
+        self.accessors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_to(&self, accessors: &[CUdevice], flags: CUmemAccess_flags, address: u64, size: u64) -> bool {
+        let descriptors: Vec<_> = accessors.iter().map(|device| CUmemAccessDesc { location: location(*device), flags }).collect();
         // SAFETY: the range is mapped, the descriptors are valid for their count.
         unsafe { vendor::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
     }
 }
 
 impl DeviceArena {
-    /// Lets a peer device access all of the arena, now and in future.
-    pub fn grant(&self, peer: CUdevice) {
-        let mut accessors = self.mapper.accessors.lock().unwrap_or_else(PoisonError::into_inner);
-        if accessors.contains(&peer) {
+    /// Lets a peer device access all of the arena, now and in future, or lets it no more.
+    pub fn set_peer(&self, peer: CUdevice, has_access: bool) {
+        let mut accessors = self.mapper.accessors();
+        if accessors.contains(&peer) == has_access {
             return;
         }
-        accessors.push(peer);
+        let flags = if has_access {
+            accessors.push(peer);
+            CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        } else {
+            accessors.retain(|device| *device != peer);
+            CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE
+        };
         drop(accessors);
         for (address, size) in self.arena.slabs() {
-            if !self.mapper.set_access(address, size) {
-                crate::process::log::warning!("device {peer} cannot be given access to memory of device {}", self.mapper.device);
+            if !self.mapper.give_to(&[peer], flags, address, size) {
+                let device = self.mapper.device;
+                crate::process::log::warning!("the access of device {peer} to memory of device {device} cannot be changed");
             }
         }
     }
@@ -186,7 +193,8 @@ impl Mapper for Vmm {
                 return None;
             }
         }
-        if !self.set_access(address, size) {
+        let accessors = self.accessors().clone();
+        if !self.give_to(&accessors, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE, address, size) {
             self.unmap(address, size, handle);
             return None;
         }

@@ -16,11 +16,12 @@ use cudarc::driver::sys::{CUipcMemHandle, CUmemoryPool};
 use mneme_core::image::elf::{MappedFile, imports};
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::allocations::{ALLOCATIONS, Reach};
+use super::access::Access;
+use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
-use super::tracked::{owner, track_as};
+use super::tracked::{track, track_pooled};
 use crate::process::log::warning;
-use crate::vendor::{self, CUdeviceptr, SUCCESS, Status, contexts, gate};
+use crate::vendor::{self, CUdeviceptr, SUCCESS, Status, gate};
 use handle::Handle;
 
 /// Whether the program says in its own symbol table that it shares memory. Its libraries do not count: frameworks have the function, and
@@ -72,20 +73,14 @@ pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUd
 
 /// Tracks memory of another process, which is the current device's to access wherever it lies.
 fn track_opened(address: u64, bytes: u64) {
-    let device = owner(address);
-    if let (Some(own), Some(owner)) = (vendor::current_device(), device)
-        && own != owner
-    {
-        contexts::grant(own, owner);
-    }
-    track_as(address, bytes, AllocationKind::Vendor, Reach::Device, device);
+    track(address, bytes, AllocationKind::Vendor, Access::Peers);
 }
 
 /// Passes the gate and tracks memory of another process, whose size the vendor knows.
 ///
 /// # Safety
 /// After a success `address` must be readable.
-unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr) -> Status {
+unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: impl Fn(u64, u64)) -> Status {
     gate::passing(&|| {
         let status = call();
         SHARES.store(true, Ordering::Relaxed);
@@ -95,7 +90,7 @@ unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr) -> Stat
             let (address, known) =
                 unsafe { (*address, vendor::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == SUCCESS) };
             if known {
-                track_opened(address, (base + size as u64).saturating_sub(address));
+                track(address, (base + size as u64).saturating_sub(address));
             }
         }
         status
@@ -130,14 +125,14 @@ pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, 
         };
     }
     // SAFETY: the vendor writes the address.
-    unsafe { opened(call, address) }
+    unsafe { opened(call, address, track_opened) }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemPoolImportPointer`.
 pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _pool: CUmemoryPool, _data: *mut c_void) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { opened(call, address) }
+    unsafe { opened(call, address, track_pooled) }
 }
 
 /// # Safety
@@ -147,10 +142,6 @@ pub unsafe fn close_shared(call: &dyn Fn() -> Status, address: CUdeviceptr) -> S
         if let Some(status) = imports::close(address) {
             return status;
         }
-        let status = call();
-        if status == SUCCESS {
-            ALLOCATIONS.remove(address);
-        }
-        status
+        ALLOCATIONS.without(address..address.saturating_add(1), call)
     })
 }

@@ -1,0 +1,333 @@
+//! Which kernels can touch an allocation: a fact of each allocation and each context, as the driver has it.
+//!
+//! Memory of `cuMemAlloc` is its own device's, and that of contexts which enabled peer access to its context. A mapping is nobody's until
+//! `cuMemSetAccess` gives it to devices; memory of a pool is its device's and that of the devices given the pool by
+//! `cuMemPoolSetAccess`. What a context cannot touch its kernels do not see, and the recorder must not read: the device would fault.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{c_uint, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribute};
+
+use super::allocations::{ALLOCATIONS, Live};
+use super::arena::vmm;
+use crate::vendor::contexts::{self, Context};
+use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, SUCCESS, Status, gate};
+
+/// In the place of a device: the host. No machine has so many devices.
+pub const HOST: CUdevice = 63;
+
+/// Some of the process's devices, and the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Devices(u64);
+
+impl Devices {
+    pub fn of(device: CUdevice) -> Self {
+        let mut devices = Self::default();
+        devices.set(device, true);
+        devices
+    }
+
+    pub fn contains(self, device: CUdevice) -> bool {
+        (0..64).contains(&device) && self.0 >> device & 1 != 0
+    }
+
+    fn set(&mut self, device: CUdevice, has_access: bool) {
+        if (0..64).contains(&device) {
+            self.0 = self.0 & !(1 << device) | u64::from(has_access) << device;
+        }
+    }
+}
+
+/// Which kernels can touch an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Those on its device, and those of contexts with peer access to its context: memory of `cuMemAlloc`.
+    Peers,
+    /// Those on these devices: what is mapped by `cuMemMap`.
+    Mapped(Devices),
+    /// Those on these devices: memory of a pool (`CUmemoryPool`, 0 where it is not known).
+    Pooled { pool: usize, devices: Devices },
+    /// All: managed memory, and page-locked memory that was mapped for kernels.
+    Everywhere,
+    /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for copies.
+    Arguments,
+}
+
+/// What is known of access beyond single allocations.
+#[derive(Default)]
+struct Known {
+    /// (accessor, owner): kernels of the first context may touch memory of the second.
+    peers: BTreeSet<(usize, usize)>,
+    /// Devices that were given a pool (`CUmemoryPool`), besides its own.
+    pools: BTreeMap<usize, Devices>,
+}
+
+static KNOWN: Mutex<Known> = Mutex::new(Known { peers: BTreeSet::new(), pools: BTreeMap::new() });
+
+fn known() -> MutexGuard<'static, Known> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Live {
+    /// Whether kernels of a context can touch it, as far as that does not depend on what they are given.
+    pub fn is_accessible_from(&self, context: Context) -> bool {
+        match self.access {
+            Access::Peers => self.device == context.device || known().peers.contains(&(context.handle, self.context)),
+            Access::Mapped(devices) | Access::Pooled { devices, .. } => devices.contains(context.device),
+            Access::Everywhere | Access::Arguments => true,
+        }
+    }
+
+    /// Whether threads of the application can write to it without a call.
+    pub fn is_host_visible(&self) -> bool {
+        match self.access {
+            Access::Everywhere | Access::Arguments => true,
+            Access::Mapped(devices) => self.device == HOST || devices.contains(HOST),
+            Access::Peers | Access::Pooled { .. } => false,
+        }
+    }
+}
+
+/// Whether the vendor says that an address is in managed memory, as a variable can be.
+pub fn is_managed(address: u64) -> bool {
+    const IS_MANAGED: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as u32;
+    let mut managed = 0u32;
+    // SAFETY: the attribute is a truth value, of at most these 4 bytes.
+    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut managed).cast(), IS_MANAGED, address) };
+    status == SUCCESS && managed != 0
+}
+
+/// The contexts whose kernels can touch a kernel's memory: any of these allocations, or the variables of its device.
+pub fn that_touch(allocations: &[Live], device: CUdevice) -> Vec<usize> {
+    let touches = |context: &Context| context.device == device || allocations.iter().any(|live| live.is_accessible_from(*context));
+    contexts::all().into_iter().filter(touches).map(|context| context.handle).collect()
+}
+
+/// The access to memory of a pool that lies on a device.
+pub fn of_pool(pool: usize, device: CUdevice) -> Access {
+    let mut devices = known().pools.get(&pool).copied().unwrap_or_default();
+    devices.set(device, true);
+    Access::Pooled { pool, devices }
+}
+
+/// Forgets what a context that has died was given, and what was given of it.
+pub fn forget_context(context: usize) {
+    known().peers.retain(|(accessor, owner)| *accessor != context && *owner != context);
+}
+
+/// Lets a device use another's arena as long as any of its contexts has peer access to one of the other's.
+fn follow_peers(accessor: CUdevice, owner: CUdevice) {
+    let devices: BTreeMap<usize, CUdevice> = contexts::all().into_iter().map(|context| (context.handle, context.device)).collect();
+    let device = |context: &usize| devices.get(context).copied();
+    let is_peer = known().peers.iter().any(|(from, to)| device(from) == Some(accessor) && device(to) == Some(owner));
+    match vmm::of_device(owner) {
+        Some(arena) if accessor != owner => arena.set_peer(accessor, is_peer),
+        _ => {}
+    }
+}
+
+fn with_peer(call: &dyn Fn() -> Status, peer: CUcontext, change: impl Fn(&mut BTreeSet<(usize, usize)>, (usize, usize))) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        let own = vendor::current_context().zip(vendor::current_device());
+        if status == SUCCESS
+            && let (Some((context, device)), Some(owner)) = (own, contexts::device_of(peer as usize))
+        {
+            contexts::note(context, device);
+            contexts::note(peer as usize, owner);
+            change(&mut known().peers, (context, peer as usize));
+            follow_peers(device, owner);
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuCtxEnablePeerAccess`.
+pub unsafe fn enable_peer(call: &dyn Fn() -> Status, peer: CUcontext, _flags: c_uint) -> Status {
+    with_peer(call, peer, |peers, pair| _ = peers.insert(pair))
+}
+
+/// # Safety
+/// The arguments are those of `cuCtxDisablePeerAccess`.
+pub unsafe fn disable_peer(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
+    with_peer(call, peer, |peers, pair| _ = peers.remove(&pair))
+}
+
+/// What an array of descriptions says: each device, or the host, and whether it has access. Reading is enough.
+///
+/// # Safety
+/// The array must have `count` elements.
+unsafe fn described(accesses: *const CUmemAccessDesc, count: usize) -> Vec<(CUdevice, bool)> {
+    let mut described = Vec::new();
+    for index in 0..count {
+        // SAFETY: inside the array; an element is the kind of location, its number, and flags: three words.
+        let [kind, device, flags] = unsafe { accesses.add(index).cast::<[i32; 3]>().read() };
+        let is_device = kind == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32;
+        described.push((if is_device { device } else { HOST }, flags != 0));
+    }
+    described
+}
+
+/// # Safety
+/// The arguments are those of `cuMemSetAccess`.
+pub unsafe fn set(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize, accesses: *const CUmemAccessDesc, count: usize) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the driver has taken the array.
+            let described = unsafe { described(accesses, count) };
+            let end = address.saturating_add(bytes as u64);
+            ALLOCATIONS.change(|live| {
+                if let Access::Mapped(devices) = &mut live.access
+                    && live.address < end
+                    && address < live.address + live.size
+                {
+                    described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access));
+                }
+            });
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolSetAccess`.
+pub unsafe fn set_pool(call: &dyn Fn() -> Status, pool: usize, accesses: *const CUmemAccessDesc, count: usize) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the driver has taken the array.
+            let described = unsafe { described(accesses, count) };
+            let give = |devices: &mut Devices| described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access));
+            give(known().pools.entry(pool).or_default());
+            // What is allocated already is given and taken with the pool.
+            ALLOCATIONS.change(|live| match &mut live.access {
+                Access::Pooled { pool: of, devices } if *of == pool => give(devices),
+                _ => {}
+            });
+        }
+        status
+    })
+}
+
+/// Nothing is known of a new pool; its handle may have been that of one that was destroyed, whose memory lives on.
+///
+/// # Safety
+/// After a success `pool` must be readable.
+unsafe fn new_pool(call: &dyn Fn() -> Status, pool: *const usize) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        if status == SUCCESS {
+            // SAFETY: the caller's promise.
+            let new = unsafe { *pool };
+            known().pools.remove(&new);
+            ALLOCATIONS.change(|live| match &mut live.access {
+                Access::Pooled { pool, .. } if *pool == new => *pool = 0,
+                _ => {}
+            });
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolCreate`.
+pub unsafe fn create_pool(call: &dyn Fn() -> Status, pool: *mut usize, _properties: *const c_uint) -> Status {
+    // SAFETY: the vendor writes it.
+    unsafe { new_pool(call, pool) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolImportFromShareableHandle`.
+pub unsafe fn import_pool(call: &dyn Fn() -> Status, pool: *mut usize, _handle: *mut c_void, _kind: c_uint, _flags: u64) -> Status {
+    // SAFETY: the vendor writes it.
+    unsafe { new_pool(call, pool) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::recording::manifest::AllocationKind;
+
+    fn context(handle: usize, device: CUdevice) -> Context {
+        Context { handle, device }
+    }
+
+    fn live(access: Access, device: CUdevice, context: usize) -> Live {
+        Live { address: 0x7000_0000, size: 4096, kind: AllocationKind::Vendor, access, device, context }
+    }
+
+    #[test]
+    fn peers_reach_what_their_contexts_were_given_until_it_is_taken() {
+        let of_41 = live(Access::Peers, 41, 0xb0);
+        known().peers.insert((0xa0, 0xb0));
+        assert!(of_41.is_accessible_from(context(0xa0, 40)) && of_41.is_accessible_from(context(0xb1, 41)));
+        assert!(!of_41.is_accessible_from(context(0xa1, 40)), "another context of the same device was given nothing");
+        assert!(!live(Access::Peers, 40, 0xa0).is_accessible_from(context(0xb0, 41)), "access is one-way");
+        contexts::note(0xa0, 40);
+        contexts::note(0xa1, 40);
+        contexts::note(0xb0, 41);
+        assert_eq!(that_touch(&[of_41], 41), [0xa0, 0xb0], "a peer may write to it");
+        assert_eq!(that_touch(&[live(Access::Everywhere, 41, 0xb0)], 41), [0xa0, 0xa1, 0xb0]);
+        forget_context(0xa0);
+        assert!(!of_41.is_accessible_from(context(0xa0, 40)));
+        [0xa0, 0xa1, 0xb0].into_iter().for_each(contexts::forget);
+    }
+
+    fn description(device: CUdevice, flags: u32) -> [i32; 3] {
+        [1, device, flags as i32]
+    }
+
+    /// Two mappings, made accessible by one call; then one of them taken from one device.
+    #[test]
+    fn each_mapping_and_device_has_access_of_its_own() {
+        let page = 2 << 20;
+        let base = 0x7100_0000_0000u64;
+        for (address, device) in [(base, 42), (base + page, 43)] {
+            ALLOCATIONS.insert(Live { address, size: page, ..live(Access::Mapped(Devices::default()), device, 0) });
+        }
+        let find = |address| ALLOCATIONS.containing(address).unwrap();
+        let reached = |address| [42, 43].map(|device| find(address).is_accessible_from(context(1, device)));
+        assert_eq!(reached(base), [false, false], "mapped, and given to nobody");
+        let both = [description(42, 3), description(43, 1), [2, 0, 1]];
+        let none = [description(43, 0)];
+        // SAFETY: arrays of so many descriptions.
+        unsafe {
+            set(&|| SUCCESS, base, 2 * page as usize, both.as_ptr().cast(), 3);
+            assert_eq!((reached(base), reached(base + page)), ([true; 2], [true; 2]));
+            assert!(find(base).is_host_visible(), "the host was given it, too");
+            set(&|| SUCCESS, base + page, page as usize, none.as_ptr().cast(), 1);
+            assert_eq!((reached(base), reached(base + page)), ([true; 2], [true, false]));
+            set(&|| vendor::INVALID_VALUE, base, page as usize, none.as_ptr().cast(), 1);
+            assert_eq!(reached(base), [true; 2], "the driver has refused");
+        }
+        ALLOCATIONS.remove(base);
+        ALLOCATIONS.remove(base + page);
+    }
+
+    #[test]
+    fn memory_of_a_pool_follows_the_pool() {
+        let (pool, address) = (0x900usize, 0x7200_0000_0000u64);
+        ALLOCATIONS.insert(Live { address, ..live(of_pool(pool, 44), 44, 0xc0) });
+        let reached = || [44, 45].map(|device| ALLOCATIONS.containing(address).unwrap().is_accessible_from(context(1, device)));
+        assert_eq!(reached(), [true, false]);
+        let (given, taken) = (description(45, 3), description(45, 0));
+        // SAFETY: one description each, and a place for a pool.
+        unsafe {
+            set_pool(&|| SUCCESS, pool, given.as_ptr().cast(), 1);
+            assert_eq!(reached(), [true; 2]);
+            assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices: Devices(0b11 << 44) }, "what is allocated from now on, too");
+            set_pool(&|| SUCCESS, pool, taken.as_ptr().cast(), 1);
+            assert_eq!(reached(), [true, false]);
+            set_pool(&|| SUCCESS, pool, given.as_ptr().cast(), 1);
+            create_pool(&|| SUCCESS, &mut { pool }, std::ptr::null());
+            assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices: Devices::of(44) }, "another pool of the same handle");
+            set_pool(&|| SUCCESS, pool, taken.as_ptr().cast(), 1);
+            assert_eq!(reached(), [true; 2], "the memory of the one before is none of it");
+        }
+        ALLOCATIONS.remove(address);
+    }
+}

@@ -1,0 +1,68 @@
+//! Addresses that memory holds: which of some ranges its words lead into.
+//!
+//! A kernel finds page-locked memory that it is not given as an argument by an address in memory that it can read. What holds no
+//! such address, in a word at a multiple of 8 bytes, does not lead there.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mneme_core::chunk_hash::Stretch;
+
+use super::in_parallel;
+
+/// Bytes of a word.
+pub const WORD: u64 = 8;
+
+/// The range, of some by address and disjoint, that a word leads into.
+fn led_into(word: u64, ranges: &[Range<u64>]) -> Option<usize> {
+    let index = ranges.partition_point(|range| range.start <= word).checked_sub(1)?;
+    (word < ranges[index].end).then_some(index)
+}
+
+/// Marks the ranges that words of memory which this process can read lead into, on all cores.
+///
+/// # Safety
+/// The stretches are live memory.
+pub unsafe fn scan_in_place(stretches: &[Stretch], ranges: &[Range<u64>]) -> Vec<bool> {
+    let found: Vec<AtomicBool> = ranges.iter().map(|_| AtomicBool::new(false)).collect();
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Vec::new() };
+    in_parallel(stretches, |stretches| {
+        for stretch in stretches {
+            let words = stretch.address as *const u64;
+            for index in 0..(stretch.length / WORD) as usize {
+                // SAFETY: the caller's promise; threads of the application may write to it.
+                let word = unsafe { words.add(index).read_volatile() };
+                if (first.start..last.end).contains(&word)
+                    && let Some(range) = led_into(word, ranges)
+                {
+                    found[range].store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    found.into_iter().map(AtomicBool::into_inner).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_lead_into_the_ranges_that_they_lie_in() {
+        let ranges = [0x7f00_0000_1000..0x7f00_0000_2000, 0x7f00_0000_3000..0x7f00_0000_3008, 0x7f10_0000_0000..0x7f10_0000_0001];
+        let scan = |words: &[u64]| {
+            let stretches: Vec<Stretch> =
+                words.chunks(3).map(|words| Stretch { address: words.as_ptr() as u64, length: size_of_val(words) as u64 }).collect();
+            // SAFETY: words of this test's own.
+            unsafe { scan_in_place(&stretches, &ranges) }
+        };
+        let beside = [0x7f00_0000_0fff, 0x7f00_0000_2000, 0x7f00_0000_3008, 0x7f10_0000_0001, 0, u64::MAX, 0x3ff0_0000_0000_0000];
+        assert_eq!(scan(&beside), [false; 3]);
+        let mut words = vec![1; 100_000];
+        words[99_999] = 0x7f00_0000_1fff;
+        words[0] = 0x7f10_0000_0000;
+        assert_eq!(scan(&words), [true, false, true]);
+        words[50_001] = 0x7f00_0000_3000;
+        assert_eq!(scan(&words), [true; 3]);
+    }
+}
