@@ -68,7 +68,7 @@ fn arguments() -> Vec<Argument> {
 }
 
 fn allocation(address: u64, size: u64) -> Allocation {
-    Allocation { address, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None }
+    Allocation { address, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false }
 }
 
 fn allocations() -> Vec<Allocation> {

@@ -227,6 +227,16 @@ macro_rules! every_hook {
         4000 cuMemHostUnregister(host: *mut c_void) => tracked::forget_host;
         2000 cuMemFreeHost(host: *mut c_void) => tracked::forget_host;
     }
+    "notes that others may write to the memory" ["interposer/src/memory/sharing/physical.rs: memory_is_shared_whether_it_is_mapped_before_or_after", "tests/tests/e2e/coverage.rs: memory_that_another_process_writes_to"] {
+        11020 cuMemPoolExportPointer(data: *mut c_void, address: CUdeviceptr) => sharing::export_pointer;
+        10020 cuMemCreate(handle: *mut CUmemGenericAllocationHandle, bytes: usize, properties: *const c_void, flags: c_ulonglong) => physical::create;
+        10020 cuMemExportToShareableHandle(shareable: *mut c_void, handle: CUmemGenericAllocationHandle, kind: c_uint, flags: c_ulonglong) => physical::export;
+        10020 cuMemImportFromShareableHandle(handle: *mut CUmemGenericAllocationHandle, shareable: *mut c_void, kind: c_uint) => physical::import;
+        11000 cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, address: *mut c_void) => physical::retain;
+        12010 cuMulticastCreate(handle: *mut CUmemGenericAllocationHandle, properties: *const c_void) => physical::create_multicast;
+        12010 cuMulticastBindMem(multicast: CUmemGenericAllocationHandle, multicast_offset: usize, memory: CUmemGenericAllocationHandle, memory_offset: usize, bytes: usize, flags: c_ulonglong) => physical::bind;
+        12010 cuMulticastBindAddr(multicast: CUmemGenericAllocationHandle, multicast_offset: usize, address: CUdeviceptr, bytes: usize, flags: c_ulonglong) => physical::bind_address;
+    }
     "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: vmm"] {
         10020 cuMemMap(address: CUdeviceptr, bytes: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong) => tracked::map;
         10020 cuMemUnmap(address: CUdeviceptr, bytes: usize) => tracked::unmap;

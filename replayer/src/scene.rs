@@ -78,6 +78,9 @@ pub fn open(common: &Common, purpose: Purpose<'_>) -> Result<Scene, Fatal> {
         let error = format!("--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has");
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
+    if let Some(text) = bounds.left_out_text().filter(|_| !purpose.quiet) {
+        eprintln!("mneme-replay: {text}");
+    }
     let snapshot = Snapshot::reserve(layout)
         .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
     Ok(Scene {

@@ -35,6 +35,8 @@ pub struct Region {
     pub tag: String,
     /// How the application wanted it compared.
     pub tolerance: Option<Tolerance>,
+    /// Others could write to it while it was recorded.
+    pub shared: bool,
     pub address: u64,
     pub size: u64,
     /// Offset of the prologue in the shared memory, bytes.
@@ -99,6 +101,7 @@ impl Layout {
                 code: before.variable.is_some_and(|variable| variable.code),
                 tag: before.tag.to_owned(),
                 tolerance: before.tolerance,
+                shared: before.shared,
                 address: before.address,
                 size: before.size,
                 offset: layout.bytes,
@@ -287,7 +290,8 @@ mod tests {
     use mneme_core::recording::store::StoreWriter;
 
     fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> State {
-        let allocation = Allocation { address: 0x1000_0000_0000, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None };
+        let allocation =
+            Allocation { address: 0x1000_0000_0000, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false };
         State { header: Header { moment, allocations: vec![allocation], ..Header::default() }, chunks: vec![chunks] }
     }
 

@@ -3,14 +3,16 @@
 //! 1. `--tolerance BUFFER=…` of the command line (the last that names the buffer),
 //! 2. the rules of `<static-hash>.tolerances.json` beside the recording,
 //! 3. what the application said of the allocation when it was recorded,
-//! 4. the configuration's `tolerance`, then `--tolerance …` without a buffer, then `--rtol` and `--atol`,
-//! 5. equal bits.
+//! 4. not at all, for memory that other processes or devices could write to while it was recorded, unless an argument leads into it,
+//! 5. the configuration's `tolerance`, then `--tolerance …` without a buffer, then `--rtol` and `--atol`,
+//! 6. equal bits.
 //!
-//! What is said of all buffers (4) never applies to one that is known to hold something else: a tolerance for floats is applied to
+//! What is said of all buffers (5) never applies to one that is known to hold something else: a tolerance for floats is applied to
 //! every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the configuration's and
 //! `--tolerance` apply as written, and `--rtol` and `--atol` do not.
 
 use mneme_core::recording::RecordingError;
+use mneme_core::recording::manifest::State;
 use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
 
 use crate::comparison::Comparison;
@@ -108,6 +110,8 @@ fn read_tolerance(text: &str) -> Result<Tolerance, String> {
 pub struct Bounds {
     /// What each region holds, and what was said of it alone.
     regions: Vec<(Option<DataType>, Option<Tolerance>)>,
+    /// Address and bytes of each region that is not compared because others could write to it.
+    left_out: Vec<(u64, u64)>,
     /// What was said of all regions, the first that applies decides.
     general: Vec<General>,
 }
@@ -153,12 +157,29 @@ impl Bounds {
                 .collect(),
             ..Rules::default()
         };
+        let mut left_out = Vec::new();
         let of = |(region, dtype): (&Region, Option<DataType>)| {
             let place = place(region);
-            let own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
+            let mut own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
+            if own.is_none() && region.shared && !is_led_to(region.address, region.size, &subject.moments.prologue) {
+                own = Some(Tolerance::ignored());
+                left_out.push((region.address, region.size));
+            }
             (dtype, own)
         };
-        Ok(Self { regions: regions.iter().zip(types).map(of).collect(), general: general(options) })
+        Ok(Self { regions: regions.iter().zip(types).map(of).collect(), general: general(options), left_out })
+    }
+
+    /// What is not compared because other processes or devices could write to it, in a sentence.
+    pub fn left_out_text(&self) -> Option<String> {
+        let bytes: u64 = self.left_out.iter().map(|(_, size)| size).sum();
+        let places: Vec<String> = self.left_out.iter().map(|(address, _)| format!("{address:#x}")).collect();
+        (!places.is_empty()).then(|| {
+            format!(
+                "{bytes} bytes at {} are not compared: other processes or devices could write to them while they were recorded, and no argument leads there",
+                places.join(", ")
+            )
+        })
     }
 
     /// How each region is compared under a configuration.
@@ -177,6 +198,13 @@ impl Bounds {
         };
         self.regions.iter().map(of).collect()
     }
+}
+
+/// Whether an argument, or a part of one, is an address in a region of so many bytes.
+fn is_led_to(start: u64, size: u64, prologue: &State) -> bool {
+    let words = prologue.header.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0);
+    let mut words = words.map(|word| u64::from_le_bytes(*word));
+    words.any(|word| word.checked_sub(start).is_some_and(|offset| offset < size))
 }
 
 /// A buffer that a `--tolerance` names and the recording does not have.
@@ -214,13 +242,14 @@ fn general(options: &Options) -> Vec<General> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_core::recording::manifest::Argument;
 
     fn entry(text: &str) -> Entry {
         Entry::parse(text).unwrap()
     }
 
     fn bounds(dtype: Option<DataType>, own: Option<Tolerance>, options: &Options) -> Bounds {
-        Bounds { regions: vec![(dtype, own)], general: general(options) }
+        Bounds { regions: vec![(dtype, own)], general: general(options), left_out: Vec::new() }
     }
 
     fn under(dtype: Option<DataType>, options: &Options) -> Tolerance {
@@ -240,6 +269,18 @@ mod tests {
         {
             assert!(Entry::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_address_in_a_structure_leads_into_memory_too() {
+        let mut prologue = State::default();
+        let bytes = [1u64, 0x1000].iter().flat_map(|word| word.to_le_bytes()).collect();
+        prologue.header.arguments.push(Argument { offset: 0, bytes });
+        assert!(is_led_to(0x1000, 8, &prologue) && is_led_to(0xff9, 8, &prologue));
+        assert!(!is_led_to(0x1001, 8, &prologue) && !is_led_to(0xff8, 8, &prologue));
+        let bounds = Bounds { left_out: vec![(0x1000, 8), (0x2000, 16)], ..Bounds::default() };
+        assert!(bounds.left_out_text().unwrap().starts_with("24 bytes at 0x1000, 0x2000 are not compared"));
+        assert_eq!(Bounds::default().left_out_text(), None);
     }
 
     #[test]

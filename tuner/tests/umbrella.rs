@@ -36,8 +36,14 @@ fn record(folder: &Path, static_hash: u64, id: &str) -> PathBuf {
     let mut memory: Vec<u8> = (0..SIZE).map(|index| (index * (static_hash % 97)) as u8).collect();
     let state = |moment, memory: &[u8]| {
         let name = format!("DeviceState.{}.{static_hash}.{id}.mneme", if moment == Moment::Prologue { "prologue" } else { "epilogue" });
-        let allocation =
-            Allocation { address: 0x1000_0000_0000, size: SIZE, kind: AllocationKind::Arena, tag: "data".into(), tolerance: None };
+        let allocation = Allocation {
+            address: 0x1000_0000_0000,
+            size: SIZE,
+            kind: AllocationKind::Arena,
+            tag: "data".into(),
+            tolerance: None,
+            shared: false,
+        };
         let arguments = vec![Argument { offset: 0, bytes: 0x1000_0000_0000u64.to_le_bytes().to_vec() }];
         let header = Header { moment, allocations: vec![allocation], arguments, ..Header::default() };
         let state = State { header, chunks: vec![store.put_region(memory).unwrap()] };

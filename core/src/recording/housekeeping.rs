@@ -329,8 +329,14 @@ mod tests {
         let id = seed.to_string();
         let mut names = Vec::new();
         for moment in [Moment::Prologue, Moment::Epilogue] {
-            let allocation =
-                Allocation { address: 0x1000, size: bytes.len() as u64, kind: AllocationKind::Arena, tag: String::new(), tolerance: None };
+            let allocation = Allocation {
+                address: 0x1000,
+                size: bytes.len() as u64,
+                kind: AllocationKind::Arena,
+                tag: String::new(),
+                tolerance: None,
+                shared: false,
+            };
             let header = Header { moment, allocations: vec![allocation], ..Header::default() };
             let state = State { header, chunks: vec![store.put_region(&bytes).unwrap()] };
             store.sync().unwrap();

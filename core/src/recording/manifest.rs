@@ -86,6 +86,9 @@ pub struct Allocation {
     /// How the application wants it compared; bytes where it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Tolerance>,
+    /// Other processes, or devices beyond the recorded launch, could write to it meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +118,8 @@ pub struct Region<'a> {
     pub tag: &'a str,
     /// How the application wanted it compared.
     pub tolerance: Option<Tolerance>,
+    /// Others could write to it meanwhile.
+    pub shared: bool,
     pub address: u64,
     /// Bytes.
     pub size: u64,
@@ -137,12 +142,13 @@ pub fn chunk_count(size: u64) -> usize {
 impl State {
     /// Variables first, then allocations.
     pub fn regions(&self) -> impl Iterator<Item = Region<'_>> {
-        let variables = self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, it.address, it.size));
-        let allocations = self.header.allocations.iter().map(|it| (None, it.tag.as_str(), it.tolerance, it.address, it.size));
-        variables.chain(allocations).zip(&self.chunks).map(|((variable, tag, tolerance, address, size), chunks)| Region {
+        let variables = self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, false, it.address, it.size));
+        let allocations = self.header.allocations.iter().map(|it| (None, it.tag.as_str(), it.tolerance, it.shared, it.address, it.size));
+        variables.chain(allocations).zip(&self.chunks).map(|((variable, tag, tolerance, shared, address, size), chunks)| Region {
             variable,
             tag,
             tolerance,
+            shared,
             address,
             size,
             chunks,
@@ -304,6 +310,7 @@ mod tests {
                     kind: AllocationKind::Arena,
                     tag: String::new(),
                     tolerance: None,
+                    shared: false,
                 }],
                 arguments: vec![Argument { offset: 0, bytes: vec![1, 2, 3, 4] }, Argument { offset: 8, bytes: vec![0xff; 8] }],
                 pair: Some(u64::MAX),
@@ -320,6 +327,17 @@ mod tests {
         assert_eq!(State::load(&path).unwrap(), state());
         assert_eq!(state().parameter_buffer(), [1, 2, 3, 4, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(state().regions().nth(1).unwrap().extent(1), (CHUNK, 1));
+    }
+
+    /// What says nothing of it is of a recorder that did not know.
+    #[test]
+    fn memory_is_shared_where_the_header_says_so() {
+        let mut marked = state().header;
+        assert!(!serde_json::to_string(&marked).unwrap().contains("shared"));
+        marked.allocations[0].shared = true;
+        let text = serde_json::to_string(&marked).unwrap();
+        assert_eq!(serde_json::from_str::<Header>(&text).unwrap(), marked);
+        assert_eq!(serde_json::from_str::<Header>(&text.replace(r#","shared":true"#, "")).unwrap(), state().header);
     }
 
     #[test]

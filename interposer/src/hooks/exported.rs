@@ -11,6 +11,7 @@ use super::{Hook, enter, proc_address};
 use crate::kernels::loading;
 use crate::launches::{forms, graphs, legacy};
 use crate::lifetimes::{contexts as ends, green};
+use crate::memory::sharing::physical;
 use crate::memory::{access, external, served, sharing, tracked};
 use crate::recorder::{self, counted};
 use crate::table::every_hook;

@@ -47,6 +47,8 @@ pub enum Access {
     Peers,
     /// Those on these devices: what is mapped by `cuMemMap`.
     Mapped(Devices),
+    /// None by ordinary loads: mappings of multicast objects, and of what the driver tells nothing of.
+    Multicast,
     /// Those on these devices: memory of a pool (`CUmemoryPool`, 0 where it is not known).
     Pooled { pool: usize, devices: Devices },
     /// All: managed memory, and page-locked memory that was mapped for kernels.
@@ -76,6 +78,7 @@ impl Live {
         match self.access {
             Access::Peers => self.device == context.device || known().peers.contains(&(context.handle, self.context)),
             Access::Mapped(devices) | Access::Pooled { devices, .. } => devices.contains(context.device),
+            Access::Multicast => false,
             Access::Everywhere | Access::Arguments => true,
         }
     }
@@ -85,7 +88,7 @@ impl Live {
         match self.access {
             Access::Everywhere | Access::Arguments => true,
             Access::Mapped(devices) => self.device == HOST || devices.contains(HOST),
-            Access::Peers | Access::Pooled { .. } => false,
+            Access::Peers | Access::Pooled { .. } | Access::Multicast => false,
         }
     }
 }
@@ -257,7 +260,7 @@ mod tests {
     }
 
     fn live(access: Access, device: CUdevice, context: usize) -> Live {
-        Live { address: 0x7000_0000, size: 4096, kind: AllocationKind::Vendor, access, device, context }
+        Live { address: 0x7000_0000, size: 4096, kind: AllocationKind::Vendor, access, device, context, shared: false }
     }
 
     #[test]

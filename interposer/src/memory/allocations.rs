@@ -21,6 +21,8 @@ pub struct Live {
     pub device: CUdevice,
     /// Context in which it was allocated (`CUcontext`), with which it dies; 0 for what has none.
     pub context: usize,
+    /// Other processes, or devices beyond those that a launch waits for, may write to it at any time.
+    pub shared: bool,
 }
 
 #[derive(Default)]
@@ -45,6 +47,13 @@ impl Allocations {
     /// Changes allocations, but for their addresses.
     pub fn change(&self, change: impl FnMut(&mut Live)) {
         self.lock().values_mut().for_each(change);
+    }
+
+    /// Notes that others may write to the allocation that an address lies in, from now on.
+    pub fn share(&self, address: u64) {
+        if let Some((_, live)) = self.lock().range_mut(..=address).next_back().filter(|(start, live)| address - **start < live.size) {
+            live.shared = true;
+        }
     }
 
     /// Removes the allocation that starts at an address.
@@ -104,7 +113,7 @@ mod tests {
     use super::*;
 
     fn live(address: u64, size: u64, context: usize) -> Live {
-        Live { address, size, kind: AllocationKind::Arena, access: Access::Peers, device: 0, context }
+        Live { address, size, kind: AllocationKind::Arena, access: Access::Peers, device: 0, context, shared: false }
     }
 
     #[test]

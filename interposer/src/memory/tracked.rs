@@ -11,6 +11,7 @@ use super::access::{self, Access, Devices, HOST};
 use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
 use super::frees;
+use super::sharing::physical;
 use crate::vendor::{self, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, SUCCESS, Status, captures, contexts, gate};
 
 /// Flags of page-locked memory that the application asks to be mapped for kernels.
@@ -33,7 +34,7 @@ fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationK
         contexts::note(context, own);
     }
     let (device, context) = (device.unwrap_or(HOST), context.unwrap_or(0));
-    ALLOCATIONS.insert(Live { address, size, kind, access, device, context });
+    ALLOCATIONS.insert(Live { address, size, kind, access, device, context, shared: false });
 }
 
 /// The device that the vendor says owns an address; the current one where it does not say.
@@ -195,9 +196,11 @@ pub unsafe fn map(
             let known = unsafe { vendor::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == SUCCESS;
             let is_of_device = known && properties.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
             let device = if is_of_device { properties.location.id } else { HOST };
+            let is_readable = known && !physical::is_multicast(handle);
+            let access = if is_readable { Access::Mapped(Devices::default()) } else { Access::Multicast };
+            let (size, shared) = (bytes as u64, physical::map(address, handle));
             // No context is needed to map memory, nor does the mapping die with one.
-            let (size, access) = (bytes as u64, Access::Mapped(Devices::default()));
-            ALLOCATIONS.insert(Live { address, size, kind: AllocationKind::Vendor, access, device, context: 0 });
+            ALLOCATIONS.insert(Live { address, size, kind: AllocationKind::Vendor, access, device, context: 0, shared });
         }
         status
     })
@@ -219,5 +222,12 @@ pub fn forget_lost_mappings() {
 /// # Safety
 /// The arguments are those of `cuMemUnmap`.
 pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize) -> Status {
-    gate::passing(&|| ALLOCATIONS.without(address..address.saturating_add(bytes as u64), call))
+    gate::passing(&|| {
+        let range = address..address.saturating_add(bytes as u64);
+        let status = ALLOCATIONS.without(range.clone(), call);
+        if status == SUCCESS {
+            physical::unmap(range);
+        }
+        status
+    })
 }

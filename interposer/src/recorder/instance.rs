@@ -20,7 +20,9 @@ use super::{Plan, reachable};
 use crate::kernels::code::VariableKind;
 use crate::kernels::handles;
 use crate::kernels::request::Request;
-use crate::memory::{access, pageable};
+use crate::memory::access::{self, Access};
+use crate::memory::allocations::ALLOCATIONS;
+use crate::memory::pageable;
 use crate::process::log::debug;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
@@ -46,6 +48,8 @@ pub enum Failure {
     Pageable(String),
     #[error("its stream belongs to another context than the current one")]
     Elsewhere,
+    #[error("it reaches memory of a multicast object, which ordinary loads cannot read")]
+    Multicast,
     #[error("memory changed while it was recorded: host threads write to managed or page-locked memory that the kernel can touch")]
     HostWrites,
     #[error("the kernel did not finish in time for its recording")]
@@ -76,6 +80,7 @@ impl Failure {
                 | Self::Capturing
                 | Self::Pageable(_)
                 | Self::Elsewhere
+                | Self::Multicast
                 | Self::Closed
                 | Self::Anchored(_)
                 | Self::Private(_)
@@ -118,6 +123,9 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     let mut allocations = reachable::allocations(&live);
     allocations.extend(reachable::unseen_allocations(plan, &variables, &allocations));
     let further = reachable::through_memory(plan, &live, &variables, &allocations)?;
+    if further.iter().any(|live| live.access == Access::Multicast) || points_to_multicast(plan) {
+        return Err(Failure::Multicast);
+    }
     if !further.is_empty() {
         allocations.extend(reachable::allocations(&further));
         live.extend(further);
@@ -219,6 +227,12 @@ fn pageable_argument(plan: &Plan) -> Option<String> {
     let (index, name) = plan.code.pointers().find(|(index, _)| pageable::is_pageable(address(*index)))?;
     pageable::is_accessible_from(plan.context.device)
         .then(|| if name.is_empty() { format!("{index}") } else { format!("{index} ({name})") })
+}
+
+/// Whether an argument, or a part of one, is an address in a mapping of a multicast object.
+fn points_to_multicast(plan: &Plan) -> bool {
+    let mut words = plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
+    words.any(|word| ALLOCATIONS.containing(word).is_some_and(|live| live.access == Access::Multicast))
 }
 
 fn check(status: Status) -> Result<(), Failure> {

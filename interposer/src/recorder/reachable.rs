@@ -28,11 +28,12 @@ pub fn live(plan: &Plan) -> Vec<Live> {
         .collect()
 }
 
-/// Page-locked memory whose address is in memory that the kernel can touch: these variables and allocations, or other such memory. The
+/// Page-locked memory, and mappings of multicast objects, whose address is in memory that the kernel can touch: these variables and allocations, or other such memory. The
 /// current context must be idle.
 pub fn through_memory(plan: &Plan, live: &[Live], variables: &[Variable], allocations: &[Allocation]) -> Result<Vec<Live>, SnapshotError> {
     let known = |it: &Live| live.iter().any(|live| live.address == it.address);
-    let mut unreached: Vec<Live> = ALLOCATIONS.all().into_iter().filter(|live| live.access == Access::Arguments && !known(live)).collect();
+    let is_told = |live: &Live| matches!(live.access, Access::Arguments | Access::Multicast);
+    let mut unreached: Vec<Live> = ALLOCATIONS.all().into_iter().filter(|live| is_told(live) && !known(live)).collect();
     let mut reached: Vec<Live> = Vec::new();
     let (mut variables, mut new) = (variables, allocations.to_vec());
     while !unreached.is_empty() && !(variables.is_empty() && new.is_empty()) {
@@ -41,7 +42,8 @@ pub fn through_memory(plan: &Plan, live: &[Live], variables: &[Variable], alloca
         let (here, rest): (Vec<_>, Vec<_>) = unreached.into_iter().zip(found).partition(|(_, found)| *found);
         let here: Vec<Live> = here.into_iter().map(|(live, _)| live).collect();
         unreached = rest.into_iter().map(|(live, _)| live).collect();
-        (variables, new) = (&[], self::allocations(&here));
+        let readable: Vec<Live> = here.iter().filter(|live| live.access != Access::Multicast).copied().collect();
+        (variables, new) = (&[], self::allocations(&readable));
         reached.extend(here);
     }
     Ok(reached)
@@ -54,7 +56,7 @@ pub fn allocations(live: &[Live]) -> Vec<Allocation> {
             let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();
             // All zero is what is done without one.
             let tolerance = Some(annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
-            Allocation { address: live.address, size: live.size, kind: live.kind, tag: annotation.tag, tolerance }
+            Allocation { address: live.address, size: live.size, kind: live.kind, tag: annotation.tag, tolerance, shared: live.shared }
         })
         .collect()
 }
@@ -77,7 +79,7 @@ pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Al
         let overlaps = |(start, size): &(u64, u64)| *start < end && address < start.saturating_add(*size);
         if status == SUCCESS && !known.iter().any(overlaps) {
             known.push((address, size));
-            found.push(Allocation { address, size, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None });
+            found.push(Allocation { address, size, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None, shared: false });
         }
     }
     found

@@ -171,6 +171,8 @@ struct Region {
     place: Place,
     /// Host threads may write to it at any time (managed memory), or other devices.
     is_volatile: bool,
+    /// Others write to it all the time: it is hashed as it was copied.
+    is_shared: bool,
 }
 
 impl Region {
@@ -180,7 +182,7 @@ impl Region {
             _ if linker::cpu_device().is_some() => Place::Direct,
             kind => Place::Device { joined: kind == Some(AllocationKind::Arena) },
         };
-        Self { address, size, place, is_volatile: kind != Some(AllocationKind::Arena) }
+        Self { address, size, place, is_volatile: kind != Some(AllocationKind::Arena), is_shared: false }
     }
 
     fn is_hashed_by_device(&self) -> bool {
@@ -217,7 +219,10 @@ pub fn take(
 
 fn regions(variables: &[Variable], allocations: &[Allocation]) -> Vec<Region> {
     let variables = variables.iter().map(|variable| Region::new(variable.address, variable.size, None));
-    let allocations = allocations.iter().map(|allocation| Region::new(allocation.address, allocation.size, Some(allocation.kind)));
+    let allocations = allocations.iter().map(|allocation| Region {
+        is_shared: allocation.shared,
+        ..Region::new(allocation.address, allocation.size, Some(allocation.kind))
+    });
     variables.chain(allocations).collect()
 }
 
@@ -278,6 +283,7 @@ fn read(reader: &mut Reader, destination: &Destination<'_>, regions: &[Region]) 
     let most = regions.iter().map(|region| chunk_count(region.size)).sum();
     reader.make_room(most);
     let is_hashed = |region: &&Region| match region.place {
+        _ if region.is_shared => false,
         Place::Direct => true,
         Place::Device { .. } => reader.hasher.is_some() && region.is_hashed_by_device(),
         Place::Shared => false,
@@ -430,7 +436,7 @@ impl<'a> Gathering<'a> {
     fn fetch_and_hash(&mut self, place: Place, stretch: Stretch) -> Result<ChunkId, SnapshotError> {
         self.start_copy()?;
         let offset = self.room(stretch.length)?;
-        if place == Place::Shared {
+        if !matches!(place, Place::Device { .. }) {
             self.read_directly(stretch, offset);
         } else {
             self.enqueue(Copy { address: stretch.address, bytes: stretch.length, offset, joined: false })?;
@@ -561,7 +567,8 @@ mod tests {
     /// The driver refuses a copy over two of its allocations, and variables of a module may touch.
     #[test]
     fn only_memory_of_the_arena_is_read_together_with_its_neighbours() {
-        let region = |address, joined| Region { address, size: 2 * CHUNK, place: Place::Device { joined }, is_volatile: false };
+        let region =
+            |address, joined| Region { address, size: 2 * CHUNK, place: Place::Device { joined }, is_volatile: false, is_shared: false };
         let stretch = |address| Stretch { address, length: CHUNK };
         let copy = |joined| Copy { address: 0x1000, bytes: CHUNK, offset: 0, joined };
         let end = 0x1000 + CHUNK;

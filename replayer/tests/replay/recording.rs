@@ -78,6 +78,7 @@ fn state(store: &StoreWriter, moment: Moment, data: &[i32], counter: i32, argume
                 kind: AllocationKind::Arena,
                 tag: String::new(),
                 tolerance: None,
+                shared: false,
             }],
             arguments,
             pair: None,

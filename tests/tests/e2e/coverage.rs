@@ -169,6 +169,23 @@ fn sharing_between_processes() {
     assert_eq!(recorded.allocations("mix", AllocationKind::Vendor), [[12_000, 12_000, large]], "what is opened, and nothing around it");
 }
 
+/// What another process writes meanwhile is none of the kernel's, which was given no address of it.
+#[test]
+fn memory_that_another_process_writes_to() {
+    let recorded = recorded("mailbox", &[]);
+    assert_eq!(recorded.occurrences("churn"), [1]);
+    let (database, kernel) = &recorded.kernels[0];
+    let (id, instance) = kernel.instances.iter().next().unwrap();
+    for state in [&instance.prologue, &instance.epilogue] {
+        let state = State::load(&recorded.folder.path().join(state)).unwrap();
+        let shared = |shared| -> Vec<u64> { state.header.allocations.iter().filter(|it| it.shared == shared).map(|it| it.size).collect() };
+        assert_eq!((shared(true), shared(false)), (vec![40_000], vec![400_000]));
+    }
+    let outcome = Instance::new(database, id).replay("default<O2>").succeed();
+    outcome.complains("40000 bytes at 0x");
+    outcome.complains("are not compared: other processes or devices could write to them");
+}
+
 #[test]
 fn graphs() {
     let recorded = recorded("graphs", &[]);

@@ -312,7 +312,14 @@ mod tests {
             header: Header {
                 moment,
                 variables: vec![Variable { name: "v".into(), address: 0x10, size: 4, constant: false, code: false }],
-                allocations: vec![Allocation { address: 0x1000, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None }],
+                allocations: vec![Allocation {
+                    address: 0x1000,
+                    size,
+                    kind: AllocationKind::Arena,
+                    tag: String::new(),
+                    tolerance: None,
+                    shared: false,
+                }],
                 ..Header::default()
             },
             chunks: vec![store.put_region(&[1; 4]).unwrap(), store.put_region(bytes).unwrap()],

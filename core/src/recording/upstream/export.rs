@@ -223,6 +223,7 @@ mod tests {
                 kind,
                 tag: "out".into(),
                 tolerance: Some(annotated),
+                shared: false,
             });
             let header = Header {
                 moment,

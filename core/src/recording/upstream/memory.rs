@@ -103,7 +103,14 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), 
 fn allocation(block: &Block) -> Allocation {
     // All zero is what there is without an annotation.
     let tolerance = Some(block.annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
-    Allocation { address: block.address, size: block.size, kind: AllocationKind::Arena, tag: block.annotation.tag.clone(), tolerance }
+    Allocation {
+        address: block.address,
+        size: block.size,
+        kind: AllocationKind::Arena,
+        tag: block.annotation.tag.clone(),
+        tolerance,
+        shared: false,
+    }
 }
 
 /// The arguments, each where C would put it: the file has their sizes only, and who knows the kernel's signature corrects it.

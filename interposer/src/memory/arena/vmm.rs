@@ -136,8 +136,9 @@ impl Vmm {
     /// Physical memory. A system that gives none to be shared gives it otherwise.
     fn create(&self, size: u64) -> Result<u64, Status> {
         let mut handle = 0;
+        let properties = self.properties();
         // SAFETY: valid pointers.
-        match unsafe { vendor::cuMemCreate(&mut handle, size as usize, &self.properties(), 0) } {
+        match unsafe { vendor::hooked::cuMemCreate::call(&mut handle, size as usize, (&raw const properties).cast(), 0) } {
             SUCCESS => Ok(handle),
             status if status != OUT_OF_MEMORY && self.shareable.swap(false, Ordering::Relaxed) => self.create(size),
             status => Err(status),

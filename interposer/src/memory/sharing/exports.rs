@@ -111,10 +111,10 @@ fn descriptor(handle: u64) -> Option<Arc<OwnedFd>> {
     if let Some(known) = known(&exports()) {
         return Some(known);
     }
-    let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
     let mut descriptor = -1i32;
     // SAFETY: a valid place of the type that this kind of handle has; the slab holds an allocation, so the handle is alive.
-    let status = unsafe { vendor::cuMemExportToShareableHandle((&raw mut descriptor).cast(), handle, kind, 0) };
+    let status = unsafe { vendor::hooked::cuMemExportToShareableHandle::call((&raw mut descriptor).cast(), handle, kind, 0) };
     if status != SUCCESS || descriptor < 0 {
         return None;
     }

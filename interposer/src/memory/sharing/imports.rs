@@ -259,11 +259,11 @@ impl Mapping {
 
 /// Maps a slab; its physical memory.
 fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
-    let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
     let mut memory = 0;
     // SAFETY: a valid place; a descriptor is passed in the pointer's place; the range is reserved and nothing is mapped there.
     unsafe {
-        if vendor::cuMemImportFromShareableHandle(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind) != SUCCESS {
+        if vendor::hooked::cuMemImportFromShareableHandle::call(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind) != SUCCESS {
             return None;
         }
         if vendor::hooked::cuMemMap::call(at, size as usize, 0, memory, 0) != SUCCESS {

@@ -6,6 +6,7 @@
 pub mod exports;
 mod handle;
 pub mod imports;
+pub mod physical;
 
 use std::ffi::{c_uint, c_void};
 use std::path::Path;
@@ -54,12 +55,16 @@ pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUd
     if !handle.is_null()
         && let Some(ours) = live.and_then(|live| exports::handle_of(&live))
     {
+        ALLOCATIONS.share(address);
         // SAFETY: not null, and the application's place for a handle.
         unsafe { handle.cast::<CUipcMemHandle>().write_unaligned(ours) };
         return SUCCESS;
     }
     let status = call();
     SHARES.store(true, Ordering::Relaxed);
+    if status == SUCCESS {
+        ALLOCATIONS.share(address);
+    }
     if status != SUCCESS && vmm::of_address(address).is_some() {
         TOLD.call_once(|| {
             warning!(
@@ -74,6 +79,7 @@ pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUd
 /// Tracks memory of another process, which is the current device's to access wherever it lies.
 fn track_opened(address: u64, bytes: u64) {
     track(address, bytes, AllocationKind::Vendor, Access::Peers);
+    ALLOCATIONS.share(address);
 }
 
 /// Passes the gate and tracks memory of another process, whose size the vendor knows.
@@ -132,7 +138,22 @@ pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, 
 /// The arguments are those of `cuMemPoolImportPointer`.
 pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _pool: CUmemoryPool, _data: *mut c_void) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { opened(call, address, track_pooled) }
+    unsafe {
+        opened(call, address, |address, bytes| {
+            track_pooled(address, bytes);
+            ALLOCATIONS.share(address);
+        })
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolExportPointer`.
+pub unsafe fn export_pointer(call: &dyn Fn() -> Status, _data: *mut c_void, address: CUdeviceptr) -> Status {
+    let status = call();
+    if status == SUCCESS {
+        ALLOCATIONS.share(address);
+    }
+    status
 }
 
 /// # Safety
