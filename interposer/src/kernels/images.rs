@@ -6,9 +6,16 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::CUjitInputType;
 
 use mneme_core::hash::checksum;
 use mneme_core::image::{cubin, fatbin, ptx};
+
+use crate::process::log::debug;
+use crate::vendor::streams::CaptureMode;
+use crate::vendor::{self, SUCCESS};
 
 /// Larger images than this are not copied, bytes.
 const MAX_COPY: u64 = 1 << 30;
@@ -23,6 +30,8 @@ enum Bytes {
     /// In an object that may be unloaded at any time: address and size.
     Mapped(usize, usize),
     Owned(Vec<u8>),
+    /// What the driver links when it loads them: where each is, and the machine code that comes of it.
+    Linked(Vec<(usize, usize)>, OnceLock<Option<Vec<u8>>>),
 }
 
 impl Image {
@@ -31,13 +40,20 @@ impl Image {
     /// # Safety
     /// The driver has just loaded it from there. `start_of` gives the start of the ELF object that an address is in.
     pub unsafe fn at(image: *const c_void, start_of: impl Fn(usize) -> Option<usize>) -> Option<Self> {
+        // SAFETY: the caller's contract.
+        let parts = unsafe { prelinked(image) };
         // SAFETY: the image is one, or a wrapper, of 24 bytes.
         let image = unsafe { data(image) };
         // SAFETY: as above.
         let size = unsafe { size(image) }?;
+        // Relocatable code for which nothing could be linked when the program was built.
+        let is_empty = size <= fatbin::HEADER as u64;
         if let Some(start) = start_of(image as usize) {
             // The place in its object: a library that is loaded again is the same, wherever it comes to lie.
             let identity = (image as usize).wrapping_sub(start) as u64;
+            if is_empty && !parts.is_empty() {
+                return Some(Self { bytes: Bytes::Linked(parts, OnceLock::new()), identity });
+            }
             return Some(Self { bytes: Bytes::Mapped(image as usize, usize::try_from(size).ok()?), identity });
         }
         if size > MAX_COPY {
@@ -60,6 +76,7 @@ impl Image {
     /// The bytes; `None` where the object that they were in is gone.
     pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match &self.bytes {
+            Bytes::Linked(parts, linked) => linked.get_or_init(|| link(parts)).as_deref().map(Cow::Borrowed),
             Bytes::Owned(bytes) => Some(Cow::Borrowed(bytes)),
             Bytes::Mapped(start, size) => read_own_memory(*start, *size).map(Cow::Owned),
         }
@@ -78,6 +95,70 @@ fn read_own_memory(start: usize, size: usize) -> Option<Vec<u8>> {
         done += usize::try_from(count).ok().filter(|count| *count > 0)?;
     }
     Some(bytes)
+}
+
+/// The fat binaries of relocatable code that a wrapper names beside its own, which is what of them was linked when the program was
+/// built: address and size of each. `fatbinary_section.h` calls such a wrapper version 2, and the last word of it an array of
+/// prelinked fat binaries, which ends with a null.
+///
+/// # Safety
+/// The driver has just loaded the image.
+unsafe fn prelinked(image: *const c_void) -> Vec<(usize, usize)> {
+    const LINK_VERSION: u32 = 2;
+    let mut found = Vec::new();
+    // SAFETY: a wrapper has two words of four bytes and two of eight; the array and the fat binaries are part of the program.
+    unsafe {
+        let [magic, version] = image.cast::<[u32; 2]>().read_unaligned();
+        if magic != fatbin::WRAPPER_MAGIC || version != LINK_VERSION {
+            return found;
+        }
+        let mut next = image.cast::<*const *const c_void>().add(2).read_unaligned();
+        while !next.is_null() && !next.read_unaligned().is_null() {
+            let part = next.read_unaligned();
+            let size = fatbin::size(&part.cast::<[u8; fatbin::HEADER]>().read_unaligned());
+            found.extend(size.and_then(|size| Some((part as usize, usize::try_from(size).ok()?))));
+            next = next.add(1);
+        }
+    }
+    found
+}
+
+/// Links fat binaries for the current context's device, as the driver does when it loads them. Parts without code for the device are
+/// left out: what needs them does not link.
+fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
+    let _mode = CaptureMode::relaxed();
+    let mut linker = std::ptr::null_mut();
+    // SAFETY: no options, and a valid place.
+    if unsafe { vendor::cuLinkCreate_v2(0, std::ptr::null_mut(), std::ptr::null_mut(), &mut linker) } != SUCCESS {
+        return None;
+    }
+    for (start, size) in parts {
+        let Some(mut part) = read_own_memory(*start, *size) else { continue };
+        let kind = CUjitInputType::CU_JIT_INPUT_FATBINARY as u32;
+        let name = c"relocatable code".as_ptr();
+        // SAFETY: the driver reads the part, of this size, during the call.
+        let status = unsafe {
+            let data = part.as_mut_ptr().cast();
+            vendor::cuLinkAddData_v2(linker, kind, data, part.len(), name, 0, std::ptr::null_mut(), std::ptr::null_mut())
+        };
+        if status != SUCCESS {
+            debug!("a part of relocatable code is not linked (CUDA error {status})");
+        }
+    }
+    let (mut cubin, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: valid places; what the driver gives lives as long as the linker, and is copied.
+    let linked = unsafe {
+        match vendor::cuLinkComplete(linker, &mut cubin, &mut size) {
+            SUCCESS => Some(std::slice::from_raw_parts(cubin.cast::<u8>(), size).to_vec()),
+            status => {
+                debug!("relocatable code is not linked (CUDA error {status})");
+                None
+            }
+        }
+    };
+    // SAFETY: made above, and destroyed once.
+    unsafe { vendor::cuLinkDestroy(linker) };
+    linked
 }
 
 /// Past the structure around a fat binary's address, if there is one.
@@ -131,5 +212,30 @@ mod tests {
         assert_eq!(*here.bytes().unwrap(), copy[..4]);
         let nowhere = Image { bytes: Bytes::Mapped(64, 4), identity: 0 };
         assert!(nowhere.bytes().is_none());
+    }
+
+    /// What nvcc makes of relocatable code that is PTX only: an empty fat binary, and a list of those to be linked.
+    #[test]
+    fn relocatable_code_is_found_by_the_wrapper_of_its_program() {
+        let container = |bytes: u64| {
+            let mut image = fatbin::MAGIC.to_le_bytes().to_vec();
+            image.extend([1, 0, 16, 0]);
+            image.extend(bytes.to_le_bytes());
+            image.resize(image.len() + bytes as usize, 0);
+            image
+        };
+        let (whole, first, second) = (container(0), container(8), container(24));
+        let list = [first.as_ptr(), second.as_ptr(), std::ptr::null()];
+        let wrapper = |version: u64| [u64::from(fatbin::WRAPPER_MAGIC) | version << 32, whole.as_ptr() as u64, list.as_ptr() as u64];
+        // SAFETY: a wrapper, its list, and its fat binaries.
+        let parts = |version| unsafe { prelinked(wrapper(version).as_ptr().cast()) };
+        assert_eq!(parts(2), [(first.as_ptr() as usize, 24), (second.as_ptr() as usize, 40)]);
+        assert!(parts(1).is_empty());
+        // SAFETY: as above.
+        let image = unsafe { Image::at(wrapper(2).as_ptr().cast(), |_| Some(0)) }.unwrap();
+        assert!(matches!(&image.bytes, Bytes::Linked(found, _) if *found == parts(2)));
+        // SAFETY: as above.
+        let image = unsafe { Image::at(wrapper(1).as_ptr().cast(), |_| Some(0)) }.unwrap();
+        assert!(matches!(&image.bytes, Bytes::Mapped(_, 16)));
     }
 }

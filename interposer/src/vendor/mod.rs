@@ -179,6 +179,10 @@ functions! {
     cuKernelGetName(name: *mut *const c_char, kernel: CUkernel);
     cuLibraryGetGlobal(address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char);
     cuLibraryGetManaged(address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char);
+    cuLinkAddData_v2(linker: *mut c_void, kind: c_uint, data: *mut c_void, bytes: usize, name: *const c_char, count: c_uint, options: *mut c_uint, values: *mut *mut c_void);
+    cuLinkComplete(linker: *mut c_void, cubin: *mut *mut c_void, bytes: *mut usize);
+    cuLinkCreate_v2(count: c_uint, options: *mut c_uint, values: *mut *mut c_void, linker: *mut *mut c_void);
+    cuLinkDestroy(linker: *mut c_void);
     cuMemAddressFree(address: CUdeviceptr, size: usize);
     cuMemAddressReserve(address: *mut CUdeviceptr, size: usize, alignment: usize, hint: CUdeviceptr, flags: c_ulonglong);
     cuMemGetAccess(flags: *mut c_ulonglong, location: *const CUmemLocation, address: CUdeviceptr);
