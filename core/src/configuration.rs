@@ -77,6 +77,9 @@ pub struct Configuration {
     /// Limit for the build, and for all runs together, seconds, in place of the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
+    /// Run the code that the application ran, in place of code that is compiled.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub original: bool,
     /// How far replayed memory may be from the recorded, for every buffer that has no tolerance of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Tolerance>,
@@ -237,8 +240,30 @@ impl Configuration {
             warmup: None,
             cache: Cache::Hot,
             timeout_s: None,
+            original: false,
             tolerance: None,
         }
+    }
+
+    /// The same launch, measured in the same way, of the application's own code.
+    pub fn of_original(&self) -> Self {
+        Self {
+            codegen_method: self.codegen_method.clone(),
+            original: true,
+            iterations: self.iterations,
+            warmup: self.warmup,
+            cache: self.cache,
+            timeout_s: self.timeout_s,
+            tolerance: self.tolerance,
+            ..Self::recorded(self.grid, self.block, self.shared_mem)
+        }
+    }
+
+    /// The first field that asks for other code than the application's own.
+    fn asks_for_other_code(&self) -> Option<String> {
+        let plain = self.of_original();
+        let [own, plain] = [self, &plain].map(|it| serde_json::to_value(it.grounded()).expect("plain data serialises"));
+        own.as_object()?.iter().find(|(name, value)| plain.get(name) != Some(*value)).map(|(name, _)| name.clone())
     }
 
     /// The normal form in which equal configurations are equal: parameters that do not apply are zero.
@@ -298,6 +323,9 @@ impl Configuration {
         if let Some(seconds) = self.timeout_s.filter(|seconds| !(*seconds > 0.0 && *seconds <= MAX_TIMEOUT)) {
             return Err(format!("timeout_s is {seconds}; it must be above 0 and at most {MAX_TIMEOUT:e} seconds"));
         }
+        if let Some(field) = self.asks_for_other_code().filter(|_| self.original) {
+            return Err(format!("original runs the application's own code, which {field} cannot change; leave one of them out"));
+        }
         if let Some(tolerance) = &self.tolerance {
             tolerance.check()?;
         }
@@ -356,7 +384,7 @@ mod tests {
         // The JSON that the existing Mneme hashes, written out by hand.
         let theirs = r#"{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":true,"max_threads":0,"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,"specialize_dims":false}"#;
         assert_eq!(example().hash(), hex(&Sha256::digest(theirs.as_bytes())));
-        let changes: [fn(&mut Configuration); 11] = [
+        let changes: [fn(&mut Configuration); 12] = [
             |it| it.facts = true,
             |it| it.maxnreg = 64,
             |it| it.ptx_opt = 1,
@@ -366,6 +394,7 @@ mod tests {
             |it| it.warmup = Some(0),
             |it| it.cache = Cache::Cold,
             |it| it.timeout_s = Some(2.0),
+            |it| it.original = true,
             |it| it.tolerance = Some(Tolerance::default()),
             |it| it.specialize = Specialize::Arguments(vec![1]),
         ];
@@ -416,7 +445,7 @@ mod tests {
     #[test]
     fn values_out_of_range_are_named() {
         type Change = fn(&mut Configuration);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 10] = [
             (|it| it.codegen_method = "cereal".into(), "codegen_method is 'cereal'"),
             (|it| it.ptx_opt = 4, "ptx_opt is 4"),
             (|it| it.codegen_opt = 9, "codegen_opt is 9"),
@@ -426,8 +455,11 @@ mod tests {
             (|it| it.warmup = Some(2_000_000), "warmup is 2000000"),
             (|it| it.timeout_s = Some(f64::NAN), "timeout_s is NaN"),
             (|it| (it.set_launch_bounds, it.max_threads) = (true, Some(2048)), "max_threads is 2048"),
+            (|it| (it.original, it.maxnreg) = (true, 32), "which maxnreg cannot change"),
         ];
         assert_eq!(example().check(), Ok(()));
+        let measured = Configuration { original: true, block: Dim3::new(64, 1, 1), iterations: Some(9), cache: Cache::Cold, ..example() };
+        assert_eq!(measured.check(), Ok(()));
         for (change, expected) in changes {
             let mut wrong = example();
             change(&mut wrong);

@@ -98,6 +98,7 @@ class ExperimentConfiguration:
     warmup: Optional[int] = None
     cache: str = "hot"
     timeout_s: Optional[float] = None
+    original: bool = False
     tolerance: Optional[dict[str, Any]] = None
 
     def __post_init__(self) -> None:

@@ -47,6 +47,8 @@ Examples:
       tells which thread, instruction and line wrote these four bytes last
   mneme-replay -rdb recording/1234.json --facts --specialize=2,3 --llvm-option=-unroll-threshold=400 --output-dir out
       states what the recording proves, folds two arguments, sets an option of LLVM's, and keeps IR, PTX, SASS and the log
+  mneme-replay -rdb recording/1234.json --original --iterations 10
+      the code that the application ran, as it was
   mneme-replay -rdb recording/1234.json --source kernel.cu --source-flag -Iinclude
       compiles an edited kernel, replays and verifies it in the recorded one's place (also --ir, --ptx, --cubin)
   mneme-replay -rdb recording/1234.json --load-pass-plugin ./libMine.so \"function(mine),default<O3>\"
@@ -211,7 +213,7 @@ impl Arguments {
 impl OneShot {
     /// The recorded configuration with what the options change.
     pub fn configuration(&self, recorded: Configuration) -> Configuration {
-        self.launch.configuration(&self.passes, recorded)
+        Configuration { original: self.code.original, ..self.launch.configuration(&self.passes, recorded) }
     }
 }
 

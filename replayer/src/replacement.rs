@@ -58,6 +58,7 @@ impl Replacement {
             CodeKind::Bitcode => Ok(Self::Ir(bytes)),
             CodeKind::Ptx => String::from_utf8(bytes).map(Self::Ptx).map_err(|_| "the PTX is not text".into()),
             CodeKind::Cubin => Ok(Self::Cubin(bytes)),
+            CodeKind::CpuObject => Err("a code object of the CPU device replaces no other code".into()),
         }
     }
 

@@ -67,6 +67,7 @@ const LIBRARIES: &[Library] = &[
 /// Every application that the suite records.
 pub const APPS: &[App] = &[
     App { name: "vecadd", sources: &["vecadd.cu"], kernels: &[bitwise("vecadd<long>", &[1])] },
+    App { name: "variables", sources: &["variables.cu"], kernels: &[bitwise("count", &[1]), bitwise("weigh", &[1])] },
     App { name: "saxpy", sources: &["saxpy.cu"], kernels: &[bitwise("saxpy", &[1])] },
     App {
         name: "stencil",

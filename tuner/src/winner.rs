@@ -53,6 +53,7 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
         (it.fast_math, "--fast-math".to_owned()),
         (!it.prune, "--no-prune".to_owned()),
         (!it.internalize, "--no-internalize".to_owned()),
+        (it.original, "--original".to_owned()),
     ] {
         if differs {
             words.push(option);
@@ -60,7 +61,9 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
     }
     words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
     words.extend(circumstances.options.iter().cloned());
-    words.push(it.passes.clone());
+    if !it.original {
+        words.push(it.passes.clone());
+    }
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 

@@ -1,6 +1,9 @@
 //! The table in section `.mneme.cpu` of a CPU code object (docs/cpu-device.md).
 
+use goblin::elf::Elf;
 use serde::{Deserialize, Serialize};
+
+use super::elf;
 
 pub const SECTION: &str = ".mneme.cpu";
 pub const VERSION: u32 = 1;
@@ -55,4 +58,22 @@ pub struct Variable {
 pub struct Refusal {
     pub kernel: String,
     pub reason: String,
+}
+
+/// Variables of a code object whose initial values hold addresses of code or of variables.
+pub fn holding_addresses(object: &[u8]) -> Vec<String> {
+    let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<Table>(table).ok());
+    let (Some(table), Ok(elf)) = (table, Elf::parse(object)) else { return Vec::new() };
+    let relocated = |section: usize, place: std::ops::Range<u64>| {
+        elf.shdr_relocs.iter().any(|(header, relocations)| {
+            let target = elf.section_headers.get(*header).map(|header| header.sh_info as usize);
+            target == Some(section) && relocations.iter().any(|relocation| place.contains(&relocation.r_offset))
+        })
+    };
+    let holds = |variable: &Variable| {
+        let named = |symbol: &goblin::elf::Sym| elf.strtab.get_at(symbol.st_name) == Some(&variable.symbol);
+        let symbol = elf.syms.iter().find(named);
+        symbol.is_some_and(|symbol| relocated(symbol.st_shndx, symbol.st_value..symbol.st_value.saturating_add(variable.size)))
+    };
+    table.variables.iter().filter(|variable| holds(variable)).map(|variable| variable.name.clone()).collect()
 }

@@ -1,10 +1,10 @@
 //! Reads all of a recording and says which of its files are damaged.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::RecordingError;
-use super::database::{Instance, KernelRecord, kernels};
+use super::database::{CodeFile, Instance, KernelRecord, kernels};
 use super::manifest::State;
 use super::moments::{self, Moments, is_manifest};
 use super::pack::{self, PackReader};
@@ -35,6 +35,7 @@ pub fn check(folder: &Path) -> Result<Report, RecordingError> {
     // A pack that cannot be opened is a problem already; without it no chunk can be looked for.
     let store = store.ok();
     let mut known = HashSet::new();
+    let mut originals: HashMap<CodeFile, bool> = HashMap::new();
     for path in kernels(folder)? {
         report.kernels += 1;
         report.bytes += length(&path);
@@ -48,8 +49,15 @@ pub fn check(folder: &Path) -> Result<Report, RecordingError> {
         let rules = Rules::load(&path).map_err(|error| report.problems.push(error)).is_ok();
         let code = check_code(folder, &record, &mut report) && rules;
         for instance in record.instances.values() {
+            let mut original = true;
+            for code in &instance.ours.original {
+                // Instances share it.
+                original &= *originals
+                    .entry(code.clone())
+                    .or_insert_with(|| check_file(&folder.join(&code.file), Some(code.checksum), &mut report));
+            }
             let state = check_instance(folder, &record, instance, store.as_ref(), &mut known, &mut report);
-            report.instances += usize::from(code && state);
+            report.instances += usize::from(code && original && state);
         }
     }
     // Instances share chunks, and a damaged one is met by its pack as well.
@@ -60,18 +68,21 @@ pub fn check(folder: &Path) -> Result<Report, RecordingError> {
 
 /// Whether the kernel's code files are as they were written.
 fn check_code(folder: &Path, record: &KernelRecord, report: &mut Report) -> bool {
-    let before = report.problems.len();
-    let sums = record.ours.module_checksums.iter().map(Some).chain(std::iter::repeat(None));
-    for (name, sum) in record.modules.iter().chain(&record.binary_blobs).zip(sums) {
-        let path = folder.join(name);
-        report.bytes += length(&path);
-        match std::fs::read(&path) {
-            Ok(bytes) if sum.is_none_or(|sum| *sum == checksum(&bytes)) => {}
-            Ok(_) => report.problems.push(RecordingError::damaged(&path, "its checksum does not match")),
-            Err(error) => report.problems.push(RecordingError::io(&path)(error)),
-        }
-    }
-    report.problems.len() == before
+    let sums = record.ours.module_checksums.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let files = record.modules.iter().chain(&record.binary_blobs).zip(sums);
+    files.fold(true, |whole, (name, sum)| check_file(&folder.join(name), sum, report) && whole)
+}
+
+/// Whether a file can be read, and has this sum where one is known.
+fn check_file(path: &Path, sum: Option<u64>, report: &mut Report) -> bool {
+    report.bytes += length(path);
+    let problem = match std::fs::read(path) {
+        Ok(bytes) if sum.is_none_or(|sum| sum == checksum(&bytes)) => return true,
+        Ok(_) => RecordingError::damaged(path, "its checksum does not match"),
+        Err(error) => RecordingError::io(path)(error),
+    };
+    report.problems.push(problem);
+    false
 }
 
 /// Whether both manifests of an instance can be read, and every chunk that they name.

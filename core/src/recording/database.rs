@@ -64,6 +64,9 @@ pub struct KernelDetails {
     /// XXH3-64 of each of the modules, in their order; empty in a file of upstream's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub module_checksums: Vec<u64>,
+    /// The code, which is PTX or machine code, calls through pointers: if those come from memory, a replay cannot follow them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub calls_pointers: bool,
     /// Recorder version.
     pub version: String,
     /// XXH3-64 of the file's text with zeros in place of these 16 hexadecimal digits; "" in a file of upstream's.
@@ -107,6 +110,25 @@ pub struct InstanceDetails {
     pub memory_bytes: u64,
     /// Seconds since 1970, UTC.
     pub recorded_at: u64,
+    /// The code that the application ran, as its driver was given it: machine code where there was some, then PTX. Empty where it
+    /// is not known, as in files of upstream's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub original: Vec<CodeFile>,
+}
+
+/// A file of code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CodeFile {
+    pub file: String,
+    /// XXH3-64 of its contents.
+    pub checksum: u64,
+}
+
+impl Instance {
+    /// Every file of the instance's own; those of its application's code may be other instances' too.
+    pub fn files(&self) -> impl Iterator<Item = &String> {
+        [&self.prologue, &self.epilogue].into_iter().chain(self.ours.original.iter().map(|code| &code.file))
+    }
 }
 
 /// The existing Mneme has been seen to write signed numbers and fractions, too.
@@ -142,7 +164,7 @@ impl KernelRecord {
             return Err(RecordingError::damaged(path, "its checksum does not match"));
         }
         let files = record.modules.iter().chain(&record.binary_blobs);
-        let files = files.chain(record.instances.values().flat_map(|instance| [&instance.prologue, &instance.epilogue]));
+        let files = files.chain(record.instances.values().flat_map(Instance::files));
         for name in files {
             if !is_plain_name(name) {
                 return Err(RecordingError::Outside { path: path.into(), name: name.clone() });

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::BufRead;
 use std::path::Path;
 
+use super::code::ORIGINAL;
 use super::database::{self, FolderLock, Instance, KernelRecord, LOCK};
 use super::draft::Draft;
 use super::manifest::State;
@@ -106,7 +107,7 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     for (id, instance, draft, span) in drafts {
         let prepare = |there: &mut KernelRecord| {
             span.map_or(Ok(()), |span| upstream::span::include(to, there, span))?;
-            copy_code(from, to, &record)
+            copy_code(from, to, &record, instance)
         };
         match draft.publish(&record, id, instance.clone(), prepare)? {
             Some(written) => bytes += written,
@@ -124,12 +125,14 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     Ok(Outcome { instances: chosen.len(), bytes })
 }
 
-/// Copies a kernel's code where the folder has none of it.
-fn copy_code(from: &Path, to: &Path, record: &KernelRecord) -> Result<u64, RecordingError> {
+/// Copies a kernel's code, and the application's own, where the folder has none of it.
+fn copy_code(from: &Path, to: &Path, record: &KernelRecord, instance: &Instance) -> Result<u64, RecordingError> {
     let mut bytes = 0;
     let is_known = to.join(record.file_name()).exists();
-    for name in record.modules.iter().chain(&record.binary_blobs) {
-        if is_known && to.join(name).exists() {
+    let original = instance.ours.original.iter().map(|code| &code.file);
+    for name in record.modules.iter().chain(&record.binary_blobs).chain(original) {
+        // What is named by its contents is that.
+        if (is_known || name.starts_with(ORIGINAL)) && to.join(name).exists() {
             continue;
         }
         let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
@@ -208,15 +211,15 @@ fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<()
     Ok(())
 }
 
-/// Drops chunks that no manifest of the folder names: packs without a live chunk are deleted, packs that are mostly
-/// dead are rewritten. Gives the bytes freed; none while a recorder writes to the folder, which leaves them to the next time.
+/// Drops chunks that no manifest of the folder names, and applications' code that no instance names: packs without a live chunk are
+/// deleted, packs that are mostly dead are rewritten. Gives the bytes freed; none while a recorder writes to the folder, which leaves them to the next time.
 pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     let _lock = FolderLock::take(folder)?;
     let packs = folder.join(store::FOLDER);
     let mut freed = 0;
     if packs.is_dir() {
         let Some(_alone) = InUse::alone(&packs)? else { return Ok(0) };
-        freed = drop_dead_chunks(folder, &packs)?;
+        freed = drop_dead_chunks(folder, &packs)? + drop_unnamed_code(folder)?;
     }
     // What recorders and we made for ourselves goes with the last recording.
     if database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
@@ -258,6 +261,24 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
             let _ = std::fs::File::open(packs).and_then(|packs| packs.sync_all());
         }
         std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
+    }
+    Ok(freed)
+}
+
+/// Deletes applications' code that no instance names any more; one file may be that of several kernels.
+fn drop_unnamed_code(folder: &Path) -> Result<u64, RecordingError> {
+    let mut named = HashSet::new();
+    for path in database::kernels(folder)? {
+        named.extend(KernelRecord::load(&path)?.instances.into_values().flat_map(|instance| instance.ours.original).map(|code| code.file));
+    }
+    let mut freed = 0;
+    for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {
+        let path = entry.map_err(RecordingError::io(folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(ORIGINAL) && !named.contains(name) {
+            freed += std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            remove_if_there(&path)?;
+        }
     }
     Ok(freed)
 }
@@ -372,6 +393,36 @@ mod tests {
         };
         add_instance(folder, &kernel, &id, instance).unwrap();
         id
+    }
+
+    #[test]
+    fn code_that_several_instances_share_goes_with_the_last_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = crate::recording::CodeKind::Cubin.original(7);
+        for (static_hash, seed) in [(42, 3), (42, 5), (43, 7)] {
+            let id = record(folder.path(), static_hash, seed);
+            let path = folder.path().join(format!("{static_hash}.json"));
+            let mut kernel = KernelRecord::load(&path).unwrap();
+            let code = database::CodeFile { file: file.clone(), checksum: 7 };
+            kernel.instances.get_mut(&id).unwrap().ours.original.push(code);
+            kernel.save(&path).unwrap();
+        }
+        let code = folder.path().join(&file);
+        std::fs::write(&code, b"code").unwrap();
+        let other = tempfile::tempdir().unwrap();
+        copy(folder.path(), other.path(), 42, Some("3")).unwrap();
+        assert_eq!(std::fs::read(other.path().join(&file)).unwrap(), b"code");
+        remove(folder.path(), 42, None).unwrap();
+        assert!(code.exists());
+        remove(folder.path(), 43, None).unwrap();
+        // A child that another test has just forked holds our locks until it runs its program.
+        assert!((0..500).any(|_| {
+            collect_garbage(folder.path()).unwrap();
+            !code.exists() || {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                false
+            }
+        }));
     }
 
     fn check(folder: &Path, static_hash: u64, seed: u8) {

@@ -49,6 +49,11 @@ impl Kernel {
         self.loaded.addresses()
     }
 
+    /// The code object that it is in.
+    pub fn object(&self) -> &[u8] {
+        &self.loaded.bytes
+    }
+
     pub fn entry(&self) -> Result<crate::execution::grid::Entry, Status> {
         let address = self.loaded.symbol(&self.row.entry).ok_or(Status::INVALID_IMAGE)?;
         // SAFETY: the table says that this symbol is an entry, which has this type; the object stays loaded with `self`.
@@ -80,7 +85,7 @@ impl Image {
     }
 
     fn of_object(object: &[u8]) -> Result<Self, Status> {
-        let loaded = load(object, Range::Replay)?;
+        let loaded = load(object.into(), Range::Replay)?;
         Ok(Self { groups: vec![Group { units: None, loaded: OnceLock::from(Ok(loaded)) }] })
     }
 
@@ -148,7 +153,7 @@ impl Group {
                     crate::say!("{error}");
                     Status::NO_BINARY_FOR_GPU
                 })?;
-                load(&object, Range::Application)
+                load(object, Range::Application)
             })
             .clone()
     }
@@ -157,6 +162,7 @@ impl Group {
 /// A loaded object whose variables the memory functions know: they are copied to and asked about like allocations.
 pub struct Resident {
     object: Loaded,
+    bytes: Arc<[u8]>,
 }
 
 impl std::ops::Deref for Resident {
@@ -182,12 +188,12 @@ impl Drop for Resident {
     }
 }
 
-fn load(object: &[u8], range: Range) -> Result<Arc<Resident>, Status> {
-    let object = loader::load(object, range).map_err(|error| {
+fn load(bytes: Arc<[u8]>, range: Range) -> Result<Arc<Resident>, Status> {
+    let object = loader::load(&bytes, range).map_err(|error| {
         crate::say!("{error}");
         Status::INVALID_IMAGE
     })?;
-    let resident = Resident { object };
+    let resident = Resident { object, bytes };
     for (address, size) in resident.variables() {
         memory::add(address, size, memory::Kind::Module);
     }

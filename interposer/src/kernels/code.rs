@@ -13,17 +13,18 @@ use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::embedded;
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
 use mneme_core::launch::{Launch, LaunchAttributes};
-use mneme_core::recording::database::{self, ArgumentLayout, KernelDetails, KernelRecord, VERSION};
+use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
 
 use super::handles::{Function, Kernel, choose_arch};
 use super::key::{Key, Known, Shape, Value, may_be_address};
 use super::native::{self, Native};
+use super::original::Original;
 use super::request::Request;
 use crate::memory::arena::vmm;
 use crate::process::linker;
-use crate::vendor::{self, CUdevice, CUkernel, SUCCESS};
+use crate::vendor::{self, CUdevice, CUfunction, CUkernel, SUCCESS};
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
     [CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
@@ -87,6 +88,10 @@ pub struct KernelCode {
     variables: Vec<Symbol>,
     modules: Vec<Module>,
     source: Source,
+    /// It calls through pointers that a replay may not have, as far as can be told.
+    calls_pointers: bool,
+    /// The forms of the application's own code, the one that it runs first.
+    original: Vec<Original>,
 }
 
 /// Where code was found (docs/code-sources.md).
@@ -136,30 +141,44 @@ impl Module {
 
 impl KernelCode {
     /// Finds a kernel's code; the error says why there is none that could be recorded.
-    pub fn of(kernel: &Kernel, device: &Device) -> Result<Arc<Self>, String> {
+    pub fn of(kernel: &Kernel, function: CUfunction, device: &Device) -> Result<Arc<Self>, String> {
         let image = kernel.origin.image.as_ref().and_then(|image| image.bytes());
-        let native = image.and_then(|image| Native::of(&image, &kernel.name, device.capability));
+        let mut native = image.and_then(|image| Native::of(&image, &kernel.name, device.capability));
+        let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
+        let code = Self::found(kernel, native, device)?;
+        let original = match Original::of_cpu_device(function) {
+            // Its module is that.
+            None if code.source == Source::MachineCode => Vec::new(),
+            Some(compiled) => vec![compiled],
+            None if linker::cpu_device().is_some() => Vec::new(),
+            None => loaded.into_iter().map(|(kind, bytes)| Original::new(kind, bytes)).collect(),
+        };
+        Ok(Arc::new(Self { original, ..code }))
+    }
+
+    /// By the first source that has it.
+    fn found(kernel: &Kernel, native: Option<Native>, device: &Device) -> Result<Self, String> {
         if let Some(native) = &native
             && let Some((embedded::Origin::Proteus, modules)) = &native.bitcode
         {
             let modules = modules.iter().cloned().map(Module::bitcode).collect();
-            return Self::with_layout_of(native, &kernel.name, modules, Source::Proteus).map(Arc::new);
+            return Self::with_layout_of(native, &kernel.name, modules, Source::Proteus);
         }
         if let Some(found) = Self::of_units(kernel, device) {
-            return found.map(Arc::new);
+            return found;
         }
         let Some(native) = native else {
             return Err("no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into());
         };
         if let Some((extension, bytes)) = native::sidecar(&kernel.name) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
-            return Self::with_layout_of(&native, &kernel.name, vec![module], Source::File).map(Arc::new);
+            return Self::with_layout_of(&native, &kernel.name, vec![module], Source::File);
         }
         let in_image = native.bitcode.as_ref().map(|(_, modules)| modules.clone());
         let in_object = || Some(vec![native::of_object(kernel.origin.object.as_ref()?.path(), &kernel.name)?]);
         if let Some(modules) = in_image.or_else(in_object) {
             let modules = modules.into_iter().map(Module::bitcode).collect();
-            return Self::with_layout_of(&native, &kernel.name, modules, Source::Embedded).map(Arc::new);
+            return Self::with_layout_of(&native, &kernel.name, modules, Source::Embedded);
         }
         if linker::cpu_device().is_some() {
             return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
@@ -173,7 +192,7 @@ impl KernelCode {
             None => return Err("no LLVM IR: build with mneme-cc".into()),
         };
         let (module, native) = (Module { name, contents: Contents::Bytes(bytes) }, Native { code: None, ..native });
-        Self::with_layout_of(&native, &kernel.name, vec![module], source).map(|code| Arc::new(Self { triple: String::new(), ..code }))
+        Self::with_layout_of(&native, &kernel.name, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
     /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
@@ -197,6 +216,8 @@ impl KernelCode {
             variables: closure.variables.into_iter().map(|(_, symbol)| symbol).collect(),
             modules: closure.units.iter().map(module).collect(),
             source: Source::Section,
+            calls_pointers: false,
+            original: Vec::new(),
         }))
     }
 
@@ -235,7 +256,18 @@ impl KernelCode {
             variables: native.variables.iter().map(variable).collect(),
             modules,
             source,
+            calls_pointers: native.calls_pointers && matches!(source, Source::Ptx | Source::MachineCode),
+            original: Vec::new(),
         })
+    }
+
+    /// The forms of the application's own code, as an instance names them.
+    pub fn original(&self) -> Vec<CodeFile> {
+        if self.source == Source::MachineCode {
+            let sums = self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes));
+            return self.module_names().into_iter().zip(sums).map(|(file, checksum)| CodeFile { file, checksum }).collect();
+        }
+        self.original.iter().map(|original| original.file.clone()).collect()
     }
 
     /// Whether replays place variables at their recorded addresses, which needs IR.
@@ -351,6 +383,9 @@ impl KernelCode {
             database::write_atomically(&path, &bytes)?;
             written += bytes.len() as u64;
         }
+        for original in &self.original {
+            written += original.write(folder)?;
+        }
         Ok(written)
     }
 
@@ -382,6 +417,7 @@ impl KernelCode {
                     .map(|argument| ArgumentLayout { offset: argument.offset, size: argument.size, kind: argument.kind.clone() })
                     .collect(),
                 module_checksums: self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes)).collect(),
+                calls_pointers: self.calls_pointers,
                 version: env!("CARGO_PKG_VERSION").into(),
                 checksum: String::new(),
             },
@@ -430,6 +466,8 @@ mod tests {
             variables: vec![],
             modules: vec![],
             source: Source::Section,
+            calls_pointers: false,
+            original: vec![],
         }
     }
 

@@ -6,6 +6,7 @@ pub mod images;
 pub mod key;
 pub mod loading;
 mod native;
+mod original;
 pub mod profile;
 pub mod progress;
 pub mod recent;

@@ -19,10 +19,15 @@ pub struct Native {
     pub undefined: Vec<String>,
     /// Why the code cannot be replayed from the image (its IR could be).
     pub refusal: Option<String>,
+    /// It calls through pointers. Those that the kernel itself computes are right in a replay, those that it finds in memory are not,
+    /// and the code does not tell them apart: a replay does.
+    pub calls_pointers: bool,
     /// LLVM modules, where a compiler has put them there.
     pub bitcode: Option<(embedded::Origin, Vec<Vec<u8>>)>,
     /// PTX that the code was made from, else the machine code.
     pub code: Option<(CodeKind, Vec<u8>)>,
+    /// What the driver was given to run: machine code where the image has some for the device, then PTX.
+    pub original: Vec<(CodeKind, Vec<u8>)>,
     /// E.g. "sm_90".
     pub arch: String,
 }
@@ -53,6 +58,8 @@ impl Native {
                 let kept = |name: &String| found.variables.iter().any(|(known, _)| known == name);
                 found.variables = source.variables.into_iter().filter(|(name, _)| kept(name)).collect();
                 (found.undefined, found.refusal, found.code) = (source.undefined, source.refusal, source.code);
+                found.calls_pointers = source.calls_pointers;
+                found.original.extend(source.original);
             }
             return Some(found);
         }
@@ -67,8 +74,6 @@ impl Native {
             Some(format!("it uses the texture or surface reference {}", variable.name))
         } else if closure.uses_textures {
             Some("it uses texture or surface objects".into())
-        } else if closure.calls_pointers {
-            Some(CALLS_POINTERS.into())
         } else {
             let moved = closure.variables.iter().find(|variable| variable.holds_addresses);
             moved.map(|variable| holds_addresses(&variable.name))
@@ -78,7 +83,9 @@ impl Native {
             variables: closure.variables.into_iter().map(|variable| (variable.name, variable.constant)).collect(),
             undefined: closure.undefined,
             refusal,
+            calls_pointers: closure.calls_pointers,
             bitcode: None,
+            original: vec![(CodeKind::Ptx, text.trim_end_matches('\0').as_bytes().to_vec())],
             arch: closure.target.map_or_else(String::new, |target| target.to_string()),
             code: Some((CodeKind::Ptx, ptx::with_visible_variables(&closure.text).into_owned().into_bytes())),
         })
@@ -94,7 +101,6 @@ impl Native {
         let refusal = match cubin.references.first() {
             Some(name) => Some(format!("it uses the texture or surface reference {name}")),
             None if features.textures => Some("it uses texture or surface objects".into()),
-            None if features.calls_pointers => Some(CALLS_POINTERS.into()),
             None => moved.map(|variable| holds_addresses(&variable.name)),
         };
         Some(Self {
@@ -108,14 +114,14 @@ impl Native {
                 .collect(),
             undefined: cubin.undefined(found),
             refusal,
+            calls_pointers: features.calls_pointers,
             bitcode: embedded::in_cubin(image, &cubin).map(|(origin, modules)| (origin, modules.into_iter().map(<[u8]>::to_vec).collect())),
             arch: cubin.architecture.map_or_else(String::new, |architecture| architecture.to_string()),
+            original: vec![(CodeKind::Cubin, image.to_vec())],
             code: Some((CodeKind::Cubin, image.to_vec())),
         })
     }
 }
-
-const CALLS_POINTERS: &str = "it calls through pointers in memory (function pointers or virtual functions); build with mneme-cc";
 
 fn holds_addresses(name: &str) -> String {
     format!("its variable {name} holds addresses of its own module, which lies elsewhere in a replay without IR; build with mneme-cc")
@@ -176,7 +182,7 @@ mod tests {
         .visible .entry k(.param .u64 a, .param .u32 b) { ld.global.u32 %r1, [n]; ret; }\n\
         .visible .entry moved() { ld.global.u64 %rd1, [p]; ret; }\n\
         .visible .entry textures(.param .u64 t) { tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}]; ret; }\n\
-        .visible .entry indirect() { p: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %rd3, (a), p; ret; }\n";
+        .visible .entry indirect() { f: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %rd3, (a), f; ret; }\n";
 
     #[test]
     fn a_kernel_in_ptx_is_described_and_refused_by_name() {
@@ -185,7 +191,9 @@ mod tests {
         assert_eq!((k.variables.as_slice(), k.refusal), (&[("n".to_owned(), false)][..], None));
         let (kind, text) = k.code.unwrap();
         assert!(kind == CodeKind::Ptx && !String::from_utf8(text).unwrap().contains("moved"));
-        for (kernel, reason) in [("moved", "its variable p"), ("textures", "texture"), ("indirect", "calls through pointers")] {
+        let [indirect, direct] = ["indirect", "k"].map(|kernel| Native::of(PTX.as_bytes(), kernel, Some(90)).unwrap());
+        assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
+        for (kernel, reason) in [("moved", "its variable p"), ("textures", "texture")] {
             let refusal = Native::of(PTX.as_bytes(), kernel, Some(90)).unwrap().refusal.unwrap();
             assert!(refusal.contains(reason), "{refusal}");
         }

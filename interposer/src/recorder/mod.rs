@@ -169,7 +169,7 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
         Some(code) => code,
         None => {
             let device = Device::of(device);
-            progress.code.get_or_init(|| KernelCode::of(kernel, &device))
+            progress.code.get_or_init(|| KernelCode::of(kernel, request.function, &device))
         }
     };
     let code = match code {

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use mneme_core::hash::checksum;
 use mneme_core::image::{cubin, fatbin};
 use mneme_core::recording::CodeKind;
-use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::database::{CodeFile, Instance, KernelRecord};
 use mneme_core::recording::manifest::State;
 
 use super::{Run, record};
@@ -58,6 +59,21 @@ fn recorded(run: &Run) -> (KernelRecord, CodeKind, Vec<u8>) {
     (kernel.clone(), CodeKind::of(&kernel.modules[0]), code)
 }
 
+/// The forms of the application's own code that every instance names.
+fn originals(run: &Run, kernel: &KernelRecord) -> Vec<Vec<u8>> {
+    let forms = |instance: &Instance| {
+        let read = |code: &CodeFile| {
+            let bytes = std::fs::read(run.data().join(&code.file)).unwrap();
+            assert_eq!(code.checksum, checksum(&bytes), "{}", code.file);
+            bytes
+        };
+        instance.ours.original.iter().map(read).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = kernel.instances.values().map(forms).collect();
+    assert!(all.iter().all(|one| *one == all[0]));
+    all[0].clone()
+}
+
 #[test]
 fn ptx_is_recorded_without_what_the_kernel_does_not_need() {
     let run = record_image(ptx("", "").as_bytes(), &[]);
@@ -102,10 +118,17 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
         }
         let fat = std::fs::read(path("k.fatbin")).unwrap();
         assert_eq!(fatbin::entries(&fat).len(), images.len());
-        let (kernel, kind, code) = recorded(&record_image(&fat, &[]));
+        let run = record_image(&fat, &[]);
+        let (kernel, kind, code) = recorded(&run);
         assert_eq!(kind, expected, "{mode} {images:?}");
         assert!(kind == CodeKind::Ptx || cubin::parse(&code).is_some_and(|cubin| !cubin.kernels.is_empty()), "{mode} {images:?}");
         assert_eq!(kernel.ours.ir_arch, "sm_90");
+        // What the driver was given, machine code first.
+        let given: Vec<Vec<u8>> = [(elf, &image), (text, &std::fs::read(path("k.ptx")).unwrap())]
+            .into_iter()
+            .filter_map(|(name, bytes)| images.contains(&name).then(|| bytes.clone()))
+            .collect();
+        assert_eq!(originals(&run, &kernel), given, "{mode} {images:?}");
     }
 }
 

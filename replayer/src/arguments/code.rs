@@ -21,6 +21,9 @@ pub struct CodeOptions {
     /// Machine code (a cubin) with such a kernel
     #[arg(long, value_name = "FILE", group = "code")]
     pub cubin: Option<PathBuf>,
+    /// The code that the application ran, as its driver was given it
+    #[arg(long, group = "code")]
+    pub original: bool,
     /// A flag for clang with --source (-I, -D, -std=); may be repeated
     #[arg(long = "source-flag", value_name = "FLAG", requires = "source", allow_hyphen_values = true)]
     pub source_flags: Vec<String>,

@@ -9,7 +9,7 @@ use mneme_compiler::{BuildError, Code, Hooks, Keep, Preloaded, Recorded, Request
 use mneme_core::configuration::Configuration;
 use mneme_core::result::Status;
 
-use super::{Built, Extras, NotBuilt, Outcome, Probe};
+use super::{Built, Extras, NotBuilt, Outcome, Probe, original};
 use crate::replacement::Replacement;
 use crate::subject::Subject;
 
@@ -67,6 +67,9 @@ impl<'a> Order<'a> {
 /// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image. `reader` is told the texts on
 /// the way, where the order asks for them.
 pub fn compile(order: &Order<'_>, is_known: &mut dyn FnMut(&str) -> bool, reader: &mut dyn FnMut(Text, &str)) -> Outcome {
+    if order.configuration.original {
+        return original::of(order);
+    }
     build(order, is_known, reader).map_err(|error| {
         let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
         let rejected = matches!(error, BuildError::Assemble { .. });

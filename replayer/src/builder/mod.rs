@@ -7,6 +7,7 @@ mod assemblies;
 mod compile;
 mod key;
 pub mod nursery;
+mod original;
 mod preload;
 mod probe;
 mod process;

@@ -15,7 +15,7 @@ pub struct Preload {
 impl Preload {
     /// Whether a build is of the recorded IR.
     pub fn concerns(order: &Order<'_>) -> bool {
-        order.replacement.is_none() && !order.modules.is_empty()
+        order.replacement.is_none() && !order.modules.is_empty() && !order.configuration.original
     }
 
     /// A build that [`Preload::concerns`] this has succeeded.

@@ -89,12 +89,11 @@ impl<'a> Memory<'a> {
         Moved::of(self.device, self.snapshot, module)
     }
 
-    /// Gives the constants of a module their recorded values.
+    /// Gives the constants of a module their recorded values; code that was made from IR for the CPU device has none of its own.
     pub fn fill_constants(&self, module: Module) -> Result<(), DeviceError> {
         for region in &self.snapshot.layout.regions {
             if let Some(name) = &region.variable
                 && region.constant
-                && !self.absolute_constants
                 && let Some((address, size)) = self.device.variable(module, name)?
             {
                 self.device.write(address, self.snapshot.before(region, 0, region.size.min(size)))?;

@@ -34,6 +34,14 @@ use crate::decoder::Decoder;
 use crate::executor::message::Done;
 use crate::scene::Scene;
 
+/// What may be the cause of a failure, where the recorded code has such calls.
+const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and one that it finds in memory leads to where a function was \
+                              when it was recorded: if there are such, build the program with mneme-cc, or compile the function into the kernel";
+
+/// The same for the application's own code, where the recorded one has tables of virtual functions.
+const OTHER_TABLES: &str = "; the application's own code has its tables of virtual functions elsewhere in a replay, so that objects which it \
+                            builds differ: replay a pipeline";
+
 /// What the supervisor has to tell.
 pub enum Event {
     /// A device works and the recording is resident.
@@ -408,6 +416,14 @@ impl<'a> Supervisor<'a> {
         let device = device.or(self.fleet.description());
         let mut result = crate::output::result(&pending.start, job, outcome.as_deref(), done, device, &self.scene.snapshot.layout.regions);
         result.shared_with = shared_with;
+        let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);
+        if failed && self.scene.subject.kernel.ours.calls_pointers && job.replacement.is_none() {
+            result.error += CALLS_POINTERS;
+        }
+        let has_tables = || self.scene.subject.moments.prologue.header.variables.iter().any(|variable| variable.code);
+        if failed && job.configuration.original && has_tables() {
+            result.error += OTHER_TABLES;
+        }
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         let (digest, unwritten) = (done.digest.clone(), done.unwritten.clone());
         self.events.push_back(Event::Finished { id: job.id, result: Box::new(result), outcome, digest, unwritten });

@@ -10,6 +10,7 @@ mod embedded;
 mod faults;
 mod housekeeping;
 mod interrupting;
+mod original;
 mod programs;
 mod recorder;
 mod searching;

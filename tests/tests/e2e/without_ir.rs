@@ -67,7 +67,7 @@ fn what_nvcc_builds_is_recorded_and_replays_verified() {
         eprintln!("there is no nvcc: not run");
         return;
     }
-    for name in ["vecadd", "stencil", "globals", "matmul", "bigstruct"] {
+    for name in ["vecadd", "stencil", "globals", "matmul", "bigstruct", "variables"] {
         for (switches, kind) in NVCC {
             let folder = tempfile::tempdir().unwrap();
             let binary = folder.path().join(name);
@@ -86,10 +86,36 @@ fn what_nvcc_builds_is_recorded_and_replays_verified() {
                 assert_eq!(CodeKind::of(&kernel.modules[0]), kind, "{name} {switches:?}");
                 refuses_a_pipeline(database, kernel.instances.keys().next().unwrap());
             }
+            verify(&recording, &["--original"]);
             if name == "vecadd" {
                 verify(&recording, &["-bidx", "128", "-gidx", "80000"]);
             }
         }
+    }
+}
+
+/// Relocatable PTX is linked when the driver loads it.
+#[test]
+fn relocatable_ptx_of_nvcc_is_recorded_and_replays_verified() {
+    if !have_gpu("relocatable PTX") {
+        return;
+    }
+    if run("nvcc").arg("--version").outcome().status != 0 {
+        eprintln!("there is no nvcc: not run");
+        return;
+    }
+    for runtime in ["static", "shared"] {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join("units");
+        let units = ["main.cu", "log.cu", "forward.cu", "backward.cu"].map(|unit| sources().join("units").join(unit));
+        let build = run("nvcc").args(["-rdc=true", "-gencode", "arch=compute_90,code=compute_90", "-cudart", runtime]);
+        build.args(["-O3", "-std=c++17"]).arg("-I").arg(sources()).args(units).arg("-o").arg(&binary).succeed();
+        let recording = folder.path().join("recording");
+        let outcome = record(&recording, &[], &[binary.to_str().unwrap()]);
+        let kernels = verify(&recording, &[]);
+        assert!(!kernels.is_empty(), "{outcome}");
+        assert!(kernels.iter().all(|(_, kernel)| CodeKind::of(&kernel.modules[0]) == CodeKind::Cubin), "{outcome}");
+        verify(&recording, &["--original"]);
     }
 }
 

@@ -63,6 +63,16 @@ pub enum MaxThreadsPolicy {
     Hardware,
 }
 
+/// What speedups are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BaselineCode {
+    /// The code that the application ran
+    Original,
+    /// What the first pipeline makes of the recorded IR, as in the existing Mneme
+    Pipeline,
+}
+
 /// Optuna's pruners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -32,6 +32,7 @@ impl Options {
             let earlier = folder.and_then(Value::as_str).map(|folder| Path::new(folder).join("config.json"));
             if let Some(earlier) = earlier.filter(|path| path.exists()) {
                 cover(&mut merged, layer(&earlier)?);
+                merged.entry("baseline").or_insert_with(|| BASELINE_BEFORE.into());
             }
             // What went with the space of then says nothing about another one.
             let other_space =
@@ -60,12 +61,18 @@ impl Options {
 }
 
 /// Options that say how a candidate is judged and timed, by their keys.
-const CONDITIONS: [&str; 8] = ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device"];
+const CONDITIONS: [&str; 9] = ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device", "baseline"];
+/// `--baseline` of sessions that do not say which theirs is: they are of before there was another one.
+const BASELINE_BEFORE: &str = "pipeline";
 
 impl Options {
     /// The first option by which results of the other session would not compare with this one's; as users write it, without dashes.
     pub fn other_condition(&self, other: &Self) -> Option<&'static str> {
-        let (own, other) = (object(self), object(other));
+        let [own, other] = [self, other].map(|options| {
+            let mut options = object(options);
+            options.entry("baseline").or_insert_with(|| BASELINE_BEFORE.into());
+            options
+        });
         CONDITIONS.into_iter().find(|key| own.get(*key) != other.get(*key))
     }
 }

@@ -15,7 +15,7 @@ use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Contradiction;
-pub use self::choices::{MaxThreadsPolicy, Pruner, Range, Switch};
+pub use self::choices::{BaselineCode, MaxThreadsPolicy, Pruner, Range, Switch};
 pub use self::merge::MergeError;
 use crate::measured::Measured;
 use crate::metric::Metric;
@@ -181,6 +181,10 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<PathBuf>,
 
+    /// What speedups are over [default: original, where the recording has it]
+    #[arg(long, value_enum, value_name = "CODE", help_heading = EVALUATION)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<BaselineCode>,
     /// Measured runs of each candidate [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,7 @@ use crate::interrupt;
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::objective::Objectives;
-use crate::options::{Options, Pruner};
+use crate::options::{BaselineCode, Options, Pruner};
 use crate::output;
 use crate::racing::Racing;
 use crate::results::{self, Results, default_folder};
@@ -148,6 +148,17 @@ impl Subject {
             crate::remark!(
                 "mneme-tune: the recording holds no LLVM IR, so that only launch dimensions are tuned; build with mneme-cc for more"
             );
+        }
+        let has_original = |id: &String| !self.recorded(id).ours.original.is_empty();
+        if options.baseline != Some(BaselineCode::Pipeline) {
+            let known = self.ids.iter().all(has_original);
+            if !known {
+                crate::remark!(
+                    "mneme-tune: the recording does not hold the code that the application ran, so that speedups are over the first \
+                     pipeline; record it again for more"
+                );
+            }
+            options.baseline = Some(if known { BaselineCode::Original } else { BaselineCode::Pipeline });
         }
         options.settled()
     }

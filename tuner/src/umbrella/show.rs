@@ -142,7 +142,7 @@ fn describe_instance(kernel: &Kernel, id: &str, instance: &Instance) -> Result<I
         memory_bytes: prologue.memory_bytes(),
         changed_bytes: regions.iter().filter_map(|region| region.changed_bytes).sum(),
         regions,
-        files: vec![file(folder, &instance.prologue)?, file(folder, &instance.epilogue)?],
+        files: instance.files().map(|name| file(folder, name)).collect::<Result<_, _>>()?,
     })
 }
 

@@ -51,9 +51,10 @@ pub fn export(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>, 
         if !rules.rules.is_empty() {
             rules.save(&there)?;
         }
+        let original: Vec<String> = instance.ours.original.iter().map(|code| code.file.clone()).collect();
         let published = draft.publish(&record, &id, instance, |there| {
             span::include(to, there, span)?;
-            for name in &record.modules {
+            for name in record.modules.iter().chain(&original) {
                 let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
                 write_atomically(&to.join(name), &contents)?;
             }

@@ -1,0 +1,132 @@
+//! The code that the application ran: recorded beside the IR, replayed as it is, and what speedups are over.
+
+use std::fs;
+use std::path::Path;
+
+use mneme_core::exit;
+use mneme_core::recording::code::ORIGINAL;
+use mneme_core::recording::database::KernelRecord;
+use mneme_e2e::apps::app;
+use mneme_e2e::command::{Outcome, run};
+use mneme_e2e::installation::{Device, program};
+use mneme_e2e::recording::{Instance, Recording};
+use serde_json::Value;
+
+/// What every instance names as its application's code, and the instances.
+fn instances(recording: &Recording) -> Vec<(Vec<String>, Instance)> {
+    let of = |(path, kernel): (std::path::PathBuf, KernelRecord)| {
+        let named = kernel
+            .instances
+            .into_iter()
+            .map(move |(id, instance)| (instance.ours.original.into_iter().map(|code| code.file).collect(), Instance::new(&path, &id)));
+        named.collect::<Vec<_>>()
+    };
+    recording.kernels().into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn the_applications_own_code_is_recorded_and_verifies() {
+    let extension = if Device::under_test() == Device::Cuda { ".cubin" } else { ".o" };
+    for name in ["vecadd", "histogram", "matmul", "variables"] {
+        let recording = Recording::of(app(name), &[]);
+        let found = instances(&recording);
+        assert!(!found.is_empty());
+        for (files, instance) in &found {
+            assert!(files.first().is_some_and(|file| file.starts_with(ORIGINAL) && file.ends_with(extension)), "{name}: {files:?}");
+            assert!(files.iter().all(|file| recording.folder().join(file).is_file()), "{name}: {files:?}");
+            let json = instance.verify("default<O3>", &["--original"]);
+            assert_eq!(json["Replay-config"]["original"], true, "{json}");
+        }
+        run(program("mneme")).args(["check".as_ref(), "-rdb".as_ref(), recording.folder().as_os_str()]).succeed();
+    }
+}
+
+/// Kernels of one image share it.
+#[test]
+fn code_is_kept_once() {
+    let recording = Recording::of(app("variables"), &[]);
+    let found = instances(&recording);
+    assert!(found.len() >= 2 && found.iter().all(|(files, _)| *files == found[0].0));
+    let kept = fs::read_dir(recording.folder()).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().starts_with(ORIGINAL)
+    });
+    assert_eq!(kept.count(), found[0].0.len());
+}
+
+#[test]
+fn what_the_applications_code_cannot_do_is_refused_by_name() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let instance = recording.single();
+    for options in [&["--maxnreg=64"][..], &["--specialize"], &["--opt", "opt-19"]] {
+        let refused = instance.replay("default<O3>").arg("--original").args(options).exit_with(exit::BAD_USAGE);
+        refused.complains("application's own code");
+    }
+    instance.replay("default<O1>").arg("--original").exit_with(exit::BAD_USAGE).complains("which passes cannot change");
+    // Its launch is another matter.
+    instance.verify("default<O3>", &["--original", "-bidx", "64"]);
+    let recording = Recording::of(app("globals"), &[]);
+    recording.single().replay("default<O3>").arg("--original").exit_with(exit::BAD_USAGE).complains("favourite holds addresses");
+}
+
+/// Objects hold the address of their class's table, which is the module's own: those that a kernel builds differ, and it is said why.
+#[test]
+fn objects_that_the_applications_code_builds_differ_and_those_that_it_uses_do_not() {
+    let recording = Recording::of(app("virtual"), &[]);
+    let single = |name: &str| {
+        let (path, kernel) = recording.kernel(name);
+        Instance::new(&path, kernel.instances.keys().next().unwrap())
+    };
+    single("measure").verify("default<O3>", &["--original"]);
+    let builds = single("build").replay("default<O3>").arg("--original").exit_with(exit::NOT_VERIFIED);
+    builds.complains("tables of virtual functions");
+}
+
+fn tune(instance: &Instance, results: &Path, options: &[&str]) -> Outcome {
+    run(program("mneme-tune"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--device", Device::under_test().name(), "--space-preset", "launch", "--launch-dim", "x", "--trials", "3"])
+        .args(["--finalists", "1", "--confirm-time", "1", "--results-dir"])
+        .arg(results)
+        .args(options)
+        .succeed()
+}
+
+fn read(folder: &Path, name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn speedups_are_over_the_applications_own_code() {
+    let recording = Recording::of(app("vecadd"), &["1", "int"]);
+    let instance = recording.single();
+    let results = tempfile::tempdir().unwrap();
+    let [original, pipeline, without] = ["original", "pipeline", "without"].map(|name| results.path().join(name));
+    tune(&instance, &original, &[]);
+    let baseline = read(&original, "baseline.json");
+    assert_eq!((&baseline["config"]["original"], &baseline["result"]["verified"]), (&true.into(), &true.into()), "{baseline}");
+    let best = read(&original, "best.json");
+    let speedup = baseline["metric"].as_f64().unwrap() / best["metric"].as_f64().unwrap();
+    assert!((best["speedup"].as_f64().unwrap() / speedup - 1.0).abs() < 1e-6, "{best}");
+    assert_ne!(best["config"]["original"], true, "{best}");
+    tune(&instance, &pipeline, &["--baseline", "pipeline"]);
+    assert_eq!(read(&pipeline, "baseline.json")["config"].get("original"), None);
+
+    // A recording of before it was kept.
+    let mut record = KernelRecord::load(&instance.database).unwrap();
+    record.instances.values_mut().for_each(|instance| instance.ours.original.clear());
+    record.save(&instance.database).unwrap();
+    instance.replay("default<O3>").arg("--original").exit_with(exit::BAD_USAGE).complains("record it again");
+    tune(&instance, &without, &[]).complains("does not hold the code that the application ran");
+    assert_eq!(read(&without, "baseline.json")["config"].get("original"), None);
+}
+
+/// Where the application's code cannot be replayed, the first pipeline is what speedups are over, and that is said.
+#[test]
+fn a_baseline_that_cannot_be_the_applications_code_is_the_pipelines() {
+    let recording = Recording::of(app("globals"), &[]);
+    let results = tempfile::tempdir().unwrap();
+    let folder = results.path().join("session");
+    tune(&recording.single(), &folder, &[]).complains("favourite");
+    assert_eq!(read(&folder, "baseline.json")["config"].get("original"), None);
+}
