@@ -7,6 +7,7 @@ use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, Targe
 use std::sync::Once;
 
 use crate::error::BuildError;
+use crate::ir::contraction;
 
 /// The newest architecture that LLVM 19's NVPTX back end knows; for later ones the assembler retargets its PTX.
 const NEWEST: u32 = 90;
@@ -24,6 +25,8 @@ pub struct Architecture {
     pub features: String,
     /// What the assembler is told to assemble for: the device's own architecture.
     pub device: String,
+    /// Products may be fused into sums wherever they meet.
+    pub fuses: bool,
 }
 
 impl Architecture {
@@ -41,6 +44,7 @@ impl Architecture {
             cpu: format!("sm_{emitted}{suffix}"),
             features: format!("+ptx{}", wanted.clamp(least, *PTX_ISA.end())),
             device: if specific { format!("{device}a") } else { device.to_owned() },
+            fuses: true,
         })
     }
 
@@ -51,7 +55,8 @@ impl Architecture {
                 |name| Some(function.get_string_attribute(AttributeLoc::Function, name)?.get_string_value().to_string_lossy().into_owned());
             Some((attribute("target-cpu")?, attribute("target-features").unwrap_or_default()))
         });
-        Self::choose(device, compiled_for.as_ref().map(|(cpu, features)| (cpu.as_str(), features.as_str())))
+        let chosen = Self::choose(device, compiled_for.as_ref().map(|(cpu, features)| (cpu.as_str(), features.as_str())))?;
+        Ok(Self { fuses: contraction::is_fast(module), ..chosen })
     }
 
     /// LLVM's NVPTX target machine at code generation level `level` (0 to 3).
@@ -66,9 +71,11 @@ impl Architecture {
             2 => OptimizationLevel::Default,
             _ => OptimizationLevel::Aggressive,
         };
-        target
+        let machine = target
             .create_target_machine(&triple, &self.cpu, &self.features, level, RelocMode::Default, CodeModel::Default)
-            .ok_or_else(|| failed("LLVM has no such target machine".into()))
+            .ok_or_else(|| failed("LLVM has no such target machine".into()))?;
+        crate::pipeline::llvm::fuse(&machine, self.fuses);
+        Ok(machine)
     }
 }
 

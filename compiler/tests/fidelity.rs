@@ -1,10 +1,24 @@
-//! Code is what the application's own tools make of it.
+//! The recorded level's pipeline gives the PTX that clang gave the application, for the test applications and many ways to compile them.
+//!
+//! clang 19 is LLVM 19, so the texts are equal but for what is listed in [`REASONS`]. A few programs are looked at; all under
+//! `MNEME_TEST_FIDELITY=all`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mneme_compiler::assembler::{Assembler, Options};
+use mneme_compiler::progress::Stage;
+use mneme_compiler::{Code, ImageKind, Keep, Request, Target, build};
+use mneme_core::configuration::Configuration;
 use mneme_core::image::cubin;
+use mneme_core::launch::Dim3;
+
+/// What a program is compiled with besides its level.
+const WAYS: [&[&str]; 6] =
+    [&[], &["-ffast-math"], &["-ffp-contract=off"], &["-ffp-contract=on"], &["-ffp-contract=fast"], &["-fgpu-flush-denormals-to-zero"]];
+/// Programs that are always looked at: of floating point in many forms, of helper functions, of structures.
+const SPREAD: [&str; 4] = ["microphysics", "math", "stencil", "bigstruct"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
@@ -21,6 +35,125 @@ fn clang(source: &Path, words: &[&str]) -> Vec<u8> {
     assert!(output.status.success(), "{} {words:?}: {}", source.display(), String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
+
+/// At -O1 clang's front end marks loops as not to be unrolled by the assembler either. The recorded IR is that of -O3, as marks would keep
+/// every pipeline from unrolling: a difference that is known.
+const NO_UNROLLING: &str = ".pragma \"nounroll\";";
+
+/// The entry of a kernel, from its parameters to its last line, without comments, directives of alignment and the numbers of labels' functions.
+fn entry(ptx: &str, kernel: &str) -> Vec<String> {
+    let start = ptx.find(&format!(".entry {kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
+    let end = ptx[start..].find("\n}").map_or(ptx.len(), |length| start + length);
+    let mut labels = BTreeMap::new();
+    let mut names = BTreeMap::new();
+    ptx[start..end]
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or("").trim())
+        .filter(|line| !line.is_empty() && *line != NO_UNROLLING)
+        .map(|line| {
+            let line = renamed(line, "$L__BB", &mut labels);
+            // Strings and copies of constants are numbered over the module.
+            renamed(&line, "__unnamed_", &mut names)
+        })
+        .collect()
+}
+
+/// The line with what begins with `prefix` numbered anew.
+fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(prefix) {
+        let end = rest[at..].find(|c: char| !(c.is_ascii_alphanumeric() || "_$".contains(c))).map_or(rest.len(), |length| at + length);
+        let next = seen.len();
+        let number = *seen.entry(rest[at..end].to_owned()).or_insert(next);
+        text += &format!("{}{prefix}{number}", &rest[..at]);
+        rest = &rest[end..];
+    }
+    text + rest
+}
+
+/// Registers and bytes of code of a kernel.
+fn size(ptx: &str, kernel: &str) -> Option<(u32, u64)> {
+    let assembled = Assembler::find().assemble(ptx, kernel, "sm_90", Options::default()).unwrap();
+    if assembled.kind != ImageKind::Cubin {
+        return None;
+    }
+    let found = cubin::parse(&assembled.image)?.kernels.into_iter().find(|found| found.name == kernel)?;
+    Some((found.registers?, mneme_core::image::elf::section(&assembled.image, &format!(".text.{kernel}"))?.len() as u64))
+}
+
+#[test]
+fn the_recorded_level_gives_the_applications_code() {
+    mneme_compiler::warm_up();
+    let all = std::env::var_os("MNEME_TEST_FIDELITY").is_some_and(|value| value == "all");
+    let sources = std::fs::read_dir(root().join("tests/apps")).unwrap().map(|entry| entry.unwrap().path());
+    let mut sources: Vec<PathBuf> = sources.filter(|path| path.extension().is_some_and(|extension| extension == "cu")).collect();
+    sources.sort();
+    let (mut equal, mut same_code, mut different, mut used) = (0, 0, Vec::new(), BTreeSet::new());
+    for source in sources {
+        let name = source.file_stem().unwrap().to_string_lossy().into_owned();
+        if !all && !SPREAD.contains(&&*name) {
+            continue;
+        }
+        for way in WAYS {
+            let recorded = [&["-O3", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"], way].concat();
+            let bitcode = clang(&source, &recorded);
+            for level in [1u8, 2, 3] {
+                // The large one takes seconds.
+                let is_usual = level == 3 && way.is_empty();
+                if !all && !is_usual && (name == "microphysics" || (level != 3 && !way.is_empty())) {
+                    continue;
+                }
+                let theirs = String::from_utf8(clang(&source, &[&[&*format!("-O{level}"), "-S"], way].concat())).unwrap();
+                let kernels: Vec<&str> = theirs.split(".visible .entry ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
+                for kernel in kernels {
+                    let mut configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
+                    (configuration.passes, configuration.codegen_opt) = (format!("default<O{level}>"), level);
+                    let target = Target::Nvptx { arch: "sm_90".into() };
+                    let modules: [&[u8]; 1] = [&bitcode];
+                    let mut request = Request::new(Code::Ir(&modules), kernel, &target, &configuration);
+                    request.keep = Keep { until: Some(Stage::CodeGeneration), ..Keep::default() };
+                    let ours = build(&request).unwrap_or_else(|error| panic!("{name} {kernel}: {error}")).ptx.unwrap();
+                    if entry(&ours, kernel) == entry(&theirs, kernel) {
+                        equal += 1;
+                        continue;
+                    }
+                    let (ours_size, theirs_size) = (size(&ours, kernel), size(&theirs, kernel));
+                    if ours_size.is_some() && ours_size == theirs_size {
+                        same_code += 1;
+                        continue;
+                    }
+                    match REASONS.iter().find(|(of, _)| kernel.contains(of)) {
+                        Some((of, _)) => {
+                            used.insert(*of);
+                        }
+                        None => {
+                            if let Some(folder) = std::env::var_os("MNEME_TEST_FIDELITY_KEEP").map(PathBuf::from) {
+                                std::fs::write(
+                                    folder.join(format!("{kernel}-O{level}{}.ours", way.concat())),
+                                    entry(&ours, kernel).join("\n"),
+                                )
+                                .unwrap();
+                                std::fs::write(
+                                    folder.join(format!("{kernel}-O{level}{}.theirs", way.concat())),
+                                    entry(&theirs, kernel).join("\n"),
+                                )
+                                .unwrap();
+                            }
+                            different.push(format!("{name} {kernel} -O{level} {way:?}: {ours_size:?}, clang's {theirs_size:?}"));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("{equal} texts are equal, {same_code} others have the same registers and bytes; listed: {used:?}");
+    assert!(different.is_empty(), "{}", different.join("\n"));
+    assert!(equal > 20);
+}
+
+/// Parts of kernels' names, and why their code is another than clang's.
+const REASONS: [(&str, &str); 0] = [];
 
 #[test]
 fn machine_code_is_what_ptxas_makes_of_whole_programs() {

@@ -3,6 +3,7 @@
 
 pub mod annotations;
 pub mod attributes;
+pub mod contraction;
 pub mod diagnostics;
 pub mod parameters;
 pub mod producer;

@@ -117,6 +117,33 @@ private:
   Asked Ask;
 };
 
+/// What clang tunes its pipelines by, for the level of the first that a text names (`BackendUtil.cpp`, and the driver's
+/// `-vectorize-loops` and `-vectorize-slp`). LLVM's own defaults are those of no level: loops are unrolled at -O1, and straight code
+/// is vectorised at none.
+PipelineTuningOptions tuning(StringRef Pipeline) {
+  PipelineTuningOptions Options;
+  size_t At = Pipeline.find("<O");
+  if (At == StringRef::npos || At + 2 == Pipeline.size())
+    return Options;
+  char Level = Pipeline[At + 2];
+  bool Above1 = Level != '0' && Level != '1';
+  Options.LoopUnrolling = Options.LoopInterleaving = Options.SLPVectorization = Above1;
+  Options.LoopVectorization = Above1 && Level != 'z';
+  return Options;
+}
+
+/// Takes the names of instructions and blocks away, and lets none be given: passes choose by them at places, and clang gives none, so
+/// that code with names becomes other code than the application's. Parameters keep theirs, for who reads the IR.
+void forgetNames(Module &M) {
+  for (Function &F : M)
+    for (BasicBlock &B : F) {
+      B.setName("");
+      for (Instruction &I : B)
+        I.setName("");
+    }
+  M.getContext().setDiscardValueNames(true);
+}
+
 } // namespace
 
 namespace llvm {
@@ -134,6 +161,7 @@ void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwra
 char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who, bool Instrument) {
   Module &TheModule = *unwrap(M);
   mneme_llvm_forget_annotations(M);
+  forgetNames(TheModule);
   PassInstrumentationCallbacks Callbacks;
   uint64_t Count = 0;
   std::vector<uint64_t> Running;
@@ -149,7 +177,7 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
   }
   if (Who)
     observe(Callbacks, *Who, Count, Running);
-  PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), PipelineTuningOptions(), std::nullopt, &Callbacks);
+  PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), tuning(Pipeline), std::nullopt, &Callbacks);
   Builder.registerModuleAnalyses(MAM);
   Builder.registerCGSCCAnalyses(CGAM);
   Builder.registerFunctionAnalyses(FAM);
@@ -166,7 +194,7 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
 /// The pipeline as LLVM has understood it, every pass with its parameters (to be freed); null where it cannot be read.
 char *mneme_llvm_print(const char *Pipeline, LLVMTargetMachineRef T) {
   PassInstrumentationCallbacks Callbacks;
-  PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), PipelineTuningOptions(), std::nullopt, &Callbacks);
+  PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), tuning(Pipeline), std::nullopt, &Callbacks);
   mneme::registerFaults(Builder, Callbacks);
   ModulePassManager Passes;
   if (Error Failure = Builder.parsePassPipeline(Passes, Pipeline)) {
@@ -201,6 +229,12 @@ char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileTy
 bool mneme_llvm_breaks_assembly(LLVMModuleRef M) { return mneme::breaksAssembly(*unwrap(M)); }
 /// Lets code that comes to an `unreachable` stop there, where it would else run on into whatever follows.
 void mneme_llvm_trap_unreachable(LLVMTargetMachineRef T) { reinterpret_cast<TargetMachine *>(T)->Options.TrapUnreachable = true; }
+
+/// Lets products be fused into sums wherever the target can, as clang does under `-ffp-contract=fast`; else only where the front end
+/// said so.
+void mneme_llvm_fuse(LLVMTargetMachineRef T, bool Everywhere) {
+  reinterpret_cast<TargetMachine *>(T)->Options.AllowFPOpFusion = Everywhere ? FPOpFusion::Fast : FPOpFusion::Standard;
+}
 
 /// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).
 char *mneme_llvm_options(int Count, const char *const *Words) {

@@ -49,6 +49,7 @@ unsafe extern "C" {
     ) -> *mut c_char;
     fn mneme_llvm_breaks_assembly(module: LLVMModuleRef) -> bool;
     fn mneme_llvm_trap_unreachable(machine: LLVMTargetMachineRef);
+    fn mneme_llvm_fuse(machine: LLVMTargetMachineRef, everywhere: bool);
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
@@ -127,6 +128,12 @@ pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileT
 pub fn trap_unreachable(machine: &TargetMachine) {
     // SAFETY: the machine is alive.
     unsafe { mneme_llvm_trap_unreachable(machine.as_mut_ptr()) }
+}
+
+/// Lets products be fused into sums wherever the target can (`everywhere`), or only where the front end said so.
+pub fn fuse(machine: &TargetMachine, everywhere: bool) {
+    // SAFETY: the machine is alive.
+    unsafe { mneme_llvm_fuse(machine.as_mut_ptr(), everywhere) }
 }
 
 extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {

@@ -260,6 +260,14 @@ impl CommandLine {
     /// The arguments that shape the device code of every source: no inputs, output, language, or anything that would
     /// write further files.
     pub fn device_arguments(&self) -> Vec<OsString> {
+        let fast = OsString::from("-ffast-math");
+        // A level says nothing about the IR, but this one about floating point, too; of several the last one holds.
+        let levels = self.options().filter(|words| words[0].as_bytes().starts_with(b"-O"));
+        let is_fast = levels.last().is_some_and(|words| words[0] == "-Ofast");
+        is_fast.then_some(fast).into_iter().chain(self.plain_device_arguments()).collect()
+    }
+
+    fn plain_device_arguments(&self) -> impl Iterator<Item = OsString> {
         self.options()
             .filter(|words| {
                 let word = words[0].to_string_lossy();
@@ -268,7 +276,6 @@ impl CommandLine {
             })
             .flatten()
             .cloned()
-            .collect()
     }
 
     /// `-c` for one of the sources of a compile-and-link command.
@@ -468,6 +475,8 @@ mod tests {
         let expected = "-DA=1 -D B -Iinc -I inc2 -g -std=c++17 --cuda-path=/cuda -fgpu-rdc -ffast-math -Xclang -flag";
         let parsed = parse(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(joined(parsed.device_arguments()), expected);
+        assert_eq!(joined(parse("-Ofast -DA a.cu").device_arguments()), "-ffast-math -DA");
+        assert_eq!(joined(parse("-Ofast -O2 -DA a.cu").device_arguments()), "-DA");
         assert!(parsed.relocatable());
         assert!(!parse("-fgpu-rdc -fno-gpu-rdc a.cu").relocatable());
     }
