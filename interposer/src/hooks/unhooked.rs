@@ -252,6 +252,8 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
     (
         "chooses, trims or shares pools: allocations from them are followed, and an address says whose it is",
         &[
+            "cuDeviceGetDefaultMemPool",
+            "cuDeviceGetMemPool",
             "cuDeviceGraphMemTrim",
             "cuDeviceSetMemPool",
             "cuMemGetDefaultMemPool",

@@ -6,9 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::allocations::{ALLOCATIONS, Reach};
-use super::tracked::track_as;
-use crate::vendor::{self, CUdeviceptr, CUstream, SUCCESS, Status, gate};
+use super::access::Access;
+use super::allocations::ALLOCATIONS;
+use super::tracked;
+use crate::vendor::{CUdeviceptr, CUstream, SUCCESS, Status, gate};
 
 /// Where each graphics resource (`CUgraphicsResource`) is mapped.
 static MAPPED: Mutex<BTreeMap<usize, u64>> = Mutex::new(BTreeMap::new());
@@ -17,8 +18,10 @@ fn mapped() -> MutexGuard<'static, BTreeMap<usize, u64>> {
     MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The other interface may write to it at any time.
 fn track(address: u64, bytes: u64) {
-    track_as(address, bytes, AllocationKind::Vendor, Reach::Device, vendor::current_device());
+    tracked::track(address, bytes, AllocationKind::Vendor, Access::Peers);
+    ALLOCATIONS.share(address);
 }
 
 /// A buffer is memory until it is freed by `cuMemFree`.

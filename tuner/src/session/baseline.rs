@@ -49,13 +49,13 @@ impl Session {
             return Err(ResultsError::Foreign { folder: self.results.folder().into(), found }.into());
         }
         let metric = self.condense(&baseline_results(&earlier));
-        let is_meant = |hash: &str, space: &crate::space::Space| {
+        let is_meant = |hash: &str, space: &dyn crate::space::Space| {
             let pipeline = space.baseline();
             hash == pipeline.hash() || (self.wants_original() && hash == pipeline.of_original().hash())
         };
         let mut further = earlier.instances.iter().skip(1).zip(&self.plan.further);
         let same = is_meant(&earlier.config_hash, self.plan.search.space())
-            && further.all(|(instance, space)| is_meant(&instance.config.hash(), space));
+            && further.all(|(instance, space)| is_meant(&instance.config.hash(), &**space));
         Ok(Some(Baseline { metric, ..earlier }).filter(|_| same && metric.is_some() && !self.plan.options.rerun_baseline))
     }
 
