@@ -72,8 +72,7 @@ inline void launch_on(World &world, Random &random, int code_index, int stream, 
     if (captured || shared_variables)
         kernel = CAPTURED[random.below(std::size(CAPTURED))];
     size_t wanted = kernel == THROUGH || kernel == GATHER || kernel == FOLLOW ? 2 + random.below(5) : kernel == PACKED ? 3 : kernel == TALLY ? 2 : 1;
-    bool indirect = kernel == THROUGH || kernel == GATHER || kernel == FOLLOW || kernel == ANCHORED;
-    std::vector<int> used = world.data(random, wanted + (kernel == ANCHORED), kernel == TALLY ? CELLS : 1, !indirect);
+    std::vector<int> used = world.data(random, wanted + (kernel == ANCHORED), kernel == TALLY ? CELLS : 1);
     size_t needed = kernel == PACKED ? 3 : kernel == BUMP || kernel == SCALE || kernel == REVERSE ? 1 : 2;
     if (used.size() < needed)
         return;

@@ -90,6 +90,7 @@ static const Step STEPS[] = {
     {"destroy pool", 2, destroy_pool},
     {"map", 7, map},
     {"unmap", 2, unmap_some},
+    {"change access", 3, change_access},
     {"grant all", 2, grant_all},
     {"map wrongly", 1, map_wrongly},
     {"make stream", 4, make_stream},

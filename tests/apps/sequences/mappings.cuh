@@ -56,7 +56,7 @@ inline void map(World &world, Random &random) {
     if (random.chance(80))
         calls();
     else
-        on_another_thread(world, true, calls);
+        on_another_thread(world, random.chance(50), calls);
     if (status == CUDA_SUCCESS) {
         Region &region = add_region(world, Kind::Mapped, address, some_words(random));
         region.granted = granted;

@@ -182,10 +182,9 @@ class World {
     }
 
     // Up to `most` different regions that kernels of the current context may use, with no addresses in them.
-    std::vector<int> data(Random &random, size_t most, size_t words = 1, bool page_locked = true) {
+    std::vector<int> data(Random &random, size_t most, size_t words = 1) {
         std::vector<int> all = numbers([&](const Region &region) {
-            bool wanted = page_locked || (region.kind != Kind::Host && region.kind != Kind::Registered);
-            return wanted && !region.holds_addresses && region.words >= words && is_reachable(region);
+            return !region.holds_addresses && region.words >= words && is_reachable(region);
         });
         while (all.size() > most)
             all.erase(all.begin() + static_cast<long>(random.below(all.size())));
