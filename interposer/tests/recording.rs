@@ -53,6 +53,7 @@ fn programs() -> &'static Programs {
         };
         let (driver, application) = (sources.join("driver.c"), sources.join("application.c"));
         compile(&["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", driver.to_str().unwrap(), "-o", "libcuda.so.1"]);
+        compile(&["-O2", "-shared", "-fPIC", sources.join("tool.c").to_str().unwrap(), "-o", "tool.so"]);
         let definition = format!("-DIR_FILE=\"{}\"", path("ir").display());
         for (name, shares) in [("application", "-USHARES"), ("sharing", "-DSHARES")] {
             compile(&[&definition, shares, application.to_str().unwrap(), "-o", name, "./libcuda.so.1", "-Wl,-rpath,$ORIGIN"]);
@@ -264,6 +265,19 @@ fn memory_of_other_interfaces_is_recorded_while_it_is_mapped() {
         state.header.allocations.iter().filter(|allocation| of_vendor(allocation.kind)).map(|allocation| allocation.size).collect()
     };
     assert_eq!((vendors(40), vendors(50), vendors(60)), (vec![4000], vec![8000], vec![]));
+}
+
+/// As `mneme record` preloads us: in front. Whichever functions the tool calls, it sees every launch once, and so do we.
+#[test]
+fn another_tool_before_the_driver_loses_nothing_and_nothing_is_lost_to_it() {
+    let preload = [recorder(), programs().folder.path().join("tool.so")].map(|path| path.to_str().unwrap().to_owned()).join(":");
+    for asks in [&[][..], &[("TOOL_ASKS", "1")][..]] {
+        let environment: Vec<_> = asks.iter().copied().chain([("LD_PRELOAD", preload.as_str())]).collect();
+        let run = record(&["proc", "return"], &environment);
+        assert_eq!(run.output.status.code(), Some(4), "{environment:?}: {}{}", run.stdout(), run.stderr());
+        assert!(run.stdout().contains("the tool saw 3 launches\n"), "{environment:?}: {}", run.stdout());
+        assert!(run.stderr().contains("add: 3 launches, 2 recorded"), "{environment:?}: {}", run.stderr());
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ const CUDA: &str = "libcuda.so.1";
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The C library's `dlsym`, past our own.
+/// The `dlsym` behind our own: the C library's, or that of another tool which is preloaded after us.
 pub fn real_dlsym() -> Dlsym {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut real = REAL.load(Ordering::Relaxed);
@@ -33,9 +33,16 @@ pub fn real_dlsym() -> Dlsym {
             );
             std::process::abort();
         }
+        // Looked for by version, another tool's would be passed over.
+        // SAFETY: the pointer is that of the C library's dlsym, which has this type; the call is from this library, which is what is looked
+        // behind.
+        let next = unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real)(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
+        if !next.is_null() {
+            real = next;
+        }
         REAL.store(real, Ordering::Relaxed);
     }
-    // SAFETY: the pointer is that of the C library's dlsym, which has this type.
+    // SAFETY: whoever stands in for the C library's dlsym has its type.
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
 }
 
