@@ -133,7 +133,7 @@ macro_rules! functions {
         $(
             /// # Safety
             /// As for the driver function of this name.
-            #[allow(non_snake_case)]
+            #[allow(non_snake_case, clippy::too_many_arguments)]
             pub unsafe fn $name($($argument: $type),*) -> Status {
                 // SAFETY: the caller vouches for the arguments.
                 unsafe { own::$name::call($($argument),*) }
