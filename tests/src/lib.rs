@@ -15,5 +15,6 @@ pub mod apps;
 pub mod command;
 pub mod damage;
 pub mod differential;
+pub mod injection;
 pub mod installation;
 pub mod recording;

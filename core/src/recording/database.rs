@@ -328,8 +328,10 @@ impl FolderLock {
             }
             // Whoever held it may have removed it with the last recording; then the lock of that file means nothing.
             let own = file.metadata().map_err(RecordingError::io(&path))?.ino();
-            if std::fs::metadata(&path).is_ok_and(|there| there.ino() == own) {
-                return Ok(Self(file));
+            match std::fs::metadata(&path) {
+                Ok(there) if there.ino() == own => return Ok(Self(file)),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(RecordingError::io(&path)(error)),
+                _ => {}
             }
         }
     }
@@ -345,9 +347,14 @@ pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: In
 }
 
 /// The kernel as a folder has it, without instances where it is new there.
-pub(super) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
-    let path = folder.join(kernel.file_name());
-    if path.exists() { KernelRecord::load(&path) } else { Ok(KernelRecord { instances: BTreeMap::new(), ..kernel.clone() }) }
+pub(in crate::recording) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
+    // Only what is certainly not there is new: a file that cannot be read would lose its instances.
+    match KernelRecord::load(&folder.join(kernel.file_name())) {
+        Err(RecordingError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(KernelRecord { instances: BTreeMap::new(), ..kernel.clone() })
+        }
+        loaded => loaded,
+    }
 }
 
 /// Changes the occurrences of an instance; nothing if it has been removed meanwhile.
@@ -434,6 +441,16 @@ mod tests {
         assert_eq!(record.instances.len(), 2);
         assert!(record.instance(&paths[0], None).is_err());
         assert_eq!(record.instance(&paths[0], Some("8")).unwrap().0, "8");
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_read_is_not_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("42.json");
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        assert!(!path.exists(), "who asks like this is not told");
+        assert!(matches!(add_instance(folder.path(), &kernel(), "7", instance()), Err(RecordingError::Io { .. })));
+        assert!(path.is_symlink());
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     for (id, instance, draft, span) in drafts {
         let prepare = |there: &mut KernelRecord| {
             span.map_or(Ok(()), |span| upstream::span::include(to, there, span))?;
-            copy_code(from, to, &record, instance)
+            copy_code(from, to, &record, instance, !there.instances.is_empty())
         };
         match draft.publish(&record, id, instance.clone(), prepare)? {
             Some(written) => bytes += written,
@@ -115,7 +115,7 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
         }
     }
     let rules = Rules::path(&path);
-    if rules.exists() {
+    if rules.try_exists().map_err(RecordingError::io(&rules))? {
         let contents = std::fs::read(&rules).map_err(RecordingError::io(&rules))?;
         database::write_atomically(&Rules::path(&to.join(record.file_name())), &contents)?;
         bytes += contents.len() as u64;
@@ -125,10 +125,9 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     Ok(Outcome { instances: chosen.len(), bytes })
 }
 
-/// Copies a kernel's code, and the application's own, where the folder has none of it.
-fn copy_code(from: &Path, to: &Path, record: &KernelRecord, instance: &Instance) -> Result<u64, RecordingError> {
+/// Copies a kernel's code, of which nothing stays that a folder has to which the kernel is new, and the application's own.
+fn copy_code(from: &Path, to: &Path, record: &KernelRecord, instance: &Instance, is_known: bool) -> Result<u64, RecordingError> {
     let mut bytes = 0;
-    let is_known = to.join(record.file_name()).exists();
     let original = instance.ours.original.iter().map(|code| &code.file);
     for name in record.modules.iter().chain(&record.binary_blobs).chain(original) {
         // What is named by its contents is that.

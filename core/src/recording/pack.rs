@@ -67,9 +67,13 @@ impl Location {
 
 /// The pack files of a folder, oldest name first; none where the folder is missing.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(RecordingError::io(folder))?,
+    let entries = loop {
+        match std::fs::read_dir(folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // The one call of those here that does not repeat what was interrupted.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            entries => break entries.map_err(RecordingError::io(folder))?,
+        }
     };
     let mut found = Vec::new();
     for entry in entries {
@@ -115,7 +119,11 @@ impl PackWriter {
             synced: 0,
             path,
         };
-        write_at_end(&pack.file, &mut pack.position, &header, &[]).map_err(RecordingError::io(&pack.path))?;
+        if let Err(error) = write_at_end(&pack.file, &mut pack.position, &header, &[]) {
+            // Every attempt would leave another empty file.
+            let _ = std::fs::remove_file(&pack.path);
+            return Err(RecordingError::io(&pack.path)(error));
+        }
         Ok(pack)
     }
 

@@ -370,13 +370,12 @@ impl KernelCode {
         self.modules.iter().enumerate().map(name).collect()
     }
 
-    /// Writes the code files that the folder does not have yet; returns the bytes written.
-    pub fn write_modules(&self, folder: &Path) -> Result<u64, RecordingError> {
+    /// Writes the code files that the folder does not have yet, where the kernel `is_recorded` there; returns the bytes written.
+    pub fn write_modules(&self, folder: &Path, is_recorded: bool) -> Result<u64, RecordingError> {
         let mut written = 0;
         for (name, module) in self.module_names().iter().zip(&self.modules) {
             let path = folder.join(name);
-            let is_recorded = folder.join(format!("{}.json", self.static_hash)).exists();
-            if is_recorded && path.exists() {
+            if is_recorded && path.try_exists().map_err(RecordingError::io(&path))? {
                 continue;
             }
             let bytes = module.bytes().map_err(|source| RecordingError::Io { path: path.clone(), source })?;

@@ -147,7 +147,9 @@ impl Pending {
         draft.add_state(&self.instance.prologue, &self.prologue)?;
         draft.add_state(&self.instance.epilogue, &self.epilogue)?;
         let id = self.dynamic_hash.to_string();
-        let Some(bytes) = draft.publish(&self.record, &id, self.instance.clone(), |_| self.code.write_modules(folder))? else {
+        let Some(bytes) = draft
+            .publish(&self.record, &id, self.instance.clone(), |there| self.code.write_modules(folder, !there.instances.is_empty()))?
+        else {
             info!("another process recorded {} as instance {id} first", self.kernel.demangled);
             return Ok(None);
         };

@@ -9,6 +9,7 @@ mod differential;
 mod embedded;
 mod faults;
 mod housekeeping;
+mod injecting;
 mod interrupting;
 mod original;
 mod programs;

@@ -11,7 +11,7 @@ use super::Format;
 use super::span::{self, PAGE};
 use super::write::{Moment, Piece, Writer};
 use crate::recording::code::CodeKind;
-use crate::recording::database::{Instance, KernelRecord, write_atomically};
+use crate::recording::database::{Instance, KernelRecord, load_or_begin, write_atomically};
 use crate::recording::draft::Draft;
 use crate::recording::manifest::{Allocation, AllocationKind, Region};
 use crate::recording::moments::Moments;
@@ -39,7 +39,7 @@ pub fn export(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>, 
     }
     create_private_folder(to)?;
     let there = to.join(record.file_name());
-    let known = if there.exists() { KernelRecord::load(&there)?.instances } else { Default::default() };
+    let known = load_or_begin(to, &record)?.instances;
     let mut outcome = Outcome::default();
     for (id, instance) in chosen {
         outcome.instances += 1;
