@@ -111,7 +111,8 @@ mod tests {
     fn states(folder: &Path, writer: u8, address: u64) -> [State; 2] {
         let store = StoreWriter::open(folder, 1).unwrap();
         let [mut before, mut after] = [(Moment::Prologue, 1), (Moment::Epilogue, 2)].map(|(moment, step)| {
-            let allocation = Allocation { address, size: 100, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false };
+            let allocation =
+                Allocation { address, size: 100, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false };
             let arguments = if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![writer] }] } else { vec![] };
             let chunks = vec![store.put_region(&[writer * 16 + step; 100]).unwrap()];
             State { header: Header { moment, allocations: vec![allocation], arguments, ..Header::default() }, chunks }

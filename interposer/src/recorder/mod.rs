@@ -232,7 +232,8 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
         }
         let progress = &plan.function.kernel.progress;
         // Host threads may write now and not at the next launch.
-        let gives_up = !captured && !(matches!(failure, Failure::HostWrites) && progress.recorded().failures_of(&reason) < ATTEMPTS - 1);
+        let may_pass = matches!(failure, Failure::HostWrites) && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
+        let gives_up = !captured && !may_pass;
         progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
         if gives_up && output::broken().is_none() {
             warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);

@@ -36,7 +36,7 @@ pub fn through_memory(plan: &Plan, live: &[Live], variables: &[Variable], alloca
     let mut unreached: Vec<Live> = ALLOCATIONS.all().into_iter().filter(|live| is_told(live) && !known(live)).collect();
     let mut reached: Vec<Live> = Vec::new();
     let (mut variables, mut new) = (variables, allocations.to_vec());
-    while !unreached.is_empty() && !(variables.is_empty() && new.is_empty()) {
+    while !(unreached.is_empty() || variables.is_empty() && new.is_empty()) {
         let ranges: Vec<_> = unreached.iter().map(|live| live.address..live.address + live.size).collect();
         let found = snapshot::addresses_of(&ranges, plan.context.handle, variables, &new)?;
         let (here, rest): (Vec<_>, Vec<_>) = unreached.into_iter().zip(found).partition(|(_, found)| *found);

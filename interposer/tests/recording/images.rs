@@ -126,7 +126,8 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
         // What the driver was given, machine code first.
         let given: Vec<Vec<u8>> = [(elf, &image), (text, &std::fs::read(path("k.ptx")).unwrap())]
             .into_iter()
-            .filter_map(|(name, bytes)| images.contains(&name).then(|| bytes.clone()))
+            .filter(|(name, _)| images.contains(name))
+            .map(|(_, bytes)| bytes.clone())
             .collect();
         assert_eq!(originals(&run, &kernel), given, "{mode} {images:?}");
     }

@@ -262,8 +262,8 @@ impl CommandLine {
     pub fn device_arguments(&self) -> Vec<OsString> {
         let fast = OsString::from("-ffast-math");
         // A level says nothing about the IR, but this one about floating point, too; of several the last one holds.
-        let levels = self.options().filter(|words| words[0].as_bytes().starts_with(b"-O"));
-        let is_fast = levels.last().is_some_and(|words| words[0] == "-Ofast");
+        let mut levels = self.options().filter(|words| words[0].as_bytes().starts_with(b"-O"));
+        let is_fast = levels.next_back().is_some_and(|words| words[0] == "-Ofast");
         is_fast.then_some(fast).into_iter().chain(self.plain_device_arguments()).collect()
     }
 
