@@ -132,18 +132,6 @@ PipelineTuningOptions tuning(StringRef Pipeline) {
   return Options;
 }
 
-/// Takes the names of instructions and blocks away, and lets none be given: passes choose by them at places, and clang gives none, so
-/// that code with names becomes other code than the application's. Parameters keep theirs, for who reads the IR.
-void forgetNames(Module &M) {
-  for (Function &F : M)
-    for (BasicBlock &B : F) {
-      B.setName("");
-      for (Instruction &I : B)
-        I.setName("");
-    }
-  M.getContext().setDiscardValueNames(true);
-}
-
 } // namespace
 
 namespace llvm {
@@ -161,7 +149,6 @@ void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwra
 char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who, bool Instrument) {
   Module &TheModule = *unwrap(M);
   mneme_llvm_forget_annotations(M);
-  forgetNames(TheModule);
   PassInstrumentationCallbacks Callbacks;
   uint64_t Count = 0;
   std::vector<uint64_t> Running;
