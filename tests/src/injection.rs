@@ -271,8 +271,9 @@ impl Tracer {
 /// Asks the kernel about a thread that has stopped; false where it is there no more. What `data` is depends on the request: a number,
 /// or the address of registers.
 fn ptrace(request: libc::c_uint, thread: pid_t, data: c_long) -> bool {
+    let none: c_long = 0;
     // SAFETY: the requests of this module have a number or the address of live registers as their last argument.
-    unsafe { libc::ptrace(request, thread, 0 as c_long, data) == 0 }
+    unsafe { libc::ptrace(request, thread, none, data) == 0 }
 }
 
 fn registers(thread: pid_t) -> Option<libc::user_regs_struct> {

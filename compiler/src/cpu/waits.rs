@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use inkwell::module::Module;
-use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::LLVMOpcode::{LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMCall, LLVMFence, LLVMLoad, LLVMStore};
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
+use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
 
 use crate::ir::{self, Value};
 
@@ -26,7 +26,7 @@ const FIRST: u64 = 4096;
 const DEFINITION: &str = r#"
 declare void @__mneme_cpu_yield()
 
-define linkonce_odr hidden void @__mneme_cpu.poll(ptr %left) alwaysinline nounwind {
+define void @__mneme_cpu.poll(ptr %left) alwaysinline nounwind {
   %count = load i32, ptr %left, align 4
   %less = sub i32 %count, 1
   store i32 %less, ptr %left, align 4
@@ -74,6 +74,7 @@ pub fn insert(module: &Module<'_>) -> Result<(), LowerError> {
             LLVMDisposeBuilder(builder);
         }
     }
+    poll.set_linkage(LLVMLinkage::LLVMInternalLinkage);
     Ok(())
 }
 

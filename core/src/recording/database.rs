@@ -347,7 +347,7 @@ pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: In
 }
 
 /// The kernel as a folder has it, without instances where it is new there.
-pub(in crate::recording) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
+pub(super) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
     // Only what is certainly not there is new: a file that cannot be read would lose its instances.
     match KernelRecord::load(&folder.join(kernel.file_name())) {
         Err(RecordingError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
