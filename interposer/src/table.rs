@@ -235,7 +235,9 @@ macro_rules! every_hook {
         11000 cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, address: *mut c_void) => physical::retain;
         12010 cuMulticastCreate(handle: *mut CUmemGenericAllocationHandle, properties: *const c_void) => physical::create_multicast;
         12010 cuMulticastBindMem(multicast: CUmemGenericAllocationHandle, multicast_offset: usize, memory: CUmemGenericAllocationHandle, memory_offset: usize, bytes: usize, flags: c_ulonglong) => physical::bind;
+        13010 cuMulticastBindMem_v2(multicast: CUmemGenericAllocationHandle, device: CUdevice, multicast_offset: usize, memory: CUmemGenericAllocationHandle, memory_offset: usize, bytes: usize, flags: c_ulonglong) => physical::bind_on;
         12010 cuMulticastBindAddr(multicast: CUmemGenericAllocationHandle, multicast_offset: usize, address: CUdeviceptr, bytes: usize, flags: c_ulonglong) => physical::bind_address;
+        13010 cuMulticastBindAddr_v2(multicast: CUmemGenericAllocationHandle, device: CUdevice, multicast_offset: usize, address: CUdeviceptr, bytes: usize, flags: c_ulonglong) => physical::bind_address_on;
     }
     "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: vmm"] {
         10020 cuMemMap(address: CUdeviceptr, bytes: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong) => tracked::map;

@@ -105,8 +105,8 @@ impl Confirmation {
         self.finalists.iter().find(|finalist| finalist.trial == trial).map(|finalist| finalist.fate)
     }
 
-    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by fate, then by what each is at
-    /// least worth.
+    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by fate, then what does not seem
+    /// slower, then by what each is at least worth.
     fn settle(&mut self) {
         let low = |finalist: &Finalist| finalist.speedup.map_or(f64::NEG_INFINITY, |speedup| speedup.low);
         let standing = self.finalists.iter().filter(|finalist| finalist.fate != Fate::Failed);
@@ -119,7 +119,8 @@ impl Confirmation {
                 _ => Fate::Undecided,
             };
         }
-        self.finalists.sort_by(|a, b| a.fate.cmp(&b.fate).then(low(b).total_cmp(&low(a))));
+        let seems_slower = |finalist: &Finalist| finalist.speedup.is_some_and(|speedup| speedup.estimate < 1.0);
+        self.finalists.sort_by(|a, b| (a.fate, seems_slower(a)).cmp(&(b.fate, seems_slower(b))).then(low(b).total_cmp(&low(a))));
         self.winner = self.finalists.first().filter(|finalist| finalist.fate == Fate::Faster).map(|finalist| finalist.place);
         self.significant = self.winner.is_some();
     }

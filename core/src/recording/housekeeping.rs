@@ -218,8 +218,10 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     let mut freed = 0;
     if packs.is_dir() {
         let Some(_alone) = InUse::alone(&packs)? else { return Ok(0) };
-        freed = drop_dead_chunks(folder, &packs)? + drop_unnamed_code(folder)?;
+        freed = drop_dead_chunks(folder, &packs)?;
     }
+    // Code and the database that names it are written under the lock that we hold.
+    freed += drop_unnamed_code(folder)?;
     // What recorders and we made for ourselves goes with the last recording.
     if database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
         let _ = std::fs::remove_dir(&packs);
@@ -264,11 +266,13 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
     Ok(freed)
 }
 
-/// Deletes applications' code that no instance names any more; one file may be that of several kernels.
+/// Deletes applications' code that no instance names any more; one file may be that of several kernels. Of what a database names that
+/// cannot be read nobody knows, and all stays.
 fn drop_unnamed_code(folder: &Path) -> Result<u64, RecordingError> {
     let mut named = HashSet::new();
     for path in database::kernels(folder)? {
-        named.extend(KernelRecord::load(&path)?.instances.into_values().flat_map(|instance| instance.ours.original).map(|code| code.file));
+        let Ok(record) = KernelRecord::load(&path) else { return Ok(0) };
+        named.extend(record.instances.into_values().flat_map(|instance| instance.ours.original).map(|code| code.file));
     }
     let mut freed = 0;
     for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {

@@ -411,7 +411,8 @@ mod tests {
     #[test]
     fn a_chunk_that_one_pack_has_lost_is_read_from_another() {
         let folder = tempfile::tempdir().unwrap();
-        let bytes: Vec<u8> = (0..CHUNK).map(|at| (at * at % 251) as u8).collect();
+        // Nothing that compresses: most of a pack is the chunk.
+        let bytes: Vec<u8> = (0..CHUNK).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
         let writers = [(); 2].map(|()| StoreWriter::open(folder.path(), 1).unwrap());
         let [id, _] = writers.each_ref().map(|writer| writer.put(&bytes).unwrap());
         drop(writers);
@@ -419,8 +420,8 @@ mod tests {
         for (damaged, whole) in [(&one, &other), (&other, &one)] {
             let good = std::fs::read(damaged).unwrap();
             let mut bad = good.clone();
-            let zeroed = bad.len() - 500;
-            bad[zeroed..].fill(0);
+            let middle = bad.len() / 2;
+            bad[middle..middle + 100].fill(0);
             std::fs::write(damaged, bad).unwrap();
             let mut out = vec![0; bytes.len()];
             Store::open(folder.path()).unwrap().read_chunk(&id, &mut out).unwrap();

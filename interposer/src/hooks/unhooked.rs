@@ -238,16 +238,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
     ),
     (
         "is of physical memory or of addresses alone, which kernels see when cuMemMap has joined them",
-        &[
-            "cuMemAddressFree",
-            "cuMemAddressReserve",
-            "cuMemCreate",
-            "cuMemExportToShareableHandle",
-            "cuMemGetHandleForAddressRange",
-            "cuMemImportFromShareableHandle",
-            "cuMemRelease",
-            "cuMemRetainAllocationHandle",
-        ],
+        &["cuMemAddressFree", "cuMemAddressReserve", "cuMemGetHandleForAddressRange", "cuMemRelease"],
     ),
     (
         "chooses, trims or shares pools: allocations from them are followed, and an address says whose it is",
@@ -259,16 +250,12 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "cuMemGetDefaultMemPool",
             "cuMemGetMemPool",
             "cuMemPoolDestroy",
-            "cuMemPoolExportPointer",
             "cuMemPoolExportToShareableHandle",
             "cuMemPoolTrimTo",
             "cuMemSetMemPool",
         ],
     ),
-    (
-        "is of multicast objects, which kernels see where cuMemMap has mapped them",
-        &["cuMulticastAddDevice", "cuMulticastBindAddr", "cuMulticastBindMem", "cuMulticastCreate", "cuMulticastUnbind"],
-    ),
+    ("is of multicast objects, which kernels see where cuMemMap has mapped them", &["cuMulticastAddDevice", "cuMulticastUnbind"]),
     (
         "is of endpoints of a fabric, by which other devices reach memory that was allocated or mapped in ways that are hooked",
         &["cuLogicalEndpoint*"],

@@ -33,8 +33,8 @@ fn recorded(name: &str, settings: &[(&str, &str)]) -> Recorded {
             Instance::new(database, id).verify("default<O3>", &[]);
         }
     }
-    // Nothing recorded is a failure of the recording, whatever the program says.
-    assert_eq!(outcome.status == 0, !kernels.is_empty(), "{outcome}");
+    // Kernels that are refused by name are no failure of the recording.
+    assert_eq!(outcome.status, 0, "{outcome}");
     Recorded { folder, outcome, kernels }
 }
 

@@ -108,7 +108,6 @@ fn speedups_are_over_the_applications_own_code() {
     let best = read(&original, "best.json");
     let speedup = baseline["metric"].as_f64().unwrap() / best["metric"].as_f64().unwrap();
     assert!((best["speedup"].as_f64().unwrap() / speedup - 1.0).abs() < 1e-6, "{best}");
-    assert_ne!(best["config"]["original"], true, "{best}");
     tune(&instance, &pipeline, &["--baseline", "pipeline"]);
     assert_eq!(read(&pipeline, "baseline.json")["config"].get("original"), None);
 

@@ -20,6 +20,7 @@ macro_rules! programs {
 
 programs!(
     vecadd,
+    variables,
     saxpy,
     stencil,
     reduce,

@@ -97,8 +97,13 @@ fn a_baseline_that_fails_stops_the_tuning() {
     let recording = Recording::of(app("inplace"), &["4096"]);
     let results = tempfile::tempdir().unwrap();
     let outcome = tune(run(program("mneme-tune")), &recording.single(), &results.path().join("sweep"))
-        .args(["--passes", "no-such-pass"])
+        .args(["--passes", "no-such-pass", "--baseline", "pipeline"])
         .exit_with(1);
+    assert!(!outcome.stdout.contains("BEST: "), "{outcome}");
+    // The application's own code does not fail, but no candidate verifies.
+    let outcome = tune(run(program("mneme-tune")), &recording.single(), &results.path().join("original"))
+        .args(["--passes", "no-such-pass"])
+        .exit_with(2);
     assert!(!outcome.stdout.contains("BEST: "), "{outcome}");
 }
 

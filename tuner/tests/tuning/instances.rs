@@ -70,7 +70,7 @@ fn the_best_is_verified_on_other_instances() {
     assert_eq!(with("plain", &[]).0, "only-first", "both are as fast, and it came first");
     let (best, stderr) = with("all", &["--verify-all"]);
     assert_eq!(best, "right");
-    assert!(stderr.contains("trial 0 does not verify on every recorded instance (2: "), "{stderr}");
+    assert!(stderr.contains("trial 0: it does not verify on every recorded instance (2: "), "{stderr}");
     assert_eq!(home.json("all/summary.json")["verified_on"], json!(["2"]));
     assert_eq!(with("named", &["--verify-all", "2"]).0, "right");
     // What does not verify everywhere is not measured again, and counts as failed.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::CUmemGenericAllocationHandle as Handle;
 
 use crate::memory::allocations::ALLOCATIONS;
-use crate::vendor::{CUdeviceptr, SUCCESS, Status, gate};
+use crate::vendor::{CUdevice, CUdeviceptr, SUCCESS, Status, gate};
 
 #[derive(Default)]
 struct Physical {
@@ -147,6 +147,22 @@ pub unsafe fn bind(
 }
 
 /// # Safety
+/// The arguments are those of `cuMulticastBindMem_v2`.
+pub unsafe fn bind_on(
+    call: &dyn Fn() -> Status,
+    multicast: Handle,
+    _device: CUdevice,
+    multicast_offset: usize,
+    memory: Handle,
+    memory_offset: usize,
+    bytes: usize,
+    flags: u64,
+) -> Status {
+    // SAFETY: the caller's promise; which device binds changes nothing about whose memory is bound.
+    unsafe { bind(call, multicast, multicast_offset, memory, memory_offset, bytes, flags) }
+}
+
+/// # Safety
 /// The arguments are those of `cuMulticastBindAddr`.
 pub unsafe fn bind_address(
     call: &dyn Fn() -> Status,
@@ -164,6 +180,21 @@ pub unsafe fn bind_address(
         }
         status
     })
+}
+
+/// # Safety
+/// The arguments are those of `cuMulticastBindAddr_v2`.
+pub unsafe fn bind_address_on(
+    call: &dyn Fn() -> Status,
+    multicast: Handle,
+    _device: CUdevice,
+    multicast_offset: usize,
+    address: CUdeviceptr,
+    bytes: usize,
+    flags: u64,
+) -> Status {
+    // SAFETY: the caller's promise; which device binds changes nothing about whose memory is bound.
+    unsafe { bind_address(call, multicast, multicast_offset, address, bytes, flags) }
 }
 
 #[cfg(test)]
