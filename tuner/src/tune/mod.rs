@@ -152,7 +152,7 @@ impl Subject {
         let has_original = |id: &String| !self.recorded(id).ours.original.is_empty();
         if options.baseline != Some(BaselineCode::Pipeline) {
             let known = self.ids.iter().all(has_original);
-            if !known && !(options.print_space || options.dry_run) {
+            if !(known || options.print_space || options.dry_run) {
                 crate::remark!(
                     "mneme-tune: the recording does not hold the code that the application ran, so that speedups are over the first \
                      pipeline; record it again for more"

@@ -148,6 +148,7 @@ pub unsafe fn bind(
 
 /// # Safety
 /// The arguments are those of `cuMulticastBindMem_v2`.
+#[allow(clippy::too_many_arguments)]
 pub unsafe fn bind_on(
     call: &dyn Fn() -> Status,
     multicast: Handle,
