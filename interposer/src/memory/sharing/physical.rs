@@ -148,7 +148,7 @@ pub unsafe fn bind(
 
 /// # Safety
 /// The arguments are those of `cuMulticastBindMem_v2`.
-#[allow(clippy::too_many_arguments)]
+#[expect(clippy::too_many_arguments, reason = "the driver's")]
 pub unsafe fn bind_on(
     call: &dyn Fn() -> Status,
     multicast: Handle,
