@@ -78,7 +78,12 @@ pub fn open(common: &Common, purpose: Purpose<'_>) -> Result<Scene, Fatal> {
         let error = format!("--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has");
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    if let Some(text) = bounds.left_out_text().filter(|_| !purpose.quiet) {
+    if let Some(text) = bounds.left_out_text() {
+        if purpose.standby {
+            // A configuration that writes something else there would pass for right, and win.
+            let error = format!("{text}; where that is meant for many configurations, say --tolerance BUFFER=ignore of each");
+            return Err(Fatal::new(exit::BAD_USAGE, error));
+        }
         eprintln!("mneme-replay: {text}");
     }
     let snapshot = Snapshot::reserve(layout)

@@ -161,7 +161,9 @@ impl Bounds {
         let of = |(region, dtype): (&Region, Option<DataType>)| {
             let place = place(region);
             let mut own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
-            if own.is_none() && region.shared && !is_led_to(region.address, region.size, &subject.moments.prologue) {
+            let moments = &subject.moments;
+            let may_be_others = region.shared && has_changed(region, &moments.prologue, &moments.epilogue);
+            if own.is_none() && may_be_others && !is_led_to(region.address, region.size, &moments.prologue) {
                 own = Some(Tolerance::ignored());
                 left_out.push((region.address, region.size));
             }
@@ -198,6 +200,12 @@ impl Bounds {
         };
         self.regions.iter().map(of).collect()
     }
+}
+
+/// Whether a region was left otherwise than it was found. What nobody has changed is compared, whoever could have.
+fn has_changed(region: &Region, prologue: &State, epilogue: &State) -> bool {
+    let chunks = |state: &State| state.regions().find(|it| it.address == region.address).map(|it| it.chunks.to_vec());
+    chunks(prologue) != chunks(epilogue)
 }
 
 /// Whether an argument, or a part of one, is an address in a region of so many bytes.

@@ -5,6 +5,7 @@
 //! three times: as the prologue, again right before the launch, and as the epilogue. Where the epilogue differs from the prologue,
 //! by the kernel or a host thread, it is looked at once more, after as long as the launch took: who writes that often is seen.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use mneme_core::recording::manifest::{Allocation, State, Variable};
@@ -30,7 +31,8 @@ impl Watch {
     pub fn new(context: usize, variables: &[Variable], allocations: &[Allocation], live: &[Live]) -> Self {
         let variables =
             variables.iter().map(|it| (Span { address: it.address, size: it.size, kind: None }, access::is_managed(it.address)));
-        let is_visible = |address: u64| live.iter().any(|live| live.address == address && live.is_host_visible());
+        let visible: HashSet<u64> = live.iter().filter(|live| live.is_host_visible()).map(|live| live.address).collect();
+        let is_visible = |address: u64| visible.contains(&address);
         let allocations =
             allocations.iter().map(|it| (Span { address: it.address, size: it.size, kind: Some(it.kind) }, is_visible(it.address)));
         let regions = variables.chain(allocations).enumerate().filter(|(_, (_, is_visible))| *is_visible);

@@ -154,16 +154,15 @@ impl Session {
     }
 
     /// What may be the best, the best first. Where finalists were measured again they alone: those that are neither refuted nor slower;
-    /// but the baseline by another name goes before what seems slower. Everything, where nothing was measured again.
+    /// not what only seems slower either, but for the baseline by another name. Everything, where nothing was measured again.
     fn eligible(&self) -> Vec<Trial> {
         let ranked = self.ranked();
         let Some(confirmation) = self.summary.confirmation.as_ref().filter(|it| !it.finalists.is_empty()) else { return ranked };
         let standing = confirmation.finalists.iter().filter(|finalist| !matches!(finalist.fate, Fate::Failed | Fate::Slower));
-        let (seem_faster, seem_slower): (Vec<_>, Vec<_>) =
-            standing.partition(|finalist| finalist.speedup.is_none_or(|speedup| speedup.estimate >= 1.0));
+        let seem_faster = standing.filter(|finalist| finalist.speedup.is_none_or(|speedup| speedup.estimate >= 1.0));
         let of = |finalist: &Finalist| ranked.iter().find(|trial| trial.trial == finalist.trial).cloned();
         let baselines = ranked.iter().filter(|trial| self.is_baselines(trial)).cloned();
-        seem_faster.into_iter().filter_map(of).chain(baselines).chain(seem_slower.into_iter().filter_map(of)).collect()
+        seem_faster.filter_map(of).chain(baselines).collect()
     }
 
     /// The fastest that also verifies on the instances of `--verify-all`, once the finalists were measured again.
