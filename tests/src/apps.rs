@@ -224,6 +224,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "mapped", sources: &["mapped.cu"], kernels: &[] },
     App { name: "pinned", sources: &["pinned.cu"], kernels: &[] },
     App { name: "ticking", sources: &["ticking.cu"], kernels: &[] },
+    App { name: "answering", sources: &["answering.cu"], kernels: &[] },
     App { name: "mailbox", sources: &["mailbox.cu"], kernels: &[] },
     App { name: "access", sources: &["access.cu"], kernels: &[] },
     App { name: "vmm", sources: &["vmm.cu"], kernels: &[] },

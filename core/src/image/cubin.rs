@@ -44,6 +44,20 @@ pub struct Cubin {
     undefined: HashMap<u32, String>,
     /// What the code of each function does, by symbol.
     code: HashMap<u32, Features>,
+    /// Names of the functions that the object defines, by symbol.
+    functions: HashMap<u32, String>,
+    references_of: References,
+}
+
+/// What is referred to where, by the relocations that the driver resolves when it loads the code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct References {
+    /// By the code of a function, or by constants of its own (relocatable code, linked): indices into the variables.
+    by_function: HashMap<String, BTreeSet<usize>>,
+    /// By the initial value of a variable: indices into the variables.
+    by_variable: HashMap<usize, BTreeSet<usize>>,
+    /// By the table of addresses that whole programs have, which all functions share: indices into the variables.
+    by_all: BTreeSet<usize>,
 }
 
 /// What machine code does that memory alone does not repeat.
@@ -113,6 +127,25 @@ impl Cubin {
         })
     }
 
+    /// The variables that a kernel may use: all constants, and of the others those that its code, the code of functions that it calls, or
+    /// such a variable refers to; all where it calls functions by addresses in registers.
+    pub fn variables_of(&self, kernel: &Kernel) -> Vec<&Variable> {
+        if self.code.is_empty() || self.features(kernel).calls_pointers {
+            return self.variables.iter().collect();
+        }
+        let references = &self.references_of;
+        let functions = self.reached(kernel).into_iter().chain([kernel.symbol]).filter_map(|symbol| self.functions.get(&symbol));
+        let by_code = functions.filter_map(|name| references.by_function.get(name)).flatten().copied();
+        let constants = (0..self.variables.len()).filter(|index| self.variables[*index].constant);
+        let mut used: BTreeSet<usize> = by_code.chain(constants).chain(references.by_all.iter().copied()).collect();
+        let mut pending: Vec<usize> = used.iter().copied().collect();
+        while let Some(variable) = pending.pop() {
+            let further = references.by_variable.get(&variable).into_iter().flatten();
+            pending.extend(further.filter(|further| used.insert(**further)));
+        }
+        used.into_iter().map(|index| &self.variables[index]).collect()
+    }
+
     /// The functions that a kernel calls, directly or not.
     fn reached(&self, kernel: &Kernel) -> BTreeSet<u32> {
         let mut reached = BTreeSet::new();
@@ -164,6 +197,7 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
     for pair in words(contents(".nv.callgraph").unwrap_or_default()).chunks_exact(2) {
         cubin.calls.entry(pair[0]).or_default().push(pair[1]);
     }
+    let mut places: HashMap<u32, usize> = HashMap::new();
     let is_known = cubin.architecture.is_some_and(|architecture| architecture.number >= 70);
     let mut features: HashMap<usize, Features> = HashMap::new();
     for (index, (symbol, symbol_name)) in symbols.iter().enumerate() {
@@ -171,6 +205,11 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
         if symbol.is_function() && symbol.st_shndx != 0 && is_known {
             let found = features.entry(symbol.st_shndx).or_insert_with(|| contents(section).map(Features::of).unwrap_or_default());
             cubin.code.insert(index as u32, *found);
+        }
+        if symbol.is_function() && symbol.st_shndx != 0 {
+            // By its section, which has the private functions too that only its own code calls.
+            let section = section.strip_prefix(".text.").unwrap_or(symbol_name);
+            cubin.functions.insert(index as u32, section.to_owned());
         }
         if symbol.is_function()
             && symbol.st_shndx != 0
@@ -196,7 +235,32 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
                 .flatten()
                 .filter(|(_, end)| *end <= image.len() as u64)
                 .map(|(start, end)| (start as usize, end as usize));
+            places.insert(index as u32, cubin.variables.len());
             cubin.variables.push(Variable { name: (*symbol_name).to_owned(), size: symbol.st_size, constant, holds_addresses, initial });
+        }
+    }
+    for (section, relocations) in &elf.shdr_relocs {
+        let Some(section) = elf.section_headers.get(*section).map(|header| header.sh_info as usize) else { continue };
+        let of_function =
+            name(section).strip_prefix(".text.").or_else(|| Some(name(section).strip_prefix(".nv.constant")?.split_once('.')?.1));
+        if name(section).starts_with(".debug") {
+            continue;
+        }
+        for relocation in relocations {
+            let is_inside = |symbol: &Sym| {
+                let offset = relocation.r_offset.checked_sub(symbol.st_value);
+                symbol.st_shndx == section && offset.is_some_and(|offset| offset < symbol.st_size)
+            };
+            let holder = || places.iter().find(|(symbol, _)| is_inside(&symbols[**symbol as usize].0));
+            let references = &mut cubin.references_of;
+            let known = if let Some(function) = of_function {
+                references.by_function.entry(function.to_owned()).or_default()
+            } else if let Some((_, variable)) = holder() {
+                references.by_variable.entry(*variable).or_default()
+            } else {
+                &mut references.by_all
+            };
+            known.extend(referred_to(relocation.r_sym, &symbols, &places));
         }
     }
     let registers = Attributes(contents(".nv.info").unwrap_or_default()).filter(|(name, _)| *name == attribute::REGISTERS);
@@ -206,6 +270,16 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
         kernel.registers = registers.get(&kernel.symbol).copied();
     }
     Some(cubin)
+}
+
+/// The variables that a relocation's symbol stands for, by their places in the list: one, or all of a section.
+fn referred_to(symbol: usize, symbols: &[(Sym, &str)], places: &HashMap<u32, usize>) -> Vec<usize> {
+    let Some((found, _)) = symbols.get(symbol) else { return Vec::new() };
+    if found.st_type() != goblin::elf::sym::STT_SECTION {
+        return places.get(&(symbol as u32)).copied().into_iter().collect();
+    }
+    let inside = |(index, _): &(&u32, &usize)| symbols[**index as usize].0.st_shndx == found.st_shndx;
+    places.iter().filter(inside).map(|(_, place)| *place).collect()
 }
 
 /// The architecture in the ELF flags: the low byte up to ABI version 7, the second byte from 8 on.
@@ -271,12 +345,17 @@ pub(crate) mod tests {
 
     /// Assembles PTX; `None` where this machine has no `ptxas`.
     pub(crate) fn assemble(ptx: &str, arch: &str) -> Option<Vec<u8>> {
+        assemble_with(ptx, arch, &[])
+    }
+
+    fn assemble_with(ptx: &str, arch: &str, options: &[&str]) -> Option<Vec<u8>> {
         let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../.deps/cuda/bin/ptxas");
         let program = if std::path::Path::new(own).exists() { own } else { "ptxas" };
         let folder = tempfile::tempdir().unwrap();
         let (source, cubin) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
         std::fs::write(&source, ptx).unwrap();
-        let status = std::process::Command::new(program).arg(format!("-arch={arch}")).arg(&source).arg("-o").arg(&cubin).status();
+        let status =
+            std::process::Command::new(program).arg(format!("-arch={arch}")).args(options).arg(&source).arg("-o").arg(&cubin).status();
         match status {
             Ok(status) => assert!(status.success()),
             Err(_) => {
@@ -317,6 +396,14 @@ pub(crate) mod tests {
     st.global.u64 [%d1], %d2;
     ret;
 }
+.visible .entry follows(.param .u64 p)
+{
+    .reg .b64 %d<4>;
+    ld.param.u64 %d1, [p];
+    ld.global.u64 %d2, [place];
+    st.global.u64 [%d1], %d2;
+    ret;
+}
 ";
 
     #[test]
@@ -336,6 +423,43 @@ pub(crate) mod tests {
         assert!(!variable("counter").holds_addresses && !variable("counter").constant);
         assert!(variable("place").holds_addresses);
         assert!(variable("table").constant && contents(&image, variable("table")).unwrap().starts_with(&[1, 2, 3]));
+    }
+
+    /// Links relocatable code; `None` where this machine has no `nvlink`.
+    fn link(object: &[u8], arch: &str) -> Option<Vec<u8>> {
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../.deps/nvcc/bin/nvlink");
+        let program = if std::path::Path::new(own).exists() { own } else { "nvlink" };
+        let folder = tempfile::tempdir().unwrap();
+        let (source, linked) = (folder.path().join("k.cubin"), folder.path().join("linked.cubin"));
+        std::fs::write(&source, object).unwrap();
+        match std::process::Command::new(program).arg(format!("-arch={arch}")).arg(&source).arg("-o").arg(&linked).status() {
+            Ok(status) => assert!(status.success()),
+            Err(_) => {
+                eprintln!("no nvlink on this machine");
+                return None;
+            }
+        }
+        Some(std::fs::read(&linked).unwrap())
+    }
+
+    /// Code of a whole program has the addresses in a table for all kernels; linked relocatable code has them in its instructions.
+    #[test]
+    fn relocatable_code_tells_which_variables_a_kernel_uses() {
+        let used = |image: &[u8], name: &str| {
+            let cubin = parse(image).unwrap();
+            let kernel = cubin.kernels.iter().find(|kernel| kernel.name == name).unwrap();
+            let mut names: Vec<_> = cubin.variables_of(kernel).iter().map(|variable| variable.name.clone()).collect();
+            names.sort_unstable();
+            names
+        };
+        let all = ["counter", "place", "table"];
+        let Some(whole) = assemble(PTX, "sm_90") else { return };
+        assert_eq!((used(&whole, "add"), used(&whole, "allocates")), (all.map(String::from).to_vec(), all.map(String::from).to_vec()));
+        let Some(linked) = assemble_with(PTX, "sm_90", &["-c"]).and_then(|object| link(&object, "sm_90")) else { return };
+        assert_eq!(used(&linked, "add"), all);
+        assert_eq!(used(&linked, "allocates"), ["table"]);
+        // By its address in the other.
+        assert_eq!(used(&linked, "follows"), ["counter", "place", "table"]);
     }
 
     /// A kernel of one statement between its loads and stores.

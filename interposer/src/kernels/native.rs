@@ -94,9 +94,9 @@ impl Native {
     fn of_cubin(image: &[u8], kernel: &str) -> Option<Self> {
         let cubin = cubin::parse(image)?;
         let found = cubin.kernels.iter().find(|found| found.name == kernel)?;
-        // Which of the variables the kernel uses is not in the image, so that all of them are taken.
-        let own = |variable: &&cubin::Variable| !embedded::is_foreign(variable);
-        let moved = cubin.variables.iter().filter(own).find(|variable| variable.holds_addresses && !variable.constant);
+        let mut variables = cubin.variables_of(found);
+        variables.retain(|variable| !embedded::is_foreign(variable));
+        let moved = variables.iter().find(|variable| variable.holds_addresses && !variable.constant);
         let features = cubin.features(found);
         let refusal = match cubin.references.first() {
             Some(name) => Some(format!("it uses the texture or surface reference {name}")),
@@ -105,10 +105,8 @@ impl Native {
         };
         Some(Self {
             parameters: found.parameters.clone(),
-            variables: cubin
-                .variables
+            variables: variables
                 .iter()
-                .filter(own)
                 .filter(|variable| !(variable.holds_addresses && variable.constant))
                 .map(|variable| (variable.name.clone(), variable.constant))
                 .collect(),

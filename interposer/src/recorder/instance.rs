@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::{Duration, SystemTime};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
 
 use mneme_core::launch::LaunchAttributes;
 use mneme_core::recording::RecordingError;
@@ -33,6 +33,8 @@ use crate::vendor::{self, CUcontext, SUCCESS, Status, captures, gate};
 
 /// How much longer than a device needs to become idle a kernel may run while the gate is closed.
 const KERNEL_PATIENCE: u32 = 30;
+/// How often a wait for a kernel looks whether it is still to go on.
+const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -54,6 +56,10 @@ pub enum Failure {
     HostWrites,
     #[error("the kernel did not finish in time for its recording")]
     Unfinished,
+    #[error(
+        "the kernel still ran after {0} s in which another host thread waited in a call; it may wait for that thread (MNEME_IDLE_TIMEOUT sets the seconds)"
+    )]
+    Awaited(u64),
     #[error("CUDA error {0}")]
     Cuda(Status),
     #[error(transparent)]
@@ -81,6 +87,7 @@ impl Failure {
                 | Self::Pageable(_)
                 | Self::Elsewhere
                 | Self::Multicast
+                | Self::Awaited(_)
                 | Self::Closed
                 | Self::Anchored(_)
                 | Self::Private(_)
@@ -143,12 +150,17 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     }
 
     let timer = Timer::create().filter(|timer| timer.start(request.stream));
+    closed.lend(settings.idle_timeout);
     match launch() {
         SUCCESS => {}
         status => return Err(Failure::Rejected(status)),
     }
     let timer = timer.filter(|timer| timer.stop(request.stream));
-    check(synchronise(&contexts, settings.idle_timeout * KERNEL_PATIENCE).ok_or(Failure::Unfinished)?)?;
+    let finished = synchronise_while(&contexts, settings.idle_timeout * KERNEL_PATIENCE, &|| closed.is_kept());
+    if !closed.regain() {
+        return Err(Failure::Awaited(settings.idle_timeout.as_secs()));
+    }
+    check(finished.ok_or(Failure::Unfinished)?)?;
     let time = timer.and_then(|timer| {
         let time = timer.elapsed();
         timer.destroy();
@@ -251,10 +263,15 @@ fn scalar(argument: &Argument) -> u64 {
 }
 
 /// Waits until these contexts are idle; `None` when it takes longer than `limit`.
+fn synchronise(contexts: &[usize], limit: Duration) -> Option<Status> {
+    synchronise_while(contexts, limit, &|| true)
+}
+
+/// The same, and `None` soon after `goes_on` says no.
 ///
 /// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
 /// place. One that is stuck stays so until the device is idle; until then nothing else is recorded.
-fn synchronise(contexts: &[usize], limit: Duration) -> Option<Status> {
+fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> bool) -> Option<Status> {
     static WAITING: AtomicBool = AtomicBool::new(false);
     if WAITING.swap(true, Ordering::AcqRel) {
         return None;
@@ -283,5 +300,12 @@ fn synchronise(contexts: &[usize], limit: Duration) -> Option<Status> {
         WAITING.store(false, Ordering::Release);
         return None;
     }
-    receiver.recv_timeout(limit).ok()
+    let deadline = Instant::now() + limit;
+    while goes_on() {
+        match receiver.recv_timeout(LOOK.min(deadline.saturating_duration_since(Instant::now()))) {
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+            result => return result.ok(),
+        }
+    }
+    None
 }

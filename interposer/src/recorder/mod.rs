@@ -35,7 +35,7 @@ use crate::process::settings::{Settings, settings};
 use crate::vendor::contexts::{self, Context};
 use crate::vendor::{self, CUfunction, Status, gate};
 
-/// How many launches of a kernel host threads may spoil before it is given up.
+/// How many launches of a kernel host threads may spoil, or find the device at work, before it is given up.
 const ATTEMPTS: u64 = 3;
 
 /// A launch that is to be recorded.
@@ -231,8 +231,8 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
             output::give_up(&reason);
         }
         let progress = &plan.function.kernel.progress;
-        // Host threads may write now and not at the next launch.
-        let may_pass = matches!(failure, Failure::HostWrites) && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
+        // Host threads may write now, or the device be at work, and not at the next launch.
+        let may_pass = matches!(failure, Failure::HostWrites | Failure::NotIdle) && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
         let gives_up = !captured && !may_pass;
         progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
         if gives_up && output::broken().is_none() {

@@ -3,7 +3,9 @@
 //! Every hooked call that can touch device memory holds the gate for reading while it is in the vendor's library; a
 //! recorded launch holds it for writing from before its prologue until after its epilogue. Waiting writers go first, else
 //! a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that is in the
-//! vendor's library may itself wait for the launch. It is the one lock held across vendor calls.
+//! vendor's library may itself wait for the launch. A call waits with a time limit too while the recorded kernel runs,
+//! because the kernel may wait for the thread that makes the call: then it takes the gate from the writer. It is the one lock
+//! held across vendor calls.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,10 +20,18 @@ const PLACES: usize = 128;
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(50);
 
-#[derive(Default)]
 struct Writers {
-    inside: bool,
+    inside: Option<Holder>,
     waiting: usize,
+    /// How many writers have been inside, which numbers them.
+    entered: u64,
+}
+
+/// The writer that is inside.
+struct Holder {
+    number: u64,
+    /// From when on others may take the gate from it: while its kernel runs.
+    until: Option<Instant>,
 }
 
 /// Passing an open gate is two stores to a place of the thread's own and one look at `closed`; everything else goes by the lock.
@@ -120,7 +130,33 @@ impl<'a> Pass<'a> {
     }
 }
 
-pub struct Closed<'a>(&'a Gate);
+/// The gate in a writer's hands.
+pub struct Closed<'a> {
+    gate: &'a Gate,
+    number: u64,
+}
+
+impl Closed<'_> {
+    /// From now on the kernel runs, and who waits for longer than `limit` from now takes the gate.
+    pub fn lend(&self, limit: Duration) {
+        self.gate.limit(self.number, Instant::now().checked_add(limit));
+    }
+
+    /// The kernel has finished: nobody takes the gate any more. Whether nobody has.
+    pub fn regain(&self) -> bool {
+        self.gate.limit(self.number, None)
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.gate.lock().holder(self.number).is_some()
+    }
+}
+
+impl Writers {
+    fn holder(&mut self, number: u64) -> Option<&mut Holder> {
+        self.inside.as_mut().filter(|holder| holder.number == number)
+    }
+}
 
 impl Gate {
     const fn new(closed: &'static AtomicBool) -> Self {
@@ -128,7 +164,7 @@ impl Gate {
             places: [const { Place { depth: AtomicU32::new(0), taken: AtomicBool::new(false) } }; PLACES],
             others: AtomicU32::new(0),
             closed,
-            writers: Mutex::new(Writers { inside: false, waiting: 0 }),
+            writers: Mutex::new(Writers { inside: None, waiting: 0, entered: 0 }),
             changed: Condvar::new(),
         }
     }
@@ -154,9 +190,32 @@ impl Gate {
             drop(pass);
             let mut writers = self.lock();
             while self.closed.load(Ordering::SeqCst) {
-                writers = self.changed.wait(writers).unwrap_or_else(PoisonError::into_inner);
+                writers = self.wait(writers);
             }
         }
+    }
+
+    /// Waits for a change; takes the gate from a writer whose time is over.
+    fn wait<'a>(&self, mut writers: MutexGuard<'a, Writers>) -> MutexGuard<'a, Writers> {
+        let Some(until) = writers.inside.as_ref().and_then(|holder| holder.until) else {
+            return self.changed.wait(writers).unwrap_or_else(PoisonError::into_inner);
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return self.changed.wait_timeout(writers, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        writers.inside = None;
+        self.open(&writers);
+        writers
+    }
+
+    /// Sets from when on the gate may be taken from a writer; whether it has it still.
+    fn limit(&self, number: u64, until: Option<Instant>) -> bool {
+        let mut writers = self.lock();
+        let Some(holder) = writers.holder(number) else { return false };
+        holder.until = until;
+        self.changed.notify_all();
+        true
     }
 
     fn is_empty(&self) -> bool {
@@ -169,16 +228,16 @@ impl Gate {
         writers.waiting += 1;
         self.closed.store(true, Ordering::SeqCst);
         let mut looks = 0;
-        while writers.inside || !self.is_empty() {
-            if writers.inside {
+        while writers.inside.is_some() || !self.is_empty() {
+            if writers.inside.is_some() {
                 // Another recorded launch is under way; it has time limits of its own.
-                writers = self.changed.wait(writers).unwrap_or_else(PoisonError::into_inner);
+                writers = self.wait(writers);
                 deadline = Instant::now() + limit;
                 continue;
             }
             if Instant::now() >= deadline {
                 writers.waiting -= 1;
-                self.open(writers);
+                self.open(&writers);
                 return None;
             }
             looks += 1;
@@ -190,16 +249,17 @@ impl Gate {
             }
         }
         writers.waiting -= 1;
-        writers.inside = true;
-        Some(Closed(self))
+        writers.entered += 1;
+        let number = writers.entered;
+        writers.inside = Some(Holder { number, until: None });
+        Some(Closed { gate: self, number })
     }
 
     /// Lets readers in again, unless another writer wants it.
-    fn open(&self, writers: MutexGuard<'_, Writers>) {
-        if !writers.inside && writers.waiting == 0 {
+    fn open(&self, writers: &Writers) {
+        if writers.inside.is_none() && writers.waiting == 0 {
             self.closed.store(false, Ordering::SeqCst);
         }
-        drop(writers);
         self.changed.notify_all();
     }
 }
@@ -218,9 +278,11 @@ impl Drop for Pass<'_> {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        let mut writers = self.0.lock();
-        writers.inside = false;
-        self.0.open(writers);
+        let mut writers = self.gate.lock();
+        if writers.holder(self.number).is_some() {
+            writers.inside = None;
+            self.gate.open(&writers);
+        }
     }
 }
 
@@ -275,6 +337,41 @@ mod tests {
         assert!(gate.close(Duration::from_millis(10)).is_none());
         drop(_second);
         assert!(gate.close(LONG).is_some());
+    }
+
+    #[test]
+    fn who_waits_for_too_long_takes_the_gate_of_a_kernel_that_runs() {
+        let gate = open_gate();
+        let closed = gate.close(LONG).unwrap();
+        closed.lend(LONG);
+        assert!(closed.regain(), "nobody waits");
+        closed.lend(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(closed.is_kept(), "nobody waits");
+        drop(gate.enter(None));
+        assert!(!closed.is_kept() && !closed.regain());
+        // Another writer has it now, which the first one's end leaves alone.
+        let second = gate.close(LONG).unwrap();
+        drop(closed);
+        assert!(second.is_kept() && gate.closed.load(Ordering::SeqCst));
+        second.lend(Duration::ZERO);
+        let third = gate.close(LONG).unwrap();
+        assert!(!second.is_kept() && third.is_kept());
+        drop(third);
+        assert!(!gate.closed.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn who_waits_already_when_the_kernel_starts_takes_the_gate_too() {
+        let gate = open_gate();
+        let closed = gate.close(LONG).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(gate.enter(None)));
+            std::thread::sleep(Duration::from_millis(20));
+            closed.lend(Duration::from_millis(10));
+            waiting.join().unwrap();
+        });
+        assert!(!closed.is_kept());
     }
 
     #[test]

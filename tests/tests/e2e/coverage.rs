@@ -130,6 +130,15 @@ fn a_host_thread_that_writes_now_and_then_is_noticed() {
     }
 }
 
+/// A kernel that waits for a host thread must not keep that thread at the gate; a later kernel is recorded.
+#[test]
+fn a_kernel_that_waits_for_a_host_thread_is_let_finish() {
+    let recorded = recorded("answering", &[("MNEME_IDLE_TIMEOUT", "1")]);
+    assert_eq!(recorded.kernels.len(), 1, "{}", recorded.outcome);
+    assert_eq!(recorded.occurrences("advance"), [1]);
+    recorded.outcome.complains("the kernel still ran after 1 s in which another host thread waited in a call; it may wait for that thread");
+}
+
 /// What the kernel's device has no access to is not its memory, and must not even be read.
 #[test]
 fn access() {

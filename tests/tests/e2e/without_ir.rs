@@ -106,8 +106,8 @@ fn relocatable_ptx_of_nvcc_is_recorded_and_replays_verified() {
     }
     for runtime in ["static", "shared"] {
         let folder = tempfile::tempdir().unwrap();
-        let binary = folder.path().join("units");
-        let units = ["main.cu", "log.cu", "forward.cu", "backward.cu"].map(|unit| sources().join("units").join(unit));
+        let binary = folder.path().join("rdc");
+        let units = ["main.cu", "device.cu"].map(|unit| sources().join("rdc").join(unit));
         let build = run("nvcc").args(["-rdc=true", "-gencode", "arch=compute_90,code=compute_90", "-cudart", runtime]);
         build.args(["-O3", "-std=c++17"]).arg("-I").arg(sources()).args(units).arg("-o").arg(&binary).succeed();
         let recording = folder.path().join("recording");
