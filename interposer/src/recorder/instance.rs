@@ -84,6 +84,7 @@ impl Failure {
                 | Self::Closed
                 | Self::Anchored(_)
                 | Self::Private(_)
+                | Self::Snapshot(SnapshotError::Gone { .. })
         )
     }
 }
