@@ -225,12 +225,20 @@ fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
     variables.iter().find(holds).map(|variable| variable.name.clone())
 }
 
-/// The argument that points to memory which cannot be recorded, by its name or number.
+/// The argument that points to memory which cannot be recorded, by its name or number, and where in a structure.
 fn pageable_argument(plan: &Plan) -> Option<String> {
-    let address = |index: usize| plan.arguments.get(index).map_or(0, scalar);
-    let (index, name) = plan.code.pointers().find(|(index, _)| pageable::is_pageable(address(*index)))?;
-    pageable::is_accessible_from(plan.context.device)
-        .then(|| if name.is_empty() { format!("{index}") } else { format!("{index} ({name})") })
+    if !pageable::is_accessible_from(plan.context.device) {
+        return None;
+    }
+    let word = |index: usize, offset: u32| plan.arguments.get(index)?.bytes.get(offset as usize..)?.first_chunk();
+    let is_pageable = |(index, _, offset): &(usize, &str, u32)| {
+        word(*index, *offset).is_some_and(|word| pageable::is_pageable(u64::from_le_bytes(*word)))
+    };
+    let (index, name, offset) = plan.code.pointers().find(is_pageable)?;
+    let place = if offset == 0 { String::new() } else { format!("byte {offset}") };
+    let details: Vec<&str> = [name, &place].into_iter().filter(|text| !text.is_empty()).collect();
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    Some(format!("{index}{details}"))
 }
 
 /// Refuses what is reached and cannot be recorded.
