@@ -232,14 +232,16 @@ macro_rules! every_hook {
         10020 cuMemCreate(handle: *mut CUmemGenericAllocationHandle, bytes: usize, properties: *const c_void, flags: c_ulonglong) => physical::create;
         10020 cuMemExportToShareableHandle(shareable: *mut c_void, handle: CUmemGenericAllocationHandle, kind: c_uint, flags: c_ulonglong) => physical::export;
         10020 cuMemImportFromShareableHandle(handle: *mut CUmemGenericAllocationHandle, shareable: *mut c_void, kind: c_uint) => physical::import;
-        11000 cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, address: *mut c_void) => physical::retain;
         12010 cuMulticastCreate(handle: *mut CUmemGenericAllocationHandle, properties: *const c_void) => physical::create_multicast;
         12010 cuMulticastBindMem(multicast: CUmemGenericAllocationHandle, multicast_offset: usize, memory: CUmemGenericAllocationHandle, memory_offset: usize, bytes: usize, flags: c_ulonglong) => physical::bind;
         13010 cuMulticastBindMem_v2(multicast: CUmemGenericAllocationHandle, device: CUdevice, multicast_offset: usize, memory: CUmemGenericAllocationHandle, memory_offset: usize, bytes: usize, flags: c_ulonglong) => physical::bind_on;
         12010 cuMulticastBindAddr(multicast: CUmemGenericAllocationHandle, multicast_offset: usize, address: CUdeviceptr, bytes: usize, flags: c_ulonglong) => physical::bind_address;
         13010 cuMulticastBindAddr_v2(multicast: CUmemGenericAllocationHandle, device: CUdevice, multicast_offset: usize, address: CUdeviceptr, bytes: usize, flags: c_ulonglong) => physical::bind_address_on;
     }
-    "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: vmm"] {
+    "tracked, to know what is mapped at two addresses; memory that the recorder serves has no handle, as that of cuMemAlloc has none" ["tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
+        11000 cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, address: *mut c_void) => physical::retain;
+    }
+    "tracked, so that the memory is recorded at its own address, and what is mapped at two is refused" ["tests/tests/e2e/coverage.rs: vmm", "tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
         10020 cuMemMap(address: CUdeviceptr, bytes: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong) => tracked::map;
         10020 cuMemUnmap(address: CUdeviceptr, bytes: usize) => tracked::unmap;
     }

@@ -31,7 +31,7 @@ fn symbol(name: &str, kind: SymbolKind) -> Symbol {
 }
 
 fn table() -> Table {
-    let argument = |name: &str, kind: &str, offset, size| Argument { name: name.into(), kind: kind.into(), offset, size };
+    let argument = |name: &str, kind: &str, offset, size| Argument { name: name.into(), kind: kind.into(), offset, size, pointers: None };
     let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
     let kernel = |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..symbol(name, SymbolKind::Kernel) };
     let counter =

@@ -11,7 +11,10 @@
 //! every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the configuration's and
 //! `--tolerance` apply as written, and `--rtol` and `--atol` do not.
 
+use std::ops::Range;
+
 use mneme_core::recording::RecordingError;
+use mneme_core::recording::leads::Leads;
 use mneme_core::recording::manifest::State;
 use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
 
@@ -162,8 +165,8 @@ impl Bounds {
             let place = place(region);
             let mut own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
             let moments = &subject.moments;
-            let may_be_others = region.shared && has_changed(region, &moments.prologue, &moments.epilogue);
-            if own.is_none() && may_be_others && !is_led_to(region.address, region.size, &moments.prologue) {
+            let may_be_others = region.shared && has_changed(region.address, &moments.prologue, &moments.epilogue);
+            if own.is_none() && may_be_others && !is_led_to(range(region), regions.iter().map(range), &moments.prologue) {
                 own = Some(Tolerance::ignored());
                 left_out.push((region.address, region.size));
             }
@@ -202,17 +205,22 @@ impl Bounds {
     }
 }
 
-/// Whether a region was left otherwise than it was found. What nobody has changed is compared, whoever could have.
-fn has_changed(region: &Region, prologue: &State, epilogue: &State) -> bool {
-    let chunks = |state: &State| state.regions().find(|it| it.address == region.address).map(|it| it.chunks.to_vec());
+/// Whether the region at an address was left otherwise than it was found. What nobody has changed is compared, whoever could have.
+fn has_changed(address: u64, prologue: &State, epilogue: &State) -> bool {
+    let chunks = |state: &State| state.regions().find(|region| region.address == address).map(|region| region.chunks.to_vec());
     chunks(prologue) != chunks(epilogue)
 }
 
-/// Whether an argument, or a part of one, is an address in a region of so many bytes.
-fn is_led_to(start: u64, size: u64, prologue: &State) -> bool {
+/// Whether an argument, or a part of one, is an address that leads into a region, one of all.
+fn is_led_to(region: Range<u64>, all: impl Iterator<Item = Range<u64>>, prologue: &State) -> bool {
+    let leads = Leads::to(&[region], &all.collect::<Vec<_>>());
     let words = prologue.header.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0);
-    let mut words = words.map(|word| u64::from_le_bytes(*word));
-    words.any(|word| word.checked_sub(start).is_some_and(|offset| offset < size))
+    words.map(|word| u64::from_le_bytes(*word)).any(|word| !leads.of(word).is_empty())
+}
+
+/// The addresses of a region.
+fn range(region: &Region) -> Range<u64> {
+    region.address..region.address.saturating_add(region.size)
 }
 
 /// A buffer that a `--tolerance` names and the recording does not have.
@@ -250,7 +258,8 @@ fn general(options: &Options) -> Vec<General> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::recording::manifest::Argument;
+    use mneme_core::hash::recorded_id;
+    use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header};
 
     fn entry(text: &str) -> Entry {
         Entry::parse(text).unwrap()
@@ -284,11 +293,27 @@ mod tests {
         let mut prologue = State::default();
         let bytes = [1u64, 0x1000].iter().flat_map(|word| word.to_le_bytes()).collect();
         prologue.header.arguments.push(Argument { offset: 0, bytes });
-        assert!(is_led_to(0x1000, 8, &prologue) && is_led_to(0xff9, 8, &prologue));
-        assert!(!is_led_to(0x1001, 8, &prologue) && !is_led_to(0xff8, 8, &prologue));
+        let (far, near) = (0x10_0000..0x10_1000, 0x1001..0x2000);
+        let is_led = |region: &Range<u64>, all: &[Range<u64>]| is_led_to(region.clone(), all.iter().cloned(), &prologue);
+        assert!(is_led(&(0x1000..0x1008), &[]) && is_led(&(0xff9..0x1001), &[]) && is_led(&near, &[near.clone()]));
+        assert!(!is_led(&far, &[far.clone()]));
+        assert!(!is_led(&(0x3000..0x4000), &[0xff0..0x1010, 0x3000..0x4000]), "it is an address in other memory");
         let bounds = Bounds { left_out: vec![(0x1000, 8), (0x2000, 16)], ..Bounds::default() };
         assert!(bounds.left_out_text().unwrap().starts_with("24 bytes at 0x1000, 0x2000 are not compared"));
         assert_eq!(Bounds::default().left_out_text(), None);
+    }
+
+    #[test]
+    fn memory_is_changed_where_its_chunks_are() {
+        let state = |first: u8, second: u8| {
+            let allocation =
+                |address| Allocation { address, size: 8, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None, shared: true };
+            let header = Header { allocations: vec![allocation(0x1000), allocation(0x2000)], ..Header::default() };
+            State { header, chunks: [first, second].map(|byte| vec![recorded_id(&[byte; 8])]).into() }
+        };
+        let (before, after) = (state(1, 2), state(1, 3));
+        assert!(!has_changed(0x1000, &before, &after) && has_changed(0x2000, &before, &after));
+        assert!(!has_changed(0x2000, &before, &before));
     }
 
     #[test]

@@ -4,10 +4,14 @@
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
-use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
+use llvm_sys::prelude::LLVMTypeRef;
+use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement};
 use mneme_core::image::ir_section::Argument;
 
 use super::{Value, attributes};
+
+/// Pointers in an aggregate beyond which it is left alone.
+const MOST_POINTERS: usize = 64;
 
 /// The parameters of `kernel`, in order.
 pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
@@ -19,7 +23,9 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
         .map(|(index, parameter)| {
             let (kind, size, alignment) = layout(module, kernel, index as u32, parameter);
             offset = offset.next_multiple_of(alignment.max(1));
-            let argument = Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32 };
+            let pointers = attributes::by_value(kernel, index as u32).and_then(|ty| pointers(module, ty));
+            let pointers = pointers.map(|pointers| pointers.into_iter().map(|(offset, _)| offset as u32).collect());
+            let argument = Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
             offset += size;
             argument
         })
@@ -43,7 +49,7 @@ fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'
 }
 
 /// How LLVM prints a type: "ptr", "i32", "float", "[2 x i64]".
-fn spelling(ty: llvm_sys::prelude::LLVMTypeRef) -> String {
+fn spelling(ty: LLVMTypeRef) -> String {
     // SAFETY: the type is alive; LLVM returns a NUL-terminated string that is ours to dispose of.
     unsafe {
         if LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind {
@@ -54,4 +60,44 @@ fn spelling(ty: llvm_sys::prelude::LLVMTypeRef) -> String {
         LLVMDisposeMessage(text);
         spelling
     }
+}
+
+/// Offset (bytes) and type of every pointer in a type that is passed by value; `None` where there are too many, or some in vectors.
+pub fn pointers(module: &Module<'_>, ty: LLVMTypeRef) -> Option<Vec<(u64, LLVMTypeRef)>> {
+    let mut found = Vec::new();
+    find_pointers(module, ty, 0, &mut found).then_some(found)
+}
+
+/// Adds those of a part of the type; false where they cannot be told.
+fn find_pointers(module: &Module<'_>, ty: LLVMTypeRef, offset: u64, found: &mut Vec<(u64, LLVMTypeRef)>) -> bool {
+    // SAFETY: the type is sized, as it is passed by value or part of one that is; indices are below its element count.
+    unsafe {
+        let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
+        match LLVMGetTypeKind(ty) {
+            LLVMTypeKind::LLVMPointerTypeKind => found.push((offset, ty)),
+            LLVMTypeKind::LLVMStructTypeKind => {
+                return (0..LLVMCountStructElementTypes(ty)).all(|index| {
+                    let element = LLVMStructGetTypeAtIndex(ty, index);
+                    find_pointers(module, element, offset + LLVMOffsetOfElement(data, ty, index), found)
+                });
+            }
+            LLVMTypeKind::LLVMArrayTypeKind => {
+                let element = LLVMGetElementType(ty);
+                let mut first = Vec::new();
+                if !find_pointers(module, element, 0, &mut first) {
+                    return false;
+                }
+                let (count, size) = (LLVMGetArrayLength2(ty), LLVMABISizeOfType(data, element));
+                if first.len() as u64 * count > MOST_POINTERS as u64 {
+                    return false;
+                }
+                for index in (0..count).take_while(|_| !first.is_empty()) {
+                    found.extend(first.iter().map(|(at, ty)| (offset + index * size + at, *ty)));
+                }
+            }
+            LLVMTypeKind::LLVMVectorTypeKind => return LLVMGetTypeKind(LLVMGetElementType(ty)) != LLVMTypeKind::LLVMPointerTypeKind,
+            _ => {}
+        }
+    }
+    found.len() <= MOST_POINTERS
 }

@@ -4,15 +4,11 @@ use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMTypeRef;
-use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement};
 use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
 use mneme_core::configuration::Specialize;
 use mneme_core::recording::manifest::Argument;
 
 use crate::ir::{Value, attributes, parameters};
-
-/// Pointers in an aggregate beyond which it is left alone.
-const MOST_POINTERS: usize = 64;
 
 /// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay: their
 /// values mean nothing outside this recording.
@@ -61,10 +57,7 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
 /// Replaces an aggregate that is passed by value. Where the kernel only reads it and it holds no pointers, by a constant;
 /// else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
 fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: LLVMTypeRef, bytes: &[u8]) -> bool {
-    let mut pointers = Vec::new();
-    if !pointer_fields(module, ty, 0, &mut pointers) || bytes.is_empty() {
-        return false;
-    }
+    let Some(pointers) = parameters::pointers(module, ty).filter(|_| !bytes.is_empty()) else { return false };
     let constant = constant(module, bytes);
     if pointers.is_empty() && only_read(parameter) {
         parameter.replace_uses_with(constant);
@@ -111,40 +104,6 @@ fn constant<'m>(module: &'m Module<'_>, bytes: &[u8]) -> Value<'m> {
         LLVMSetAlignment(global, 16);
         Value::new(global).expect("LLVM returns the global that it made")
     }
-}
-
-/// Offset and type of every pointer in `ty`; false where there are too many, or in vectors.
-fn pointer_fields(module: &Module<'_>, ty: LLVMTypeRef, offset: u64, found: &mut Vec<(u64, LLVMTypeRef)>) -> bool {
-    // SAFETY: the type is sized, as it is passed by value or part of one that is; indices are below its element count.
-    unsafe {
-        let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
-        match LLVMGetTypeKind(ty) {
-            LLVMTypeKind::LLVMPointerTypeKind => found.push((offset, ty)),
-            LLVMTypeKind::LLVMStructTypeKind => {
-                return (0..LLVMCountStructElementTypes(ty)).all(|index| {
-                    let element = LLVMStructGetTypeAtIndex(ty, index);
-                    pointer_fields(module, element, offset + LLVMOffsetOfElement(data, ty, index), found)
-                });
-            }
-            LLVMTypeKind::LLVMArrayTypeKind => {
-                let element = LLVMGetElementType(ty);
-                let mut first = Vec::new();
-                if !pointer_fields(module, element, 0, &mut first) {
-                    return false;
-                }
-                let (count, size) = (LLVMGetArrayLength2(ty), LLVMABISizeOfType(data, element));
-                if first.len() as u64 * count > MOST_POINTERS as u64 {
-                    return false;
-                }
-                for index in (0..count).take_while(|_| !first.is_empty()) {
-                    found.extend(first.iter().map(|(at, ty)| (offset + index * size + at, *ty)));
-                }
-            }
-            LLVMTypeKind::LLVMVectorTypeKind => return LLVMGetTypeKind(LLVMGetElementType(ty)) != LLVMTypeKind::LLVMPointerTypeKind,
-            _ => {}
-        }
-    }
-    found.len() <= MOST_POINTERS
 }
 
 /// Whether all that is done with what `pointer` points at is to read it.

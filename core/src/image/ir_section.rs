@@ -98,6 +98,9 @@ pub struct Argument {
     /// Offset in the parameter buffer and size, bytes.
     pub offset: u32,
     pub size: u32,
+    /// Of an aggregate: where in it its type has pointers, bytes; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointers: Option<Vec<u32>>,
 }
 
 impl Argument {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -257,10 +257,17 @@ pub fn replace<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T, Record
     Ok(written)
 }
 
+/// End of the name of a file that is not complete, or not part of its folder yet.
+const TEMPORARY: &str = ".tmp";
+/// A file that is younger may be one that its writer has made and not locked yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
 /// A file that is written and synced, under a temporary name beside its own; dropping it removes it.
 pub(super) struct Temporary {
     temporary: PathBuf,
     path: PathBuf,
+    /// Locked, so that nobody takes it for what a writer has left that was killed.
+    file: File,
 }
 
 impl Temporary {
@@ -272,14 +279,36 @@ impl Temporary {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unique = format!("{now:x}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        let temporary = path.with_file_name(format!(".{name}.{unique}.tmp"));
+        let temporary = path.with_file_name(format!(".{name}.{unique}{TEMPORARY}"));
         size_limit::as_errors(|| {
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).map_err(RecordingError::io(path))?;
-            let this = Self { temporary, path: path.into() };
-            let written = write(&mut file)?;
-            file.sync_all().map_err(RecordingError::io(path))?;
+            let file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).map_err(RecordingError::io(path))?;
+            let mut this = Self { temporary, path: path.into(), file };
+            // Where the file system has no locks, such files are not removed.
+            try_lock(&this.file);
+            let written = write(&mut this.file)?;
+            this.file.sync_all().map_err(RecordingError::io(path))?;
             Ok((this, written))
         })
+    }
+
+    /// Removes what writers have left in a folder that were killed; the bytes freed.
+    pub(super) fn remove_abandoned(folder: &Path) -> Result<u64, RecordingError> {
+        let mut freed = 0;
+        for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {
+            let entry = entry.map_err(RecordingError::io(folder))?;
+            let (name, path) = (entry.file_name(), entry.path());
+            if !name.to_string_lossy().starts_with('.') || !name.to_string_lossy().ends_with(TEMPORARY) {
+                continue;
+            }
+            // One that is gone by now has got its name.
+            let Ok(file) = File::open(&path) else { continue };
+            let Ok(metadata) = file.metadata() else { continue };
+            let is_young = metadata.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age < YOUNG));
+            if metadata.is_file() && !is_young && try_lock(&file) && std::fs::remove_file(&path).is_ok() {
+                freed += metadata.len();
+            }
+        }
+        Ok(freed)
     }
 
     /// Gives the file its own name, in place of what had it.
@@ -288,6 +317,12 @@ impl Temporary {
         self.temporary = PathBuf::new();
         Ok(())
     }
+}
+
+/// Locks a file until it is closed, if nobody else has.
+fn try_lock(file: &File) -> bool {
+    // SAFETY: flock takes no memory; the descriptor is open.
+    unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(file), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
 impl Drop for Temporary {

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 use super::code::ORIGINAL;
-use super::database::{self, FolderLock, Instance, KernelRecord, LOCK};
+use super::database::{self, FolderLock, Instance, KernelRecord, LOCK, Temporary};
 use super::draft::Draft;
 use super::manifest::State;
 use super::moments::{Moments, is_manifest};
@@ -222,6 +222,7 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     }
     // Code and the database that names it are written under the lock that we hold.
     freed += drop_unnamed_code(folder)?;
+    freed += Temporary::remove_abandoned(folder)?;
     // What recorders and we made for ourselves goes with the last recording.
     if database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
         let _ = std::fs::remove_dir(&packs);
@@ -326,6 +327,35 @@ mod tests {
             *byte = (index as u8).wrapping_mul(seed) ^ (index >> 8) as u8;
         }
         bytes
+    }
+
+    #[test]
+    fn what_writers_have_left_that_were_killed_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let age = |name: &str| {
+            let file = std::fs::File::options().write(true).open(path(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(3600)).unwrap();
+        };
+        for name in [".7.json.1f-30-0.tmp", ".7.json.2f-30-1.tmp", "notes.tmp", ".hidden"] {
+            std::fs::write(path(name), [1; 100]).unwrap();
+        }
+        [".7.json.1f-30-0.tmp", "notes.tmp", ".hidden"].into_iter().for_each(age);
+        let (written, ()) = Temporary::write(&path("8.json"), |_| Ok(())).unwrap();
+        let names = || {
+            let entries = std::fs::read_dir(folder.path()).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.retain(|name| name != LOCK);
+            names.sort_unstable();
+            names
+        };
+        let own = names().into_iter().find(|name| name.starts_with(".8.json.")).unwrap();
+        age(&own);
+        assert_eq!(collect_garbage(folder.path()).unwrap(), 100);
+        let others = [".7.json.2f-30-1.tmp", own.as_str(), ".hidden", "notes.tmp"];
+        assert_eq!(names(), others, "one that is new, one that is being written, and files of others");
+        written.take_name().unwrap();
+        assert_eq!(names(), [".7.json.2f-30-1.tmp", ".hidden", "8.json", "notes.tmp"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod draft;
 mod encoding;
 pub mod error;
 pub mod housekeeping;
+pub mod leads;
 pub mod manifest;
 pub mod moments;
 pub mod pack;

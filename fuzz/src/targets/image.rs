@@ -81,7 +81,7 @@ fn ir_seeds() -> Vec<Vec<u8>> {
         external: defined,
         hash: 5,
         refs: refs.to_vec(),
-        arguments: vec![Argument { name: "x".into(), kind: "ptr".into(), offset: 0, size: 8 }],
+        arguments: vec![Argument { name: "x".into(), kind: "ptr".into(), offset: 0, size: 8, pointers: None }],
         variable: (kind == SymbolKind::Variable).then_some(VariableInfo { space: 1, size: 64, align: 8, code: false }),
     };
     let table = |symbols| Table { arch: "sm_90".into(), rdc: true, symbols, ..Table::default() };

@@ -243,6 +243,7 @@ impl KernelCode {
             kind: if *size > 8 { "byval".into() } else { String::new() },
             offset: *offset,
             size: *size,
+            pointers: None,
         };
         let variable = |(name, constant): &(String, bool)| Symbol {
             variable: Some(VariableInfo { space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE }, size: 0, align: 0, code: false }),
@@ -292,10 +293,18 @@ impl KernelCode {
         self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
     }
 
-    /// Index and name of each argument that is a pointer.
-    pub fn pointers(&self) -> impl Iterator<Item = (usize, &str)> {
-        let arguments = self.kernel.arguments.iter().enumerate();
-        arguments.filter(|(_, argument)| argument.is_pointer()).map(|(index, argument)| (index, argument.name.as_str()))
+    /// Every pointer that the kernel is given, and where its type is not known every word that may be one: the argument's index and
+    /// name, and the offset in it, bytes.
+    pub fn pointers(&self) -> impl Iterator<Item = (usize, &str, u32)> {
+        self.kernel.arguments.iter().enumerate().flat_map(|(index, argument)| {
+            let offsets: Vec<u32> = match (argument.kind.as_str(), &argument.pointers) {
+                ("ptr", _) => vec![0],
+                (_, Some(offsets)) => offsets.clone(),
+                ("byval" | UNKNOWN, None) => (0..argument.size).step_by(8).collect(),
+                _ => Vec::new(),
+            };
+            offsets.into_iter().map(move |offset| (index, argument.name.as_str(), offset))
+        })
     }
 
     /// Names of the closure's device variables, and what is known of each.
@@ -445,7 +454,13 @@ mod tests {
         let arguments = kinds
             .iter()
             .enumerate()
-            .map(|(index, kind)| ir_section::Argument { name: String::new(), kind: (*kind).to_owned(), offset: 8 * index as u32, size: 8 })
+            .map(|(index, kind)| ir_section::Argument {
+                name: String::new(),
+                kind: (*kind).to_owned(),
+                offset: 8 * index as u32,
+                size: 8,
+                pointers: None,
+            })
             .collect();
         let kernel = Symbol {
             name: "k".into(),
@@ -529,6 +544,15 @@ mod tests {
         assert_eq!(hash(&[0x7f00_0000_0000, 1]), hash(&[0x1000_0000_0000, 1]));
         assert_ne!(hash(&[1.5f64.to_bits(), 1]), hash(&[2.5f64.to_bits(), 1]));
         assert_ne!(hash(&[7, 1]), hash(&[8, 1]));
+    }
+
+    #[test]
+    fn pointers_are_told_by_types_and_else_may_be_anywhere() {
+        let mut code = code(&["ptr", "i64", "byval", "byval", "", "double"]);
+        code.kernel.arguments[2].size = 20;
+        code.kernel.arguments[3].pointers = Some(vec![8, 24]);
+        let found: Vec<(usize, u32)> = code.pointers().map(|(index, _, offset)| (index, offset)).collect();
+        assert_eq!(found, [(0, 0), (2, 0), (2, 8), (2, 16), (3, 8), (3, 24), (4, 0)]);
     }
 
     #[test]

@@ -7,9 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use mneme_core::summary::Times;
 
 use super::code::KernelCode;
+use super::key::Shape;
 use super::profile;
 use super::tally::{PLACES, Tally};
 use crate::process::settings::{Settings, settings};
+
+/// Refused launches of one shape after which the next is not recorded but tried: the one after a first refusal is often the same launch,
+/// repaired, and never comes again.
+const REJECTIONS: usize = 2;
+/// Refusals that are remembered of a kernel.
+const MOST_REJECTIONS: usize = 256;
 
 /// Of one kernel. What every launch asks comes first, on one line of the processor's cache.
 #[derive(Default)]
@@ -35,6 +42,8 @@ pub struct Recorded {
     pub gpu_time: Times,
     /// Launches that the driver refused: nothing ran.
     pub rejected: u64,
+    /// What launches were like that the driver refused, since one like them was good; the latest last.
+    rejections: Vec<Shape>,
     /// Why launches were not recorded.
     pub failures: BTreeMap<String, Failed>,
     /// A recording failed, and the next one would too (or take as long to find out).
@@ -84,10 +93,22 @@ impl Progress {
     }
 
     /// The driver refused the launch of an instance; the next one like it may be another matter.
-    pub fn rejected(&self, dynamic_hash: u64) {
+    pub fn rejected(&self, dynamic_hash: u64, shape: Shape) {
         let mut recorded = self.recorded();
         recorded.rejected += self.forget(&mut recorded, dynamic_hash);
+        recorded.note_rejection(shape);
         self.update_tally(&recorded, settings());
+    }
+
+    /// A launch was tried without being recorded, because others like it were refused.
+    pub fn tried(&self, shape: Shape, is_good: bool) {
+        let mut recorded = self.recorded();
+        if is_good {
+            recorded.rejections.retain(|known| *known != shape);
+            recorded.count_failures("launched well after the driver had refused others like it; the next like it is recorded", 1, false);
+        } else {
+            recorded.rejected += 1;
+        }
     }
 
     /// Forgets an instance: how many launches it had.
@@ -123,6 +144,18 @@ impl Recorded {
         self.is_full(settings)
     }
 
+    /// Whether a launch is likely to be refused. To record one takes all memory before it is known whether it is good.
+    pub fn is_doubtful(&self, shape: Shape) -> bool {
+        self.rejections.iter().filter(|known| **known == shape).count() >= REJECTIONS
+    }
+
+    fn note_rejection(&mut self, shape: Shape) {
+        if self.rejections.len() == MOST_REJECTIONS {
+            self.rejections.remove(0);
+        }
+        self.rejections.push(shape);
+    }
+
     /// Launches that were not recorded for this reason.
     pub fn failures_of(&self, reason: &str) -> u64 {
         self.failures.get(reason).map_or(0, |failed| failed.launches)
@@ -132,5 +165,33 @@ impl Recorded {
         let failed = self.failures.entry(reason.to_owned()).or_default();
         failed.launches += launches;
         failed.broken |= broken;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+
+    fn shape(block: u32) -> Shape {
+        let attributes = LaunchAttributes::default();
+        Shape::of(&Launch { grid: Dim3::new(1, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0, attributes })
+    }
+
+    #[test]
+    fn what_was_refused_twice_is_tried_before_it_is_recorded() {
+        let progress = Progress::default();
+        let is_doubtful = |block| progress.recorded().is_doubtful(shape(block));
+        progress.rejected(1, shape(4096));
+        assert!(!is_doubtful(4096), "it may be repaired by now");
+        progress.rejected(2, shape(4096));
+        assert!(is_doubtful(4096) && !is_doubtful(128), "whatever its arguments");
+        progress.tried(shape(4096), false);
+        assert!(is_doubtful(4096));
+        assert_eq!(progress.recorded().rejected, 3);
+        progress.tried(shape(4096), true);
+        assert!(!is_doubtful(4096));
+        (0..2 * MOST_REJECTIONS as u32).for_each(|block| progress.rejected(1, shape(block)));
+        assert_eq!(progress.recorded().rejections.len(), MOST_REJECTIONS);
     }
 }

@@ -1,11 +1,12 @@
 //! Green contexts: parts of a device, which a program uses through contexts made from them. Those are known, waited for and forgotten
-//! like others; memory that is allocated through them is the primary context's, and lives as long.
+//! like others; memory that is allocated through them is the primary context's, and lives as long: it becomes that one's when they go.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::contexts::{forget_handle, primary_is_released};
+use crate::memory::frees;
 use crate::recorder::profile;
 use crate::vendor::{CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
 
@@ -13,7 +14,7 @@ use crate::vendor::{CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
 struct Greens {
     /// Device of each green context (`CUgreenCtx`), and the context that was made from it.
     live: BTreeMap<usize, (CUdevice, Option<usize>)>,
-    /// Device of every context that was made from one, also when the green one is gone: the memory is not.
+    /// Device of every context that was made from one.
     made: BTreeMap<usize, CUdevice>,
 }
 
@@ -83,7 +84,12 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
         if status == SUCCESS {
             let known = greens().live.remove(&(green as usize));
             if let Some((device, made)) = known {
-                made.into_iter().for_each(forget_handle);
+                if let Some(context) = made {
+                    forget_handle(context);
+                    // Whoever frees it waits for a context that is alive.
+                    frees::inherit(context, contexts::primary_of(device));
+                    greens().made.remove(&context);
+                }
                 primary_is_released(device);
             }
         }
@@ -94,6 +100,9 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::access::Access;
+    use crate::memory::allocations::{ALLOCATIONS, Live};
+    use mneme_core::recording::manifest::AllocationKind;
 
     #[test]
     fn contexts_of_green_ones_are_known_as_long_as_those_live() {
@@ -110,8 +119,39 @@ mod tests {
             assert!(is_known(), "the driver has refused");
             destroy(&|| SUCCESS, green);
         }
-        assert!(!is_known() && is_of(0x6200, 57), "its memory lives on");
-        forget(57);
-        assert!(!is_of(0x6200, 57));
+        assert!(!is_known() && !is_of(0x6200, 57));
+    }
+
+    /// The driver takes no dead context for one to wait for, and may take it for another.
+    #[test]
+    fn memory_of_a_green_context_outlives_it() {
+        let (mut green, mut context, mut primary) = (0x6300 as *mut c_void, 0x6400 as CUcontext, 0x6500 as CUcontext);
+        let live = |address, context| Live {
+            address,
+            size: 4096,
+            kind: AllocationKind::Arena,
+            access: Access::Peers,
+            device: 58,
+            context,
+            shared: false,
+        };
+        let [own, others, deferred] = [0x7600_0000_0000, 0x7600_0001_0000, 0x7600_0002_0000];
+        ALLOCATIONS.insert(live(own, 0x6400));
+        ALLOCATIONS.insert(live(others, 0x6401));
+        frees::defer(live(deferred, 0x6400));
+        // SAFETY: valid places, as the driver would have written them.
+        unsafe {
+            contexts::retain_primary(&|| SUCCESS, &mut primary, 58);
+            create(&|| SUCCESS, &mut green, std::ptr::null_mut(), 58, 0);
+            make_context(&|| SUCCESS, &mut context, green);
+            assert!(is_of(0x6400, 58));
+            destroy(&|| SUCCESS, green);
+        }
+        let context_of = |address| ALLOCATIONS.containing(address).map(|live| live.context);
+        assert_eq!((context_of(own), context_of(others)), (Some(0x6500), Some(0x6401)));
+        assert_eq!(frees::take(|live| live.address == deferred), [live(deferred, 0x6500)]);
+        ALLOCATIONS.remove(own);
+        ALLOCATIONS.remove(others);
+        contexts::forget_primary(58);
     }
 }

@@ -55,6 +55,8 @@ pub enum Access {
     Everywhere,
     /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for copies.
     Arguments,
+    /// As for [`Access::Arguments`]: what the kernel in question can write to at another address, too.
+    Aliased,
 }
 
 /// What is known of access beyond single allocations.
@@ -78,7 +80,7 @@ impl Live {
         match self.access {
             Access::Peers => self.device == context.device || known().peers.contains(&(context.handle, self.context)),
             Access::Mapped(devices) | Access::Pooled { devices, .. } => devices.contains(context.device),
-            Access::Multicast => false,
+            Access::Multicast | Access::Aliased => false,
             Access::Everywhere | Access::Arguments => true,
         }
     }
@@ -88,7 +90,7 @@ impl Live {
         match self.access {
             Access::Everywhere | Access::Arguments => true,
             Access::Mapped(devices) => self.device == HOST || devices.contains(HOST),
-            Access::Peers | Access::Pooled { .. } | Access::Multicast => false,
+            Access::Peers | Access::Pooled { .. } | Access::Multicast | Access::Aliased => false,
         }
     }
 }

@@ -24,7 +24,19 @@ pub fn defer(live: Live) {
     deferred().push(live);
 }
 
-/// Waits for a context, and gives back what was deferred in it before.
+/// Has memory belong to another context than the one in which it was allocated, which is gone.
+pub fn inherit(from: usize, to: usize) {
+    let belong = |live: &mut Live| {
+        if live.context == from {
+            live.context = to;
+        }
+    };
+    ALLOCATIONS.change(belong);
+    deferred().iter_mut().for_each(belong);
+    imports::inherit(from, to);
+}
+
+/// Waits for a context (0 for the current one), and gives back what was deferred in it before.
 pub fn wait(context: usize) -> Status {
     let before: Vec<Live> = take(|live| live.context == context);
     let status = in_context(context, wait_as_the_vendor_does);
@@ -77,7 +89,7 @@ fn wait_as_the_vendor_does() -> Status {
 /// Runs a call with a context current that is alive, and puts the thread's own back.
 fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
     let own = vendor::current_context();
-    if own == Some(context) || own.is_none() {
+    if context == 0 || own == Some(context) || own.is_none() {
         return call();
     }
     // SAFETY: memory dies with its context, and there is memory of this one; the thread's own was current a moment ago.

@@ -7,6 +7,7 @@ use cudarc::driver::sys::{CUdevice_attribute, CUpointer_attribute};
 
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
+use crate::process::own_memory;
 use crate::vendor::{self, CUdevice, SUCCESS};
 
 /// Whether kernels on a device can touch ordinary host memory.
@@ -20,7 +21,7 @@ pub fn is_pageable(address: u64) -> bool {
         && ALLOCATIONS.containing(address).is_none()
         && vmm::of_address(address).is_none()
         && !is_known_to_vendor(address)
-        && is_readable(address)
+        && own_memory::read(address, &mut [0])
 }
 
 fn is_known_to_vendor(address: u64) -> bool {
@@ -29,15 +30,6 @@ fn is_known_to_vendor(address: u64) -> bool {
     // SAFETY: the attribute is an enumerator, 4 bytes.
     let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut kind).cast(), attribute, address) };
     status == SUCCESS && kind != 0
-}
-
-/// Asks the kernel, which answers with an error instead of a signal.
-fn is_readable(address: u64) -> bool {
-    let mut byte = 0u8;
-    let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let remote = libc::iovec { iov_base: address as *mut _, iov_len: 1 };
-    // SAFETY: one readable byte at most is written to a local; the remote address is checked by the system.
-    unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) == 1 }
 }
 
 #[cfg(test)]

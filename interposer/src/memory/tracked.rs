@@ -183,7 +183,7 @@ pub unsafe fn map(
     call: &dyn Fn() -> Status,
     address: CUdeviceptr,
     bytes: usize,
-    _offset: usize,
+    offset: usize,
     handle: CUmemGenericAllocationHandle,
     _flags: c_ulonglong,
 ) -> Status {
@@ -198,7 +198,7 @@ pub unsafe fn map(
             let device = if is_of_device { properties.location.id } else { HOST };
             let is_readable = known && !physical::is_multicast(handle);
             let access = if is_readable { Access::Mapped(Devices::default()) } else { Access::Multicast };
-            let (size, shared) = (bytes as u64, physical::map(address, handle));
+            let (size, shared) = (bytes as u64, physical::map(address, bytes as u64, offset as u64, handle));
             // No context is needed to map memory, nor does the mapping die with one.
             ALLOCATIONS.insert(Live { address, size, kind: AllocationKind::Vendor, access, device, context: 0, shared });
         }

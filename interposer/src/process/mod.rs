@@ -4,5 +4,6 @@ pub mod asked;
 pub mod device_choice;
 pub mod linker;
 pub mod log;
+pub mod own_memory;
 pub mod reentrancy;
 pub mod settings;

@@ -21,7 +21,7 @@ use crate::kernels::code::VariableKind;
 use crate::kernels::handles;
 use crate::kernels::request::Request;
 use crate::memory::access::{self, Access};
-use crate::memory::allocations::ALLOCATIONS;
+use crate::memory::allocations::Live;
 use crate::memory::pageable;
 use crate::process::log::debug;
 use crate::process::reentrancy;
@@ -52,6 +52,8 @@ pub enum Failure {
     Elsewhere,
     #[error("it reaches memory of a multicast object, which ordinary loads cannot read")]
     Multicast,
+    #[error("it reaches memory that is mapped at two addresses (cuMemMap), and a replay would have it twice")]
+    Aliased,
     #[error("memory changed while it was recorded: host threads write to managed or page-locked memory that the kernel can touch")]
     HostWrites,
     #[error("the kernel did not finish in time for its recording")]
@@ -88,9 +90,11 @@ impl Failure {
                 | Self::Elsewhere
                 | Self::Multicast
                 | Self::Awaited(_)
+                | Self::Aliased
                 | Self::Closed
                 | Self::Anchored(_)
                 | Self::Private(_)
+                | Self::Snapshot(SnapshotError::Gone { .. })
         )
     }
 }
@@ -124,15 +128,14 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         return Err(Failure::Capturing);
     }
     let output = output::open()?.ok_or(Failure::Closed)?;
-    let mut live = reachable::live(plan);
+    let mut live = reachable::through_arguments(plan);
+    refuse(&live)?;
     let mut contexts = access::that_touch(&live, plan.context.device);
     check(synchronise(&contexts, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
     let mut allocations = reachable::allocations(&live);
     allocations.extend(reachable::unseen_allocations(plan, &variables, &allocations));
     let further = reachable::through_memory(plan, &live, &variables, &allocations)?;
-    if further.iter().any(|live| live.access == Access::Multicast) || points_to_multicast(plan) {
-        return Err(Failure::Multicast);
-    }
+    refuse(&further)?;
     if !further.is_empty() {
         allocations.extend(reachable::allocations(&further));
         live.extend(further);
@@ -234,18 +237,30 @@ fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
     variables.iter().find(holds).map(|variable| variable.name.clone())
 }
 
-/// The argument that points to memory which cannot be recorded, by its name or number.
+/// The argument that points to memory which cannot be recorded, by its name or number, and where in a structure.
 fn pageable_argument(plan: &Plan) -> Option<String> {
-    let address = |index: usize| plan.arguments.get(index).map_or(0, scalar);
-    let (index, name) = plan.code.pointers().find(|(index, _)| pageable::is_pageable(address(*index)))?;
-    pageable::is_accessible_from(plan.context.device)
-        .then(|| if name.is_empty() { format!("{index}") } else { format!("{index} ({name})") })
+    if !pageable::is_accessible_from(plan.context.device) {
+        return None;
+    }
+    let word = |index: usize, offset: u32| plan.arguments.get(index)?.bytes.get(offset as usize..)?.first_chunk();
+    let is_pageable = |(index, _, offset): &(usize, &str, u32)| {
+        word(*index, *offset).is_some_and(|word| pageable::is_pageable(u64::from_le_bytes(*word)))
+    };
+    let (index, name, offset) = plan.code.pointers().find(is_pageable)?;
+    let place = if offset == 0 { String::new() } else { format!("byte {offset}") };
+    let details: Vec<&str> = [name, &place].into_iter().filter(|text| !text.is_empty()).collect();
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    Some(format!("{index}{details}"))
 }
 
-/// Whether an argument, or a part of one, is an address in a mapping of a multicast object.
-fn points_to_multicast(plan: &Plan) -> bool {
-    let mut words = plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
-    words.any(|word| ALLOCATIONS.containing(word).is_some_and(|live| live.access == Access::Multicast))
+/// Refuses what is reached and cannot be recorded.
+fn refuse(reached: &[Live]) -> Result<(), Failure> {
+    let refusal = |live: &Live| match live.access {
+        Access::Multicast => Some(Failure::Multicast),
+        Access::Aliased => Some(Failure::Aliased),
+        _ => None,
+    };
+    reached.iter().find_map(refusal).map_or(Ok(()), Err)
 }
 
 fn check(status: Status) -> Result<(), Failure> {

@@ -25,7 +25,7 @@ use instance::{Failure, record_launch};
 
 use crate::kernels::code::{Device, KernelCode};
 use crate::kernels::handles::{self, Function};
-use crate::kernels::key::Key;
+use crate::kernels::key::{Key, Shape};
 use crate::kernels::progress::{Occurrences, Progress};
 use crate::kernels::recent;
 use crate::kernels::request::Request;
@@ -33,7 +33,7 @@ use crate::process::asked::ASKED;
 use crate::process::log::warning;
 use crate::process::settings::{Settings, settings};
 use crate::vendor::contexts::{self, Context};
-use crate::vendor::{self, CUfunction, Status, gate};
+use crate::vendor::{self, CUfunction, SUCCESS, Status, gate};
 
 /// How many launches of a kernel host threads may spoil, or find the device at work, before it is given up.
 const ATTEMPTS: u64 = 3;
@@ -45,6 +45,13 @@ struct Plan {
     arguments: Vec<Argument>,
     dynamic_hash: u64,
     context: Context,
+}
+
+/// What is done about a launch that is not merely counted.
+enum Decision {
+    /// Launches like it were refused: whether it is good has to be seen before one is recorded.
+    Try,
+    Record(Plan),
 }
 
 /// The process that launches: a forked child has our memory but neither the device nor the right to write.
@@ -98,12 +105,17 @@ pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
     if !ASKED.records.load(Ordering::Acquire) {
         return launch_unrecorded(call, &request, function);
     }
-    match plan(function, &request) {
-        Some(plan) if settings().mode == Mode::DryRun => {
+    match decide(function, &request) {
+        Some(Decision::Record(plan)) if settings().mode == Mode::DryRun => {
             note_planned(&plan);
             gate::passing(call)
         }
-        Some(plan) => record(call, &request, plan),
+        Some(Decision::Record(plan)) => record(call, &request, plan),
+        Some(Decision::Try) => {
+            let status = gate::passing(call);
+            function.kernel.progress.tried(Shape::of(&request.launch), status == SUCCESS);
+            status
+        }
         None => gate::passing(call),
     }
 }
@@ -122,7 +134,7 @@ fn launch_unrecorded(call: &dyn Fn() -> Status, request: &Request, function: &Fu
 
 /// What a dry run learns from a launch that would be recorded.
 fn note_planned(plan: &Plan) {
-    let bytes = reachable::live(plan).iter().map(|live| live.size).sum();
+    let bytes = reachable::through_arguments(plan).iter().map(|live| live.size).sum();
     let mut recorded = plan.function.kernel.progress.recorded();
     recorded.memory_bytes = recorded.memory_bytes.max(bytes);
     if let Some(occurrences) = recorded.instances.get_mut(&plan.dynamic_hash) {
@@ -141,7 +153,7 @@ pub fn refuse(handle: CUfunction, reason: &str) {
 }
 
 /// Decides whether a launch is recorded, and prepares it.
-fn plan(function: &Function, request: &Request) -> Option<Plan> {
+fn decide(function: &Function, request: &Request) -> Option<Decision> {
     let kernel = &function.kernel;
     let progress = &kernel.progress;
     let number = progress.launches.fetch_add(1, Ordering::Relaxed);
@@ -185,25 +197,39 @@ fn plan(function: &Function, request: &Request) -> Option<Plan> {
         return None;
     };
     let dynamic_hash = code.dynamic_hash(&request.launch, &arguments);
-    if !claim(progress, settings(), &code, dynamic_hash, code.key(&request.launch, &arguments)) {
-        return None;
+    match claim(progress, settings(), &code, dynamic_hash, code.key(&request.launch, &arguments)) {
+        Claim::Counted => return None,
+        Claim::Doubtful => return Some(Decision::Try),
+        Claim::Taken => {}
     }
     contexts::note(context, device);
-    Some(Plan { function: function.clone(), code, arguments, dynamic_hash, context: Context { handle: context, device } })
+    let context = Context { handle: context, device };
+    Some(Decision::Record(Plan { function: function.clone(), code, arguments, dynamic_hash, context }))
 }
 
-/// Takes a dynamic hash for recording, unless it is recorded, being recorded or one too many.
-fn claim(progress: &Progress, settings: &Settings, code: &KernelCode, dynamic_hash: u64, key: Key) -> bool {
+enum Claim {
+    /// It is recorded, being recorded or one too many.
+    Counted,
+    /// Launches like it were refused.
+    Doubtful,
+    Taken,
+}
+
+/// Takes a dynamic hash for recording.
+fn claim(progress: &Progress, settings: &Settings, code: &KernelCode, dynamic_hash: u64, key: Key) -> Claim {
     let mut recorded = progress.recorded();
     if recorded.counts(dynamic_hash, settings) {
-        return false;
+        return Claim::Counted;
+    }
+    if recorded.is_doubtful(key.shape) {
+        return Claim::Doubtful;
     }
     let known_before = KernelRecord::load(&settings.folder.join(format!("{}.json", code.static_hash)))
         .is_ok_and(|record| record.instances.contains_key(&dynamic_hash.to_string()));
     recorded.instances.insert(dynamic_hash, Occurrences { count: 1, written: false, known_before });
     progress.tally.watch(dynamic_hash, key);
     progress.update_tally(&recorded, settings);
-    !known_before
+    if known_before { Claim::Counted } else { Claim::Taken }
 }
 
 /// Executes a launch and records it.
@@ -218,7 +244,7 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
     if let Err(Failure::Rejected(status)) = outcome {
-        plan.function.kernel.progress.rejected(plan.dynamic_hash);
+        plan.function.kernel.progress.rejected(plan.dynamic_hash, Shape::of(&request.launch));
         return status;
     }
     if let Err(failure) = outcome {

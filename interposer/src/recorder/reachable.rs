@@ -1,5 +1,9 @@
-//! The memory that a kernel can touch.
+//! The memory that a kernel can touch. Some is only where an address leads: page-locked memory for copies, of which applications have
+//! much; and what cannot be recorded, so that a kernel that is led there is refused.
 
+use std::collections::BTreeSet;
+
+use mneme_core::recording::leads::Leads;
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Variable};
 use mneme_core::tolerance::Tolerance;
 
@@ -7,42 +11,66 @@ use super::Plan;
 use crate::memory::access::Access;
 use crate::memory::allocations::{ALLOCATIONS, Live};
 use crate::memory::annotations::ANNOTATIONS;
+use crate::memory::sharing::physical;
 use crate::snapshot::{self, SnapshotError};
 use crate::vendor::{self, SUCCESS};
 
 /// Where device memory can be: not in the first page, and below the end of user space with five levels of page tables.
 const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
-/// All live memory that the kernel can touch.
-pub fn live(plan: &Plan) -> Vec<Live> {
-    let pointed_at = |address: u64, size: u64| {
-        plan.arguments.iter().flat_map(|argument| argument.bytes.chunks_exact(8)).any(|word| {
-            let word = word.try_into().map_or(0, u64::from_le_bytes);
-            (address..address + size).contains(&word)
-        })
-    };
-    ALLOCATIONS
-        .all()
-        .into_iter()
-        .filter(|live| live.is_accessible_from(plan.context) && (live.access != Access::Arguments || pointed_at(live.address, live.size)))
-        .collect()
+/// Every live allocation; what the kernel has at two addresses is marked.
+fn everything(plan: &Plan) -> Vec<Live> {
+    let mut all = ALLOCATIONS.all();
+    let is_mapped = |live: &&Live| matches!(live.access, Access::Mapped(_)) && live.is_accessible_from(plan.context);
+    let aliases = physical::aliases(all.iter().filter(is_mapped).map(|live| live.address));
+    all.iter_mut().filter(|live| aliases.contains(&live.address)).for_each(|live| live.access = Access::Aliased);
+    all
 }
 
-/// Page-locked memory, and mappings of multicast objects, whose address is in memory that the kernel can touch: these variables and allocations, or other such memory. The
-/// current context must be idle.
+/// Whether a kernel has to be led there by an address to touch it.
+fn is_told(live: &Live) -> bool {
+    matches!(live.access, Access::Arguments | Access::Multicast | Access::Aliased)
+}
+
+/// The addresses that lead to some of all memory.
+fn leads(to: &[Live], all: &[Live]) -> Leads {
+    let ranges = |live: &[Live]| live.iter().map(|live| live.address..live.address.saturating_add(live.size)).collect::<Vec<_>>();
+    Leads::to(&ranges(to), &ranges(all))
+}
+
+/// Arguments, and parts of them, that may be addresses.
+fn words(plan: &Plan) -> impl Iterator<Item = u64> {
+    plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word))
+}
+
+/// All live memory that the kernel can touch, as far as its arguments tell.
+pub fn through_arguments(plan: &Plan) -> Vec<Live> {
+    let all = everything(plan);
+    let told: Vec<Live> = all.iter().filter(|live| is_told(live)).copied().collect();
+    let leads = leads(&told, &all);
+    let led_to: BTreeSet<usize> = words(plan).flat_map(|word| leads.of(word)).copied().collect();
+    let untold = all.iter().filter(|live| !is_told(live) && live.is_accessible_from(plan.context)).copied();
+    let mut live: Vec<Live> = led_to.into_iter().map(|index| told[index]).chain(untold).collect();
+    live.sort_unstable_by_key(|live| live.address);
+    live
+}
+
+/// Further memory that has to be told of, and whose address is in memory that the kernel can touch: these variables and allocations, or
+/// other such memory. The current context must be idle.
 pub fn through_memory(plan: &Plan, live: &[Live], variables: &[Variable], allocations: &[Allocation]) -> Result<Vec<Live>, SnapshotError> {
-    let known = |it: &Live| live.iter().any(|live| live.address == it.address);
-    let is_told = |live: &Live| matches!(live.access, Access::Arguments | Access::Multicast);
-    let mut unreached: Vec<Live> = ALLOCATIONS.all().into_iter().filter(|live| is_told(live) && !known(live)).collect();
+    let known: BTreeSet<u64> = live.iter().map(|live| live.address).collect();
+    let all = everything(plan);
+    let mut unreached: Vec<Live> = all.iter().filter(|live| is_told(live) && !known.contains(&live.address)).copied().collect();
     let mut reached: Vec<Live> = Vec::new();
     let (mut variables, mut new) = (variables, allocations.to_vec());
     while !(unreached.is_empty() || variables.is_empty() && new.is_empty()) {
-        let ranges: Vec<_> = unreached.iter().map(|live| live.address..live.address + live.size).collect();
-        let found = snapshot::addresses_of(&ranges, plan.context.handle, variables, &new)?;
-        let (here, rest): (Vec<_>, Vec<_>) = unreached.into_iter().zip(found).partition(|(_, found)| *found);
-        let here: Vec<Live> = here.into_iter().map(|(live, _)| live).collect();
-        unreached = rest.into_iter().map(|(live, _)| live).collect();
-        let readable: Vec<Live> = here.iter().filter(|live| live.access != Access::Multicast).copied().collect();
+        let leads = leads(&unreached, &all);
+        let found = snapshot::addresses_of(leads.ranges(), plan.context.handle, variables, &new)?;
+        let ranges = found.into_iter().enumerate().filter(|(_, found)| *found).map(|(range, _)| range);
+        let led_to: BTreeSet<usize> = ranges.flat_map(|range| leads.of_range(range)).copied().collect();
+        let here: Vec<Live> = led_to.iter().map(|index| unreached[*index]).collect();
+        unreached = unreached.into_iter().enumerate().filter(|(index, _)| !led_to.contains(index)).map(|(_, live)| live).collect();
+        let readable: Vec<Live> = here.iter().filter(|live| live.access == Access::Arguments).copied().collect();
         (variables, new) = (&[], self::allocations(&readable));
         reached.extend(here);
     }
@@ -67,8 +95,7 @@ pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Al
     let mut known: Vec<(u64, u64)> = variables.iter().map(|variable| (variable.address, variable.size)).collect();
     known.extend(allocations.iter().map(|allocation| (allocation.address, allocation.size)));
     let mut found = Vec::new();
-    let words = plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
-    for word in words.filter(|word| ADDRESSES.contains(word)) {
+    for word in words(plan).filter(|word| ADDRESSES.contains(word)) {
         if known.iter().any(|(start, size)| (*start..start.saturating_add(*size)).contains(&word)) {
             continue;
         }

@@ -6,14 +6,18 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use libc::{SIG_DFL, SIG_ERR, sigaction as Action, sighandler_t};
+use libc::{SIG_DFL, SIG_ERR, sigaction as Action, sighandler_t, siginfo_t};
 
 use super::is_recording_process;
+use crate::process::asked::ASKED;
 use crate::process::linker::real_dlsym;
 use crate::snapshot::background;
 
 /// Seconds that writing the end of a recording may take where the program expects to be gone at once.
 pub const PATIENCE: libc::c_uint = 10;
+/// Milliseconds without progress after which a process that dies does not wait any more: what it died of may hold what writing needs, the
+/// lock of its heap for one.
+const STALL: u32 = 2000;
 
 /// What ends a process unless it has a handler.
 const FATAL: [c_int; 8] =
@@ -31,7 +35,7 @@ pub fn outlast() {
         unsafe {
             let mut action: Action = std::mem::zeroed();
             if real_sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == SIG_DFL {
-                real_sigaction(signal, &waiting(), std::ptr::null_mut());
+                real_sigaction(signal, &waiting(signal), std::ptr::null_mut());
             }
         }
     }
@@ -39,36 +43,50 @@ pub fn outlast() {
 
 /// Waits, then ends the process as the default action does. Called by the system, or by a handler of the application's that knows
 /// of us by a way that is not hooked.
-extern "C" fn wait(signal: c_int) {
-    // A second signal does not wait; and what is raised below must not come to whoever has called us.
+extern "C" fn wait(signal: c_int, information: *const siginfo_t, _context: *const c_void) {
+    // A second signal does not wait; and what is sent below must not come to whoever has called us.
     // SAFETY: the structure is valid, zeros are the default action.
     unsafe { real_sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut()) };
+    // What other threads launch meanwhile is nothing to wait for.
+    ASKED.records.store(false, Ordering::SeqCst);
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    let mut left = u64::from(PATIENCE) * 1000;
-    while left > 0 && background::is_busy() && is_recording_process() {
+    let (mut left, mut stalled, mut progress) = (PATIENCE * 1000, 0, background::progress());
+    while left > 0 && stalled < STALL && background::is_busy() && is_recording_process() {
         // SAFETY: safe in signal handlers, with a valid duration; the other threads are doing the work.
         unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
         left -= 1;
+        let now = background::progress();
+        stalled = if now == progress { stalled + 1 } else { 0 };
+        progress = now;
     }
-    // SAFETY: the action is the default one, and takes place when the signal's handler returns.
-    unsafe { libc::raise(signal) };
+    // SAFETY: the signal comes once more with what is known of it, which a core dump shows, and takes its default action when the handler
+    // returns. The system has given us that information, or whoever calls us has it from there.
+    unsafe {
+        let thread = libc::syscall(libc::SYS_gettid);
+        let sent = !information.is_null() && libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, signal, information) == 0;
+        if !sent {
+            libc::raise(signal);
+        }
+    }
 }
 
 fn is_ours(action: sighandler_t) -> bool {
     action == wait as *const () as sighandler_t
 }
 
-fn waiting() -> Action {
+fn waiting(signal: c_int) -> Action {
     // SAFETY: zeros are an empty mask and no flags.
     let mut action: Action = unsafe { std::mem::zeroed() };
     action.sa_sigaction = wait as *const () as sighandler_t;
+    // A stack that is full has no room for a handler. Other signals may come to threads whose other stack is too small for one.
+    let stack = if matches!(signal, libc::SIGSEGV | libc::SIGBUS) { libc::SA_ONSTACK } else { 0 };
+    action.sa_flags = libc::SA_SIGINFO | stack;
     action
 }
 
-/// What is set where the application sets this action.
-fn in_place_of(signal: c_int, action: sighandler_t) -> sighandler_t {
-    let replaced = action == SIG_DFL && OUTLASTS.load(Ordering::Relaxed) && FATAL.contains(&signal);
-    if replaced { wait as *const () as sighandler_t } else { action }
+/// Whether our handler takes the place of this action.
+fn is_replaced(signal: c_int, action: sighandler_t) -> bool {
+    action == SIG_DFL && OUTLASTS.load(Ordering::Relaxed) && FATAL.contains(&signal)
 }
 
 /// What the application is told of this action.
@@ -103,7 +121,7 @@ unsafe fn real_sigaction(signal: c_int, new: *const Action, old: *mut Action) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     // SAFETY: null, or valid as the caller promises.
-    let replaced = unsafe { new.as_ref() }.filter(|new| in_place_of(signal, new.sa_sigaction) != new.sa_sigaction).map(|_| waiting());
+    let replaced = unsafe { new.as_ref() }.filter(|new| is_replaced(signal, new.sa_sigaction)).map(|_| waiting(signal));
     // SAFETY: as the caller promises, or our own.
     let result = unsafe { real_sigaction(signal, replaced.as_ref().map_or(new, std::ptr::from_ref), old) };
     if result == 0 && !old.is_null() {
@@ -132,8 +150,13 @@ macro_rules! older_forms {
             }
             // SAFETY: the function of this name has this type.
             let function = unsafe { std::mem::transmute::<*mut c_void, Function>(function) };
-            // SAFETY: the caller's arguments, or our handler.
-            seen_as(unsafe { function(signal, in_place_of(signal, action)) })
+            // SAFETY: the caller's arguments.
+            let before = unsafe { function(signal, action) };
+            if before != SIG_ERR && is_replaced(signal, action) {
+                // SAFETY: a valid structure. These functions have no way to set a handler that is told as much.
+                unsafe { real_sigaction(signal, &waiting(signal), std::ptr::null_mut()) };
+            }
+            seen_as(before)
         }
     )* };
 }

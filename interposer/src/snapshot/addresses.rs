@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mneme_core::chunk_hash::Stretch;
+use mneme_core::recording::manifest::CHUNK;
 
-use super::in_parallel;
+use super::{SnapshotError, in_parallel, read_here};
 
 /// Bytes of a word.
 pub const WORD: u64 = 8;
@@ -19,19 +20,15 @@ fn led_into(word: u64, ranges: &[Range<u64>]) -> Option<usize> {
     (word < ranges[index].end).then_some(index)
 }
 
-/// Marks the ranges that words of memory which this process can read lead into, on all cores.
-///
-/// # Safety
-/// The stretches are live memory.
-pub unsafe fn scan_in_place(stretches: &[Stretch], ranges: &[Range<u64>]) -> Vec<bool> {
+/// Marks the ranges that words of memory of this process lead into, on all cores. A stretch is a chunk at most.
+pub fn scan(stretches: &[Stretch], ranges: &[Range<u64>]) -> Result<Vec<bool>, SnapshotError> {
     let found: Vec<AtomicBool> = ranges.iter().map(|_| AtomicBool::new(false)).collect();
-    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Vec::new() };
-    in_parallel(stretches, |stretches| {
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
+    let scan = |stretches: &[Stretch]| {
+        let mut copy = vec![0; CHUNK as usize];
         for stretch in stretches {
-            let words = stretch.address as *const u64;
-            for index in 0..(stretch.length / WORD) as usize {
-                // SAFETY: the caller's promise; threads of the application may write to it.
-                let word = unsafe { words.add(index).read_volatile() };
+            for word in read_here(*stretch, &mut copy)?.as_chunks::<{ WORD as usize }>().0 {
+                let word = u64::from_le_bytes(*word);
                 if (first.start..last.end).contains(&word)
                     && let Some(range) = led_into(word, ranges)
                 {
@@ -39,8 +36,10 @@ pub unsafe fn scan_in_place(stretches: &[Stretch], ranges: &[Range<u64>]) -> Vec
                 }
             }
         }
-    });
-    found.into_iter().map(AtomicBool::into_inner).collect()
+        Ok(())
+    };
+    in_parallel(stretches, scan).into_iter().collect::<Result<(), _>>()?;
+    Ok(found.into_iter().map(AtomicBool::into_inner).collect())
 }
 
 #[cfg(test)]
@@ -53,8 +52,7 @@ mod tests {
         let scan = |words: &[u64]| {
             let stretches: Vec<Stretch> =
                 words.chunks(3).map(|words| Stretch { address: words.as_ptr() as u64, length: size_of_val(words) as u64 }).collect();
-            // SAFETY: words of this test's own.
-            unsafe { scan_in_place(&stretches, &ranges) }
+            scan(&stretches, &ranges).unwrap()
         };
         let beside = [0x7f00_0000_0fff, 0x7f00_0000_2000, 0x7f00_0000_3008, 0x7f10_0000_0001, 0, u64::MAX, 0x3ff0_0000_0000_0000];
         assert_eq!(scan(&beside), [false; 3]);

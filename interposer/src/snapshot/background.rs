@@ -65,6 +65,14 @@ struct State {
 /// Tasks that wait or run, for signal handlers, which cannot take a lock.
 static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
 
+/// Counts what is done of them: chunks written and tasks run.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+
+/// How far writing has come, in no unit: what has not changed has not moved.
+pub fn progress() -> u64 {
+    STEPS.load(Ordering::Relaxed)
+}
+
 /// Whether an instance is being written.
 pub fn is_busy() -> bool {
     UNFINISHED.load(Ordering::Acquire) > 0
@@ -164,6 +172,7 @@ impl Background {
                     batch.written.fetch_add(stored, Ordering::Relaxed);
                 }
                 done += 1;
+                STEPS.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
         };
@@ -199,6 +208,7 @@ impl Background {
             let _ = catch_unwind(AssertUnwindSafe(task));
         }
         self.lock().task_runs = false;
+        STEPS.fetch_add(1, Ordering::Relaxed);
         UNFINISHED.fetch_sub(1, Ordering::AcqRel);
         self.progress.notify_all();
         true

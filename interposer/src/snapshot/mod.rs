@@ -25,6 +25,7 @@ use mneme_core::recording::store::{StoreWriter, without_signals};
 
 use crate::process::linker;
 use crate::process::log::debug;
+use crate::process::own_memory;
 use crate::vendor::{self, CUstream, SUCCESS, Status};
 use background::{Background, Batch, Chunk};
 use buffers::{Buffer, Pool};
@@ -48,6 +49,15 @@ pub enum SnapshotError {
         status: Status,
         /// The variables in them, for people.
         names: String,
+    },
+    #[error(
+        "host memory that is still page-locked for the device cannot be read: the application has unmapped or protected \
+         {bytes} bytes at {address:#x}"
+    )]
+    Gone {
+        address: u64,
+        /// As many as are read at a time; some of them are gone.
+        bytes: u64,
     },
     #[error("memory could not be hashed (CUDA error {0})")]
     Hash(Status),
@@ -137,8 +147,7 @@ impl Reader {
                 return Err(failed(stretch, status));
             }
         } else {
-            // SAFETY: live memory that this process can read; its release waits at the gate.
-            unsafe { std::ptr::copy(stretch.address as *const u8, copy.as_mut_ptr(), copy.len()) };
+            read_here(stretch, copy)?;
         }
         Ok(recorded_id(copy))
     }
@@ -149,9 +158,9 @@ enum Place {
     /// Read by copies; `joined`: neighbours may be copied with what is between them. All others are copied by themselves: the driver
     /// refuses a copy that spans two allocations, or two variables, though they touch.
     Device { joined: bool },
-    /// Read in place, by whoever launches kernels on the CPU device: nobody else is running.
+    /// The CPU device's own: hashed in place, by whoever launches kernels on it; nobody else is running.
     Direct,
-    /// Read in place, while threads of the application may write.
+    /// The application's: threads of it may write, and it may be gone.
     Shared,
 }
 
@@ -248,8 +257,7 @@ pub fn addresses_of(
     let regions = regions(variables, allocations);
     let (on_device, here): (Vec<&Region>, Vec<&Region>) = regions.iter().partition(|region| matches!(region.place, Place::Device { .. }));
     let stretches = |regions: Vec<&Region>| -> Vec<Stretch> { regions.into_iter().flat_map(Region::words).collect() };
-    // SAFETY: memory that this process can read; its release waits at the gate.
-    let mut found = unsafe { addresses::scan_in_place(&stretches(here), ranges) };
+    let mut found = addresses::scan(&stretches(here), ranges)?;
     let on_device = stretches(on_device);
     if !on_device.is_empty() && found.contains(&false) {
         let asked = with_reader(context, |reader| {
@@ -358,7 +366,17 @@ fn in_parallel<T: Sync, R: Send>(stretches: &[T], work: impl Fn(&[T]) -> R + Syn
     results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-/// The identities of memory that this process can read and nobody is writing to, on all cores.
+/// Copies memory of this process to the beginning of a place that is large enough: the copy.
+fn read_here(stretch: Stretch, place: &mut [u8]) -> Result<&[u8], SnapshotError> {
+    let place = &mut place[..stretch.length as usize];
+    if own_memory::read(stretch.address, place) {
+        Ok(place)
+    } else {
+        Err(SnapshotError::Gone { address: stretch.address, bytes: stretch.length })
+    }
+}
+
+/// The identities of memory of the CPU device that nobody is writing to, on all cores.
 fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
     let hash = |stretch: &Stretch| {
         // SAFETY: live memory of the CPU device, which is this process's own; its kernels and copies wait at the gate.
@@ -410,7 +428,7 @@ impl<'a> Gathering<'a> {
     fn add(&mut self, region: &Region, stretch: Stretch, id: ChunkId) -> Result<(), SnapshotError> {
         let Place::Device { joined } = region.place else {
             let offset = self.room(stretch.length)?;
-            self.read_directly(stretch, offset);
+            self.read_directly(stretch, offset)?;
             self.keep(id, offset, stretch.length, region.is_volatile);
             return Ok(());
         };
@@ -437,7 +455,7 @@ impl<'a> Gathering<'a> {
         self.start_copy()?;
         let offset = self.room(stretch.length)?;
         if !matches!(place, Place::Device { .. }) {
-            self.read_directly(stretch, offset);
+            self.read_directly(stretch, offset)?;
         } else {
             self.enqueue(Copy { address: stretch.address, bytes: stretch.length, offset, joined: false })?;
             // SAFETY: our own stream.
@@ -461,11 +479,12 @@ impl<'a> Gathering<'a> {
         self.used = end;
     }
 
-    /// Copies memory that this process can read.
-    fn read_directly(&self, stretch: Stretch, offset: usize) {
+    /// Copies memory of this process.
+    fn read_directly(&self, stretch: Stretch, offset: usize) -> Result<(), SnapshotError> {
         let buffer = self.buffer.as_ref().expect("there is room in it");
-        // SAFETY: live memory (its release waits at the gate) of the application or the CPU device; inside the buffer.
-        unsafe { std::ptr::copy(stretch.address as *const u8, buffer.as_ptr().add(offset), stretch.length as usize) };
+        // SAFETY: a place inside the buffer, which is on loan to us, and which the device does not fill.
+        let place = unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr().add(offset), stretch.length as usize) };
+        read_here(stretch, place).map(|_| ())
     }
 
     /// The place for so many bytes in a buffer.

@@ -61,6 +61,11 @@ pub fn forget_primary(device: CUdevice) -> Option<usize> {
     })
 }
 
+/// The primary context of a device, 0 where it is not known: it was retained in a way that is not hooked.
+pub fn primary_of(device: CUdevice) -> usize {
+    with(|contexts| contexts.primary.get(&device).copied().unwrap_or(0))
+}
+
 /// Whether a context is among those that live.
 #[cfg(test)]
 pub fn device_is_known(context: usize) -> bool {

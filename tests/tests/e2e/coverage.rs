@@ -5,8 +5,8 @@ use mneme_core::launch::Dim3;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::{AllocationKind, State};
 use mneme_e2e::apps::app;
-use mneme_e2e::command::Outcome;
-use mneme_e2e::installation::Device;
+use mneme_e2e::command::{Outcome, run};
+use mneme_e2e::installation::{Device, program};
 use mneme_e2e::recording::{Instance, is_named, load_kernels, record_into, unrecorded};
 use tempfile::TempDir;
 
@@ -43,6 +43,16 @@ impl Recorded {
     fn kernel(&self, name: &str) -> &KernelRecord {
         let found = self.kernels.iter().find(|(_, kernel)| is_named(kernel, name));
         &found.unwrap_or_else(|| panic!("kernel {name} was not recorded: {}", self.outcome)).1
+    }
+
+    /// Why a kernel was not recorded.
+    #[track_caller]
+    fn refusal(&self, name: &str) -> &str {
+        assert!(!self.kernels.iter().any(|(_, kernel)| is_named(kernel, name)), "kernel {name} was recorded: {}", self.outcome);
+        let lines = self.outcome.stderr.lines();
+        let mut reasons =
+            lines.filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')) && line.contains("not recorded"));
+        reasons.next().unwrap_or_else(|| panic!("nothing is said of {name}: {}", self.outcome))
     }
 
     /// Launches of each recorded instance, in ascending order.
@@ -115,6 +125,62 @@ fn page_locked_memory_is_found_by_its_address() {
     } else {
         assert!(sizes[0].starts_with(&[16, 8000]), "{sizes:?}");
     }
+}
+
+/// The recorder reads what a kernel is led to, and the program may have given it back to the system.
+#[test]
+fn page_locked_memory_that_is_gone_is_refused() {
+    let recorded = recorded("released", &[]);
+    assert_eq!(recorded.occurrences("add<0>"), [1]);
+    assert_eq!(recorded.kernels.len(), 1, "{}", recorded.outcome);
+    for kernel in ["add<1>", "add<2>", "add<3>"] {
+        let refusal = recorded.refusal(kernel);
+        assert!(refusal.contains("the application has unmapped or protected 65536 bytes at 0x"), "{kernel}: {refusal}");
+    }
+}
+
+#[test]
+fn addresses_beside_page_locked_memory_lead_there() {
+    let recorded = recorded("offsets", &[]);
+    for kernel in ["from_one", "downward", "matrix"] {
+        assert_eq!(recorded.occurrences(kernel), [1]);
+    }
+    if Device::under_test() == Device::Cpu {
+        let host = |kernel| recorded.allocations(kernel, AllocationKind::Host).concat();
+        assert_eq!((host("downward"), host("matrix")), (vec![8192], vec![8192]), "nothing further away");
+    }
+}
+
+/// A replay has memory of its own for each address.
+#[test]
+fn memory_that_is_mapped_at_two_addresses_is_refused() {
+    let recorded = recorded("aliased", &[]);
+    // A GPU's descriptors do not tell what memory they are of.
+    let refused = if Device::under_test() == Device::Cpu { &[0, 1, 2][..] } else { &[0, 1] };
+    for way in refused {
+        let refusal = recorded.refusal(&format!("forward<{way}>"));
+        assert!(refusal.contains("it reaches memory that is mapped at two addresses (cuMemMap)"), "{way}: {refusal}");
+    }
+    for way in 3..=6 {
+        assert_eq!(recorded.occurrences(&format!("forward<{way}>")), [1]);
+    }
+}
+
+/// To record a launch that the driver refuses takes all memory for nothing.
+#[test]
+fn launches_that_are_refused_again_and_again_cost_little() {
+    let recorded = recorded("refused", &[]);
+    assert_eq!((recorded.occurrences("advance<1>"), recorded.occurrences("advance<2>")), (vec![1], vec![2]));
+    assert!(recorded.kernels.iter().all(|(_, kernel)| !is_named(kernel, "advance<0>")));
+    let kernels = recorded.outcome.stderr.as_str();
+    for (kernel, count) in [("advance<0>", 20), ("advance<1>", 1), ("advance<2>", 10)] {
+        let text = format!("{count} launch{} refused by the driver", if count > 1 { "es" } else { "" });
+        assert!(kernels.lines().any(|line| line.starts_with(kernel) && line.ends_with(&text)), "{kernel}: {}", recorded.outcome);
+    }
+    recorded.outcome.complains("1 launch not recorded: launched well after the driver had refused others like it");
+    let packs = std::fs::read_dir(recorded.folder.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum::<u64>();
+    // Two states of each of the two recorded instances, and what was there at two refusals of each kernel.
+    assert!(packs < 12 << 20, "{packs} bytes");
 }
 
 /// A host thread that writes once a millisecond writes between any two looks that are far enough apart.
@@ -193,6 +259,27 @@ fn memory_that_another_process_writes_to() {
     let outcome = Instance::new(database, id).replay("default<O2>").succeed();
     outcome.complains("40000 bytes at 0x");
     outcome.complains("are not compared: other processes or devices could write to them");
+    // What writes something else there would pass for right among many configurations.
+    let state = State::load(&recorded.folder.path().join(&instance.prologue)).unwrap();
+    let mail = state.header.allocations.iter().find(|it| it.shared).unwrap().address;
+    let (results, meant) = (tempfile::tempdir().unwrap(), format!("address:{mail:#x}=ignore"));
+    let search = |program_name: &str, arguments: &[&str]| {
+        let named = ["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()];
+        run(program(program_name)).args(arguments).args(named).args(["--device", Device::under_test().name()])
+    };
+    let tune = ["--space-preset", "launch", "--trials", "1", "--finalists", "0", "--results-dir", results.path().to_str().unwrap()];
+    let searches = [
+        search("mneme-replay", &["sweep", "/dev/null"]),
+        search("mneme-replay", &["serve"]),
+        search("mneme-tune", &tune),
+        search("mneme-bisect", &["default<O3>"]),
+    ];
+    for search in searches {
+        let refused = search.clone().exit_with(mneme_core::exit::BAD_USAGE);
+        refused.complains("are not compared: other processes or devices could write to them");
+        refused.complains("say --tolerance BUFFER=ignore of each");
+        search.args(["--tolerance", &meant]).succeed();
+    }
 }
 
 #[test]
@@ -256,6 +343,15 @@ fn pageable_host_memory_is_refused() {
         recorded.outcome.complains("its argument 1 (in) points to pageable host memory");
     } else if recorded.kernels.is_empty() {
         recorded.outcome.complains("points to pageable host memory");
+    }
+}
+
+#[test]
+fn pageable_host_memory_in_structures_is_refused() {
+    let recorded = recorded("pageable_parts", &[]);
+    assert_eq!(recorded.occurrences("tagged"), [1], "what is a number to the kernel is none of its memory");
+    if Device::under_test() == Device::Cpu {
+        assert!(recorded.refusal("through").contains("its argument 1 (view, byte 8) points to pageable host memory"));
     }
 }
 

@@ -43,6 +43,28 @@ fn output_and_exit_status_are_the_applications() {
     }
 }
 
+/// What a program dies of is what it dies of without the recorder, which waits for what it is writing.
+#[test]
+fn programs_die_as_they_would_by_themselves() {
+    for (way, status) in
+        [("abort", 134), ("fault", 139), ("overflow", 139), ("overflow-stack", 139), ("overflow-handled", 7), ("fault-handled", 7)]
+    {
+        let arguments = [way, "2000000"];
+        let plain = unrecorded(app("dying")).args(arguments).outcome();
+        let folder = tempfile::tempdir().unwrap();
+        let recorded = record_into(folder.path(), app("dying"), &arguments).outcome();
+        assert_eq!((recorded.status, &recorded.stdout), (status, &plain.stdout), "{recorded}");
+        assert_eq!(recorded.status, plain.status, "{way}");
+        // Where the stack is full and there is no other, nothing can wait.
+        if way != "overflow" {
+            let kernels = load_kernels(folder.path());
+            assert_eq!(kernels.len(), 1, "{way}: {recorded}");
+            let id = kernels[0].1.instances.keys().next().unwrap();
+            Instance::new(&kernels[0].0, id).verify("default<O3>", &[]);
+        }
+    }
+}
+
 #[test]
 fn a_program_that_launches_nothing_records_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -103,6 +103,13 @@ pub fn close(address: u64) -> Option<Status> {
     Some(SUCCESS)
 }
 
+/// Has what was opened in a context that is gone belong to another.
+pub fn inherit(from: usize, to: usize) {
+    if ANY.load(Ordering::Acquire) {
+        imports().values_mut().filter(|import| import.context == from).for_each(|import| import.context = to);
+    }
+}
+
 /// Forgets what died with its context.
 pub fn bury(address: u64) {
     if ANY.load(Ordering::Acquire) {

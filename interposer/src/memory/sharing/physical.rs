@@ -1,40 +1,102 @@
-//! Physical memory (`CUmemGenericAllocationHandle`) that others may write to: exported, imported, or bound to a multicast object. What
-//! is mapped of it is marked, whichever comes first.
+//! Physical memory (`CUmemGenericAllocationHandle`): which handles name the same, what is mapped of it where, and whether others may write
+//! to it: it is exported, imported, or bound to a multicast object. What is mapped of such memory is marked, whichever comes first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::os::fd::FromRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::CUmemGenericAllocationHandle as Handle;
+use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle};
 
+use super::imports;
 use crate::memory::allocations::ALLOCATIONS;
-use crate::vendor::{CUdevice, CUdeviceptr, SUCCESS, Status, gate};
+use crate::memory::arena::vmm;
+use crate::vendor::{CUdevice, CUdeviceptr, INVALID_VALUE, SUCCESS, Status, gate};
+
+const DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
+
+/// Device and number of a file that is memory.
+type FileId = (u64, u64);
 
 #[derive(Default)]
 struct Physical {
-    shared: BTreeSet<Handle>,
-    multicast: BTreeSet<Handle>,
+    /// The memory that a handle names: a number of ours, for several handles can name one.
+    named: BTreeMap<Handle, u64>,
+    /// The memory that a descriptor names, where that is a file of its own: a GPU's descriptors are all of one device file.
+    files: BTreeMap<FileId, u64>,
+    /// How many have been numbered.
+    last: u64,
+    shared: BTreeSet<u64>,
+    multicast: BTreeSet<u64>,
     /// What is mapped at an address.
-    mapped: BTreeMap<u64, Handle>,
+    mapped: BTreeMap<u64, Mapping>,
 }
 
-static PHYSICAL: Mutex<Physical> = Mutex::new(Physical { shared: BTreeSet::new(), multicast: BTreeSet::new(), mapped: BTreeMap::new() });
+#[derive(Clone)]
+struct Mapping {
+    memory: u64,
+    /// Which bytes of it.
+    part: Range<u64>,
+}
+
+static PHYSICAL: Mutex<Physical> = Mutex::new(Physical {
+    named: BTreeMap::new(),
+    files: BTreeMap::new(),
+    last: 0,
+    shared: BTreeSet::new(),
+    multicast: BTreeSet::new(),
+    mapped: BTreeMap::new(),
+});
 
 fn physical() -> MutexGuard<'static, Physical> {
     PHYSICAL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a handle is a multicast object, which ordinary loads cannot read.
-pub fn is_multicast(handle: Handle) -> bool {
-    physical().multicast.contains(&handle)
+impl Physical {
+    /// The memory that a handle names; another than all so far, where it is not known.
+    fn of(&mut self, handle: Handle) -> u64 {
+        match self.named.get(&handle) {
+            Some(memory) => *memory,
+            None => self.name_new(handle),
+        }
+    }
+
+    /// Notes a handle to memory that is not known yet.
+    fn name_new(&mut self, handle: Handle) -> u64 {
+        self.last += 1;
+        self.named.insert(handle, self.last);
+        self.last
+    }
+
+    /// The mapping that an address lies in, and its start.
+    fn mapping(&self, address: u64) -> Option<(u64, &Mapping)> {
+        let (start, mapping) = self.mapped.range(..=address).next_back()?;
+        (address - start < mapping.part.end - mapping.part.start).then_some((*start, mapping))
+    }
+
+    /// Notes that others may write to memory: where it is mapped.
+    fn share(&mut self, memory: u64) -> Vec<u64> {
+        self.shared.insert(memory);
+        self.mapped.iter().filter(|(_, mapping)| mapping.memory == memory).map(|(address, _)| *address).collect()
+    }
 }
 
-/// Notes a mapping; whether others may write to it.
-pub fn map(address: u64, handle: Handle) -> bool {
+/// Whether a handle is a multicast object, which ordinary loads cannot read.
+pub fn is_multicast(handle: Handle) -> bool {
     let mut physical = physical();
-    physical.mapped.insert(address, handle);
-    physical.shared.contains(&handle)
+    let memory = physical.of(handle);
+    physical.multicast.contains(&memory)
+}
+
+/// Notes a mapping of so many bytes from an offset on; whether others may write to it.
+pub fn map(address: u64, bytes: u64, offset: u64, handle: Handle) -> bool {
+    let mut physical = physical();
+    let memory = physical.of(handle);
+    physical.mapped.insert(address, Mapping { memory, part: offset..offset.saturating_add(bytes) });
+    physical.shared.contains(&memory)
 }
 
 /// Forgets mappings.
@@ -42,14 +104,47 @@ pub fn unmap(addresses: Range<u64>) {
     physical().mapped.retain(|address, _| !addresses.contains(address));
 }
 
-/// Notes that others may write to physical memory, and to what is mapped of it.
+/// Of these mappings, by their addresses, those whose memory another of them is, too.
+pub fn aliases(of: impl IntoIterator<Item = u64>) -> BTreeSet<u64> {
+    let physical = physical();
+    let mut mapped: Vec<(&Mapping, u64)> = of.into_iter().filter_map(|address| Some((physical.mapped.get(&address)?, address))).collect();
+    mapped.sort_unstable_by_key(|(mapping, _)| (mapping.memory, mapping.part.start));
+    let mut aliases = BTreeSet::new();
+    // Of one memory, what reaches furthest so far.
+    let mut furthest: Option<(&Mapping, u64)> = None;
+    for (mapping, address) in mapped {
+        match furthest {
+            Some((other, at)) if other.memory == mapping.memory && mapping.part.start < other.part.end => {
+                aliases.extend([at, address]);
+                if mapping.part.end > other.part.end {
+                    furthest = Some((mapping, address));
+                }
+            }
+            _ => furthest = Some((mapping, address)),
+        }
+    }
+    aliases
+}
+
+/// Notes that others may write to what a handle names, and to what is mapped of it.
 fn share(handle: Handle) {
-    let mapped: Vec<u64> = {
+    let mapped = {
         let mut physical = physical();
-        physical.shared.insert(handle);
-        physical.mapped.iter().filter(|(_, mapped)| **mapped == handle).map(|(address, _)| *address).collect()
+        let memory = physical.of(handle);
+        physical.share(memory)
     };
     mapped.into_iter().for_each(|address| ALLOCATIONS.share(address));
+}
+
+/// The file behind a descriptor, which stays the caller's, where it is the memory's own.
+fn file_of(descriptor: c_int) -> Option<FileId> {
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: not closed here, and whoever says that it names memory has it open.
+    let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(descriptor) });
+    let metadata = file.metadata().ok()?;
+    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
 }
 
 /// A handle that the vendor has written, under the gate.
@@ -72,45 +167,67 @@ unsafe fn with_new(call: &dyn Fn() -> Status, handle: *const Handle, note: impl 
 /// # Safety
 /// The arguments are those of `cuMemCreate`.
 pub unsafe fn create(call: &dyn Fn() -> Status, handle: *mut Handle, _bytes: usize, _properties: *const c_void, _flags: u64) -> Status {
-    let forget = |new| {
-        let mut physical = physical();
-        physical.shared.remove(&new);
-        physical.multicast.remove(&new);
-        physical.mapped.retain(|_, mapped| *mapped != new);
-    };
     // SAFETY: the vendor writes it.
-    unsafe { with_new(call, handle, forget) }
+    unsafe { with_new(call, handle, |new| _ = physical().name_new(new)) }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemImportFromShareableHandle`.
-pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, _shareable: *mut c_void, _kind: c_uint) -> Status {
+pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, shareable: *mut c_void, kind: c_uint) -> Status {
+    let note = |new| {
+        // A descriptor is passed in the pointer's place.
+        let file = if kind == DESCRIPTOR { file_of(shareable as usize as c_int) } else { None };
+        {
+            let mut physical = physical();
+            let known = file.and_then(|file| physical.files.get(&file).copied());
+            match known {
+                Some(memory) => _ = physical.named.insert(new, memory),
+                None => {
+                    let memory = physical.name_new(new);
+                    physical.files.extend(file.map(|file| (file, memory)));
+                }
+            }
+        }
+        share(new);
+    };
     // SAFETY: the vendor writes it.
-    unsafe { with_new(call, handle, share) }
+    unsafe { with_new(call, handle, note) }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemExportToShareableHandle`.
-pub unsafe fn export(call: &dyn Fn() -> Status, _shareable: *mut c_void, handle: Handle, _kind: c_uint, _flags: u64) -> Status {
+pub unsafe fn export(call: &dyn Fn() -> Status, shareable: *mut c_void, handle: Handle, kind: c_uint, _flags: u64) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == SUCCESS {
             share(handle);
+            if kind == DESCRIPTOR && !shareable.is_null() {
+                // SAFETY: the driver has just written a descriptor there.
+                let file = file_of(unsafe { shareable.cast::<c_int>().read_unaligned() });
+                let mut physical = physical();
+                let memory = physical.of(handle);
+                physical.files.extend(file.map(|file| (file, memory)));
+            }
         }
         status
     })
 }
 
-/// A further handle to what is mapped at an address.
+/// A further handle to what is mapped at an address. Memory that the recorder serves in the place of `cuMemAlloc` has none, as there.
 ///
 /// # Safety
 /// The arguments are those of `cuMemRetainAllocationHandle`.
 pub unsafe fn retain(call: &dyn Fn() -> Status, handle: *mut Handle, address: *mut c_void) -> Status {
+    let address = address as u64;
+    if vmm::of_address(address).is_some() || imports::contains(address) {
+        return INVALID_VALUE;
+    }
     let note = |new| {
-        let Some(live) = ALLOCATIONS.containing(address as u64) else { return };
-        physical().mapped.insert(live.address, new);
-        if live.shared {
-            share(new);
+        let mut physical = physical();
+        match physical.mapping(address).map(|(_, mapping)| mapping.memory) {
+            Some(memory) => _ = physical.named.insert(new, memory),
+            // Mapped in a way that is not hooked.
+            None => _ = physical.name_new(new),
         }
     };
     // SAFETY: the vendor writes it.
@@ -121,7 +238,13 @@ pub unsafe fn retain(call: &dyn Fn() -> Status, handle: *mut Handle, address: *m
 /// The arguments are those of `cuMulticastCreate`.
 pub unsafe fn create_multicast(call: &dyn Fn() -> Status, handle: *mut Handle, _properties: *const c_void) -> Status {
     // SAFETY: the vendor writes it.
-    unsafe { with_new(call, handle, |new| _ = physical().multicast.insert(new)) }
+    unsafe {
+        with_new(call, handle, |new| {
+            let mut physical = physical();
+            let object = physical.name_new(new);
+            physical.multicast.insert(object);
+        })
+    }
 }
 
 /// What is bound is written to by whoever writes to the multicast object.
@@ -178,6 +301,14 @@ pub unsafe fn bind_address(
         if status == SUCCESS {
             let end = address.saturating_add(bytes as u64);
             ALLOCATIONS.change(|live| live.shared |= live.address < end && address < live.address + live.size);
+            // What else is mapped of it, now or later, is the same memory.
+            let mapped: Vec<u64> = {
+                let mut physical = physical();
+                let first = physical.mapping(address).map_or(address, |(start, _)| start);
+                let bound: BTreeSet<u64> = physical.mapped.range(first..end).map(|(_, mapping)| mapping.memory).collect();
+                bound.into_iter().flat_map(|memory| physical.share(memory)).collect()
+            };
+            mapped.into_iter().for_each(|address| ALLOCATIONS.share(address));
         }
         status
     })
@@ -206,7 +337,7 @@ mod tests {
     use mneme_core::recording::manifest::AllocationKind;
 
     fn mapping(address: u64, handle: Handle) {
-        let shared = map(address, handle);
+        let shared = map(address, 4096, 0, handle);
         let (kind, access) = (AllocationKind::Vendor, Access::Mapped(Default::default()));
         ALLOCATIONS.insert(Live { address, size: 4096, kind, access, device: 0, context: 0, shared });
     }
@@ -244,5 +375,58 @@ mod tests {
             ALLOCATIONS.remove(address);
         }
         unmap(base..base + 16384);
+    }
+
+    /// Whichever of its handles is told about, it is one memory.
+    #[test]
+    fn a_further_handle_takes_nothing_from_the_first() {
+        let base = 0x7400_0000_0000u64;
+        mapping(base, 170);
+        // SAFETY: valid places; nothing else is touched.
+        unsafe {
+            retain(&|| SUCCESS, &mut { 171 }, (base + 4095) as *mut c_void);
+            export(&|| SUCCESS, std::ptr::null_mut(), 170, 1, 0);
+            assert!(is_shared(base), "by the first");
+            mapping(base + 4096, 171);
+            assert!(is_shared(base + 4096), "by the second");
+            create(&|| SUCCESS, &mut { 172 }, 8192, std::ptr::null(), 0);
+            mapping(base + 8192, 172);
+            mapping(base + 12288, 172);
+            bind_address(&|| SUCCESS, 173, 0, base + 8192 + 100, 100, 0);
+            assert!(is_shared(base + 8192) && is_shared(base + 12288), "the same at another address");
+        }
+        for address in [base, base + 4096, base + 8192, base + 12288] {
+            ALLOCATIONS.remove(address);
+        }
+        unmap(base..base + 16384);
+    }
+
+    #[test]
+    fn memory_at_two_addresses_is_known_by_its_parts() {
+        let (base, page) = (0x7500_0000_0000u64, 4096);
+        let at = |index: u64| base + index * page;
+        // SAFETY: a valid place.
+        unsafe { create(&|| SUCCESS, &mut { 180 }, 16 << 10, std::ptr::null(), 0) };
+        map(at(0), 2 * page, 0, 180);
+        map(at(2), page, page, 180);
+        map(at(3), page, 2 * page, 180);
+        map(at(4), page, 0, 181);
+        assert_eq!(aliases((0..5).map(at)), BTreeSet::from([at(0), at(2)]));
+        assert_eq!(aliases([at(0), at(3), at(4)]), BTreeSet::new(), "the other is nothing to who asks");
+        // SAFETY: a valid place.
+        unsafe { retain(&|| SUCCESS, &mut { 182 }, at(3) as *mut c_void) };
+        map(at(5), page, 2 * page, 182);
+        map(at(6), 3 * page, 0, 182);
+        assert_eq!(aliases((0..7).map(at)), BTreeSet::from([0, 2, 3, 5, 6].map(at)));
+        // The same file comes in twice.
+        let file = tempfile::tempfile().unwrap();
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file) as usize as *mut c_void;
+        for (handle, index) in [(183, 7), (184, 8)] {
+            // SAFETY: a valid place, and a descriptor that is open.
+            unsafe { import(&|| SUCCESS, &mut { handle }, descriptor, DESCRIPTOR) };
+            map(at(index), page, 0, handle);
+        }
+        assert_eq!(aliases([at(7), at(8)]), BTreeSet::from([at(7), at(8)]));
+        unmap(base..at(9));
     }
 }

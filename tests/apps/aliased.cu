@@ -1,0 +1,102 @@
+// Physical memory that is mapped at two addresses: by one handle, by a further handle to the mapping, and by an import of it. Kernels
+// write through one and read through the other.
+#include "driver.cuh"
+
+#include <unistd.h>
+
+enum Way { SAME_HANDLE, FURTHER_HANDLE, IMPORTED, OTHER_PART, NO_ACCESS, BESIDE, UNMAPPED };
+
+template <int> __global__ void forward(const long *from, long *through, const long *seen, long *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        through[i] = from[i] + i;
+        out[i] = *static_cast<const volatile long *>(seen + i);
+    }
+}
+
+int main(int argc, char **argv) {
+    int n = static_cast<int>(size_argument(argc, argv, 1000));
+    CUDA_OK(cudaFree(nullptr));
+    CUmemAllocationProp properties = {};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    size_t page = 0;
+    DRIVER_OK(cuMemGetAllocationGranularity, &page, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr base = 0;
+    DRIVER_OK(cuMemAddressReserve, &base, 2 * page, 0, 0, 0);
+    CUmemGenericAllocationHandle handle, second;
+    DRIVER_OK(cuMemCreate, &handle, 2 * page, &properties, 0);
+    DRIVER_OK(cuMemMap, base, page, 0, handle, 0);
+    DRIVER_OK(cuMemSetAccess, base, page, &access, 1);
+    auto map = [&](CUmemGenericAllocationHandle other, size_t offset, bool accessible) {
+        DRIVER_OK(cuMemMap, base + page, page, offset, other, 0);
+        if (accessible)
+            DRIVER_OK(cuMemSetAccess, base + page, page, &access, 1);
+    };
+    auto unmap = [&] { DRIVER_OK(cuMemUnmap, base + page, page); };
+    DeviceArray<long> from(std::vector<long>(n, 5)), own(n), out(n);
+    own.clear();
+    long *first = reinterpret_cast<long *>(base), *other = reinterpret_cast<long *>(base + page);
+    unsigned blocks = blocks_for(n, 128);
+    bool right = true;
+    auto check = [&](bool shared) {
+        LAUNCH_OK();
+        std::vector<long> seen = out.download();
+        for (int i = 0; i < n; ++i)
+            right = right && (!shared || seen[i] == 5 + i);
+        CUDA_OK(cudaMemset(first, 0, n * sizeof(long)));
+    };
+    CUDA_OK(cudaMemset(first, 0, n * sizeof(long)));
+
+    map(handle, 0, true);
+    forward<SAME_HANDLE><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
+    check(true);
+    // One that is not led there.
+    forward<BESIDE><<<blocks, 128>>>(from.get(), own.get(), own.get(), out.get(), n);
+    check(true);
+    unmap();
+
+    map(handle, 0, false);
+    forward<NO_ACCESS><<<blocks, 128>>>(from.get(), first, first, out.get(), n);
+    check(true);
+    unmap();
+
+    map(handle, page, true);
+    CUDA_OK(cudaMemset(other, 0, n * sizeof(long)));
+    forward<OTHER_PART><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
+    check(false);
+    unmap();
+
+    forward<UNMAPPED><<<blocks, 128>>>(from.get(), first, first, out.get(), n);
+    check(true);
+
+    DRIVER_OK(cuMemRetainAllocationHandle, &second, reinterpret_cast<void *>(first));
+    map(second, 0, true);
+    forward<FURTHER_HANDLE><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
+    check(true);
+    unmap();
+    DRIVER_OK(cuMemRelease, second);
+
+    int descriptor = -1;
+    DRIVER_OK(cuMemExportToShareableHandle, &descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    DRIVER_OK(cuMemImportFromShareableHandle, &second, reinterpret_cast<void *>(static_cast<long>(descriptor)),
+              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    close(descriptor);
+    map(second, 0, true);
+    forward<IMPORTED><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
+    check(true);
+    unmap();
+    DRIVER_OK(cuMemRelease, second);
+
+    // What is nobody's mapping has no handle.
+    long *plain;
+    CUDA_OK(cudaMalloc(&plain, page));
+    right = right && DRIVER(cuMemRetainAllocationHandle)(&second, plain) == CUDA_ERROR_INVALID_VALUE;
+    CUDA_OK(cudaFree(plain));
+    DRIVER_OK(cuMemUnmap, base, page);
+    DRIVER_OK(cuMemRelease, handle);
+    DRIVER_OK(cuMemAddressFree, base, 2 * page);
+    return finish("aliased", right, n);
+}
