@@ -295,8 +295,8 @@ mod tests {
         prologue.header.arguments.push(Argument { offset: 0, bytes });
         let (far, near) = (0x10_0000..0x10_1000, 0x1001..0x2000);
         let is_led = |region: &Range<u64>, all: &[Range<u64>]| is_led_to(region.clone(), all.iter().cloned(), &prologue);
-        assert!(is_led(&(0x1000..0x1008), &[]) && is_led(&(0xff9..0x1001), &[]) && is_led(&near, &[near.clone()]));
-        assert!(!is_led(&far, &[far.clone()]));
+        assert!(is_led(&(0x1000..0x1008), &[]) && is_led(&(0xff9..0x1001), &[]) && is_led(&near, std::slice::from_ref(&near)));
+        assert!(!is_led(&far, std::slice::from_ref(&far)));
         assert!(!is_led(&(0x3000..0x4000), &[0xff0..0x1010, 0x3000..0x4000]), "it is an address in other memory");
         let bounds = Bounds { left_out: vec![(0x1000, 8), (0x2000, 16)], ..Bounds::default() };
         assert!(bounds.left_out_text().unwrap().starts_with("24 bytes at 0x1000, 0x2000 are not compared"));
