@@ -32,7 +32,8 @@ use std::time::Instant;
 use inkwell::context::Context;
 use inkwell::targets::TargetMachine;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
-use mneme_core::configuration::Configuration;
+use mneme_core::compile_options::CompileOptions;
+use mneme_core::configuration::DEFAULT_PASSES;
 
 use assembler::{Assembler, Options};
 use instrument::Instrument;
@@ -110,12 +111,16 @@ fn build_ir<'ctx>(
     hooks: &mut Hooks<'_>,
 ) -> Result<Artifact, BuildError> {
     let configuration = request.configuration;
-    if !configuration.llvm_options.is_empty() {
-        pipeline::llvm::set_options(&configuration.llvm_options).map_err(|message| BuildError::Options { message })?;
+    let own_options = request.recorded.compiled.map_or(&[][..], |application| &application.llvm_options);
+    for options in [own_options, &configuration.llvm_options] {
+        pipeline::llvm::set_options(options).map_err(|message| BuildError::Options { message })?;
     }
     let (Target::Nvptx { arch } | Target::Cpu { arch }) = request.target;
     let clock = start(request, Stage::Specialise);
-    let architecture = Architecture::for_module(arch, &module)?;
+    let mut architecture = Architecture::for_module(arch, &module)?;
+    if let Some(fuses) = request.recorded.compiled.and_then(CompileOptions::fuses) {
+        architecture.fuses = fuses;
+    }
     let machine = architecture.machine(configuration.codegen_opt)?;
     let mut specialised = prepare::specialise(&module, request, &architecture, &machine)?;
     let specialise = clock.elapsed().as_secs_f64();
@@ -165,14 +170,13 @@ fn build_ir<'ctx>(
         Target::Nvptx { .. } => {
             let ptx = emit_ptx(&module, &machine, &architecture, diagnostics, &mut ask)?;
             let codegen = clock.elapsed().as_secs_f64();
-            let options = Options { level: configuration.ptx_opt, registers: 0 };
-            let mut artifact = assemble(request, ptx, &architecture.device, options, hooks)?;
+            let mut artifact = assemble(request, ptx, &architecture.device, request.assembler_options(0), hooks)?;
             artifact.times.codegen = codegen;
             artifact
         }
         Target::Cpu { .. } => {
             let image = cpu::lower(module, &cpu::LowerOptions::new(configuration.codegen_opt), &mut ask)?;
-            let mut artifact = artifact(request, image, ImageKind::CpuObject, None, format!("LLVM {}", llvm_version()));
+            let mut artifact = artifact(request, image, ImageKind::CpuObject, None, maker(request.target));
             artifact.times.codegen = clock.elapsed().as_secs_f64();
             artifact
         }
@@ -201,7 +205,7 @@ fn build_ptx(request: &Request<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Result<
     if !request.recorded.signature.is_empty() {
         signature::check(request.kernel, request.recorded.signature, &found)?;
     }
-    let options = Options { level: request.configuration.ptx_opt, registers: request.configuration.maxnreg };
+    let options = request.assembler_options(request.configuration.maxnreg);
     assemble(request, ptx.trim_end_matches('\0').to_owned(), arch, options, hooks)
 }
 
@@ -209,10 +213,12 @@ fn build_cubin(request: &Request<'_>, cubin: &[u8]) -> Result<Artifact, BuildErr
     const CODE: &str = "machine code";
     gpu(request, CODE)?;
     refuse_ir_fields(request, CODE)?;
-    let default = Configuration::recorded(request.configuration.grid, request.configuration.block, 0);
-    for (field, changed) in
-        [("maxnreg", request.configuration.maxnreg != default.maxnreg), ("ptx_opt", request.configuration.ptx_opt != default.ptx_opt)]
-    {
+    let configuration = request.configuration;
+    for (field, changed) in [
+        ("maxnreg", configuration.maxnreg > 0),
+        ("ptx_opt", configuration.ptx_opt.is_some()),
+        ("ptxas_options", configuration.ptxas_options.is_some()),
+    ] {
         if changed {
             return Err(BuildError::NeedsIr { code: CODE, field });
         }
@@ -243,12 +249,12 @@ fn gpu<'a>(request: &Request<'a>, code: &'static str) -> Result<&'a str, BuildEr
 /// Fields that ask for something that only IR can give.
 fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), BuildError> {
     let configuration = request.configuration;
-    let default = Configuration::recorded(configuration.grid, configuration.block, 0);
-    let passes = !configuration.passes.trim().is_empty() && configuration.passes != default.passes;
+    let default = request.as_recorded();
+    let passes = !configuration.passes.trim().is_empty() && ![DEFAULT_PASSES, &default.passes].contains(&&*configuration.passes);
     for (field, set) in [
         ("passes", passes || request.external.is_some()),
         ("specialize", configuration.specialize.any()),
-        ("codegen_opt", configuration.codegen_opt != default.codegen_opt),
+        ("codegen_opt", ![3, default.codegen_opt].contains(&configuration.codegen_opt)),
         ("specialize_dims", configuration.specialize_dims),
         ("set_launch_bounds", configuration.set_launch_bounds),
         ("facts", configuration.facts),
@@ -264,7 +270,7 @@ fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), Bui
     Ok(())
 }
 
-fn assemble(request: &Request<'_>, ptx: String, device: &str, options: Options, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
+fn assemble(request: &Request<'_>, ptx: String, device: &str, options: Options<'_>, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
     hooks.tell(Text::Ptx, Some(&ptx));
     if request.keep.until == Some(Stage::CodeGeneration) || hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx)) {
         return Ok(artifact(request, Vec::new(), ImageKind::Cubin, Some(ptx), String::new()));
@@ -330,6 +336,14 @@ pub fn warm_up() {
     target::initialise();
     Assembler::find();
     warm::up();
+}
+
+/// What makes machine code for a target in this process: name, version, and in which mode.
+pub fn maker(target: &Target) -> String {
+    match target {
+        Target::Nvptx { .. } => Assembler::find().name(),
+        Target::Cpu { .. } => format!("LLVM {}, stores in step: {}", llvm_version(), cpu::Lockstep::from_environment().name()),
+    }
 }
 
 /// The LLVM this crate is built with, e.g. "19.1.7".

@@ -1,11 +1,12 @@
 //! What a build is asked for, what it returns and how it fails: plain data, no LLVM types.
 
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::{Allocation, Argument, Variable};
 use serde::{Deserialize, Serialize};
 
-use crate::assembler::Spills;
+use crate::assembler::{Options, Spills};
 use crate::instrument::{Instrument, Instrumented};
 use crate::pipeline::External;
 use crate::progress::{Progress, Stage};
@@ -48,6 +49,22 @@ impl<'a> Request<'a> {
     }
 }
 
+impl Request<'_> {
+    /// What the assembler is told, where `registers` limits them by an option.
+    pub(crate) fn assembler_options(&self, registers: u32) -> Options<'_> {
+        let Configuration { ptx_opt, ptxas_options, .. } = self.configuration;
+        let (level, others) = self.recorded.compiled.map_or((3, &[][..]), |own| (own.ptx_opt, &own.ptxas_options[..]));
+        let asked = ptx_opt.is_some() || ptxas_options.is_some() || registers > 0;
+        Options { level: ptx_opt.unwrap_or(level), registers, others: ptxas_options.as_deref().unwrap_or(others), asked }
+    }
+
+    /// The recorded launch, compiled as the application was.
+    pub(crate) fn as_recorded(&self) -> Configuration {
+        let plain = Configuration::recorded(self.configuration.grid, self.configuration.block, 0);
+        self.recorded.compiled.map_or(plain.clone(), |application| plain.compiled_as(application))
+    }
+}
+
 /// The code of a kernel.
 #[derive(Clone, Copy)]
 pub enum Code<'a> {
@@ -74,6 +91,8 @@ pub struct Recorded<'a> {
     pub launches: &'a [&'a [u64]],
     /// The layout that the parameters of code from elsewhere must have; empty where it need not be checked.
     pub signature: &'a [ArgumentLayout],
+    /// How the application's own code was compiled.
+    pub compiled: Option<&'a CompileOptions>,
 }
 
 /// What a build returns besides its image.

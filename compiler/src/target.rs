@@ -87,6 +87,7 @@ pub fn initialise() {
         Target::initialize_nvptx(&everything);
         Target::initialize_x86(&everything);
         crate::pipeline::llvm::end_without_memory();
+        crate::pipeline::llvm::as_for_devices();
     });
 }
 

@@ -11,6 +11,7 @@ use inkwell::context::Context;
 use inkwell::module::Module;
 use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo};
 
 use crate::error::BuildError;
@@ -29,6 +30,7 @@ pub struct Origin<'a> {
     pub unit: &'a str,
     pub source: &'a str,
     pub rdc: bool,
+    pub compiled: Option<&'a CompileOptions>,
 }
 
 /// The table of `bitcode`.
@@ -45,6 +47,7 @@ pub fn describe(bitcode: &[u8], origin: &Origin<'_>) -> Result<Table, BuildError
         source: origin.source.to_owned(),
         llvm: producer::version(&producer).to_owned(),
         rdc: origin.rdc,
+        compiled: origin.compiled.cloned(),
         symbols: symbols(&module),
     })
 }

@@ -76,7 +76,7 @@ fn built(app: &str, name: &str, passes: &str, ptx_opt: u8) -> mneme_compiler::Ar
     let bitcode = device_bitcode(&root().join("tests/apps").join(app));
     let kernel = kernels(&bitcode).into_iter().find(|kernel| kernel.contains(name)).unwrap();
     let mut configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
-    (configuration.passes, configuration.ptx_opt) = (passes.to_owned(), ptx_opt);
+    (configuration.passes, configuration.ptx_opt) = (passes.to_owned(), Some(ptx_opt));
     let modules: [&[u8]; 1] = [&bitcode];
     build(&Request::new(Code::Ir(&modules), &kernel, &Target::Nvptx { arch: "sm_90".into() }, &configuration)).unwrap()
 }

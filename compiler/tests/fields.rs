@@ -227,7 +227,7 @@ fn dynamic_shared_memory_becomes_static_where_it_can() {
 fn registers_and_the_assembler_obey() {
     let ptx = Case::with(|it| it.maxnreg = 32).build().unwrap().ptx.unwrap();
     assert!(ptx.contains(".maxnreg 32"), "{ptx}");
-    let image = |level: u8| Case::with(|it| it.ptx_opt = level).build().unwrap().image;
+    let image = |level: u8| Case::with(|it| it.ptx_opt = Some(level)).build().unwrap().image;
     assert_ne!(image(0), image(3));
 }
 

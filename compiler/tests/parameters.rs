@@ -112,7 +112,7 @@ fn the_code_takes_the_recorded_arguments() {
     for round in 0..4 {
         let source = source(&mut runner, 8);
         let bitcode = bitcode(&source);
-        let table = describe(&bitcode, &Origin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false }).unwrap();
+        let table = describe(&bitcode, &Origin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None }).unwrap();
         let kernels: Vec<_> = table.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Kernel).collect();
         assert_eq!(kernels.len(), 8);
         for (number, kernel) in kernels.into_iter().enumerate() {

@@ -119,17 +119,17 @@ fn variable(name: &str, address: u64, constant: bool) -> Variable {
 
 #[test]
 fn what_the_kernel_does_not_reach_goes_and_the_rest_is_hidden() {
-    let ir = Case::default().ir();
+    let mut hidden = Case::default();
+    hidden.configuration.internalize = true;
+    let ir = hidden.ir();
     assert!(ir.contains("define internal i32 @helper") && !ir.contains("@other") && !ir.contains("@unreached"), "{ir}");
 
     let mut kept = Case::default();
-    kept.configuration.prune = false;
+    (kept.configuration.prune, kept.configuration.internalize) = (false, true);
     let ir = kept.ir();
     assert!(ir.contains("define internal void @other") && ir.contains("define internal i32 @unreached"), "{ir}");
 
-    let mut open = Case::default();
-    open.configuration.internalize = false;
-    let ir = open.ir();
+    let ir = Case::default().ir();
     assert!(ir.contains("define i32 @helper") && !ir.contains("@unreached"), "{ir}");
 }
 
@@ -243,6 +243,7 @@ fn errors_say_what_is_wrong() {
 fn hand_written_pipelines_with_a_bare_instcombine_run() {
     let mut case = Case::default();
     case.configuration.passes = "function(sroa,early-cse),inline,instcombine,globaldce".into();
+    case.configuration.internalize = true;
     let ir = case.ir();
     assert!(!ir.contains("@helper"), "inlined: {ir}");
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sha2::{Digest, Sha256};
 
 pub use self::changes::Changes;
+use crate::compile_options::CompileOptions;
 use crate::launch::Dim3;
 use crate::tolerance::Tolerance;
 
@@ -48,7 +49,7 @@ pub struct Configuration {
     #[serde(default = "yes")]
     pub prune: bool,
     /// Make everything but the kernel internal to the module.
-    #[serde(default = "yes")]
+    #[serde(default)]
     pub internalize: bool,
     /// Tell the compiler what the recording proves about pointers and scalar arguments.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -56,9 +57,12 @@ pub struct Configuration {
     /// Registers of a thread that the assembler may use at most; 0 for no limit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub maxnreg: u32,
-    /// Optimisation level of the assembler, 0 to 3.
-    #[serde(default = "default_ptx_opt", skip_serializing_if = "is_default_ptx_opt")]
-    pub ptx_opt: u8,
+    /// Optimisation level of the assembler, 0 to 3, in place of the application's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ptx_opt: Option<u8>,
+    /// Other options of the assembler, in ptxas's spelling, in place of the application's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ptxas_options: Option<Vec<String>>,
     /// Compile floating point as `-ffast-math` does; results may differ in their last bits and beyond.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fast_math: bool,
@@ -192,20 +196,17 @@ const MAX_REGISTERS: u32 = 255;
 /// Threads that a block of any device can have.
 const MAX_THREADS: u64 = 1024;
 
+/// The pipeline where nothing says which.
+pub const DEFAULT_PASSES: &str = "default<O3>";
+
 fn default_passes() -> String {
-    "default<O3>".into()
+    DEFAULT_PASSES.into()
 }
 fn default_codegen_opt() -> u8 {
     3
 }
 fn default_codegen_method() -> String {
     "serial".into()
-}
-fn default_ptx_opt() -> u8 {
-    3
-}
-fn is_default_ptx_opt(level: &u8) -> bool {
-    *level == default_ptx_opt()
 }
 fn yes() -> bool {
     true
@@ -230,10 +231,11 @@ impl Configuration {
             codegen_opt: default_codegen_opt(),
             codegen_method: default_codegen_method(),
             prune: true,
-            internalize: true,
+            internalize: false,
             facts: false,
             maxnreg: 0,
-            ptx_opt: default_ptx_opt(),
+            ptx_opt: None,
+            ptxas_options: None,
             fast_math: false,
             llvm_options: Vec::new(),
             iterations: None,
@@ -243,6 +245,13 @@ impl Configuration {
             original: false,
             tolerance: None,
         }
+    }
+
+    /// The same, compiled as the application was: the pipeline and the code generation of its level. What the assembler is told is the
+    /// application's where `ptx_opt` and `ptxas_options` say nothing, and `llvm_options` follow the application's.
+    #[must_use]
+    pub fn compiled_as(self, application: &CompileOptions) -> Self {
+        Self { passes: application.pipeline(), codegen_opt: application.codegen_opt(), ..self }
     }
 
     /// The same launch, measured in the same way, of the application's own code.
@@ -305,8 +314,11 @@ impl Configuration {
         if self.codegen_opt > 3 {
             return Err(format!("codegen_opt is {}; it goes from 0 to 3", self.codegen_opt));
         }
-        if self.ptx_opt > 3 {
-            return Err(format!("ptx_opt is {}; it goes from 0 to 3", self.ptx_opt));
+        if let Some(level) = self.ptx_opt.filter(|level| *level > 3) {
+            return Err(format!("ptx_opt is {level}; it goes from 0 to 3"));
+        }
+        if let Some(option) = self.ptxas_options.iter().flatten().find(|option| option.is_empty() || option.contains('\0')) {
+            return Err(format!("'{}' in ptxas_options is no option of ptxas's", option.escape_debug()));
         }
         if self.maxnreg > MAX_REGISTERS {
             return Err(format!("maxnreg is {}; a thread has at most {MAX_REGISTERS} registers", self.maxnreg));
@@ -369,6 +381,14 @@ mod tests {
     }
 
     #[test]
+    fn what_the_application_was_compiled_with_is_the_default() {
+        let application = CompileOptions { level: "s".into(), ptx_opt: 2, ..CompileOptions::default() };
+        let found = example().compiled_as(&application);
+        assert_eq!((found.passes.as_str(), found.codegen_opt, found.ptx_opt), ("default<Os>", 2, None));
+        assert_eq!(Configuration { passes: "default<O3>".into(), codegen_opt: 3, ..found }, example());
+    }
+
+    #[test]
     fn impossible_blocks_are_named() {
         let mut wrong = example();
         wrong.block = Dim3::new(2048, 1, 1);
@@ -382,12 +402,15 @@ mod tests {
     #[test]
     fn fields_of_ours_are_hashed_only_where_they_are_set() {
         // The JSON that the existing Mneme hashes, written out by hand.
-        let theirs = r#"{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":true,"max_threads":0,"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,"specialize_dims":false}"#;
+        let theirs = r#"{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":false,"max_threads":0,"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,"specialize_dims":false}"#;
         assert_eq!(example().hash(), hex(&Sha256::digest(theirs.as_bytes())));
-        let changes: [fn(&mut Configuration); 12] = [
+        let changes: [fn(&mut Configuration); 15] = [
             |it| it.facts = true,
             |it| it.maxnreg = 64,
-            |it| it.ptx_opt = 1,
+            |it| it.internalize = true,
+            |it| it.ptx_opt = Some(1),
+            |it| it.ptxas_options = Some(vec![]),
+            |it| it.ptxas_options = Some(vec!["--fmad=false".into()]),
             |it| it.fast_math = true,
             |it| it.llvm_options = vec!["-unroll-count=4".into()],
             |it| it.iterations = Some(7),
@@ -431,7 +454,8 @@ mod tests {
         let mut full = example();
         full.facts = true;
         full.maxnreg = 32;
-        full.ptx_opt = 0;
+        full.ptx_opt = Some(0);
+        full.ptxas_options = Some(vec!["--fmad=false".into()]);
         full.llvm_options = vec!["-debug-pass-manager".into()];
         full.cache = Cache::Cold;
         full.timeout_s = Some(0.5);
@@ -445,9 +469,9 @@ mod tests {
     #[test]
     fn values_out_of_range_are_named() {
         type Change = fn(&mut Configuration);
-        let changes: [(Change, &str); 10] = [
+        let changes: [(Change, &str); 11] = [
             (|it| it.codegen_method = "cereal".into(), "codegen_method is 'cereal'"),
-            (|it| it.ptx_opt = 4, "ptx_opt is 4"),
+            (|it| it.ptx_opt = Some(4), "ptx_opt is 4"),
             (|it| it.codegen_opt = 9, "codegen_opt is 9"),
             (|it| it.maxnreg = 256, "maxnreg is 256"),
             (|it| it.llvm_options = vec!["unroll".into()], "'unroll'"),
@@ -455,6 +479,7 @@ mod tests {
             (|it| it.warmup = Some(2_000_000), "warmup is 2000000"),
             (|it| it.timeout_s = Some(f64::NAN), "timeout_s is NaN"),
             (|it| (it.set_launch_bounds, it.max_threads) = (true, Some(2048)), "max_threads is 2048"),
+            (|it| it.ptxas_options = Some(vec![String::new()]), "in ptxas_options"),
             (|it| (it.original, it.maxnreg) = (true, 32), "which maxnreg cannot change"),
         ];
         assert_eq!(example().check(), Ok(()));

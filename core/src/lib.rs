@@ -4,6 +4,7 @@
 
 pub mod arguments;
 pub mod chunk_hash;
+pub mod compile_options;
 pub mod configuration;
 pub mod device;
 pub mod exit;

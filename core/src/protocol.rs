@@ -203,6 +203,10 @@ pub struct Hello {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
+    /// What makes machine code for it: name, version and mode, as results have it (`environment.versions.assembler`). Where it cannot be
+    /// told, "".
+    #[serde(default)]
+    pub assembler: String,
     /// Numbers of all devices, as results name them (`gpu_id`).
     #[serde(default)]
     pub devices: Vec<i32>,

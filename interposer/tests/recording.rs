@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section::{Argument, Symbol, SymbolKind, Table, VariableInfo, encode};
 use mneme_core::recording::database::{KernelRecord, kernels};
 use mneme_core::recording::manifest::{AllocationKind, State};
@@ -37,7 +38,19 @@ fn table() -> Table {
     let counter =
         Symbol { variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }), ..symbol("counter", SymbolKind::Variable) };
     let symbols = vec![kernel("_Z3addPii"), counter, kernel("crash"), kernel("spin")];
-    Table { arch: "sm_90".into(), triple: "nvptx64-nvidia-cuda".into(), unit: "u".into(), symbols, ..Table::default() }
+    Table {
+        arch: "sm_90".into(),
+        triple: "nvptx64-nvidia-cuda".into(),
+        unit: "u".into(),
+        symbols,
+        compiled: Some(compiled()),
+        ..Table::default()
+    }
+}
+
+/// What the section says of the application's own code.
+fn compiled() -> CompileOptions {
+    CompileOptions { level: "2".into(), ptx_opt: 2, ptxas_options: vec!["-maxrregcount=32".into()], ..CompileOptions::default() }
 }
 
 fn programs() -> &'static Programs {

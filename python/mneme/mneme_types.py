@@ -91,7 +91,8 @@ class ExperimentConfiguration:
 
     facts: bool = False
     maxnreg: int = 0
-    ptx_opt: int = 3
+    ptx_opt: Optional[int] = None
+    ptxas_options: Optional[list[str]] = None
     fast_math: bool = False
     llvm_options: list[str] = field(default_factory=list)
     iterations: Optional[int] = None
@@ -141,7 +142,7 @@ class ExperimentConfiguration:
             return f"shared_mem is {self.shared_mem}; it is a number of bytes"
         if not 0 <= self.codegen_opt <= 3:
             return f"codegen_opt is {self.codegen_opt}; it goes from 0 to 3"
-        if not 0 <= self.ptx_opt <= 3:
+        if self.ptx_opt is not None and not 0 <= self.ptx_opt <= 3:
             return f"ptx_opt is {self.ptx_opt}; it goes from 0 to 3"
         if self.set_launch_bounds and self.max_threads is not None and not threads <= self.max_threads <= MAX_THREADS_PER_BLOCK:
             return f"max_threads is {self.max_threads}; with blocks of {threads} threads it goes from {threads} to {MAX_THREADS_PER_BLOCK}"

@@ -146,9 +146,9 @@ pub struct OneShot {
     #[command(flatten)]
     pub common: Common,
 
-    /// LLVM pass pipeline, in the syntax of opt -passes
-    #[arg(value_name = "PIPELINE", default_value = "default<O3>")]
-    pub passes: String,
+    /// LLVM pass pipeline, in the syntax of opt -passes [default: that of the application's level, default<O3> where it is not known]
+    #[arg(value_name = "PIPELINE")]
+    pub passes: Option<String>,
 
     #[command(flatten)]
     pub launch: Launch,
@@ -213,7 +213,10 @@ impl Arguments {
 impl OneShot {
     /// The recorded configuration with what the options change.
     pub fn configuration(&self, recorded: Configuration) -> Configuration {
-        Configuration { original: self.code.original, ..self.launch.configuration(&self.passes, recorded) }
+        let original = self.code.original;
+        // Fields that say how code is compiled have nothing to say of the application's own.
+        let recorded = if original { recorded.of_original() } else { recorded };
+        Configuration { original, ..self.launch.configuration(self.passes.as_deref(), recorded) }
     }
 }
 
@@ -266,7 +269,7 @@ mod tests {
             "-rdb a.json x --specialize=0,2 --facts --maxnreg 64 --ptx-opt 1 --fast-math --llvm-option -a --llvm-option=-b=1",
         );
         assert_eq!(found.specialize, Specialize::Arguments(vec![0, 2]));
-        assert_eq!((found.facts, found.maxnreg, found.ptx_opt, found.fast_math), (true, 64, 1, true));
+        assert_eq!((found.facts, found.maxnreg, found.ptx_opt, found.fast_math), (true, 64, Some(1), true));
         assert_eq!(found.llvm_options, ["-a", "-b=1"]);
         // A pipeline may follow the bare option.
         let found = configuration("-rdb a.json --specialize default<O1>");
@@ -283,8 +286,8 @@ mod tests {
         assert_eq!(arguments.common.verification.options(), crate::tolerances::Options::default());
         let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
         assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
-        let changed = configuration("-rdb a.json --no-prune --no-internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
-        assert_eq!((changed.prune, changed.internalize, changed.specialize), (false, false, true.into()));
+        let changed = configuration("-rdb a.json --no-prune --internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
+        assert_eq!((changed.prune, changed.internalize, changed.specialize), (false, true, true.into()));
         assert_eq!((changed.max_threads, changed.min_blocks_per_sm), (Some(64), 2));
     }
 

@@ -5,12 +5,36 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use mneme_compiler::Target;
 use mneme_compiler::interface::{Interface, of};
 
+use crate::arguments::Isolation;
 use crate::child::{Child, Complaints, End, pipe};
+use crate::scene::Scene;
 
 /// Reading IR takes seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// What makes machine code here; "" where the process that knows does not tell. The caller must have one thread only, but where it is
+/// the one process for everything.
+pub fn maker(scene: &Scene) -> String {
+    // The name depends on the kind alone.
+    let arch = String::new();
+    let target = if scene.is_cpu() { Target::Cpu { arch } } else { Target::Nvptx { arch } };
+    if scene.isolation == Isolation::None {
+        return mneme_compiler::maker(&target);
+    }
+    let Ok((reader, writer)) = pipe() else { return String::new() };
+    let child = Child::start(Complaints::Kept, || match File::from(writer).write_all(mneme_compiler::maker(&target).as_bytes()) {
+        Ok(()) => mneme_core::exit::VERIFIED,
+        Err(_) => mneme_core::exit::INTERNAL,
+    });
+    let Ok(mut child) = child else { return String::new() };
+    let mut name = String::new();
+    let read = File::from(reader).read_to_string(&mut name);
+    let told = child.wait(LIMIT) == Some(End::Exited(mneme_core::exit::VERIFIED)) && read.is_ok();
+    if told { name } else { String::new() }
+}
 
 /// The interface of `kernel`, or why the IR does not tell. The caller must have one thread only.
 pub fn read(modules: &[Vec<u8>], kernel: &str) -> Result<Interface, String> {

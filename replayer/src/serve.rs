@@ -16,6 +16,7 @@ use serde_json::Value;
 use self::data::Data;
 use crate::arguments::Serve;
 use crate::engine::Engine;
+use crate::interface;
 use crate::lines::{self, Line, Lines};
 use crate::scene::Scene;
 use crate::supervisor::{Client, Event, Fatal};
@@ -44,6 +45,7 @@ pub fn run(options: &Serve, scene: &Scene) -> Result<i32, Fatal> {
         recorded: recorded.clone(),
         device: device.name,
         driver: device.driver,
+        assembler: interface::maker(scene),
         // With fewer workers than devices some have nothing to do.
         devices: scene.devices.iter().take(scene.workers).map(|device| device.ordinal()).collect(),
         limits: device.limits,

@@ -95,9 +95,9 @@ impl Subject {
         self.kernel.modules.iter().enumerate().map(read).collect()
     }
 
-    /// The recorded launch under the default compilation.
+    /// The recorded launch, compiled as the application was where that is known.
     pub fn recorded_configuration(&self) -> Configuration {
-        Configuration::recorded(self.instance.grid_dims, self.instance.block_dims, self.instance.shared_mem)
+        self.instance.recorded_configuration()
     }
 
     /// The instance's dynamic hash.

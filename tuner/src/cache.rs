@@ -3,7 +3,7 @@
 //! A file of JSON lines, appended to by any number of sessions at once; or a folder, in which each session appends to a file of its own
 //! and reads those of the others, because several machines cannot append to one file on every file system. What others write while
 //! a session runs is seen before its next candidate. A result stands for another one where recording ([`crate::measured`]), instance,
-//! configuration, number of runs, device, driver, tolerances and the version of the replayer are the same. Of two the later one counts.
+//! configuration, number of runs, device, driver, assembler, tolerances and the version of the replayer are the same. Of two the later one counts.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -77,7 +77,8 @@ impl Evaluator {
     /// An evaluator that replays nothing.
     pub fn simulated(simulation: Simulation) -> Self {
         let (device, driver) = ("recorded results".into(), "none".into());
-        let greeting = Greeting { device, driver, devices: vec![0], version: String::new(), limits: simulation.limits() };
+        let greeting =
+            Greeting { device, driver, assembler: String::new(), devices: vec![0], version: String::new(), limits: simulation.limits() };
         Self { lanes: Vec::new(), simulation: Some((simulation, greeting)), active: 0, partial: BTreeMap::new(), incidents: Vec::new() }
     }
 

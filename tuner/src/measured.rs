@@ -30,6 +30,8 @@ pub struct Measured {
     pub driver: String,
     /// Of `mneme-replay`.
     pub version: String,
+    /// What made machine code: an assembler, or LLVM for the CPU device; "" in a session of before that was noted.
+    pub assembler: String,
 }
 
 impl Measured {
@@ -63,8 +65,8 @@ impl Measured {
     /// The same on this device.
     #[must_use]
     pub fn on(self, greeting: &Greeting) -> Self {
-        let Greeting { device, driver, version, .. } = greeting.clone();
-        Self { device, driver, version, ..self }
+        let Greeting { device, driver, version, assembler, .. } = greeting.clone();
+        Self { device, driver, version, assembler, ..self }
     }
 
     /// An instance with all that its results depend on in the recording, as a cache names it.
@@ -86,8 +88,9 @@ impl Measured {
 
     /// Where it was replayed, for people; `None` before that is known.
     pub fn place(&self) -> Option<String> {
-        let Self { device, driver, version, .. } = self;
-        (!device.is_empty()).then(|| format!("{device} (driver {driver}, mneme-replay {version})"))
+        let Self { device, driver, version, assembler, .. } = self;
+        let assembled = if assembler.is_empty() { String::new() } else { format!(", {assembler}") };
+        (!device.is_empty()).then(|| format!("{device} (driver {driver}, mneme-replay {version}{assembled})"))
     }
 }
 
@@ -121,6 +124,15 @@ fn of_file(path: &Path) -> Result<u64, RecordingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_told_apart_by_what_makes_the_code() {
+        let greeting =
+            |assembler: &str| Greeting { device: "GPU".into(), driver: "13.0".into(), assembler: assembler.into(), ..Greeting::default() };
+        let place = |assembler| Measured::default().on(&greeting(assembler)).place().unwrap();
+        assert_eq!(place("ptxas 13.0"), "GPU (driver 13.0, mneme-replay , ptxas 13.0)");
+        assert_ne!(place("ptxas 13.0"), place("nvPTXCompiler 13.0"));
+    }
 
     #[test]
     fn whatever_results_depend_on_changes_a_sum() {

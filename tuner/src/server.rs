@@ -78,6 +78,8 @@ pub struct Greeting {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
+    /// What makes machine code for it; "" where an older server does not say.
+    pub assembler: String,
     /// Numbers of the devices that it replays on.
     pub devices: Vec<i32>,
     /// Version of mneme-replay.
@@ -103,8 +105,8 @@ impl ServerCommand {
         match server.read()? {
             Reply::Hello(hello) if hello.protocol > protocol::VERSION => Err(ServerError::Protocol { found: hello.protocol }),
             Reply::Hello(hello) => {
-                let Hello { device, driver, devices, version, limits, .. } = *hello;
-                server.greeting = Greeting { device, driver, devices, version, limits };
+                let Hello { device, driver, assembler, devices, version, limits, .. } = *hello;
+                server.greeting = Greeting { device, driver, assembler, devices, version, limits };
                 Ok(server)
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),

@@ -46,19 +46,21 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
         (it.set_launch_bounds, "--set-launch-bounds".to_owned()),
         (it.set_launch_bounds && it.max_threads > Some(0), format!("--max-threads={}", it.max_threads.unwrap_or(0))),
         (it.set_launch_bounds, format!("--min-blocks-per-sm={}", it.min_blocks_per_sm)),
-        (it.codegen_opt != 3, format!("--codegen-opt={}", it.codegen_opt)),
-        (it.ptx_opt != 3, format!("--ptx-opt={}", it.ptx_opt)),
+        (!it.original, format!("--codegen-opt={}", it.codegen_opt)),
+        (it.ptx_opt.is_some(), format!("--ptx-opt={}", it.ptx_opt.unwrap_or_default())),
+        (it.ptxas_options.as_ref().is_some_and(Vec::is_empty), "--ptxas-option=".to_owned()),
         (it.maxnreg > 0, format!("--maxnreg={}", it.maxnreg)),
         (it.facts, "--facts".to_owned()),
         (it.fast_math, "--fast-math".to_owned()),
         (!it.prune, "--no-prune".to_owned()),
-        (!it.internalize, "--no-internalize".to_owned()),
+        (it.internalize, "--internalize".to_owned()),
         (it.original, "--original".to_owned()),
     ] {
         if differs {
             words.push(option);
         }
     }
+    words.extend(it.ptxas_options.iter().flatten().map(|option| format!("--ptxas-option={option}")));
     words.extend(it.llvm_options.iter().map(|option| format!("--llvm-option={option}")));
     words.extend(circumstances.options.iter().cloned());
     if !it.original {
@@ -108,17 +110,21 @@ mod tests {
         let recorded = Configuration::recorded(Dim3::new(40, 2, 1), Dim3::new(256, 1, 1), 0);
         let circumstances =
             Circumstances { database: "it's/7.json", instance: "9", recorded: Some(&recorded), options: vec!["--rtol=0.1".into()] };
-        assert_eq!(replay_command(&circumstances, &recorded), "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --rtol=0.1 'default<O3>'");
+        assert_eq!(
+            replay_command(&circumstances, &recorded),
+            "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --codegen-opt=3 --rtol=0.1 'default<O3>'"
+        );
         let mut best = recorded.clone();
         (best.block.x, best.grid.x) = (128, 80);
         (best.set_launch_bounds, best.max_threads, best.min_blocks_per_sm) = (true, Some(128), 2);
         best.specialize = Specialize::Arguments(vec![0, 2]);
         best.passes = "default<O1>".into();
         best.llvm_options = vec!["-unroll-count=4".into()];
+        (best.internalize, best.ptx_opt, best.ptxas_options) = (true, Some(1), Some(vec!["--fmad=false".into()]));
         assert_eq!(
             replay_command(&Circumstances { database: "7.json", instance: "9", ..circumstances }, &best),
             "mneme replay -rdb 7.json -rid 9 -gidx 80 -bidx 128 --specialize=0,2 --set-launch-bounds --max-threads=128 \
-             --min-blocks-per-sm=2 --llvm-option=-unroll-count=4 --rtol=0.1 'default<O1>'"
+             --min-blocks-per-sm=2 --codegen-opt=3 --ptx-opt=1 --internalize --ptxas-option=--fmad=false --llvm-option=-unroll-count=4 --rtol=0.1 'default<O1>'"
         );
     }
 
@@ -136,6 +142,9 @@ mod tests {
     fn a_launch_that_is_not_known_is_said_whole() {
         let best = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(8, 1, 1), 16);
         let command = replay_command(&Circumstances { database: "a", instance: "b", ..Circumstances::default() }, &best);
-        assert_eq!(command, "mneme replay -rdb a -rid b -gidx 1 -bidx 8 -gidy 1 -bidy 1 -gidz 1 -bidz 1 --shared-mem=16 'default<O3>'");
+        assert_eq!(
+            command,
+            "mneme replay -rdb a -rid b -gidx 1 -bidx 8 -gidy 1 -bidy 1 -gidz 1 -bidz 1 --shared-mem=16 --codegen-opt=3 'default<O3>'"
+        );
     }
 }

@@ -54,7 +54,7 @@ mod tests {
         mark(&mut marked);
         let lost = PTX.replace("@%p1 st.global.u32 [%rd1+4], 2;\n", "");
         assert_ne!(lost, PTX);
-        let assembled = |ptx: &str, level| Assembler::find().assemble(ptx, "k", "sm_90", Options { level, registers: 0 }).unwrap();
+        let assembled = |ptx: &str, level| Assembler::find().assemble(ptx, "k", "sm_90", Options { level, ..Options::default() }).unwrap();
         if assembled(PTX, 3).kind != ImageKind::Cubin {
             eprintln!("no assembler on this machine");
             return;

@@ -14,6 +14,8 @@ pub use spills::Spills;
 
 use std::sync::OnceLock;
 
+use mneme_core::compile_options::limits_registers;
+
 use crate::error::BuildError;
 use crate::request::ImageKind;
 
@@ -30,24 +32,38 @@ pub enum Assembler {
 
 /// What an assembler is told besides the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct Options<'a> {
     /// Optimisation level, 0 to 3.
     pub level: u8,
     /// Registers of a thread at most, 0 for no limit; PTX that has its own limit keeps it.
     pub registers: u32,
+    /// Other options, in ptxas's spelling.
+    pub others: &'a [String],
+    /// The user wants them; else they are how the application was compiled, and what cannot have them goes without.
+    pub asked: bool,
 }
 
-impl Default for Options {
+impl Default for Options<'_> {
     fn default() -> Self {
-        Self { level: 3, registers: 0 }
+        Self { level: 3, registers: 0, others: &[], asked: true }
     }
 }
 
-impl Options {
+impl Options<'_> {
     /// In ptxas's spelling, and that it shall tell of spills.
     fn words(self) -> Vec<String> {
-        let always = [format!("-O{}", self.level), "-v".into()];
-        always.into_iter().chain((self.registers > 0).then(|| format!("-maxrregcount={}", self.registers))).collect()
+        ["-v".into()].into_iter().chain(self.own_words()).collect()
+    }
+
+    fn own_words(self) -> impl Iterator<Item = String> {
+        let level = std::iter::once(format!("-O{}", self.level));
+        let others = self.others.iter().filter(move |word| self.registers == 0 || !limits_registers(word)).cloned();
+        level.chain(others).chain((self.registers > 0).then(|| format!("-maxrregcount={}", self.registers)))
+    }
+
+    /// Whether they come to other code than no options.
+    fn matter(self) -> bool {
+        self != Self { asked: self.asked, ..Self::default() }
     }
 }
 
@@ -68,18 +84,31 @@ enum Rejection {
     Architecture,
     /// Its own words about the PTX.
     Ptx(String),
+    /// It was ended by a signal, which says nothing of the PTX.
+    Ended(String),
+}
+
+/// How the first assembler of this machine has ended another process that made the same code.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Lets this process do without the assembler of this machine that is a library, because it has ended another process with the same order:
+/// `how` says how that ended ("was ended by SIGSEGV"). To be called before the first code is assembled.
+pub fn do_without_library(how: &str) {
+    if let Assembler::NvPtxCompiler(library) = Assembler::find() {
+        let _ = LOST.set(format!("{} {how}", library.name()));
+    }
 }
 
 impl Assembler {
     /// The assembler of this machine, looked for once a process.
     pub fn find() -> &'static Self {
         static FOUND: OnceLock<Assembler> = OnceLock::new();
-        FOUND.get_or_init(|| {
-            if let Some(library) = nvptxcompiler::NvPtxCompiler::find() {
-                return Self::NvPtxCompiler(library);
-            }
-            ptxas::Ptxas::find().map_or(Self::Driver, Self::Ptxas)
-        })
+        static SECOND: OnceLock<Assembler> = OnceLock::new();
+        let program = || ptxas::Ptxas::find().map_or(Self::Driver, Self::Ptxas);
+        match LOST.get() {
+            None => FOUND.get_or_init(|| nvptxcompiler::NvPtxCompiler::find().map_or_else(program, Self::NvPtxCompiler)),
+            Some(_) => SECOND.get_or_init(program),
+        }
     }
 
     /// Name and version, e.g. "nvPTXCompiler 13.0", and what it assembles.
@@ -92,7 +121,7 @@ impl Assembler {
     }
 
     /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
-    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: Options) -> Result<Assembled, BuildError> {
+    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: Options<'_>) -> Result<Assembled, BuildError> {
         let ptx = &*fault::plant(ptx, options.level);
         let assembled = match self {
             Self::NvPtxCompiler(library) => library.assemble(ptx, device, options),
@@ -104,21 +133,35 @@ impl Assembler {
             Rejection::Ptx(words) if words.contains("Unsupported .version") => Rejection::Architecture,
             other => other,
         });
+        let mut remarks: Vec<String> = LOST.get().cloned().into_iter().collect();
+        let named = |assembler: &Self, remarks: &[String]| match remarks {
+            [] => assembler.name(),
+            remarks => format!("{} ({})", assembler.name(), remarks.join("; ")),
+        };
         match assembled {
-            Ok((image, log)) => Ok(Assembled { image, kind: ImageKind::Cubin, spills: Spills::of(&log, kernel), assembler: self.name() }),
+            Ok((image, log)) => {
+                Ok(Assembled { image, kind: ImageKind::Cubin, spills: Spills::of(&log, kernel), assembler: named(self, &remarks) })
+            }
             // The driver's compiler is run by whoever loads the PTX, without options.
-            Err(Rejection::Architecture) if options != Options::default() => Err(BuildError::Configuration {
+            Err(Rejection::Architecture) if options.asked && options.matter() => Err(BuildError::Configuration {
                 message: format!(
-                    "ptx_opt and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvPTXCompiler or ptxas",
+                    "ptx_opt, ptxas_options and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvPTXCompiler or ptxas",
                     self.name()
                 ),
             }),
-            Err(Rejection::Architecture) => Ok(Assembled {
-                image: [ptx.as_bytes(), b"\0"].concat(),
-                kind: ImageKind::Ptx,
-                spills: None,
-                assembler: Self::Driver.name(),
-            }),
+            Err(Rejection::Ended(how)) if options.asked && options.matter() => {
+                Err(BuildError::Assemble { assembler: self.name(), message: how })
+            }
+            Err(left @ (Rejection::Architecture | Rejection::Ended(_))) => {
+                if let Rejection::Ended(how) = left {
+                    remarks.push(format!("{} {how}", self.name()));
+                }
+                if options.matter() {
+                    remarks.push(format!("without {}", options.own_words().collect::<Vec<_>>().join(" ")));
+                }
+                let image = [ptx.as_bytes(), b"\0"].concat();
+                Ok(Assembled { image, kind: ImageKind::Ptx, spills: None, assembler: named(&Self::Driver, &remarks) })
+            }
             Err(Rejection::Ptx(message)) => Err(BuildError::Assemble { assembler: self.name(), message }),
         }
     }
@@ -140,12 +183,12 @@ mod tests {
              ld.param.u64 %rd1, [p];\n{body}\n{stores}\nst.global.f32 [%rd1], %f0; ret; }}\n"
         );
         let assemble = |options| Assembler::find().assemble(&ptx, "k", "sm_90", options).unwrap();
-        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(Options { level, registers: 0 }).image).collect();
+        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(Options { level, ..Options::default() }).image).collect();
         if assemble(Options::default()).kind == ImageKind::Cubin {
             assert_eq!(images[3], assemble(Options::default()).image);
             assert_ne!(images[0], images[3]);
             assert_ne!(images[1], images[3]);
-            let narrow = assemble(Options { level: 3, registers: 24 });
+            let narrow = assemble(Options { registers: 24, ..Options::default() });
             assert_ne!(narrow.image, images[3]);
             assert_eq!(assemble(Options::default()).spills, Some(Spills::default()));
             assert!(narrow.spills.is_some_and(|spills| spills.stores > 0 && spills.loads > 0), "{:?}", narrow.spills);
@@ -158,7 +201,11 @@ mod tests {
         let assembled = Assembler::find().assemble(ptx, "k", "sm_999", Options::default()).unwrap();
         assert_eq!(assembled.kind, ImageKind::Ptx);
         assert_eq!(assembled.image, [ptx.as_bytes(), b"\0"].concat());
-        let error = Assembler::find().assemble(ptx, "k", "sm_999", Options { level: 1, registers: 0 }).err().unwrap();
+        let error = Assembler::find().assemble(ptx, "k", "sm_999", Options { level: 1, ..Options::default() }).err().unwrap();
         assert!(error.is_usage() && error.to_string().contains("sm_999"), "{error}");
+        let others = ["--fmad=false".to_owned()];
+        let recorded = Options { level: 1, others: &others, asked: false, ..Options::default() };
+        let assembled = Assembler::find().assemble(ptx, "k", "sm_999", recorded).unwrap();
+        assert_eq!(assembled.assembler, "the driver's PTX compiler (without -O1 --fmad=false)");
     }
 }

@@ -1,5 +1,6 @@
 //! `ptxas`, NVIDIA's assembler as a program.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,7 +32,7 @@ impl Ptxas {
     }
 
     /// Assembles PTX text for `device`; its log comes with the code, and the error is its own words.
-    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options) -> Result<(Vec<u8>, String), Rejection> {
+    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options<'_>) -> Result<(Vec<u8>, String), Rejection> {
         let failed = |what: String| Rejection::Ptx(what);
         let pass = |contents: &[u8]| Passed::new(contents).map_err(|error| failed(format!("the PTX cannot be passed to it: {error}")));
         let (source, mut cubin) = (pass(ptx.as_bytes())?, pass(&[])?);
@@ -41,6 +42,9 @@ impl Ptxas {
             programs::output(&mut command).map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
         let words = [output.stderr, output.stdout].concat();
         let words = String::from_utf8_lossy(&words);
+        if let Some(signal) = output.status.signal() {
+            return Err(Rejection::Ended(format!("was ended by signal {signal}")));
+        }
         if !output.status.success() {
             let words = words.lines().filter(|line| !line.starts_with("ptxas info")).collect::<Vec<_>>().join("; ");
             return Err(if words.contains("option 'gpu-name'") { Rejection::Architecture } else { failed(words) });
@@ -53,6 +57,22 @@ impl Ptxas {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_is_ended_says_nothing_of_the_ptx() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("ptxas");
+        std::fs::write(&program, "#!/bin/sh\nkill -SEGV $$\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let ptxas = Ptxas { program, version: "13.0".into() };
+        let error = ptxas.assemble("", "sm_90", Options::default()).unwrap_err();
+        assert!(matches!(error, Rejection::Ended(how) if how == "was ended by signal 11"));
+        let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+        let left = super::super::Assembler::Ptxas(ptxas).assemble(ptx, "k", "sm_90", Options::default()).unwrap();
+        assert_eq!(left.kind, crate::request::ImageKind::Ptx);
+        assert_eq!(left.assembler, "the driver's PTX compiler (ptxas 13.0, whole programs was ended by signal 11)");
+    }
 
     #[test]
     fn a_kernel_assembles_and_nonsense_is_rejected_in_ptxas_words() {

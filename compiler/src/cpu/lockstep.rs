@@ -43,6 +43,15 @@ impl Lockstep {
             _ => Self::Volatile,
         }
     }
+
+    /// As the variable has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Volatile => "volatile",
+            Self::All => "all",
+            Self::Off => "off",
+        }
+    }
 }
 
 /// Has lanes gather where they are to be in step. Shared variables still have to be variables.

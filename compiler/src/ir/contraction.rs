@@ -43,3 +43,51 @@ fn is_arithmetic(instruction: Value<'_>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inkwell::context::Context;
+    use inkwell::memory_buffer::MemoryBuffer;
+
+    fn is_fast_of(functions: &str) -> bool {
+        let text = format!("target triple = \"nvptx64-nvidia-cuda\"\n{functions}\n");
+        let context = Context::create();
+        let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test");
+        is_fast(&context.create_module_from_ir(buffer).unwrap())
+    }
+
+    fn function(name: &str, instruction: &str) -> String {
+        format!(
+            "declare float @llvm.fmuladd.f32(float, float, float)\ndefine float @{name}(float %a, float %b) {{\n  %r = {instruction}\n  ret float %r\n}}"
+        )
+    }
+
+    #[test]
+    fn marks_are_those_of_fast() {
+        for (instruction, fast) in [
+            ("fmul contract float %a, %b", true),
+            ("fmul fast float %a, %b", true),
+            ("fneg contract float %a", true),
+            ("fmul float %a, %b", false),
+            ("fadd nnan float %a, %b", false),
+            ("fsub float %a, %b", false),
+            ("call float @llvm.fmuladd.f32(float %a, float %b, float %a)", false),
+            ("call contract float @llvm.fmuladd.f32(float %a, float %b, float %a)", true),
+            // Nothing that could be fused: the default.
+            ("fdiv float %a, %b", true),
+        ] {
+            assert_eq!(is_fast_of(&function("k", instruction)), fast, "{instruction}");
+        }
+    }
+
+    #[test]
+    fn one_mark_is_enough_and_libdevice_says_nothing() {
+        let unmarked = function("k", "fmul float %a, %b");
+        let marked = "define float @f(float %a) {\n  %r = fadd contract float %a, %a\n  ret float %r\n}";
+        assert!(is_fast_of(&format!("{unmarked}\n{marked}")));
+        assert!(!is_fast_of(&format!("{unmarked}\n{}", marked.replace("@f", "@__nv_f"))), "libdevice's marks are not the program's");
+        assert!(is_fast_of(&function("__nv_sin", "fmul float %a, %b")), "nor is that it has none");
+        assert!(is_fast_of("declare float @k(float)"));
+    }
+}

@@ -223,6 +223,45 @@ void mneme_llvm_fuse(LLVMTargetMachineRef T, bool Everywhere) {
   reinterpret_cast<TargetMachine *>(T)->Options.AllowFPOpFusion = Everywhere ? FPOpFusion::Fast : FPOpFusion::Standard;
 }
 
+/// Marks loops as clang's front end does at -O1: neither LLVM nor the assembler is to unroll them, but where the source asks for it.
+void mneme_llvm_keep_loops(LLVMModuleRef M) {
+  static constexpr StringLiteral Unroll = "llvm.loop.unroll.";
+  LLVMContext &Context = unwrap(M)->getContext();
+  MDNode *Disable = MDNode::get(Context, MDString::get(Context, "llvm.loop.unroll.disable"));
+  DenseMap<MDNode *, MDNode *> Marked;
+  for (Function &F : *unwrap(M))
+    for (BasicBlock &Block : F) {
+      Instruction *End = Block.getTerminator();
+      MDNode *Loop = End ? End->getMetadata(LLVMContext::MD_loop) : nullptr;
+      if (!Loop || Loop->getNumOperands() == 0)
+        continue;
+      MDNode *&New = Marked[Loop];
+      if (!New) {
+        SmallVector<Metadata *> Parts(Loop->op_begin(), Loop->op_end());
+        bool Asked = any_of(drop_begin(Parts), [](Metadata *Part) {
+          auto *Node = dyn_cast_or_null<MDNode>(Part);
+          auto *Name = Node && Node->getNumOperands() > 0 ? dyn_cast<MDString>(Node->getOperand(0)) : nullptr;
+          return Name && Name->getString().starts_with(Unroll);
+        });
+        New = Loop;
+        if (!Asked) {
+          Parts.push_back(Disable);
+          New = MDNode::getDistinct(Context, Parts);
+          New->replaceOperandWith(0, New);
+        }
+      }
+      End->setMetadata(LLVMContext::MD_loop, New);
+    }
+}
+
+/// What clang tells LLVM for every device compilation: copies of memory are optimised though there is no library to call.
+void mneme_llvm_as_for_devices() {
+  StringMap<cl::Option *> &Options = cl::getRegisteredOptions();
+  auto Found = Options.find("enable-memcpyopt-without-libcalls");
+  if (Found != Options.end())
+    static_cast<cl::opt<bool> *>(Found->second)->setValue(true);
+}
+
 /// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).
 char *mneme_llvm_options(int Count, const char *const *Words) {
   std::string Message;

@@ -50,6 +50,8 @@ unsafe extern "C" {
     fn mneme_llvm_breaks_assembly(module: LLVMModuleRef) -> bool;
     fn mneme_llvm_trap_unreachable(machine: LLVMTargetMachineRef);
     fn mneme_llvm_fuse(machine: LLVMTargetMachineRef, everywhere: bool);
+    fn mneme_llvm_keep_loops(module: LLVMModuleRef);
+    fn mneme_llvm_as_for_devices();
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
@@ -180,6 +182,18 @@ fn refusal(option: &str, message: &str) -> String {
         None if option == name => format!("{option} needs a value, or is there twice"),
         None => format!("{option} has a value that {name} cannot have, or is there twice"),
     }
+}
+
+/// Marks loops of a module that its source does not want unrolled, nor says anything of, as not to be unrolled.
+pub fn keep_loops(module: &Module<'_>) {
+    // SAFETY: the module is alive.
+    unsafe { mneme_llvm_keep_loops(module.as_mut_ptr()) }
+}
+
+/// Sets LLVM's options to what clang sets them to for every device compilation.
+pub fn as_for_devices() {
+    // SAFETY: takes nothing; it is called once, before any pass runs.
+    unsafe { mneme_llvm_as_for_devices() }
 }
 
 /// Lets a lack of memory in LLVM end the process with a message on standard error, which says "out of memory".

@@ -27,6 +27,7 @@ use mneme_core::recording::manifest::Variable;
 
 use crate::error::BuildError;
 use crate::ir::{self, Value, annotations, parameters};
+use crate::pipeline::llvm;
 use crate::request::{Request, Target};
 use crate::target::Architecture;
 
@@ -75,6 +76,10 @@ pub fn specialise(
     }
     if configuration.maxnreg > 0 {
         bounds::limit_registers(module, kernel, configuration.maxnreg);
+    }
+    // The recorded IR is that of higher levels.
+    if request.recorded.compiled.is_some_and(|application| application.level == "1" && application.pipeline() == configuration.passes) {
+        llvm::keep_loops(module);
     }
     if configuration.internalize || configuration.prune {
         prune::trim(module, kernel, &visible, configuration.internalize, configuration.prune, machine)?;

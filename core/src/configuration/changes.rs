@@ -27,7 +27,9 @@ impl Changes {
     /// # Errors
     /// One sentence, which names the field that is unknown or has a value that it cannot have.
     pub fn apply(&self, recorded: &Configuration) -> Result<Configuration, String> {
-        let Self(fields) = Self::from(recorded);
+        // Fields that say how code is compiled have nothing to say of the application's own.
+        let original = self.0.get("original") == Some(&Value::Bool(true));
+        let Self(fields) = if original { Self::from(&recorded.of_original()) } else { Self::from(recorded) };
         let mut changed = fields.clone();
         self.0.iter().for_each(|(name, value)| change(&mut changed, name, value));
         read(changed).map_err(|error| {
@@ -128,6 +130,10 @@ mod tests {
         assert_eq!((found.block, found.grid, found.passes.as_str()), (Dim3::new(64, 4, 1), Dim3::new(10, 2, 1), "default<O1>"));
         assert_eq!(changed(r#"{"block": [64, 2, 1]}"#).unwrap().block, Dim3::new(64, 2, 1));
         assert_eq!(Changes::from(&found).apply(&recorded()).unwrap(), found);
+        let other = Configuration { passes: "default<O1>".into(), codegen_opt: 1, ..recorded() };
+        let original = serde_json::from_str::<Changes>(r#"{"original": true}"#).unwrap().apply(&other).unwrap();
+        assert_eq!(original, recorded().of_original());
+        assert_eq!(original.check(), Ok(()));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compile_options::CompileOptions;
 use crate::hash::{Hash64, checksum};
 
 pub const SECTION: &str = ".mneme.ir";
@@ -56,6 +57,9 @@ pub struct Table {
     pub llvm: String,
     /// Whether the unit was compiled for relocatable device code, i.e. may refer to other units.
     pub rdc: bool,
+    /// How the application's own code was compiled; `None` in a section of before it was remembered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<CompileOptions>,
     pub symbols: Vec<Symbol>,
 }
 
@@ -361,7 +365,8 @@ mod tests {
 
     #[test]
     fn records_survive_concatenation_and_padding() {
-        let table = Table { arch: "sm_90".into(), unit: "u".into(), ..Table::default() };
+        let compiled = Some(CompileOptions { level: "2".into(), ..CompileOptions::default() });
+        let table = Table { arch: "sm_90".into(), unit: "u".into(), compiled, ..Table::default() };
         let mut section = vec![0; 16];
         section.extend(encode(&table, b"first").unwrap());
         section.extend([0; 24]);

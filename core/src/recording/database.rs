@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::{RecordingError, size_limit};
+use crate::compile_options::CompileOptions;
+use crate::configuration::Configuration;
 use crate::hash::checksum;
 use crate::launch::{Dim3, LaunchAttributes};
 
@@ -114,6 +116,9 @@ pub struct InstanceDetails {
     /// is not known, as in files of upstream's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub original: Vec<CodeFile>,
+    /// How that code was compiled, where the IR came with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<CompileOptions>,
 }
 
 /// A file of code.
@@ -125,6 +130,15 @@ pub struct CodeFile {
 }
 
 impl Instance {
+    /// The recorded launch, compiled as the application was where that is known.
+    pub fn recorded_configuration(&self) -> Configuration {
+        let launch = Configuration::recorded(self.grid_dims, self.block_dims, self.shared_mem);
+        match &self.ours.compiled {
+            Some(application) => launch.compiled_as(application),
+            None => launch,
+        }
+    }
+
     /// Every file of the instance's own; those of its application's code may be other instances' too.
     pub fn files(&self) -> impl Iterator<Item = &String> {
         [&self.prologue, &self.epilogue].into_iter().chain(self.ours.original.iter().map(|code| &code.file))

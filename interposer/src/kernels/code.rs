@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::embedded;
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
@@ -90,6 +91,8 @@ pub struct KernelCode {
     source: Source,
     /// It calls through pointers that a replay may not have, as far as can be told.
     calls_pointers: bool,
+    /// How the application's own code was compiled, where the IR came with it.
+    pub compiled: Option<CompileOptions>,
     /// The forms of the application's own code, the one that it runs first.
     original: Vec<Original>,
 }
@@ -217,6 +220,7 @@ impl KernelCode {
             modules: closure.units.iter().map(module).collect(),
             source: Source::Section,
             calls_pointers: false,
+            compiled: own.table.compiled.clone(),
             original: Vec::new(),
         }))
     }
@@ -258,6 +262,7 @@ impl KernelCode {
             modules,
             source,
             calls_pointers: native.calls_pointers && matches!(source, Source::Ptx | Source::MachineCode),
+            compiled: None,
             original: Vec::new(),
         })
     }
@@ -481,6 +486,7 @@ mod tests {
             modules: vec![],
             source: Source::Section,
             calls_pointers: false,
+            compiled: None,
             original: vec![],
         }
     }

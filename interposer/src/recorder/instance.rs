@@ -189,6 +189,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
             attributes: LaunchAttributes { limits: vendor::limits(), ..plan.code.attributes(request, &plan.function, plan.context.device) },
             memory_bytes: prologue.memory_bytes(),
             original: plan.code.original(),
+            compiled: plan.code.compiled.clone(),
             recorded_at: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
     };

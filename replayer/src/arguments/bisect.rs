@@ -117,7 +117,7 @@ impl Bisect {
 
     /// The configuration that fails.
     pub fn configuration(&self, recorded: Configuration) -> Configuration {
-        self.launch.configuration(&self.passes, recorded)
+        self.launch.configuration(Some(&self.passes), recorded)
     }
 
     /// What the reference's figure is multiplied by.

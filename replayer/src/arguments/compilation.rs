@@ -13,12 +13,16 @@ pub struct Compilation {
     /// Tell the compiler what the recording proves: pointers that do not alias, alignment, ranges of arguments
     #[arg(long)]
     facts: bool,
-    /// Registers that a thread may use at most, 1 to 255 [default: no limit]
+    /// Registers that a thread may use at most, 1 to 255 [default: the application's limit, if any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     maxnreg: Option<u32>,
-    /// Optimisation level of the assembler (ptxas), 0 to 3
-    #[arg(long, value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
-    ptx_opt: u8,
+    /// Optimisation level of the assembler (ptxas), 0 to 3 [default: the application's]
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    ptx_opt: Option<u8>,
+    /// An option of the assembler in ptxas's spelling, e.g. --ptxas-option=--fmad=false; may be repeated; the first one takes the place of
+    /// all that the application was assembled with, an empty one alone leaves nothing
+    #[arg(long = "ptxas-option", value_name = "OPTION", allow_hyphen_values = true)]
+    ptxas_options: Option<Vec<String>>,
     /// Compile floating point as -ffast-math does; combine it with --rtol
     #[arg(long)]
     fast_math: bool,
@@ -43,6 +47,7 @@ impl Compilation {
             facts: self.facts,
             maxnreg: self.maxnreg.unwrap_or(0),
             ptx_opt: self.ptx_opt,
+            ptxas_options: self.ptxas_options.as_ref().map(|words| words.iter().filter(|word| !word.is_empty()).cloned().collect()),
             fast_math: self.fast_math,
             llvm_options: self.llvm_options.clone(),
             ..configuration

@@ -42,9 +42,9 @@ pub struct Launch {
     #[arg(long, alias = "min-threads-per-block", value_name = "N", default_value_t = 0)]
     pub min_blocks_per_sm: u32,
 
-    /// Optimisation level of LLVM's code generator, 0 to 3, also -co
-    #[arg(long, alias = "co", value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
-    pub codegen_opt: u8,
+    /// Optimisation level of LLVM's code generator, 0 to 3, also -co [default: the application's]
+    #[arg(long, alias = "co", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub codegen_opt: Option<u8>,
     /// A name of a code generator of the existing Mneme; printed, without effect
     #[arg(long, value_name = "NAME", default_value = "serial", value_parser = CODEGEN_METHODS)]
     pub codegen_method: String,
@@ -53,19 +53,19 @@ pub struct Launch {
     pub no_prune: bool,
     #[arg(long, hide = true)]
     pub prune: bool,
-    /// Keep symbols visible outside the module
-    #[arg(long, overrides_with = "internalize")]
-    pub no_internalize: bool,
-    #[arg(long, hide = true)]
+    /// Hide all but the kernel, so that passes know every caller of a function
+    #[arg(long)]
     pub internalize: bool,
+    #[arg(long, hide = true, overrides_with = "internalize")]
+    pub no_internalize: bool,
 
     #[command(flatten)]
     pub compilation: Compilation,
 }
 
 impl Launch {
-    /// The recorded configuration with what the options change, compiled with the pipeline `passes`.
-    pub fn configuration(&self, passes: &str, recorded: Configuration) -> Configuration {
+    /// The recorded configuration with what the options change, compiled with the pipeline `passes`, or as recorded.
+    pub fn configuration(&self, passes: Option<&str>, recorded: Configuration) -> Configuration {
         let mut configuration = recorded;
         let (grid, block) = (&mut configuration.grid, &mut configuration.block);
         for (value, place) in [
@@ -85,11 +85,11 @@ impl Launch {
             max_threads: self.max_threads,
             min_blocks_per_sm: self.min_blocks_per_sm,
             specialize_dims: self.specialize_dims,
-            passes: passes.to_owned(),
-            codegen_opt: self.codegen_opt,
+            passes: passes.map_or_else(|| configuration.passes.clone(), str::to_owned),
+            codegen_opt: self.codegen_opt.unwrap_or(configuration.codegen_opt),
             codegen_method: self.codegen_method.clone(),
             prune: !self.no_prune,
-            internalize: !self.no_internalize,
+            internalize: self.internalize,
             ..configuration
         }
     }

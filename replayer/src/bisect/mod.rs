@@ -48,7 +48,10 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     if options.failing == Failing::Regs && scene.is_cpu() {
         return Err(Fatal::new(exit::BAD_USAGE, "the CPU device has no registers to count; --failing regs needs a GPU"));
     }
-    let failing = options.configuration(scene.subject.recorded_configuration());
+    let mut failing = options.configuration(scene.subject.recorded_configuration());
+    // The level that is searched is one that is said.
+    let own = scene.subject.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
+    failing.ptx_opt = Some(failing.ptx_opt.unwrap_or(own));
     failing.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     let mut lab = Lab::open(&scene)?;
     let found = Bisection { options, failing: &failing, lab: &mut lab }.find();
@@ -171,7 +174,7 @@ impl Bisection<'_, '_, '_> {
         if self.options.failing != Failing::Wrong {
             return vec![usual];
         }
-        let least = Configuration { codegen_opt: 0, ptx_opt: 0, ..usual.clone() };
+        let least = Configuration { codegen_opt: 0, ptx_opt: Some(0), ..usual.clone() };
         vec![usual, least]
     }
 
@@ -216,6 +219,11 @@ impl Bisection<'_, '_, '_> {
 
 /// A reference in words.
 fn describe(configuration: &Configuration) -> String {
-    let Configuration { passes, codegen_opt, ptx_opt, .. } = configuration;
-    format!("{passes}, code generation {codegen_opt}, assembler {ptx_opt}")
+    let Configuration { passes, codegen_opt, .. } = configuration;
+    format!("{passes}, code generation {codegen_opt}, assembler {}", assembler_level(configuration))
+}
+
+/// The assembler's level; every configuration here says it.
+fn assembler_level(configuration: &Configuration) -> u8 {
+    configuration.ptx_opt.unwrap_or(3)
 }

@@ -4,6 +4,7 @@ use mneme_compiler::pipeline::Invocation;
 use mneme_compiler::progress::{Place, Stage};
 use mneme_core::configuration::{Configuration, Specialize};
 
+use super::assembler_level;
 use super::criterion::Criterion;
 use super::finding::{Culprit, Finding, Level, Verdict};
 use super::lab::{Bench, Experiment, Observation};
@@ -108,7 +109,7 @@ impl<B: Bench> Stages<'_, B> {
     fn at_pass(&mut self, culprit: Culprit, finding: &mut Finding) -> Result<(), Fatal> {
         let base = self.with_passes(Some(culprit.pass.number));
         let judged = self.judge(vec![with_least_codegen(&base), with_least_assembly(&base)])?;
-        let assembles = self.lab.assembles() && base.configuration.ptx_opt > 0;
+        let assembles = self.lab.assembles() && assembler_level(&base.configuration) > 0;
         if !self.criterion.measures() && assembles && judged[1] == Judgement::Good {
             self.assembler(&base, finding)?;
             finding.evidence.push(format!("{culprit} makes the code that the assembler gets wrong"));
@@ -125,10 +126,10 @@ impl<B: Bench> Stages<'_, B> {
 
     /// The assembler: from which level on?
     fn assembler(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
-        let bad = base.configuration.ptx_opt;
+        let bad = assembler_level(&base.configuration);
         let experiments = (0..bad).map(|level| {
             let mut experiment = base.clone();
-            experiment.configuration.ptx_opt = level;
+            experiment.configuration.ptx_opt = Some(level);
             experiment
         });
         let judged = self.judge(experiments.collect())?;
@@ -308,7 +309,7 @@ pub fn with_least_codegen(base: &Experiment) -> Experiment {
 /// The same with as little of assembly as there is.
 pub fn with_least_assembly(base: &Experiment) -> Experiment {
     let mut experiment = base.clone();
-    experiment.configuration.ptx_opt = 0;
+    experiment.configuration.ptx_opt = Some(0);
     experiment
 }
 

@@ -35,7 +35,8 @@ pub struct Assemblies {
 impl Assemblies {
     /// Whether the order is to assemble this PTX itself.
     pub fn ask(&mut self, order: u64, ptx: ChunkId) -> bool {
-        let known = self.finished.contains_key(&ptx) || self.at_work.values().any(|other| *other == ptx);
+        // One that is started again asks again.
+        let known = self.finished.contains_key(&ptx) || self.at_work.iter().any(|(by, other)| *other == ptx && *by != order);
         if known {
             self.told.insert(order, ptx);
         } else {
@@ -135,6 +136,14 @@ mod tests {
         let built = &second[0].1.as_ref().unwrap().as_ref().unwrap().0;
         assert_eq!((built.assembler.as_str(), built.spills), ("a", Some(Spills { stores: 4, loads: 8 })));
         assert!(assemblies.told.is_empty() && assemblies.at_work.is_empty());
+    }
+
+    #[test]
+    fn who_asks_again_is_not_waited_for() {
+        let mut assemblies = Assemblies::default();
+        assert!(assemblies.ask(1, PTX) && !assemblies.ask(2, PTX) && assemblies.ask(1, PTX));
+        assert!(assemblies.settle(2, built("two", b"")).is_empty());
+        assert_eq!(assemblies.settle(1, built("one", b"code")).len(), 2);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Order<'a> {
     pub texts: bool,
     pub probe: &'a Probe,
     pub instrument: Option<Instrument>,
+    /// How another builder of the same was ended by the assembler that is a library; this one does without it.
+    pub lost: Option<&'a str>,
     /// Where to note what the build is at.
     pub progress: Option<&'a Progress>,
 }
@@ -59,6 +61,7 @@ impl<'a> Order<'a> {
             texts: extras.texts || keep_ir,
             probe: Probe::usual(),
             instrument,
+            lost: None,
             progress: None,
         }
     }
@@ -95,6 +98,11 @@ fn build(
     let header = &order.subject.moments.prologue.header;
     let kernel = &order.subject.kernel;
     let launches: Vec<&[u64]> = kernel.instances.values().map(|instance| instance.args.as_slice()).collect();
+    let mut compiled = order.subject.instance.ours.compiled.clone();
+    if let (Some(application), true) = (&mut compiled, order.replacement.is_some()) {
+        // Other code says for itself what may be fused.
+        application.contract.clear();
+    }
     let mut request = Request::new(code, &kernel.kernel_name, order.target, order.configuration);
     request.recorded = Recorded {
         arguments: &header.arguments,
@@ -102,6 +110,7 @@ fn build(
         allocations: &header.allocations,
         launches: &launches,
         signature: &kernel.ours.arguments,
+        compiled: compiled.as_ref(),
     };
     let before = order.keep.before || order.probe.before;
     request.keep = Keep { before, pipeline: order.probe.expanded, until: order.probe.until, ..order.keep };

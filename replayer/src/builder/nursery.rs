@@ -200,8 +200,12 @@ fn raise(plan: &Plan<'_>, care: Care, supervisor: UnixStream) -> i32 {
 /// A builder at work.
 struct AtWork {
     /// Of its order.
-    number: u64,
+    order: Order,
+    /// Of the order.
+    code: Vec<u8>,
     builder: Builder,
+    /// An assembler has ended the builder before.
+    again: bool,
     /// It compiles the recorded IR.
     of_recording: bool,
 }
@@ -226,7 +230,7 @@ impl House<'_> {
             let now = Instant::now();
             // From behind, so that those before keep their places.
             for at in (0..self.builders.len()).rev() {
-                let AtWork { number, builder, .. } = &mut self.builders[at];
+                let AtWork { order, builder, .. } = &mut self.builders[at];
                 match if ready[at + 1] || builder.is_closed() { builder.progress() } else { Progress::AtWork } {
                     Progress::AtWork if builder.deadline() <= now => {
                         let outcome = builder.time_out();
@@ -234,7 +238,7 @@ impl House<'_> {
                     }
                     Progress::AtWork => {}
                     Progress::Asks(ptx) => {
-                        let assemble = self.assemblies.ask(*number, ptx);
+                        let assemble = self.assemblies.ask(order.number, ptx);
                         builder.answer(assemble);
                     }
                     Progress::Done(outcome) => self.done(at, *outcome)?,
@@ -245,35 +249,44 @@ impl House<'_> {
                 return Ok(());
             }
             while let Some((order, code)) = self.inbox.pop::<Order>()? {
-                self.start(order, code)?;
+                self.start(order, code, None)?;
             }
         }
     }
 
-    fn start(&mut self, order: Order, code: Vec<u8>) -> std::io::Result<()> {
-        let target = if order.cpu { Target::Cpu { arch: order.arch } } else { Target::Nvptx { arch: order.arch } };
+    /// Starts a builder. `lost` says how another one was ended by its assembler, which this one is to do without.
+    fn start(&mut self, order: Order, code: Vec<u8>, lost: Option<String>) -> std::io::Result<()> {
+        let arch = order.arch.clone();
+        let target = if order.cpu { Target::Cpu { arch } } else { Target::Nvptx { arch } };
         let configuration = &order.configuration;
-        let assembler = (configuration.maxnreg, configuration.ptx_opt, configuration.fast_math);
+        let assembler = (configuration.maxnreg, configuration.ptx_opt, &configuration.ptxas_options, configuration.fast_math);
         let assembler = chunk_id(&serde_json::to_vec(&assembler).expect("plain data serialises")).0;
         let options = u64::from_le_bytes(assembler[..8].try_into().expect("eight bytes"));
-        let own = order.replacement.map(|kind| Replacement::of(kind, code)).transpose().map_err(std::io::Error::other)?;
+        let own = order.replacement.map(|kind| Replacement::of(kind, code.clone())).transpose().map_err(std::io::Error::other)?;
         let Plan { subject, modules, extras, memory } = *self.plan;
         let build = super::Order::new(subject, modules, extras, &target, configuration, own.as_ref(), order.keep_ir, order.instrument);
         let preloaded = self.preload.as_mut().and_then(|preload| preload.of(&build));
-        let build = super::Order { preloaded, probe: &order.probe, ..build };
+        let build = super::Order { preloaded, probe: &order.probe, lost: lost.as_deref(), ..build };
         let builder = Builder::start(&build, options, order.limit, memory)?;
-        self.builders.push(AtWork { number: order.number, builder, of_recording: Preload::concerns(&build) });
+        let of_recording = Preload::concerns(&build);
+        let again = lost.is_some();
+        self.builders.push(AtWork { order, code, builder, again, of_recording });
         Ok(())
     }
 
     /// A builder is done: answers its order, and those that waited for its code.
     fn done(&mut self, at: usize, outcome: Outcome) -> std::io::Result<()> {
-        let AtWork { number, builder, of_recording } = self.builders.swap_remove(at);
+        let AtWork { order, code, mut builder, again, of_recording } = self.builders.swap_remove(at);
+        if let Some(how) = builder.lost_to_the_assembler().filter(|_| !again) {
+            // Both together have the time of one.
+            let limit = builder.deadline().saturating_duration_since(Instant::now());
+            return self.start(Order { limit, ..order }, code, Some(how));
+        }
         self.leaving.push(builder.dismiss());
         if let (Ok(_), true, Some(preload)) = (&outcome, of_recording, &mut self.preload) {
             preload.proved();
         }
-        for (number, outcome, assembled) in self.assemblies.settle(number, outcome) {
+        for (number, outcome, assembled) in self.assemblies.settle(order.number, outcome) {
             let (outcome, image) = match outcome {
                 Some(Ok((built, image))) => (Some(Ok(built)), image),
                 Some(Err(not_built)) => (Some(Err(not_built)), Vec::new()),
@@ -338,6 +351,73 @@ mod tests {
                 return found;
             }
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A loop whose counter is 0 and then 1: nvPTXCompiler 13.0 asks for a table of minus 300 MB for it, and writes to where there is none.
+    const ENDS_THE_ASSEMBLER: &str = ".version 8.5\n\
+        .target sm_90\n\
+        .address_size 64\n\
+        .visible .entry k(.param .u64 out, .param .align 2 .b8 a[2])\n\
+        {\n\
+        .reg .pred %p<2>;\n\
+        .reg .b32 %r<4>;\n\
+        .reg .b64 %rd<8>;\n\
+        mov.b64 %rd1, a;\n\
+        mov.u64 %rd2, %rd1;\n\
+        ld.param.u64 %rd3, [out];\n\
+        mov.u32 %r1, 31;\n\
+        mov.u64 %rd4, 0;\n\
+        mov.u64 %rd5, 1;\n\
+        $L__BB0_1:\n\
+        add.s64 %rd6, %rd2, %rd4;\n\
+        ld.param.u8 %r2, [%rd6];\n\
+        mad.lo.s32 %r1, %r1, 31, %r2;\n\
+        setp.eq.s64 %p1, %rd4, 0;\n\
+        mov.u64 %rd4, %rd5;\n\
+        @%p1 bra $L__BB0_1;\n\
+        st.global.u32 [%rd3], %r1;\n\
+        ret;\n\
+        }\n";
+
+    /// A recording of a kernel without arguments and memory.
+    fn recording(folder: &std::path::Path) -> Subject {
+        use mneme_core::recording::database::KernelRecord;
+        use mneme_core::recording::manifest::{Moment, State, pair};
+        let (mut before, mut after) = (State::default(), State::default());
+        (before.header.moment, after.header.moment) = (Moment::Prologue, Moment::Epilogue);
+        pair(&mut before, &mut after);
+        before.save(&folder.join("p")).unwrap();
+        after.save(&folder.join("e")).unwrap();
+        let record = serde_json::json!({
+            "StaticHash": 5, "VAddr": "0x0", "VASize": 0, "KernelName": "k", "DemangledName": "k", "Modules": [], "BinaryBlobs": [],
+            "ArgNames": [], "Specializations": [], "instances": {"1": {
+                "Prologue": "p", "Epilogue": "e", "BlockDims": {"x": 1}, "GridDims": {"x": 1}, "SharedMem": 0, "Args": [], "Occurrences": 1
+            }}
+        });
+        let path = folder.join("5.json");
+        serde_json::from_value::<KernelRecord>(record).unwrap().save(&path).unwrap();
+        Subject::open(&path, None).unwrap()
+    }
+
+    #[test]
+    fn an_assembler_that_is_ended_gives_way_to_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let subject = recording(folder.path());
+        let extras = Extras::default();
+        let plan = Plan { subject: &subject, modules: &[], extras: &extras, memory: None };
+        let mut nursery = Nursery::start(&plan, Care::None).unwrap();
+        let replacement = Replacement::of(CodeKind::Ptx, ENDS_THE_ASSEMBLER.as_bytes().to_vec()).unwrap();
+        let configuration = subject.recorded_configuration();
+        let job = Job { replacement: Some(std::rc::Rc::new(replacement)), ..Job::new(1, configuration, 1, 0) };
+        nursery.build(&job, &Target::Nvptx { arch: "sm_90".into() }, Duration::from_secs(60)).unwrap();
+        let answer = ask(&mut nursery, |answers, _| answers.unwrap().pop());
+        let (built, image) = answer.outcome.unwrap().unwrap();
+        assert!(!image.is_empty() && answer.assembled);
+        // Others have no such loop to fear.
+        if mneme_compiler::assembler::Assembler::find().name().starts_with("nvPTXCompiler 13.0") {
+            assert!(built.assembler.ends_with("(nvPTXCompiler 13.0 was ended by SIGSEGV)"), "{}", built.assembler);
+            assert!(!built.assembler.starts_with("nvPTXCompiler"), "{}", built.assembler);
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use mneme_compiler::progress::Progress as Place;
+use mneme_compiler::progress::{Progress as Place, Stage};
 use mneme_compiler::{Text, Texts};
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::result::Status;
@@ -105,6 +105,14 @@ impl Builder {
         Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) }))
     }
 
+    /// How it was ended by what an assembler did in its memory, if so; known once it is done.
+    pub fn lost_to_the_assembler(&mut self) -> Option<String> {
+        use nix::sys::signal::Signal;
+        let faults = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGFPE, Signal::SIGILL];
+        let assembling = self.place.last().is_some_and(|place| place.stage == Stage::Assembly);
+        self.child.end().filter(|end| assembling && faults.iter().any(|fault| *end == End::Signalled(*fault))).map(|end| end.to_string())
+    }
+
     /// Kills it and gives it away, to be waited for.
     pub fn dismiss(mut self) -> Child {
         self.child.terminate();
@@ -190,6 +198,9 @@ fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, wor
     limit_files(SAID_AND_WRITTEN);
     if let Some(memory) = memory {
         limit_memory(memory);
+    }
+    if let Some(how) = order.lost {
+        mneme_compiler::assembler::do_without_library(how);
     }
     let mut ask = |ptx: &str| {
         let mut text = ptx.as_bytes().to_vec();

@@ -70,7 +70,7 @@ fn every_pipeline_verifies() {
         assert_eq!(json["Result"]["exec_time"].as_array().map(Vec::len), Some(5));
         assert_eq!(json["Result"]["verified"], true);
     }
-    for options in [&["--specialize"][..], &["-sdims"], &["-slb"], &["-bidx", "256"], &["--no-prune", "--no-internalize"]] {
+    for options in [&["--specialize"][..], &["-sdims"], &["-slb"], &["-bidx", "256"], &["--no-prune", "--internalize"]] {
         let output = replay(&recording, &[&["--device", device], options].concat()).output().unwrap();
         outcome(&output, exit::VERIFIED);
     }

@@ -103,6 +103,28 @@ fn an_object_is_clangs_with_one_more_section() {
 }
 
 #[test]
+fn a_record_says_how_the_application_was_compiled() {
+    if !have_compiler("a_record_says_how_the_application_was_compiled") {
+        return;
+    }
+    let source = sources().join("saxpy.cu");
+    let words = ["-c", "-O2", "-ffp-contract=off", "-mllvm", "-unroll-count=2", "-Xcuda-ptxas", "-maxrregcount=32", "-Xcuda-ptxas"];
+    let plain = Objects::of(&["-c", "--cuda-gpu-arch=sm_80", source.to_str().unwrap()]);
+    let tuned = Objects::of(&[&words[..], &["--fmad=false", source.to_str().unwrap()]].concat());
+    for table in tables(&plain.recordable()) {
+        let compiled = table.compiled.unwrap();
+        assert_eq!((&*compiled.level, &*compiled.contract, compiled.ptx_opt, compiled.llvm_options.len()), ("3", "fast", 3, 0));
+        assert!(compiled.ptxas_options.is_empty(), "{compiled:?}");
+    }
+    let compiled = tables(&tuned.recordable()).remove(0).compiled.unwrap();
+    assert_eq!((&*compiled.level, &*compiled.contract, compiled.ptx_opt), ("2", "off", 2));
+    assert_eq!(
+        (compiled.llvm_options.join(" "), compiled.ptxas_options.join(" ")),
+        ("-unroll-count=2".into(), "-maxrregcount=32 --fmad=false".into())
+    );
+}
+
+#[test]
 fn every_architecture_has_a_record() {
     if !have_compiler("every_architecture_has_a_record") {
         return;

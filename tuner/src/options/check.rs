@@ -18,7 +18,7 @@ pub(super) const EXCLUSIVE: &[&[&str]] = &[
 ];
 
 /// Options that change the built-in space, by their keys.
-pub(super) const BUILT_IN: [&str; 15] = [
+pub(super) const BUILT_IN: [&str; 16] = [
     "launch_dim",
     "launch_safety",
     "passes",
@@ -30,6 +30,7 @@ pub(super) const BUILT_IN: [&str; 15] = [
     "specialize_space",
     "specialize_dims_space",
     "launch_bounds_space",
+    "internalize_space",
     "min_blocks_per_sm_range",
     "fixed_min_blocks_per_sm",
     "max_threads_range",

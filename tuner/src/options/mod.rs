@@ -118,6 +118,10 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launch_bounds_space: Option<Switch>,
+    /// Whether all but the kernel is hidden, so that passes know every caller of a function [default: likewise]
+    #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internalize_space: Option<Switch>,
     /// Blocks that should fit on one multiprocessor, where launch bounds are on [default: 1:8 for full, else 1]
     #[arg(long, value_name = "LOW:HIGH[:STEP]", conflicts_with = "fixed_min_blocks_per_sm", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -76,6 +76,7 @@ impl Options {
         let switch = if preset == Preset::Full { Switch::OnOff } else { Switch::Fixed };
         self.specialize_space.get_or_insert(switch);
         self.specialize_dims_space.get_or_insert(switch);
+        self.internalize_space.get_or_insert(switch);
         let bounds = *self.launch_bounds_space.get_or_insert(switch);
         if bounds.values().contains(&true) {
             if self.fixed_min_blocks_per_sm.is_none() {

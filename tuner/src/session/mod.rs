@@ -228,6 +228,11 @@ pub struct Finished {
     pub tuned: Option<serde_json::Value>,
 }
 
+/// What two sessions must have in common of their devices to share results: code of another assembler is other code.
+fn device_of(greeting: &Greeting) -> [&str; 4] {
+    [&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler]
+}
+
 /// Runs a session on an evaluator of the plan's instances. `results` and `known` are what [`Results::open`] gives.
 ///
 /// # Errors
@@ -236,10 +241,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     let start = Instant::now();
     let greeting = evaluator.greeting().clone();
     let plan = Plan { options: on_this_device(&plan.options, &results, &greeting)?, ..plan };
-    let open = |cache: &CachePlan| {
-        let device = [&greeting.device, &greeting.driver, &greeting.version];
-        Cache::open(&cache.path, serde_json::json!([cache.conditions, device]).to_string())
-    };
+    let open = |cache: &CachePlan| Cache::open(&cache.path, serde_json::json!([cache.conditions, device_of(&greeting)]).to_string());
     let cache = plan.cache.as_ref().map(open).transpose()?;
     if let Some((cache, plan)) = cache.as_ref().zip(plan.cache.as_ref()).filter(|(cache, _)| cache.outdated() > 0) {
         crate::remark!(

@@ -14,17 +14,31 @@ pub use file::{FileError, FileSpace, Surroundings};
 pub use parameter::{Domain, Parameter, PassChoice, Point};
 pub use preset::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
 
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use serde_json::{Value, json};
 
 /// A recorded launch, which a space is laid around.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Recorded {
     pub grid: Dim3,
     pub block: Dim3,
     /// Dynamic shared memory, bytes.
     pub shared_mem: u32,
+    /// How the application's own code was compiled, where that is known.
+    pub compiled: Option<CompileOptions>,
+}
+
+impl Recorded {
+    /// The recorded launch, compiled as the application was.
+    pub fn configuration(&self) -> Configuration {
+        let launch = Configuration::recorded(self.grid, self.block, self.shared_mem);
+        match &self.compiled {
+            Some(application) => launch.compiled_as(application),
+            None => launch,
+        }
+    }
 }
 
 /// Why a point has no configuration, in one sentence: a constraint that it violates, or a value that cannot be.

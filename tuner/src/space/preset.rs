@@ -4,6 +4,7 @@
 //! other.
 
 use clap::ValueEnum;
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,7 @@ pub struct PresetOptions {
     pub specialize: Vec<bool>,
     pub specialize_dims: Vec<bool>,
     pub launch_bounds: Vec<bool>,
+    pub internalize: Vec<bool>,
     /// Blocks that should fit on a multiprocessor, where launch bounds are on.
     pub min_blocks_per_sm: Vec<u32>,
     pub max_threads: MaxThreads,
@@ -84,6 +86,7 @@ impl Default for PresetOptions {
             specialize: vec![false],
             specialize_dims: vec![false],
             launch_bounds: vec![false],
+            internalize: vec![false],
             min_blocks_per_sm: vec![1],
             max_threads: MaxThreads::Block,
         }
@@ -110,12 +113,13 @@ pub struct PresetSpace {
     parameters: Vec<Parameter>,
 }
 
-/// Names of the parameters, which are upstream's.
+/// Names of the parameters, which are upstream's but for `internalize`: there it is always on.
 mod name {
     pub const BLOCK_SHAPE: &str = "block_shape";
     pub const SPECIALIZE: &str = "specialize";
     pub const SPECIALIZE_DIMS: &str = "specialize_dims";
     pub const LAUNCH_BOUNDS: &str = "set_launch_bounds";
+    pub const INTERNALIZE: &str = "internalize";
     pub const MIN_BLOCKS_PER_SM: &str = "min_blocks_per_sm";
     pub const MAX_THREADS: &str = "max_threads";
     pub const CODEGEN_OPT: &str = "codegen_opt";
@@ -127,7 +131,7 @@ const OF_BOUNDS: [&str; 2] = [name::MIN_BLOCKS_PER_SM, name::MAX_THREADS];
 
 impl PresetSpace {
     pub fn new(options: &PresetOptions, recorded: Recorded) -> Self {
-        let Recorded { grid, block, .. } = recorded;
+        let (grid, block) = (recorded.grid, recorded.block);
         let axes = shapes::active_axes(options.launch_dim, grid, block);
         let shapes = shapes::block_shapes(grid, block, axes, options.launch_safety);
         let switch = |name, values: &[bool]| match values {
@@ -150,6 +154,9 @@ impl PresetSpace {
             };
             parameters.extend(threads.map(|threads| one_of(name::MAX_THREADS, &threads).when(name::LAUNCH_BOUNDS)));
         }
+        if options.internalize != [false] {
+            parameters.push(switch(name::INTERNALIZE, &options.internalize));
+        }
         parameters.push(one_of(name::CODEGEN_OPT, &options.codegen_opt));
         parameters.push(Parameter::new(name::PASSES, Domain::Categorical(options.passes.iter().map(|passes| json!(passes)).collect())));
         Self { recorded, axes, codegen_method: options.codegen_method.clone(), parameters }
@@ -164,14 +171,19 @@ impl PresetSpace {
     }
 
     fn configuration(&self, shape: Dim3) -> Configuration {
-        let Recorded { grid, block, shared_mem } = self.recorded;
+        let Recorded { grid, block, shared_mem, compiled } = &self.recorded;
+        let (grid, block) = (*grid, *block);
+        // A level that is not there for speed is the application's affair.
+        let slow = compiled.as_ref().filter(|application| !application.assembles_optimised());
         let grid = if shape == block { grid } else { shapes::grid_for(grid, block, shape, self.axes).unwrap_or(grid) };
         Configuration {
             // Upstream's values where there are no launch bounds; they are not hashed.
             max_threads: Some(1024),
             min_blocks_per_sm: 1,
             codegen_method: self.codegen_method.clone(),
-            ..Configuration::recorded(grid, shape, shared_mem)
+            ptx_opt: slow.map(|_| 3),
+            ptxas_options: slow.map(CompileOptions::without_debugging),
+            ..Configuration::recorded(grid, shape, *shared_mem)
         }
     }
 }
@@ -201,6 +213,9 @@ impl Space for PresetSpace {
             passes: of(point, name::PASSES)?,
             ..self.configuration(shape)
         };
+        if self.domain(name::INTERNALIZE).is_some() {
+            configuration.internalize = of(point, name::INTERNALIZE)?;
+        }
         if configuration.set_launch_bounds {
             let threads = shape.count() as u32;
             let bound = if self.domain(name::MAX_THREADS).is_some() { of(point, name::MAX_THREADS)? } else { threads };
@@ -232,7 +247,7 @@ impl Space for PresetSpace {
             Some(Domain::Boolean) => on + 1,
             _ => on,
         };
-        [name::BLOCK_SHAPE, name::SPECIALIZE, name::SPECIALIZE_DIMS, name::CODEGEN_OPT, name::PASSES]
+        [name::BLOCK_SHAPE, name::SPECIALIZE, name::SPECIALIZE_DIMS, name::INTERNALIZE, name::CODEGEN_OPT, name::PASSES]
             .into_iter()
             .try_fold(bounds, |product, name| product.checked_mul(size(name)?))
     }
@@ -250,6 +265,9 @@ impl Space for PresetSpace {
         }
         if self.varies(name::SPECIALIZE) || self.varies(name::SPECIALIZE_DIMS) || self.varies(name::LAUNCH_BOUNDS) {
             let _ = write!(label, " specialize={} specialize_dims={}", configuration.specialize, configuration.specialize_dims);
+        }
+        if self.varies(name::INTERNALIZE) {
+            let _ = write!(label, " internalize={}", configuration.internalize);
         }
         if configuration.set_launch_bounds {
             let _ = write!(label, " min_blocks_per_sm={}", configuration.min_blocks_per_sm);
@@ -284,7 +302,7 @@ mod tests {
     use crate::sampler::walk;
     use std::collections::HashSet;
 
-    const VECADD: Recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0 };
+    const VECADD: Recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0, compiled: None };
 
     fn options(passes: &[&str]) -> PresetOptions {
         PresetOptions { passes: passes.iter().map(ToString::to_string).collect(), ..PresetOptions::default() }
@@ -297,7 +315,8 @@ mod tests {
             codegen_opt: vec![1, 2, 3],
             specialize: both.clone(),
             specialize_dims: both.clone(),
-            launch_bounds: both,
+            launch_bounds: both.clone(),
+            internalize: both,
             min_blocks_per_sm: (1..=8).collect(),
             ..options(&["default<O3>", "default<O1>"])
         }
@@ -324,6 +343,23 @@ mod tests {
             assert!(configurations.iter().all(|configuration| configuration.check().is_ok()));
             assert_eq!(hashes.contains(&space.baseline().hash()), options.launch_bounds.contains(&false), "{options:?}");
         }
+    }
+
+    #[test]
+    fn code_is_assembled_for_speed_whatever_the_application_is() {
+        let recorded = |ptx_opt, words: &[&str]| {
+            let ptxas_options = words.iter().map(ToString::to_string).collect();
+            Recorded { compiled: Some(CompileOptions { level: "0".into(), ptx_opt, ptxas_options, ..CompileOptions::default() }), ..VECADD }
+        };
+        let of = |recorded| {
+            let baseline = PresetSpace::new(&options(&["default<O3>"]), recorded).baseline();
+            (baseline.ptx_opt, baseline.ptxas_options, baseline.passes)
+        };
+        let limited = vec!["-maxrregcount=32".to_owned()];
+        assert_eq!(of(recorded(0, &["-maxrregcount=32"])), (Some(3), Some(limited.clone()), "default<O3>".into()));
+        assert_eq!(of(recorded(3, &["-g", "-maxrregcount=32"])), (Some(3), Some(limited), "default<O3>".into()));
+        assert_eq!(of(recorded(3, &["-maxrregcount=32"])), (None, None, "default<O3>".into()), "as it was");
+        assert_eq!(of(VECADD), (None, None, "default<O3>".into()));
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub struct Spaces<'a> {
 impl Spaces<'_> {
     pub fn of(&mut self, id: &str) -> Result<Box<dyn Space>, TuneError> {
         let instance = self.subject.recorded(id);
-        let recorded = Recorded { grid: instance.grid_dims, block: instance.block_dims, shared_mem: instance.shared_mem };
+        let (grid, block, shared_mem) = (instance.grid_dims, instance.block_dims, instance.shared_mem);
+        let recorded = Recorded { grid, block, shared_mem, compiled: instance.ours.compiled.clone() };
         if let Some((class, bridge)) = self.options.space_module.as_ref().zip(self.bridge) {
             let database = self.subject.database.to_string_lossy();
             let space = PythonSpace::new(bridge, class, &self.options.space_arg, &database, id)?;
@@ -86,6 +87,7 @@ fn preset_options(options: &Options) -> PresetOptions {
         specialize: switch(options.specialize_space),
         specialize_dims: switch(options.specialize_dims_space),
         launch_bounds: switch(options.launch_bounds_space),
+        internalize: switch(options.internalize_space),
         min_blocks_per_sm: range(options.fixed_min_blocks_per_sm, options.min_blocks_per_sm_range, 1),
         max_threads,
     }

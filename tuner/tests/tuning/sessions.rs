@@ -18,7 +18,7 @@ use serde_json::Value;
 fn space(passes: &[&str]) -> PresetSpace {
     let passes = passes.iter().map(ToString::to_string).collect();
     let options = PresetOptions { launch_dim: LaunchDimensions::X, passes, ..PresetOptions::default() };
-    PresetSpace::new(&options, Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0 })
+    PresetSpace::new(&options, Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0, compiled: None })
 }
 
 const WIDTHS: usize = 7;

@@ -11,6 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
 use mneme_compiler::unit::{Origin, describe};
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
 use crate::arguments::{Action, CommandLine};
@@ -90,6 +91,7 @@ struct DeviceCompilation {
     source: PathBuf,
     arch: String,
     cuid: Option<String>,
+    options: CompileOptions,
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +105,11 @@ impl Log {
     fn parse(text: &str) -> Self {
         let mut log = Self::default();
         for words in text.lines().map(quoted) {
-            log.packaged |= words.first().is_some_and(|program| program.ends_with("clang-offload-packager"));
+            let program = words.first().map_or("", String::as_str);
+            log.packaged |= program.ends_with("clang-offload-packager");
+            if program.ends_with("ptxas") {
+                log.assembled(&words[1..]);
+            }
             if !words.iter().any(|word| word == "-fcuda-is-device") {
                 continue;
             }
@@ -111,13 +117,21 @@ impl Log {
             let (Some(arch), Some(source)) = (after("-target-cpu"), words.last()) else { continue };
             // Of several the last one holds, as for clang.
             let cuid = words.iter().rev().find_map(|word| word.strip_prefix("-cuid=")).filter(|cuid| !cuid.is_empty()).map(str::to_owned);
-            let compilation = DeviceCompilation { source: source.into(), arch, cuid };
-            // Under -save-temps one compilation is several commands.
-            if !log.compilations.contains(&compilation) {
+            let compilation = DeviceCompilation { source: source.into(), arch, cuid, options: CompileOptions::of_clang(&words) };
+            // Under -save-temps one compilation is several commands, of which the first has read the source.
+            if !log.compilations.iter().any(|known| (&known.source, &known.arch) == (&compilation.source, &compilation.arch)) {
                 log.compilations.push(compilation);
             }
         }
         log
+    }
+
+    /// ptxas was run: for the latest compilation of its architecture that has not been assembled yet.
+    fn assembled(&mut self, words: &[String]) {
+        let arch = words.iter().skip_while(|word| *word != "--gpu-name").nth(1);
+        if let Some(compilation) = self.compilations.iter_mut().rev().find(|it| Some(&it.arch) == arch) {
+            compilation.options = std::mem::take(&mut compilation.options).with_ptxas(words);
+        }
     }
 }
 
@@ -162,7 +176,8 @@ fn record(compiler: &Path, line: &CommandLine, source: &Path, compilation: &Devi
         Some(cuid) if line.relocatable() => cuid.clone(),
         _ => format!("{:016x}", line.identity(source)),
     };
-    let origin = Origin { arch: &compilation.arch, unit: &unit, source: &path, rdc: line.relocatable() };
+    let origin =
+        Origin { arch: &compilation.arch, unit: &unit, source: &path, rdc: line.relocatable(), compiled: Some(&compilation.options) };
     let table = describe(&bitcode, &origin)?;
     if !table.symbols.iter().any(|symbol| symbol.defined) {
         return Ok(None);
@@ -178,6 +193,10 @@ fn device_ir(compiler: &Path, line: &CommandLine, source: &Path, compilation: &D
     command.args(line.device_arguments());
     command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={}", compilation.arch));
     command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names", "-w", "-Qunused-arguments"]);
+    if compilation.options.level == "0" {
+        // They are more code where no pass removes it, and there is none in the application's; passes can do without.
+        command.args(["-Xclang", "-disable-lifetime-markers"]);
+    }
     if let Some(cuid) = &compilation.cuid {
         // As a driver option it is ignored where only device code is compiled.
         command.args(["-Xclang", &format!("-cuid={cuid}")]);
@@ -200,19 +219,29 @@ mod tests {
     fn the_log_tells_sources_architectures_and_ids() {
         let text = concat!(
             "[Logging clang options]\n",
-            " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-cuid=00\" \"-cuid=12ab\" \"-target-cpu\" \"sm_80\" \"-D\" \"S=\\\"a b\\\"\" \"-x\" \"cuda\" \"a dir/a.cu\"\n",
+            " \"/usr/bin/clang\" \"-cc1\" \"-O2\" \"-fcuda-is-device\" \"-cuid=00\" \"-cuid=12ab\" \"-target-cpu\" \"sm_80\" \"-D\" \"S=\\\"a b\\\"\" \"-x\" \"cuda\" \"a dir/a.cu\"\n",
+            " \"/cuda/bin/ptxas\" \"-m64\" \"-O2\" \"--gpu-name\" \"sm_80\" \"--output-file\" \"a.o\" \"a.s\" \"-maxrregcount=32\"\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-fcuda-is-device\" \"-target-cpu\" \"sm_90\" \"-x\" \"cuda\" \"b.cu\"\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-emit-llvm-bc\" \"-fcuda-is-device\" \"-target-cpu\" \"sm_90\" \"-x\" \"cuda\" \"b.cu\"\n",
             " \"/usr/bin/clang\" \"-cc1\" \"-target-cpu\" \"x86-64\" \"-x\" \"cuda\" \"b.cu\"\n",
             " \"/usr/bin/clang-offload-packager\" \"-o\" \"x\"\n",
         );
         let log = Log::parse(text);
-        let compilation = |source: &str, arch: &str, cuid: Option<&str>| DeviceCompilation {
+        let options = |level: &str, ptx_opt, ptxas: &[&str]| CompileOptions {
+            level: level.into(),
+            contract: "fast".into(),
+            ptx_opt,
+            ptxas_options: ptxas.iter().map(ToString::to_string).collect(),
+            ..CompileOptions::default()
+        };
+        let compilation = |source: &str, arch: &str, cuid: Option<&str>, options| DeviceCompilation {
             source: source.into(),
             arch: arch.into(),
             cuid: cuid.map(str::to_owned),
+            options,
         };
-        assert_eq!(log.compilations, [compilation("a dir/a.cu", "sm_80", Some("12ab")), compilation("b.cu", "sm_90", None)]);
+        let first = compilation("a dir/a.cu", "sm_80", Some("12ab"), options("2", 2, &["-maxrregcount=32"]));
+        assert_eq!(log.compilations, [first, compilation("b.cu", "sm_90", None, options("0", 3, &[]))]);
         assert!(log.packaged);
         assert_eq!(quoted(r#" "-D" "S=\"a b\"""#), ["-D", r#"S="a b""#]);
     }

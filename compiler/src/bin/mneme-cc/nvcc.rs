@@ -5,12 +5,14 @@
 
 mod arguments;
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 use mneme_compiler::unit::{Origin, describe, names};
+use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
 use crate::{ACTIVE, clang, elf, family, wrapper};
@@ -65,6 +67,8 @@ struct Device {
     /// "sm_90" and so on, those that clang knows.
     archs: Vec<String>,
     toolkit: PathBuf,
+    /// What ptxas is told, by architecture: nvcc's own compiler always optimises as for -O3, but for debuggers.
+    compiled: HashMap<String, CompileOptions>,
 }
 
 impl Device {
@@ -81,6 +85,9 @@ impl Device {
                 device.toolkit = PathBuf::from(top.trim());
             }
             let mut words = line.split_whitespace();
+            if line.split_whitespace().next().is_some_and(|program| program.trim_matches('"').ends_with("ptxas")) {
+                device.assembled(line);
+            }
             if !words.next().is_some_and(|program| program.trim_matches('"').ends_with("cicc")) {
                 continue;
             }
@@ -92,6 +99,14 @@ impl Device {
             }
         }
         device
+    }
+
+    /// A line of the dry run on which ptxas is called.
+    fn assembled(&mut self, line: &str) {
+        let words: Vec<String> = line.split_whitespace().skip(1).map(|word| word.replace('"', "")).collect();
+        let Some(arch) = words.iter().find_map(|word| word.strip_prefix("-arch=")) else { return };
+        let optimised = CompileOptions { level: "3".into(), ..CompileOptions::default() };
+        self.compiled.entry(arch.to_owned()).or_insert_with(|| optimised.with_ptxas(&words));
     }
 }
 
@@ -110,7 +125,8 @@ fn embed(device: &Device, line: &CommandLine, source: &Path, object: &Path) {
             missing = renamed.missing;
             let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
             let unit = format!("{:016x}", line.identity(source));
-            let origin = Origin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable() };
+            let compiled = device.compiled.get(arch);
+            let origin = Origin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable(), compiled };
             let table = describe(&renamed.bitcode, &origin)?;
             if table.symbols.iter().any(|symbol| symbol.defined) {
                 records.extend(ir_section::encode(&table, &renamed.bitcode)?);
@@ -183,9 +199,11 @@ mod tests {
                     #$ \"$CICC_PATH/cicc\" --c++17 -arch compute_80 -m64 x\n\
                     #$ \"$CICC_PATH/cicc\" --c++17 -arch compute_90a -m64 x\n\
                     #$ cicc --c++17 -arch compute_120 -m64 x\n\
-                    #$ cicc --c++17 -arch compute_80 -m64 y\n#$ ptxas -arch=sm_80\n";
+                    #$ cicc --c++17 -arch compute_80 -m64 y\n#$ ptxas -arch=sm_80 -m64 -maxrregcount=32 \"/tmp/a.ptx\" -o \"/tmp/a.cubin\" \n";
         let device = Device::parse(text);
         assert_eq!(device.archs, ["sm_80", "sm_90a", "sm_90"]);
+        let compiled = &device.compiled["sm_80"];
+        assert_eq!((compiled.level.as_str(), compiled.ptx_opt, compiled.ptxas_options.join(" ")), ("3", 3, "-maxrregcount=32".into()));
         assert_eq!(device.toolkit, Path::new("/usr/local/cuda/bin/.."));
         assert_eq!(Device::parse("nvcc fatal: nonsense"), Device::default());
     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use mneme_compiler::progress::Stage;
 use mneme_core::configuration::Configuration;
 
+use super::super::assembler_level;
 use super::super::criterion::Criterion;
 use super::super::finding::{Files, Finding, Verdict};
 use super::super::lab::{Bench, Experiment, Lab, Observation};
@@ -46,7 +47,7 @@ pub struct Levels {
 
 impl Levels {
     fn of(experiment: &Experiment) -> Self {
-        Self { codegen: experiment.configuration.codegen_opt, assembler: experiment.configuration.ptx_opt }
+        Self { codegen: experiment.configuration.codegen_opt, assembler: assembler_level(&experiment.configuration) }
     }
 }
 
@@ -74,7 +75,10 @@ pub fn write(
     let (good, without) = match (&finding.level, &finding.codegen_pass) {
         (Some(level), _) => {
             let mut good = bad.clone();
-            *(if is_assembler { &mut good.configuration.ptx_opt } else { &mut good.configuration.codegen_opt }) = level.good;
+            match is_assembler {
+                true => good.configuration.ptx_opt = Some(level.good),
+                false => good.configuration.codegen_opt = level.good,
+            }
             (good.clone(), good)
         }
         (None, Some(culprit)) => (limited(culprit.from.saturating_sub(1)), limited(0)),

@@ -36,7 +36,7 @@ impl Compiler {
             Wrong::Pass(number) => ran >= number,
             Wrong::CodegenPass { needs, number } => ran >= needs && generated >= number,
             Wrong::CodegenLevel { needs, level } => ran >= needs && configuration.codegen_opt >= level,
-            Wrong::AssemblerLevel { needs, level } => ran >= needs && configuration.ptx_opt >= level,
+            Wrong::AssemblerLevel { needs, level } => ran >= needs && assembler_level(configuration) >= level,
         };
         let list = |count| (1..=count).map(|number| Invocation { number, pass: "pass".into(), unit: "unit".into() }).collect();
         let looked = Looked { passes: list(ran), codegen_passes: list(generated), ..Looked::default() };

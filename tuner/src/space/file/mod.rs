@@ -90,8 +90,8 @@ impl FileSpace {
     }
 
     fn new(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
-        let Recorded { grid, block, shared_mem } = surroundings.recorded;
-        let recorded = Configuration::recorded(grid, block, shared_mem);
+        let Recorded { grid, block, shared_mem, .. } = surroundings.recorded;
+        let recorded = surroundings.recorded.configuration();
         let wrong = |key: String, what: String| FileError::new(path, key, what);
         let (language, mut values) = (Language::default(), Values::default());
         values.set("recorded", &json!({"grid": grid, "block": block, "shared_mem": shared_mem}));

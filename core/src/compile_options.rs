@@ -1,0 +1,190 @@
+//! How an application's device code was compiled, as far as its IR does not say it: what a replay needs to make the same code of it.
+//!
+//! Denormals, fast math, features and the architecture are attributes of the IR itself.
+
+use serde::{Deserialize, Serialize};
+
+/// Of one translation unit and architecture, as the compiler that ran says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CompileOptions {
+    /// Optimisation level of the compiler: "0" to "3", "s" or "z".
+    pub level: String,
+    /// `-ffp-contract` of the compiler, "fast", "on", "off" or "fast-honor-pragmas"; "" where it is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub contract: String,
+    /// Options of LLVM's own command line (`-mllvm`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub llvm_options: Vec<String>,
+    /// Optimisation level of the assembler, 0 to 3.
+    pub ptx_opt: u8,
+    /// What ptxas was told besides: its limit of registers, what `-Xcuda-ptxas` passes on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ptxas_options: Vec<String>,
+}
+
+/// Options of ptxas that say what it is for and where it goes; the value is in the next word, or behind `=`.
+const PLACES: [&str; 4] = ["--gpu-name", "-arch", "--output-file", "-o"];
+/// Options that change nothing of the code.
+const WITHOUT_EFFECT: [&str; 11] = [
+    "-m64",
+    "-v",
+    "--verbose",
+    "-w",
+    "--disable-warnings",
+    "-lineinfo",
+    "--generate-line-info",
+    "-c",
+    "--compile-only",
+    "-warn-spills",
+    "--warn-on-spills",
+];
+/// Options of ptxas that make code for debuggers.
+const FOR_DEBUGGERS: [&str; 5] = ["-g", "--device-debug", "--dont-merge-basicblocks", "--return-at-end", "-sp-bounds-check"];
+
+impl CompileOptions {
+    /// Those of clang's own command line for device code (`clang -cc1 …`), with the assembler as if it had been told nothing.
+    pub fn of_clang(words: &[String]) -> Self {
+        let last = |prefix: &str| words.iter().rev().find_map(|word| word.strip_prefix(prefix));
+        let level = match last("-O").unwrap_or("0") {
+            "" | "g" => "1",
+            "fast" | "4" => "3",
+            level => level,
+        };
+        let llvm_options = words.iter().zip(words.iter().skip(1)).filter(|(word, _)| *word == "-mllvm").map(|(_, option)| option.clone());
+        Self {
+            level: level.to_owned(),
+            // CUDA's default.
+            contract: last("-ffp-contract=").unwrap_or("fast").to_owned(),
+            llvm_options: llvm_options.filter(|option| option != USUAL).collect(),
+            ptx_opt: 3,
+            ptxas_options: Vec::new(),
+        }
+    }
+
+    /// With what a command line of ptxas says, its program left out.
+    #[must_use]
+    pub fn with_ptxas(mut self, words: &[String]) -> Self {
+        (self.ptx_opt, self.ptxas_options) = (3, Vec::new());
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let level = word.strip_prefix("--opt-level").or_else(|| word.strip_prefix("-O"));
+            if let Some(level) = level {
+                let level = match level.trim_start_matches('=') {
+                    "" => words.next().unwrap_or_default(),
+                    level => level,
+                };
+                self.ptx_opt = level.parse().unwrap_or(self.ptx_opt).min(3);
+            } else if PLACES.contains(&word) {
+                words.next();
+            } else if limits_registers(word) {
+                let value = word.split_once('=').map(|(_, value)| value).or_else(|| words.next()).unwrap_or_default();
+                self.ptxas_options.retain(|option| !limits_registers(option));
+                self.ptxas_options.push(format!("{}={value}", LIMITS[0]));
+            } else if word.starts_with('-') && !WITHOUT_EFFECT.contains(&word) && !PLACES.iter().any(|name| is_joined(word, name)) {
+                self.ptxas_options.push(word.to_owned());
+            } else if !word.starts_with('-') && !word.ends_with(".s") && !word.ends_with(".ptx") {
+                // The value of the option before.
+                self.ptxas_options.push(word.to_owned());
+            }
+        }
+        self
+    }
+
+    /// The pass pipeline of the level.
+    pub fn pipeline(&self) -> String {
+        format!("default<O{}>", self.level)
+    }
+
+    /// The level of code generation that the compiler's comes with, 0 to 3.
+    pub fn codegen_opt(&self) -> u8 {
+        match self.level.as_str() {
+            "s" | "z" => 2,
+            level => level.parse().unwrap_or(3).min(3),
+        }
+    }
+
+    /// Whether products may be fused into sums wherever they meet; `None` where that is not known.
+    pub fn fuses(&self) -> Option<bool> {
+        (!self.contract.is_empty()).then(|| self.contract == "fast")
+    }
+
+    /// What ptxas was told, without what is there for debuggers.
+    pub fn without_debugging(&self) -> Vec<String> {
+        self.ptxas_options.iter().filter(|option| !FOR_DEBUGGERS.contains(&option.as_str())).cloned().collect()
+    }
+
+    /// Whether the levels are those that code is made fast with, for all that the assembler knows.
+    pub fn assembles_optimised(&self) -> bool {
+        self.ptx_opt == 3 && self.without_debugging().len() == self.ptxas_options.len()
+    }
+}
+
+/// What clang tells LLVM for every device compilation.
+const USUAL: &str = "-enable-memcpyopt-without-libcalls";
+
+/// The option of ptxas that limits registers, which has two spellings.
+const LIMITS: [&str; 2] = ["-maxrregcount", "--maxrregcount"];
+
+/// Whether a word of ptxas's limits registers.
+pub fn limits_registers(word: &str) -> bool {
+    LIMITS.contains(&word.split('=').next().unwrap_or_default())
+}
+
+fn is_joined(word: &str, name: &str) -> bool {
+    word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn clang_says_level_contraction_and_options_of_llvm() {
+        let of = |line: &str| CompileOptions::of_clang(&words(line));
+        let found = of("-cc1 -mllvm -enable-memcpyopt-without-libcalls -O2 -mllvm -nvptx-prec-sqrtf32=0 -ffp-contract=on -x cuda a.cu");
+        assert_eq!((found.level.as_str(), found.contract.as_str(), found.llvm_options), ("2", "on", words("-nvptx-prec-sqrtf32=0")));
+        for (line, pipeline, codegen, fuses) in [
+            ("-cc1", "default<O0>", 0, true),
+            ("-cc1 -O", "default<O1>", 1, true),
+            ("-cc1 -O0 -Ofast -ffp-contract=fast", "default<O3>", 3, true),
+            ("-cc1 -Os -ffp-contract=off", "default<Os>", 2, false),
+            ("-cc1 -Oz -ffp-contract=fast-honor-pragmas", "default<Oz>", 2, false),
+        ] {
+            let found = of(line);
+            assert_eq!((&*found.pipeline(), found.codegen_opt(), found.fuses()), (pipeline, codegen, Some(fuses)), "{line}");
+        }
+        assert_eq!(CompileOptions::default().fuses(), None);
+    }
+
+    #[test]
+    fn ptxas_is_told_what_it_was_told() {
+        let of = |line: &str| {
+            let found = CompileOptions::default().with_ptxas(&words(line));
+            (found.ptx_opt, found.ptxas_options.join(" "))
+        };
+        for (line, level, rest) in [
+            ("-m64 -O2 --gpu-name sm_90 --output-file /tmp/a.o /tmp/a-1.s", 2, ""),
+            ("-m64 -O0 -lineinfo --gpu-name sm_90 --output-file a.o a.s -c", 0, ""),
+            ("-O3 --gpu-name sm_90 -o a.o a.s -maxrregcount=64 --fmad=false --maxrregcount 32", 3, "--fmad=false -maxrregcount=32"),
+            ("-O3 a.ptx -O1 --def-load-cache cg", 1, "--def-load-cache cg"),
+            ("-arch=sm_90 -o=a.o --opt-level 0 a.ptx", 0, ""),
+            ("-m64 -g --dont-merge-basicblocks --return-at-end a.s", 3, "-g --dont-merge-basicblocks --return-at-end"),
+        ] {
+            assert_eq!(of(line), (level, rest.to_owned()), "{line}");
+        }
+        let debug = CompileOptions::default().with_ptxas(&words("-g --return-at-end -maxrregcount=8 a.s"));
+        assert_eq!((debug.without_debugging(), debug.assembles_optimised()), (words("-maxrregcount=8"), false));
+    }
+
+    #[test]
+    fn what_is_written_reads_back_and_a_part_of_it_too() {
+        let full = CompileOptions::of_clang(&words("-O1 -mllvm -x")).with_ptxas(&words("-O1 -maxrregcount=32"));
+        assert_eq!(serde_json::from_str::<CompileOptions>(&serde_json::to_string(&full).unwrap()).unwrap(), full);
+        assert_eq!(serde_json::from_str::<CompileOptions>("{\"level\": \"2\"}").unwrap().codegen_opt(), 2);
+    }
+}
