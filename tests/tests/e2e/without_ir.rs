@@ -171,3 +171,26 @@ fn memory_shared_by_pytorch() {
 fn numba() {
     python("numba_kernel", "numba.cuda", "numba_axpy");
 }
+
+/// Each rank has memory that the other writes to (NCCL's), and each records.
+#[test]
+fn ranks_of_pytorch_that_use_nccl() {
+    if !have_gpu("NCCL") {
+        return;
+    }
+    let devices = run("python3").args(["-c", "import torch; print(torch.cuda.device_count())"]).outcome();
+    if devices.status != 0 || devices.stdout.trim() == "1" {
+        eprintln!("there is no PyTorch, or one GPU: not run");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("recording");
+    let file = checkout().join("tests/python-apps/torch_distributed.py");
+    let torchrun = ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", file.to_str().unwrap()];
+    // Multicast objects are not recorded, and not every machine has them.
+    let command = recording_of(&recording, &["-rr", "elementwise_kernel", "-mr", "2"], &torchrun).env("NCCL_NVLS_ENABLE", "0");
+    let outcome = command.env("MNEME_RECORD_RANKS", "all").succeed();
+    assert_eq!(outcome.stdout, "torch_distributed: ok\n", "{outcome}");
+    assert!(!verify(&recording, &[]).is_empty(), "{outcome}");
+    run(program("mneme")).arg("check").arg(&recording).succeed();
+}

@@ -105,22 +105,11 @@ impl Session {
         }
     }
 
-    /// Says where the first pipeline does not come to what the application runs: whatever it lacks is no gain of tuning.
+    /// Says where the first pipeline does not come to what the application runs.
     fn compare(&mut self, original: f64, pipeline: Option<f64>) {
-        let passes = self.plan.search.space().baseline().passes;
-        let sentence = match pipeline {
-            None => format!("{passes} of the recorded IR does not verify, where the application's own code does"),
-            Some(pipeline) if (pipeline / original - 1.0).abs() <= NEAR => return,
-            Some(pipeline) => {
-                let percent = (pipeline / original - 1.0) * 100.0;
-                let word = if percent > 0.0 { "slower" } else { "faster" };
-                format!(
-                    "{passes} of the recorded IR is {:.1} % {word} than the application's own code, which speedups are over",
-                    percent.abs()
-                )
-            }
-        };
-        self.remark(&sentence);
+        if let Some(sentence) = difference(&self.plan.search.space().baseline().passes, original, pipeline) {
+            self.remark(&sentence);
+        }
     }
 
     fn remark(&mut self, sentence: &str) {
@@ -129,9 +118,35 @@ impl Session {
     }
 }
 
+/// How far code of a pipeline is from the application's, by their times; `None` where it is not far. Whatever it lacks is no gain of tuning.
+fn difference(passes: &str, original: f64, pipeline: Option<f64>) -> Option<String> {
+    let Some(pipeline) = pipeline else {
+        return Some(format!("{passes} of the recorded IR does not verify, where the application's own code does"));
+    };
+    let percent = (pipeline / original - 1.0) * 100.0;
+    let word = if percent > 0.0 { "slower" } else { "faster" };
+    let sentence =
+        || format!("{passes} of the recorded IR is {:.1} % {word} than the application's own code, which speedups are over", percent.abs());
+    (percent.abs() > NEAR * 100.0).then(sentence)
+}
+
 /// Measured runs, then the others.
 fn samples(result: &ReplayResult) -> String {
     let (warmup, measured) = result.exec_time.split_at(result.exec_time.len() - result.measured().len());
     let warmup = if warmup.is_empty() { String::new() } else { format!(", warm-up = {warmup:?}") };
     format!("samples = {measured:?}{warmup}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipeline_that_is_not_the_applications_code_is_told() {
+        let told = |pipeline| difference("default<O3>", 200.0, pipeline).unwrap_or_default();
+        assert_eq!((told(Some(205.0)), told(Some(195.0))), (String::new(), String::new()));
+        assert!(told(Some(207.0)).starts_with("default<O3> of the recorded IR is 3.5 % slower than the application's own code"));
+        assert!(told(Some(150.0)).starts_with("default<O3> of the recorded IR is 25.0 % faster than"));
+        assert!(told(None).ends_with("does not verify, where the application's own code does"));
+    }
 }
