@@ -272,7 +272,11 @@ fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
             let folder = tempfile::tempdir().unwrap();
             let traced = trace(session(&instance, folder.path(), CANDIDATES, None), folder.path(), Some((number, fault)));
             let what = describe(number, fault, &traced);
-            ends_in_order(fault, &traced, &UNWRITTEN_OR_UNREAD, "mneme-tune: ", folder.path(), &what);
+            // A signal may be for the replayer, of whose end the session then tells.
+            let told = matches!(fault, Fault::Signal(_)) && traced.status == Some(5) && traced.stderr.contains("the replay server ended");
+            if !told {
+                ends_in_order(fault, &traced, &UNWRITTEN_OR_UNREAD, "mneme-tune: ", folder.path(), &what);
+            }
             let again = session(&instance, folder.path(), CANDIDATES, None).arg("--resume").output().unwrap();
             let what = format!("{what}\n--- resumed\n{}", String::from_utf8_lossy(&again.stderr));
             assert_eq!(again.status.code(), Some(0), "{what}");

@@ -156,9 +156,13 @@ fn holds_a_recording(folder: &Path) -> Result<bool, ResultsError> {
             && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<u64>().is_ok())
     };
     let failed = |source| ResultsError::Io { path: folder.into(), source };
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        entries => entries.map_err(failed)?,
+    let entries = loop {
+        match std::fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            // The library repeats what is interrupted for files, and not for folders.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            entries => break entries.map_err(failed)?,
+        }
     };
     for entry in entries {
         if is_database(&entry.map_err(failed)?.path()) {
