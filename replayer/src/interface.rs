@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use mneme_compiler::Target;
@@ -10,6 +11,7 @@ use mneme_compiler::interface::{Interface, of};
 
 use crate::arguments::Isolation;
 use crate::child::{Child, Complaints, End, pipe};
+use crate::confinement::{self, Room};
 use crate::scene::Scene;
 
 /// Reading IR takes seconds at most.
@@ -42,6 +44,7 @@ pub fn read(modules: &[Vec<u8>], kernel: &str) -> Result<Interface, String> {
     let (reader, writer) = pipe().map_err(|error| failed(error.into()))?;
     // The parent's copy of the writing end goes into the closure, and closes with it: the pipe ends when the child does.
     let child = Child::start(Complaints::Kept, || {
+        confinement::enter(&Room { descriptors: vec![writer.as_raw_fd()], ..Room::default() });
         let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
         let found = of(&modules, kernel).map_err(|error| error.to_string());
         let text = serde_json::to_vec(&found).expect("plain data serialises");

@@ -102,9 +102,13 @@ const CALLS: &[Call] = &[
 ];
 
 impl Call {
-    /// Whether it fails so on Linux' file systems. `creates`: it opens a file that it may have to make.
-    fn can_fail_with(&self, error: c_int, creates: bool) -> bool {
+    /// Whether it fails so on Linux' file systems, with these arguments.
+    fn can_fail_with(&self, error: c_int, registers: &libc::user_regs_struct) -> bool {
+        // A file that it may have to make.
+        let creates = self.name == "openat" && registers.rdx & libc::O_CREAT as u64 != 0;
+        let never_waits = self.name == "flock" && registers.rsi & libc::LOCK_NB as u64 != 0;
         match (self.effect, error) {
+            (_, libc::EINTR) if never_waits => false,
             (Effect::Removes, _) => false,
             (_, libc::EIO | libc::ENOMEM) => true,
             (effect, libc::ENOSPC) => creates || effect == Effect::Writes,
@@ -243,8 +247,7 @@ impl Tracer {
         let what = format!("{} of {}", call.name, path.display());
         match fault {
             Fault::Error(error) | Fault::ErrorsFrom(error) => {
-                let creates = call.name == "openat" && registers.rdx & libc::O_CREAT as u64 != 0;
-                if call.can_fail_with(error, creates) {
+                if call.can_fail_with(error, &registers) {
                     registers.orig_rax = u64::MAX;
                     registers.rax = i64::from(-error).cast_unsigned();
                     ptrace(libc::PTRACE_SETREGS, thread, &raw const registers as c_long);

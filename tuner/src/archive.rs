@@ -1,11 +1,11 @@
 //! A results folder, read back: for reports and exports.
 //!
 //! Whatever a session of any version has written is taken as far as it goes: a file or a field that is missing leaves a gap, never an
-//! error, except for the trials themselves.
+//! error, except for the trials themselves. A file that is there and cannot be read is an error, as what it says would change the rest.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use mneme_core::result::ReplayResult;
@@ -59,27 +59,46 @@ pub struct Entry {
 pub enum ArchiveError {
     #[error("{} cannot be read ({source}); name the folder that a tuning session wrote (--results-dir)", path.display())]
     Trials { path: PathBuf, source: std::io::Error },
+    #[error("{} cannot be read: {source}", path.display())]
+    Unread { path: PathBuf, source: std::io::Error },
     #[error("{} holds no trials yet", path.display())]
     Empty { path: PathBuf },
 }
 
+/// Whether there is no such file; what is there and cannot be read is no gap.
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 impl Archive {
     /// Reads a results folder.
+    ///
+    /// # Errors
+    /// It holds no session's results, or one of its files cannot be read.
     pub fn read(folder: &Path) -> Result<Self, ArchiveError> {
         let path = folder.join("trials.jsonl");
-        let failed = |source| ArchiveError::Trials { path: path.clone(), source };
-        let file =
-            |name: &str| std::fs::read(folder.join(name)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let file = |name: &str| {
+            let path = folder.join(name);
+            match std::fs::read(&path) {
+                Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
+                Err(error) if is_missing(&error) => Ok(Value::Null),
+                Err(source) => Err(ArchiveError::Unread { path, source }),
+            }
+        };
         let mut archive = Self {
             folder: folder.into(),
-            config: file("config.json"),
-            space: file("search_space.json"),
-            baseline: file("baseline.json"),
-            best: file("best.json"),
-            summary: file("summary.json"),
-            tuned_kernels: file(PROTEUS),
-            pareto: file("pareto.json"),
+            config: file("config.json")?,
+            space: file("search_space.json")?,
+            baseline: file("baseline.json")?,
+            best: file("best.json")?,
+            summary: file("summary.json")?,
+            tuned_kernels: file(PROTEUS)?,
+            pareto: file("pareto.json")?,
             ..Self::default()
+        };
+        let failed = |source| match is_missing(&source) {
+            true => ArchiveError::Trials { path: path.clone(), source },
+            false => ArchiveError::Unread { path: path.clone(), source },
         };
         archive.is_time = one(&archive.config["objective"]).is_none_or(|objective| ["time", "speedup"].contains(&objective));
         for line in BufReader::new(File::open(&path).map_err(failed)?).split(b'\n') {

@@ -1,17 +1,21 @@
-//! A system call that fails, or is the last one: at every call of a recorder on a recording's files.
-//! What the application does stays as it is, what is finished stays whole, and a second attempt completes it.
+//! A system call that fails, or is the last one: at every call of a recorder on a recording's files, of a tuning session on its results,
+//! and of a replay on the recording that it reads. What the application does stays as it is, what is finished stays whole, a second
+//! attempt completes it, and nobody takes half of something for the whole.
 //!
 //! Here a spread of the calls is tried. `MNEME_TEST_FAULTS=all` tries every one, which takes long; a number begins there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use mneme_core::exit;
 use mneme_core::recording::check::check;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::injection::{Fault, Traced, trace};
-use mneme_e2e::installation::{Cudart, Device, library};
-use mneme_e2e::recording::{Instance, load_kernels};
+use mneme_e2e::installation::{Cudart, Device, library, program};
+use mneme_e2e::recording::{Instance, Recording, copy_of, load_kernels};
+use serde_json::Value;
 
 /// Instances that the application has.
 const INSTANCES: usize = 2;
@@ -117,6 +121,203 @@ fn a_recording_survives_a_fault_at_any_call() {
             let again = recording_into(folder.path()).output().unwrap();
             assert_eq!((again.status.code(), String::from_utf8_lossy(&again.stdout).as_ref()), (Some(0), plain.stdout.as_str()), "{what}");
             assert_eq!(whole_instances(folder.path(), &what), INSTANCES, "{what}\n{}", String::from_utf8_lossy(&again.stderr));
+        }
+    }
+}
+
+/// Candidates of the session that is tried here, and those that its first part has when it is resumed.
+const CANDIDATES: usize = 4;
+const BEFORE: usize = 2;
+
+/// A session of so many candidates over `instance` in `folder`/results. Results come from `known`, a session that is over, or from the
+/// replayer and a cache beside the results.
+fn session(instance: &Instance, folder: &Path, candidates: usize, known: Option<&Path>) -> Command {
+    let mut command = Command::new(program("mneme-tune"));
+    command.args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()]);
+    command.args(["--device", "cpu", "--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "conservative"]);
+    command.args(["--passes", "default<O1>", "--sampler", "exhaustive", "--baseline", "pipeline", "--trials", &candidates.to_string()]);
+    command.args(["--iterations", "1", "--warmup", "0", "--finalists", "0", "--results-dir"]).arg(folder.join("results"));
+    match known {
+        Some(known) => command.arg("--simulate").arg(known),
+        None => command.arg("--cache").arg(folder.join("cache.jsonl")).env("MNEME_CPU_THREADS", "2"),
+    };
+    command
+}
+
+fn json(path: &Path, what: &str) -> Value {
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}: {what}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}: {what}", path.display()))
+}
+
+/// A session's end: every candidate once, and `best` (a configuration's hash) the best, where that is known.
+#[track_caller]
+fn is_complete(folder: &Path, best: Option<&str>, what: &str) -> String {
+    let results = folder.join("results");
+    let text = fs::read_to_string(results.join("trials.jsonl")).unwrap_or_else(|error| panic!("{error}: {what}"));
+    let trials: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {what}"))).collect();
+    let numbers: BTreeSet<u64> = trials.iter().filter_map(|trial| trial["trial"].as_u64()).collect();
+    let hashes: BTreeSet<&str> = trials.iter().filter_map(|trial| trial["config_hash"].as_str()).collect();
+    assert_eq!((trials.len(), numbers.len(), hashes.len()), (CANDIDATES, CANDIDATES, CANDIDATES), "{what}\n{text}");
+    let summary = json(&results.join("summary.json"), what);
+    assert_eq!((&summary["status"], &summary["num_trials_completed"]), (&"completed".into(), &CANDIDATES.into()), "{what}\n{summary}");
+    let found = json(&results.join("best.json"), what);
+    let found = found["config_hash"].as_str().unwrap_or_else(|| panic!("{found}: {what}"));
+    assert_eq!(found, best.unwrap_or(found), "{what}");
+    for name in ["config.json", "search_space.json", "baseline.json"] {
+        json(&results.join(name), what);
+    }
+    assert!(results.join("report.html").is_file(), "{what}");
+    found.to_owned()
+}
+
+/// A program ends as its documentation says: with everything done, or one of `statuses` and a sentence that names a file of the folder.
+#[track_caller]
+fn ends_in_order(fault: Fault, traced: &Traced, statuses: &[i32], speaker: &str, folder: &Path, what: &str) {
+    match (fault, traced.status) {
+        (Fault::Signal(signal), Some(status)) => assert!([0, 128 + signal].contains(&status) || traced.at.is_none(), "{what}"),
+        (_, Some(0)) => {}
+        (_, Some(status)) => {
+            assert!(statuses.contains(&status) && fault != Fault::Error(libc::EINTR), "{what}");
+            let named = folder.file_name().and_then(|name| name.to_str()).expect("a folder with a name");
+            let said = traced.stderr.lines().filter(|line| line.starts_with(speaker) && line.contains(named));
+            assert_eq!(said.count(), 1, "{what}");
+        }
+        (_, None) => panic!("it hangs: {what}"),
+    }
+    assert!(!traced.stderr.contains("panicked"), "{what}");
+}
+
+/// Statuses of a session that cannot write its files, and of one that cannot read them.
+const UNWRITTEN_OR_UNREAD: [i32; 2] = [exit::INTERNAL, 3];
+
+#[test]
+fn a_session_survives_a_fault_at_any_call() {
+    if !is_possible("a_session_survives_a_fault_at_any_call") {
+        return;
+    }
+    let recording = Recording::of(app("inplace"), &["4096"]);
+    let instance = recording.single();
+    // What is measured once answers for every session after, so that each of them has to come to the same best: the first candidate.
+    let whole = tempfile::tempdir().unwrap();
+    let output = session(&instance, whole.path(), CANDIDATES, None).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    is_complete(whole.path(), None, "no fault");
+    let known = whole.path().join("results");
+    let trials = fs::read_to_string(known.join("trials.jsonl")).unwrap();
+    let timed = trials.lines().enumerate().map(|(number, line)| {
+        let mut trial: Value = serde_json::from_str(line).unwrap();
+        trial["result"]["exec_time"] = vec![1000 * (number as u64 + 1)].into();
+        format!("{trial}\n")
+    });
+    fs::write(known.join("trials.jsonl"), timed.collect::<String>()).unwrap();
+    let run = |folder: &Path, candidates: usize, resume: bool| {
+        let mut command = session(&instance, folder, candidates, Some(&known));
+        command.args(resume.then_some("--resume"));
+        command
+    };
+    // The first part of a session, whose fastest was refuted.
+    let part = tempfile::tempdir().unwrap();
+    let output = run(part.path(), BEFORE, false).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let summary = part.path().join("results/summary.json");
+    let mut changed = json(&summary, "the first part");
+    assert_eq!(changed["best_trial"], 0);
+    changed["refuted"]["0"] = "it did not verify again".into();
+    fs::write(&summary, changed.to_string()).unwrap();
+
+    for resumed in [false, true] {
+        let begin = || if resumed { copy_of(part.path()) } else { tempfile::tempdir().unwrap() };
+        let folder = begin();
+        let plain = trace(run(folder.path(), CANDIDATES, resumed), folder.path(), None);
+        assert_eq!(plain.status, Some(0), "{}", plain.stderr);
+        let best = is_complete(folder.path(), None, "no fault");
+        assert!(plain.calls > 40, "{} calls on the session's files", plain.calls);
+        for (kind, fault) in FAULTS.into_iter().enumerate() {
+            for number in chosen(plain.calls, if kind == 0 { 16 } else { 8 }, kind) {
+                let folder = begin();
+                let traced = trace(run(folder.path(), CANDIDATES, resumed), folder.path(), Some((number, fault)));
+                let what = format!("resumed: {resumed}, {}", describe(number, fault, &traced));
+                ends_in_order(fault, &traced, &UNWRITTEN_OR_UNREAD, "mneme-tune: ", folder.path(), &what);
+                if traced.status == Some(0) {
+                    is_complete(folder.path(), Some(&best), &what);
+                }
+                if fault != Fault::Signal(libc::SIGKILL) {
+                    let left = [folder.path(), &folder.path().join("results")]
+                        .map(|folder| if folder.is_dir() { temporary_files(folder) } else { Vec::new() });
+                    assert_eq!(left.concat(), [""; 0], "{what}");
+                }
+                let again = run(folder.path(), CANDIDATES, true).output().unwrap();
+                let what = format!("{what}\n--- resumed\n{}", String::from_utf8_lossy(&again.stderr));
+                assert_eq!(again.status.code(), Some(0), "{what}");
+                is_complete(folder.path(), Some(&best), &what);
+            }
+        }
+    }
+}
+
+/// The replayer itself is below the session here, and its log is one of the session's files.
+#[test]
+fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
+    if !is_possible("a_session_with_its_replayer_survives_a_fault_at_any_call") {
+        return;
+    }
+    let recording = Recording::of(app("inplace"), &["4096"]);
+    let instance = recording.single();
+    let folder = tempfile::tempdir().unwrap();
+    let plain = trace(session(&instance, folder.path(), CANDIDATES, None), folder.path(), None);
+    assert_eq!(plain.status, Some(0), "{}", plain.stderr);
+    for (kind, fault) in FAULTS.into_iter().enumerate() {
+        for number in chosen(plain.calls, if kind == 0 { 4 } else { 1 }, kind) {
+            let folder = tempfile::tempdir().unwrap();
+            let traced = trace(session(&instance, folder.path(), CANDIDATES, None), folder.path(), Some((number, fault)));
+            let what = describe(number, fault, &traced);
+            // A signal may be for the replayer, of whose end the session then tells.
+            let told = matches!(fault, Fault::Signal(_)) && traced.status == Some(5) && traced.stderr.contains("the replay server ended");
+            if !told {
+                ends_in_order(fault, &traced, &UNWRITTEN_OR_UNREAD, "mneme-tune: ", folder.path(), &what);
+            }
+            let again = session(&instance, folder.path(), CANDIDATES, None).arg("--resume").output().unwrap();
+            let what = format!("{what}\n--- resumed\n{}", String::from_utf8_lossy(&again.stderr));
+            assert_eq!(again.status.code(), Some(0), "{what}");
+            is_complete(folder.path(), None, &what);
+        }
+    }
+}
+
+/// Statuses of a replay whose recording cannot be read.
+const UNREAD: [i32; 2] = [exit::BAD_RECORDING, exit::INTERNAL];
+
+#[test]
+fn a_replay_survives_a_fault_at_any_call() {
+    if !is_possible("a_replay_survives_a_fault_at_any_call") {
+        return;
+    }
+    let recording = Recording::of(app("steps"), &["1"]);
+    let instance = recording.single();
+    let replay = || {
+        let mut command = Command::new(program("mneme-replay"));
+        command.args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()]);
+        command.args(["--device", "cpu", "-it", "1", "-wu", "0", "default<O1>"]).env("MNEME_CPU_THREADS", "2");
+        command
+    };
+    let plain = trace(replay(), recording.folder(), None);
+    assert_eq!(plain.status, Some(0), "{}", plain.stderr);
+    assert!(plain.calls > 10, "{} calls on the recording's files", plain.calls);
+    for (kind, fault) in FAULTS.into_iter().enumerate() {
+        for number in chosen(plain.calls, if kind == 0 { 8 } else { 4 }, kind) {
+            let traced = trace(replay(), recording.folder(), Some((number, fault)));
+            let what = describe(number, fault, &traced);
+            let verified = serde_json::from_str::<Value>(&traced.stdout).is_ok_and(|json| json["Result"]["verified"] == true);
+            assert_eq!(verified, traced.status == Some(0), "{what}\n{}", traced.stdout);
+            // A signal may be for a child, of whose end the supervisor then tells.
+            if matches!(fault, Fault::Signal(_)) && traced.status.is_some_and(|status| status < 128) {
+                assert!(verified || UNREAD.contains(&traced.status.unwrap_or_default()) && !traced.stderr.is_empty(), "{what}");
+            } else {
+                ends_in_order(fault, &traced, &UNREAD, "mneme-replay: ", recording.folder(), &what);
+            }
+            assert!(traced.at.is_some() || verified, "{what}");
+            assert_eq!(whole_instances(recording.folder(), &what), 1, "a replay changes nothing: {what}");
         }
     }
 }

@@ -8,7 +8,7 @@ mod proteus;
 mod trial;
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -45,6 +45,8 @@ pub enum ResultsError {
     Recording { folder: PathBuf },
     #[error("another session is writing to {folder}; wait for its end, or choose another --results-dir", folder = folder.display())]
     InUse { folder: PathBuf },
+    #[error("{path} is not what a session writes ({problem}); was it edited?", path = path.display())]
+    Strange { path: PathBuf, problem: String },
     #[error("{path}, line {line}, is no trial ({problem}); was it edited?", path = path.display())]
     Damaged { path: PathBuf, line: usize, problem: String },
     #[error("{folder} holds the results of another recording ({found}); --resume goes on with the same one", folder = folder.display())]
@@ -58,7 +60,7 @@ impl Results {
     /// # Errors
     /// The folder cannot be written, is in use, is a recording's, or holds what is no result.
     pub fn open(folder: &Path, resume: bool) -> Result<(Self, Vec<Trial>), ResultsError> {
-        if holds_a_recording(folder) {
+        if holds_a_recording(folder)? {
             return Err(ResultsError::Recording { folder: folder.into() });
         }
         let (results, known) = Self::enter(folder)?;
@@ -84,7 +86,9 @@ impl Results {
         let (mut trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
         // SAFETY: the descriptor is open.
         if unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&trials), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Err(ResultsError::InUse { folder: folder.into() });
+            let error = std::io::Error::last_os_error();
+            let in_use = error.kind() == ErrorKind::WouldBlock;
+            return Err(if in_use { ResultsError::InUse { folder: folder.into() } } else { io(&folder.join(TRIALS))(error) });
         }
         let known = read_trials(&folder.join(TRIALS), &mut trials)?;
         Ok((Self { folder: folder.into(), trials, log }, known))
@@ -108,9 +112,17 @@ impl Results {
         remove(&self.folder.join(name))
     }
 
-    /// Reads one JSON file of the folder; `None` where it is missing or something else.
-    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(&std::fs::read(self.folder.join(name)).ok()?).ok()
+    /// Reads one JSON file of the folder; `None` where there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is something else: a session must not go on as if it had never been.
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ResultsError> {
+        let path = self.folder.join(name);
+        match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| ResultsError::Strange { path, problem: error.to_string() }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(ResultsError::Io { path, source }),
+        }
     }
 
     /// Appends to `trials.jsonl`: the whole line, or nothing.
@@ -138,12 +150,26 @@ impl Results {
 }
 
 /// By its databases, which are named by static hashes.
-fn holds_a_recording(folder: &Path) -> bool {
+fn holds_a_recording(folder: &Path) -> Result<bool, ResultsError> {
     let is_database = |path: &Path| {
         path.extension().is_some_and(|extension| extension == "json")
             && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<u64>().is_ok())
     };
-    std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(|entry| is_database(&entry.path())))
+    let failed = |source| ResultsError::Io { path: folder.into(), source };
+    let entries = loop {
+        match std::fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            // The library repeats what is interrupted for files, and not for folders.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            entries => break entries.map_err(failed)?,
+        }
+    };
+    for entry in entries {
+        if is_database(&entry.map_err(failed)?.path()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn free_name(folder: &Path) -> PathBuf {
@@ -295,7 +321,19 @@ mod tests {
         let mut reader = File::open(folder.path().join("summary.json")).unwrap();
         results.write("summary.json", &"second").unwrap();
         assert_eq!(std::io::read_to_string(&mut reader).unwrap(), "\"first\"\n");
-        assert_eq!(results.read::<String>("summary.json").as_deref(), Some("second"));
+        assert_eq!(results.read::<String>("summary.json").unwrap().as_deref(), Some("second"));
         assert!(!folder.path().join(".summary.json.tmp").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (results, _) = Results::open(folder.path(), false).unwrap();
+        assert_eq!(results.read::<u64>("none.json").unwrap(), None);
+        std::fs::create_dir(folder.path().join("folder.json")).unwrap();
+        assert!(matches!(results.read::<u64>("folder.json"), Err(ResultsError::Io { .. })));
+        std::fs::write(folder.path().join("cut.json"), "{").unwrap();
+        let error = results.read::<u64>("cut.json").unwrap_err().to_string();
+        assert!(error.contains("cut.json is not what a session writes"), "{error}");
     }
 }

@@ -43,7 +43,8 @@ impl Session {
 
     /// The baseline of the session that is resumed, with the metric of this one.
     fn earlier_baseline(&self) -> Result<Option<Baseline>, SessionError> {
-        let Some(earlier) = self.results.read::<Baseline>(FILE).filter(|_| self.plan.options.resume) else { return Ok(None) };
+        let earlier = if self.plan.options.resume { self.results.read::<Baseline>(FILE)? } else { None };
+        let Some(earlier) = earlier else { return Ok(None) };
         if earlier.kernel != self.plan.kernel || earlier.record_ids != self.record_ids() {
             let found = format!("{}, {}", earlier.kernel, earlier.record_ids.join(" "));
             return Err(ResultsError::Foreign { folder: self.results.folder().into(), found }.into());

@@ -7,6 +7,7 @@ use mneme_core::exit;
 use serde_json::{Value, json};
 
 use super::{Finished, SUMMARY, Session, SessionError, Stop, status};
+use crate::archive::ArchiveError;
 use crate::confirm::{Fate, Finalist};
 use crate::evaluator::Evaluator;
 use crate::failure;
@@ -99,6 +100,7 @@ impl Session {
     fn report(&self) -> Result<(), ResultsError> {
         match report::write(self.results.folder(), None) {
             Err(report::ReportError::Write { path, source }) => Err(ResultsError::Write { path, source }),
+            Err(report::ReportError::Archive(ArchiveError::Unread { path, source })) => Err(ResultsError::Io { path, source }),
             // There is nothing to report on.
             Err(report::ReportError::Archive(_)) | Ok(_) => Ok(()),
         }

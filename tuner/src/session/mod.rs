@@ -255,7 +255,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     let runs = Runs { iterations, warmup, energy: plan.objectives.need_energy(), ..Runs::default() };
     let requested = options.trials.or_else(|| plan.search.space().size()).unwrap_or(0);
     known.sort_by_key(|trial| trial.trial);
-    let earlier = results.read::<Summary>(SUMMARY).filter(|_| options.resume);
+    let earlier = if options.resume { results.read::<Summary>(SUMMARY)? } else { None };
     let refuted = earlier.map(|summary| summary.refuted).unwrap_or_default();
     let is_new = known.is_empty();
     let mut session = Session {
@@ -295,7 +295,8 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
 /// The options with the device that replays, which has to be the one of the session that is resumed.
 fn on_this_device(options: &Options, results: &Results, greeting: &Greeting) -> Result<Options, ResultsError> {
     let measured = options.measured.clone().map(|measured| measured.on(greeting));
-    let earlier = results.read::<Options>(CONFIG).filter(|_| options.resume).and_then(|earlier| earlier.measured?.place());
+    let earlier = if options.resume { results.read::<Options>(CONFIG)? } else { None };
+    let earlier = earlier.and_then(|earlier| earlier.measured?.place());
     let here = measured.as_ref().and_then(Measured::place);
     match earlier.zip(here).filter(|(earlier, here)| earlier != here) {
         Some((found, here)) => Err(ResultsError::Elsewhere { folder: results.folder().into(), found, here }),

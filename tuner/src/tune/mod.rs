@@ -24,7 +24,7 @@ use crate::objective::Objectives;
 use crate::options::{BaselineCode, Options, Pruner};
 use crate::output;
 use crate::racing::Racing;
-use crate::results::{self, Results, default_folder};
+use crate::results::{self, Results, ResultsError, default_folder};
 use crate::sampler::{Kind, Sampler, Settings};
 use crate::search::Search;
 use crate::server::ServerCommand;
@@ -303,7 +303,11 @@ impl Subject {
 /// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or where that cannot be
 /// told.
 fn refuse_other_conditions(results: &Results, is_new: bool, options: &Options) -> Result<(), TuneError> {
-    let earlier = results.read::<Options>(session::CONFIG);
+    let earlier = match results.read::<Options>(session::CONFIG) {
+        // Of another release, perhaps.
+        Err(ResultsError::Strange { .. }) => None,
+        earlier => earlier?,
+    };
     if earlier.is_none() && is_new {
         return Ok(());
     }
