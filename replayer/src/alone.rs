@@ -54,6 +54,7 @@ impl<'a> Alone<'a> {
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,
             arguments: &scene.arguments,
+            dump: scene.dump.as_deref(),
             quiet: scene.quiet,
         };
         let resident = Resident::open(plan).map_err(|unfit| match unfit {

@@ -3,11 +3,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use mneme_compiler::interface::{Interface, of};
 
 use crate::child::{Child, Complaints, End, pipe};
+use crate::confinement::{self, Room};
 
 /// Reading IR takes seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -18,6 +20,7 @@ pub fn read(modules: &[Vec<u8>], kernel: &str) -> Result<Interface, String> {
     let (reader, writer) = pipe().map_err(|error| failed(error.into()))?;
     // The parent's copy of the writing end goes into the closure, and closes with it: the pipe ends when the child does.
     let child = Child::start(Complaints::Kept, || {
+        confinement::enter(&Room { descriptors: vec![writer.as_raw_fd()], ..Room::default() });
         let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
         let found = of(&modules, kernel).map_err(|error| error.to_string());
         let text = serde_json::to_vec(&found).expect("plain data serialises");

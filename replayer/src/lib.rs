@@ -14,6 +14,7 @@ pub mod bisect;
 pub mod builder;
 pub mod child;
 pub mod comparison;
+pub mod confinement;
 pub mod decoder;
 pub mod elements;
 pub mod engine;

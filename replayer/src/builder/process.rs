@@ -1,12 +1,12 @@
 //! A builder: the forked process that compiles one configuration.
 
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use mneme_compiler::progress::Progress as Place;
-use mneme_compiler::{Text, Texts};
+use mneme_compiler::{Target, Text, Texts};
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::compile::{Order, compile};
 use super::{Built, NotBuilt, Outcome};
 use crate::child::{Child, Complaints, End, lead, limit_files, limit_memory, name, volunteer_for_oom};
+use crate::confinement::{self, Room};
 use crate::frame::{self, Inbox};
 
 /// What a builder says: about its PTX before it is assembled, and at the end.
@@ -190,6 +191,13 @@ fn live(order: &Order<'_>, place: &Place, options: u64, memory: Option<u64>, wor
     limit_files(SAID_AND_WRITTEN);
     if let Some(memory) = memory {
         limit_memory(memory);
+    }
+    // Assemblers may be programs, and so may be what runs the pipeline.
+    if matches!(order.target, Target::Cpu { .. }) && order.external.is_none() {
+        // The application's own code is read from the recording.
+        let readable = order.configuration.original.then(|| order.subject.folder.clone()).into_iter().collect();
+        let room = Room { readable, descriptors: vec![words.as_raw_fd()], ..Room::default() };
+        confinement::enter(&room);
     }
     let mut ask = |ptx: &str| {
         let mut text = ptx.as_bytes().to_vec();

@@ -2,13 +2,13 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::{Duration, Instant};
 
 use mneme_core::device::Description;
 
 use super::message::{Order, Report, Run};
-use super::{Plan, serve};
+use super::{Plan, files, serve};
 use crate::child::{Child, Complaints};
 use crate::frame::{self, Inbox};
 
@@ -20,6 +20,8 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 pub struct Executor {
     child: Child,
     stream: UnixStream,
+    /// Where files go that it is to write.
+    files: UnixDatagram,
     inbox: Inbox,
     pub description: Option<Description>,
     loading: bool,
@@ -43,13 +45,15 @@ pub enum News {
 impl Executor {
     pub fn start(plan: &Plan<'_>) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let child = Child::start(if plan.quiet { Complaints::Kept } else { Complaints::Shown }, || serve(plan, theirs))?;
+        let (files, their_files) = UnixDatagram::pair()?;
+        let child = Child::start(if plan.quiet { Complaints::Kept } else { Complaints::Shown }, || serve(plan, theirs, &their_files))?;
         // One that does not read what it is told hangs.
         ours.set_write_timeout(Some(WRITE_LIMIT))?;
         let deadline = Some(Instant::now() + START_LIMIT);
         Ok(Self {
             child,
             stream: ours,
+            files,
             inbox: Inbox::default(),
             description: None,
             loading: false,
@@ -93,7 +97,8 @@ impl Executor {
         self.deadline = Some(Instant::now() + limit);
         self.order += 1;
         self.began = false;
-        let written = frame::write(&mut self.stream, &Order::Run(self.order, Box::new(run)), image);
+        let handed = run.memory.as_deref().map_or(Ok(()), |path| files::send(&self.files, &files::create(path)));
+        let written = handed.and_then(|()| frame::write(&mut self.stream, &Order::Run(self.order, Box::new(run)), image));
         if written.is_err() {
             (self.ready, self.deadline) = (false, None);
             self.child.terminate();
@@ -143,7 +148,12 @@ impl Executor {
 
     fn note(&mut self, report: &Report) {
         match report {
-            Report::Device(description) => self.description = Some(description.clone()),
+            Report::Device(description, confined) => {
+                self.description = Some(description.clone());
+                if let Some(enforced) = confined {
+                    tracing::debug!("the process that runs kernels is {enforced}");
+                }
+            }
             Report::Ready => {
                 self.ready = true;
                 self.deadline = None;

@@ -2,6 +2,7 @@
 
 use mneme_core::result::Largest;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use mneme_core::device::{Device, DeviceError, Module, RESERVATION};
@@ -169,14 +170,13 @@ impl<'a> Memory<'a> {
 
     /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot. Returns why that cannot be
     /// done, where the fault is the file's.
-    pub fn save(&self, path: &Path) -> Result<Option<String>, DeviceError> {
-        let why = |error: std::io::Error| Ok(Some(format!("memory cannot be written to {}: {error}", path.display())));
-        let sized = std::fs::File::create(path).and_then(|file| file.set_len(self.snapshot.layout.prologue_bytes()).map(|()| file));
-        let file = match sized {
-            Ok(file) => file,
-            Err(error) => return why(error),
-        };
-        let write = |bytes: &[u8], place| std::os::unix::fs::FileExt::write_all_at(&file, bytes, place);
+    pub fn save(&self, file: &File) -> Result<Option<String>, DeviceError> {
+        let why = |error: std::io::Error| Ok(Some(error.to_string()));
+        // Nothing that was there before is left in between.
+        if let Err(error) = file.set_len(0).and_then(|()| file.set_len(self.snapshot.layout.prologue_bytes())) {
+            return why(error);
+        }
+        let write = |bytes: &[u8], place| std::os::unix::fs::FileExt::write_all_at(file, bytes, place);
         for (number, piece) in self.pieces.iter().enumerate() {
             let Some((region, chunk)) = piece.chunk else { continue };
             let region = &self.snapshot.layout.regions[region];

@@ -10,6 +10,8 @@ use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, Status, Variation};
 use mneme_core::tolerance::Tolerance;
 use serde::{Deserialize, Serialize};
 
+use crate::confinement::Enforced;
+
 /// From the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Order {
@@ -99,8 +101,8 @@ pub struct NotedWrite {
 /// From an executor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Report {
-    /// The device works.
-    Device(Description),
+    /// The device works; how far this process is confined, if it is.
+    Device(Description, Option<Enforced>),
     /// The snapshot is resident.
     Ready,
     /// The order of this number has arrived: what happens from here on may be its kernel's doing.

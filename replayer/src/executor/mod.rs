@@ -5,6 +5,7 @@
 
 pub mod dump;
 mod energy;
+pub mod files;
 pub mod handle;
 mod inspector;
 mod kernels;
@@ -18,8 +19,9 @@ mod run;
 mod survey;
 mod variables;
 
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
 
 use mneme_core::device::cuda::Cuda;
 use mneme_core::device::cupti::Cupti;
@@ -28,6 +30,7 @@ use mneme_core::device::{Description, Device, DeviceError, Timer};
 use self::memory::Memory;
 use self::message::{Order, Report, Unfit};
 use self::run::Runner;
+use crate::confinement::{self, Room};
 use crate::frame;
 use crate::snapshot::Snapshot;
 use crate::tolerances::Bounds;
@@ -44,6 +47,8 @@ pub struct Plan<'a> {
     pub bounds: &'a Bounds,
     /// Of every launch, in order.
     pub arguments: &'a [Vec<u8>],
+    /// Folder that memory which differs is written to, if any.
+    pub dump: Option<&'a Path>,
     /// What device and kernel print is nobody's concern.
     pub quiet: bool,
 }
@@ -59,9 +64,9 @@ fn open(plan: &Plan<'_>) -> Result<Cuda, DeviceError> {
     Ok(device)
 }
 
-/// The life of an executor; returns the exit status.
-pub fn serve(plan: &Plan<'_>, mut supervisor: UnixStream) -> i32 {
-    match execute(plan, &mut supervisor) {
+/// The life of an executor; returns the exit status. `files` is where those come from that orders are to write.
+pub fn serve(plan: &Plan<'_>, mut supervisor: UnixStream, files: &UnixDatagram) -> i32 {
+    match execute(plan, &mut supervisor, files) {
         Ok(()) => mneme_core::exit::VERIFIED,
         Err(Stop::Unfit(unfit)) => {
             let _ = frame::write(&mut supervisor, &Report::Unfit(unfit), &[]);
@@ -83,11 +88,18 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
+fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -> Result<(), Stop> {
     // A kernel that hits the snapshot then fails like any that hits memory which is not its own.
     plan.snapshot.seal().map_err(std::io::Error::from)?;
     let device = open(plan).map_err(|error| unfit(plan, None, &error))?;
-    frame::write(supervisor, &Report::Device(device.description().clone()), &[])?;
+    let mut confined = None;
+    if plan.absolute_constants {
+        // The CPU device runs kernels in this process, and begins no thread before the first.
+        let writable = plan.dump.map(Path::to_path_buf).into_iter().collect();
+        let room = Room { writable, descriptors: vec![supervisor.as_raw_fd(), files.as_raw_fd()], ..Room::default() };
+        confined = Some(confinement::enter(&room));
+    }
+    frame::write(supervisor, &Report::Device(device.description().clone(), confined), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);
     let mut memory = Memory::map(&device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
     let mut runner = Runner::new(&device, plan);
@@ -99,7 +111,8 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream) -> Result<(), Stop> {
             }
             Order::Run(number, order) => {
                 frame::write(supervisor, &Report::Began(number), &[])?;
-                let done = runner.run(&mut memory, &order, &image);
+                let file = order.memory.as_ref().map(|_| files::receive(files));
+                let done = runner.run(&mut memory, &order, &image, file);
                 show_what_was_printed();
                 let broken = done.broken;
                 frame::write(supervisor, &Report::Done(number, Box::new(done)), &[])?;
@@ -141,7 +154,8 @@ impl<'a> Resident<'a> {
     }
 
     pub fn run(&mut self, order: &message::Run, image: &[u8]) -> message::Done {
-        let done = self.runner.run(&mut self.memory, order, image);
+        let file = order.memory.as_deref().map(files::create);
+        let done = self.runner.run(&mut self.memory, order, image, file);
         show_what_was_printed();
         done
     }

@@ -1,6 +1,7 @@
 //! One run request: load, launch again and again, each time from restored memory, and verify every launch.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_core::configuration::Cache;
@@ -45,7 +46,8 @@ impl<'a> Runner<'a> {
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
     /// answer says that the context is broken.
-    pub fn run(&mut self, memory: &mut Memory<'_>, order: &Run, image: &[u8]) -> Done {
+    /// `file` is for memory as the run leaves it, where the order wants that.
+    pub fn run(&mut self, memory: &mut Memory<'_>, order: &Run, image: &[u8], file: Option<Result<File, String>>) -> Done {
         let mut done = Done { status: Status::RuntimeError, ..Done::default() };
         let module = match self.device.load(image) {
             Ok(module) => module,
@@ -54,7 +56,7 @@ impl<'a> Runner<'a> {
                 return done;
             }
         };
-        if let Err(error) = self.launches(memory, order, module, &mut done) {
+        if let Err(error) = self.launches(memory, order, module, file.as_ref(), &mut done) {
             (done.status, done.error) = if was_refused(&error) {
                 (Status::InvalidLaunch, format!("the launch was refused: {error}"))
             } else {
@@ -67,7 +69,14 @@ impl<'a> Runner<'a> {
         done
     }
 
-    fn launches(&mut self, memory: &mut Memory<'_>, order: &Run, module: Module, done: &mut Done) -> Result<(), DeviceError> {
+    fn launches(
+        &mut self,
+        memory: &mut Memory<'_>,
+        order: &Run,
+        module: Module,
+        file: Option<&Result<File, String>>,
+        done: &mut Done,
+    ) -> Result<(), DeviceError> {
         let device = self.device;
         let function = device.function(module, &order.entry)?;
         let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
@@ -105,8 +114,12 @@ impl<'a> Runner<'a> {
             done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
             repaired(moved.take_back(device), done)?;
             // After each run: the first that differs is the last, which only shows when memory is restored.
-            if let Some(path) = &order.memory {
-                done.unwritten = repaired(memory.save(path), done)?;
+            if let Some((path, file)) = order.memory.as_ref().zip(file) {
+                let why = match file {
+                    Ok(file) => repaired(memory.save(file), done)?,
+                    Err(error) => Some(error.clone()),
+                };
+                done.unwritten = why.map(|why| format!("memory cannot be written to {}: {why}", path.display()));
             }
             if order.digest {
                 let digest = digest(&repaired(memory.take_differing(), done)?);

@@ -71,6 +71,7 @@ impl Device {
             snapshot: &scene.snapshot,
             bounds: &scene.bounds,
             arguments: &scene.arguments,
+            dump: scene.dump.as_deref(),
             quiet: scene.quiet,
         })
     }

@@ -231,7 +231,7 @@ impl<'a> Fleet<'a> {
     fn report_of_place(&mut self, at: usize, report: Report, told: &mut Vec<Told>) -> Result<(), Fatal> {
         let device = self.places[at].device;
         match report {
-            Report::Device(description) => {
+            Report::Device(description, _) => {
                 self.devices[device].meet(&description);
                 if self.loadable
                     && let Some(executor) = &mut self.places[at].executor
@@ -271,10 +271,10 @@ impl<'a> Fleet<'a> {
     /// What one that stands by says; whether it can go on standing by.
     fn report_of_spare(&mut self, device: usize, at: usize, report: Report) -> bool {
         match report {
-            Report::Device(_) if self.loadable => {
+            Report::Device(..) if self.loadable => {
                 let _ = self.devices[device].spares[at].load();
             }
-            Report::Device(_) | Report::Began(_) | Report::Done(..) => {}
+            Report::Device(..) | Report::Began(_) | Report::Done(..) => {}
             Report::Ready => self.devices[device].became_ready(),
             Report::Unfit(_) => return false,
         }

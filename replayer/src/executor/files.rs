@@ -1,0 +1,66 @@
+//! Files that executors write: the supervisor opens them, as an executor of the CPU device may open none.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+
+/// A file for all recorded memory, whatever it has now; or why there is none.
+pub fn create(path: &Path) -> Result<File, String> {
+    File::options().write(true).create(true).truncate(false).open(path).map_err(|error| error.to_string())
+}
+
+/// Sends what [`create`] gives.
+pub fn send(to: &UnixDatagram, file: &Result<File, String>) -> io::Result<()> {
+    let (text, descriptors) = match file {
+        // A datagram has at least a byte.
+        Ok(file) => (" ", vec![file.as_raw_fd()]),
+        Err(error) => (error.as_str(), Vec::new()),
+    };
+    let rights = [ControlMessage::ScmRights(&descriptors)];
+    let rights = if descriptors.is_empty() { &[][..] } else { &rights[..] };
+    sendmsg::<()>(to.as_raw_fd(), &[IoSlice::new(text.as_bytes())], rights, MsgFlags::MSG_NOSIGNAL, None)?;
+    Ok(())
+}
+
+/// Waits for what [`send`] sends.
+pub fn receive(from: &UnixDatagram) -> Result<File, String> {
+    let (mut text, mut space) = ([0; 1024], nix::cmsg_space!(RawFd));
+    let (length, descriptor) = {
+        let mut parts = [IoSliceMut::new(&mut text)];
+        let message = recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC);
+        let message = message.map_err(|error| error.to_string())?;
+        let rights = message.cmsgs().map_err(|error| error.to_string())?.find_map(|control| match control {
+            ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
+            _ => None,
+        });
+        (message.bytes, rights)
+    };
+    match descriptor {
+        // SAFETY: the kernel has just made it for this message, which is read once.
+        Some(descriptor) => Ok(unsafe { File::from_raw_fd(descriptor) }),
+        None => Err(String::from_utf8_lossy(&text[..length]).into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn files_and_reasons_arrive() {
+        let (ours, theirs) = UnixDatagram::pair().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memory");
+        send(&ours, &create(&path)).unwrap();
+        send(&ours, &create(&folder.path().join("none/memory"))).unwrap();
+        receive(&theirs).unwrap().write_all(b"seven").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"seven");
+        assert!(receive(&theirs).unwrap_err().contains("No such file"));
+    }
+}
