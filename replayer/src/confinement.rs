@@ -250,8 +250,8 @@ fn answer(value: u32) -> libc::sock_filter {
 }
 
 /// The filter. What it sees begins with the number of the call, the architecture, eight bytes of no interest here and the arguments,
-/// eight bytes each. Calls are found by halving: a kernel tries a new filter with each number that there is, and one that goes through a
-/// list takes a millisecond to be installed, a builder's tenth.
+/// eight bytes each. Calls are found by halving: a kernel tries a new filter with each number that there is, and to
+/// install one that goes through a list takes longer than a millisecond.
 fn filter() -> Vec<libc::sock_filter> {
     let mut program = vec![load(4), jump(libc::BPF_JEQ, 1, 0, ARCHITECTURE), answer(libc::SECCOMP_RET_KILL_PROCESS), load(0)];
     program.extend([jump(libc::BPF_JGE, 0, 1, OTHER_CONVENTION), answer(REFUSE)]);

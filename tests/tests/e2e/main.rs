@@ -4,6 +4,7 @@ mod bisecting;
 mod building;
 mod checking;
 mod compiling;
+mod confining;
 mod coverage;
 mod differential;
 mod embedded;

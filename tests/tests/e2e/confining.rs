@@ -1,0 +1,91 @@
+//! Recorded code that wants more than to compute: on the CPU device it runs on this machine's processor, and gets nothing.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use mneme_core::hash::checksum;
+use mneme_core::image::cpu_object::{SECTION, Table};
+use mneme_e2e::apps::app;
+use mneme_e2e::installation::{Device, have_compiler};
+use mneme_e2e::recording::Recording;
+
+/// A kernel that makes a file, by system calls of its own.
+const INTRUDER: &str = r#"
+    static long call(long number, long a, long b, long c) {
+        long result;
+        __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+        return result;
+    }
+    void intrude(const unsigned char *parameters) {
+        long file = call(2, (long)PATH, 0101, 0600);
+        if (file >= 0) call(3, file, 0, 0);
+    }
+"#;
+
+/// The section of an object, by the tool that comes with the linker.
+fn section(object: &Path, name: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("section");
+    let mut command = Command::new("objcopy");
+    command.args(["-O", "binary", "--only-section", name, "--set-section-flags", &format!("{name}=alloc")]);
+    assert!(command.arg(object).arg(&output).status().unwrap().success());
+    fs::read(output).unwrap()
+}
+
+/// An object whose one kernel is the intruder, under the name and with the parameters of the kernel that it takes the place of.
+fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
+    let mut table: Table = serde_json::from_slice(&section(object, SECTION)).unwrap();
+    table.kernels.retain(|row| row.name == kernel);
+    assert_eq!(table.kernels.len(), 1);
+    table.kernels[0].entry = "intrude".into();
+    table.variables.clear();
+    let bytes: Vec<String> = serde_json::to_vec(&table).unwrap().iter().map(u8::to_string).collect();
+    let table = format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("intruder.o");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-c", "-fPIC", "-O1", "-w", "-fno-stack-protector", "-x", "c", "-", "-o"]).arg(&output);
+    let mut compiler = compiler.stdin(Stdio::piped()).spawn().unwrap();
+    let source = format!("#define PATH {:?}\n{INTRUDER}\n{table}\n", file.display().to_string());
+    compiler.stdin.take().unwrap().write_all(source.as_bytes()).unwrap();
+    assert!(compiler.wait().unwrap().success());
+    fs::read(output).unwrap()
+}
+
+#[test]
+fn recorded_code_makes_no_file() {
+    let test = "recorded_code_makes_no_file";
+    if Device::under_test() != Device::Cpu || !have_compiler(test) {
+        println!("skipped: {test} is about the CPU device");
+        return;
+    }
+    let recording = Recording::of(app("inplace"), &["4096"]);
+    let (database, mut kernel) = recording.kernels().remove(0);
+    let instance = recording.single();
+    let object = recording.folder().join(&kernel.instances[&instance.id].ours.original[0].file);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("made-by-a-kernel");
+    let planted = intruder(&object, &kernel.kernel_name, &file);
+    // Whoever writes a file writes its checksum, too.
+    kernel.instances.get_mut(&instance.id).unwrap().ours.original[0].checksum = checksum(&planted);
+    kernel.save(&database).unwrap();
+    fs::write(&object, planted).unwrap();
+
+    // Nothing is confined where one process does everything: so the kernel does run, and does what it is said to do.
+    let replay = |isolation: &str| instance.replay("default<O3>").args(["--original", "--isolation", isolation, "-v", "debug"]).outcome();
+    let outcome = replay("none");
+    assert!(file.exists(), "{outcome}");
+    for isolation in ["fault", "process"] {
+        fs::remove_file(&file).unwrap_or_default();
+        let outcome = replay(isolation);
+        if outcome.stderr.contains("is not confined") || outcome.stderr.contains("no Landlock") {
+            println!("skipped: this kernel offers no Landlock");
+            continue;
+        }
+        assert!(!file.exists(), "{outcome}");
+        assert_eq!(outcome.status, mneme_core::exit::NOT_VERIFIED, "{outcome}");
+        outcome.complains("confined by Landlock and seccomp");
+    }
+}
