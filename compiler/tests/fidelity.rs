@@ -43,7 +43,7 @@ fn entry(ptx: &str, kernel: &str) -> Vec<String> {
     let start = ptx.find(&format!(".entry {kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
     let end = ptx[start..].find("\n}").map_or(ptx.len(), |length| start + length);
     let mut labels = BTreeMap::new();
-    let mut names = BTreeMap::new();
+    let (mut names, mut depots) = (BTreeMap::new(), BTreeMap::new());
     ptx[start..end]
         .lines()
         .map(|line| line.split("//").next().unwrap_or("").trim())
@@ -51,7 +51,9 @@ fn entry(ptx: &str, kernel: &str) -> Vec<String> {
         .map(|line| {
             let line = renamed(line, "$L__BB", &mut labels);
             // Strings and copies of constants are numbered over the module.
-            renamed(&line, "__unnamed_", &mut names)
+            let line = renamed(&line, "__unnamed_", &mut names);
+            // Stacks are numbered by their functions.
+            renamed(&line, "__local_depot", &mut depots)
         })
         .collect()
 }

@@ -77,7 +77,7 @@ mod tests {
             |it: &mut Configuration| it.codegen_opt = 1,
             |it: &mut Configuration| it.specialize = true.into(),
             |it: &mut Configuration| it.prune = false,
-            |it: &mut Configuration| it.internalize = false,
+            |it: &mut Configuration| it.internalize = true,
             |it: &mut Configuration| it.maxnreg = 32,
         ] {
             let mut other = configuration();
