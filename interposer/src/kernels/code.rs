@@ -125,7 +125,7 @@ struct Module {
 }
 
 enum Contents {
-    Unit(Unit<'static>),
+    Unit(Box<Unit<'static>>),
     Bytes(Vec<u8>),
 }
 
@@ -210,7 +210,7 @@ impl KernelCode {
             return Some(Err(format!("several translation units have a {name} of their own, and the driver does not tell which is meant")));
         }
         let own = &units[*closure.units.first()?];
-        let module = |index: &usize| Module { name: ("RecordedIR", "bc"), contents: Contents::Unit(units[*index].clone()) };
+        let module = |index: &usize| Module { name: ("RecordedIR", "bc"), contents: Contents::Unit(Box::new(units[*index].clone())) };
         Some(Ok(Self {
             static_hash: closure.static_hash,
             triple: own.table.triple.clone(),
