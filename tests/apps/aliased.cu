@@ -27,11 +27,11 @@ int main(int argc, char **argv) {
     CUdeviceptr base = 0;
     DRIVER_OK(cuMemAddressReserve, &base, 2 * page, 0, 0, 0);
     CUmemGenericAllocationHandle handle, second;
-    DRIVER_OK(cuMemCreate, &handle, 2 * page, &properties, 0);
+    DRIVER_OK(cuMemCreate, &handle, page, &properties, 0);
     DRIVER_OK(cuMemMap, base, page, 0, handle, 0);
     DRIVER_OK(cuMemSetAccess, base, page, &access, 1);
-    auto map = [&](CUmemGenericAllocationHandle other, size_t offset, bool accessible) {
-        DRIVER_OK(cuMemMap, base + page, page, offset, other, 0);
+    auto map = [&](CUmemGenericAllocationHandle other, bool accessible) {
+        DRIVER_OK(cuMemMap, base + page, page, 0, other, 0);
         if (accessible)
             DRIVER_OK(cuMemSetAccess, base + page, page, &access, 1);
     };
@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
     };
     CUDA_OK(cudaMemset(first, 0, n * sizeof(long)));
 
-    map(handle, 0, true);
+    map(handle, true);
     forward<SAME_HANDLE><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
     check(true);
     // One that is not led there.
@@ -58,22 +58,35 @@ int main(int argc, char **argv) {
     check(true);
     unmap();
 
-    map(handle, 0, false);
+    map(handle, false);
     forward<NO_ACCESS><<<blocks, 128>>>(from.get(), first, first, out.get(), n);
     check(true);
     unmap();
 
-    map(handle, page, true);
-    CUDA_OK(cudaMemset(other, 0, n * sizeof(long)));
-    forward<OTHER_PART><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
-    check(false);
-    unmap();
+    // Parts of one handle; drivers up to 13.0 map it as a whole only.
+    CUmemGenericAllocationHandle large;
+    DRIVER_OK(cuMemCreate, &large, 2 * page, &properties, 0);
+    if (DRIVER(cuMemMap)(base + page, page, page, large, 0) == CUDA_SUCCESS) {
+        DRIVER_OK(cuMemUnmap, base, page);
+        DRIVER_OK(cuMemMap, base, page, 0, large, 0);
+        DRIVER_OK(cuMemSetAccess, base, 2 * page, &access, 1);
+        CUDA_OK(cudaMemset(first, 0, n * sizeof(long)));
+        CUDA_OK(cudaMemset(other, 0, n * sizeof(long)));
+        forward<OTHER_PART><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
+        check(false);
+        unmap();
+        DRIVER_OK(cuMemUnmap, base, page);
+        DRIVER_OK(cuMemMap, base, page, 0, handle, 0);
+        DRIVER_OK(cuMemSetAccess, base, page, &access, 1);
+        CUDA_OK(cudaMemset(first, 0, n * sizeof(long)));
+    }
+    DRIVER_OK(cuMemRelease, large);
 
     forward<UNMAPPED><<<blocks, 128>>>(from.get(), first, first, out.get(), n);
     check(true);
 
     DRIVER_OK(cuMemRetainAllocationHandle, &second, reinterpret_cast<void *>(first));
-    map(second, 0, true);
+    map(second, true);
     forward<FURTHER_HANDLE><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
     check(true);
     unmap();
@@ -84,7 +97,7 @@ int main(int argc, char **argv) {
     DRIVER_OK(cuMemImportFromShareableHandle, &second, reinterpret_cast<void *>(static_cast<long>(descriptor)),
               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     close(descriptor);
-    map(second, 0, true);
+    map(second, true);
     forward<IMPORTED><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
     check(true);
     unmap();

@@ -237,8 +237,14 @@ pub fn information(free: Out<usize>, total: Out<usize>) -> Done {
 }
 
 pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> Done {
-    context::current()?;
-    let found = find(address).filter(|found| !matches!(found.kind, Kind::Registered)).ok_or(Status::NOT_FOUND)?;
+    let device = context::current_device()?;
+    // Of memory of devices only that of the current one is known (seen with driver 580).
+    let is_known = |found: &Allocation| match found.kind {
+        Kind::Registered => false,
+        Kind::Device => found.device == device,
+        _ => true,
+    };
+    let found = find(address).filter(is_known).ok_or(Status::NOT_FOUND)?;
     base.put_if_wanted(found.start);
     size.put_if_wanted(found.size as usize);
     Ok(())

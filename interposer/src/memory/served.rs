@@ -14,7 +14,7 @@ use super::frees;
 use super::sharing::{self, imports};
 use super::tracked::track;
 use crate::process::settings::settings;
-use crate::vendor::{self, CUdeviceptr, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, gate};
+use crate::vendor::{self, CUdeviceptr, INVALID_CONTEXT, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, gate};
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
@@ -130,7 +130,9 @@ pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, s
     if !is_ours(address) {
         return call();
     }
-    let Some(live) = ALLOCATIONS.containing(address) else { return NOT_FOUND };
+    let Some(device) = vendor::current_device() else { return INVALID_CONTEXT };
+    // As the vendor answers (seen with driver 580): of another device's memory it knows nothing.
+    let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.device == device) else { return NOT_FOUND };
     // SAFETY: either may be null, else it is the application's place for the result.
     unsafe {
         if !base.is_null() {

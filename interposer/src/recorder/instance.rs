@@ -286,11 +286,15 @@ fn synchronise(contexts: &[usize], limit: Duration) -> Option<Status> {
 /// The same, and `None` soon after `goes_on` says no.
 ///
 /// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
-/// place. One that is stuck stays so until the device is idle; until then nothing else is recorded.
+/// place. One that is stuck stays so until the device is idle; until then nothing else is recorded, and the next one waits for it.
 fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> bool) -> Option<Status> {
     static WAITING: AtomicBool = AtomicBool::new(false);
-    if WAITING.swap(true, Ordering::AcqRel) {
-        return None;
+    let deadline = Instant::now() + limit;
+    while WAITING.swap(true, Ordering::AcqRel) {
+        if Instant::now() >= deadline || !goes_on() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
     let (sender, receiver) = sync_channel(1);
     let contexts = contexts.to_vec();
@@ -316,7 +320,6 @@ fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> 
         WAITING.store(false, Ordering::Release);
         return None;
     }
-    let deadline = Instant::now() + limit;
     while goes_on() {
         match receiver.recv_timeout(LOOK.min(deadline.saturating_duration_since(Instant::now()))) {
             Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}

@@ -161,7 +161,8 @@ fn memory_that_is_mapped_at_two_addresses_is_refused() {
         let refusal = recorded.refusal(&format!("forward<{way}>"));
         assert!(refusal.contains("it reaches memory that is mapped at two addresses (cuMemMap)"), "{way}: {refusal}");
     }
-    for way in 3..=6 {
+    // A GPU's driver maps no part of a handle.
+    for way in if Device::under_test() == Device::Cpu { 3..=6 } else { 4..=6 } {
         assert_eq!(recorded.occurrences(&format!("forward<{way}>")), [1]);
     }
 }
@@ -173,7 +174,9 @@ fn launches_that_are_refused_again_and_again_cost_little() {
     assert_eq!((recorded.occurrences("advance<1>"), recorded.occurrences("advance<2>")), (vec![1], vec![2]));
     assert!(recorded.kernels.iter().all(|(_, kernel)| !is_named(kernel, "advance<0>")));
     let kernels = recorded.outcome.stderr.as_str();
-    for (kernel, count) in [("advance<0>", 20), ("advance<1>", 1), ("advance<2>", 10)] {
+    // NVIDIA's runtime refuses blocks of any size that no device has, so that the driver does not hear of them.
+    let by_driver = if Device::under_test() == Device::Cpu { 0 } else { 1 };
+    for (kernel, count) in [("advance<0>", 20), ("advance<1>", 1), ("advance<2>", 10)].into_iter().skip(by_driver) {
         let text = format!("{count} launch{} refused by the driver", if count > 1 { "es" } else { "" });
         assert!(kernels.lines().any(|line| line.starts_with(kernel) && line.ends_with(&text)), "{kernel}: {}", recorded.outcome);
     }
