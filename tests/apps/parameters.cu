@@ -51,7 +51,7 @@ __global__ void pointers(const unsigned *a, unsigned *out, const unsigned *const
     out[threadIdx.x] = sum + threadIdx.x;
 }
 
-__global__ void single(Bytes<1, 1> a, unsigned *out, Bytes<3, 1> b, Bytes<2, 2> c, Bytes<5, 1> d) {
+__global__ void single(Bytes<1, 1> a, unsigned *out, Bytes<3, 1> b, Bytes<6, 2> c, Bytes<5, 1> d) {
     out[threadIdx.x] = digests(a, b, c, d) + threadIdx.x;
 }
 
@@ -157,7 +157,7 @@ int main() {
 
     auto b1 = filled<Bytes<1, 1>>();
     auto b3 = filled<Bytes<3, 1>>();
-    auto b2 = filled<Bytes<2, 2>>();
+    auto b2 = filled<Bytes<6, 2>>();
     auto b5 = filled<Bytes<5, 1>>();
     single<<<1, n>>>(b1, out.get(), b3, b2, b5);
     check([&](unsigned i) { return digests(b1, b3, b2, b5) + i; });
