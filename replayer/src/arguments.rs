@@ -146,7 +146,7 @@ pub struct OneShot {
     #[command(flatten)]
     pub common: Common,
 
-    /// LLVM pass pipeline, in the syntax of opt -passes [default: that of the application's level, default<O3> where it is not known]
+    /// LLVM pass pipeline, in the syntax of opt -passes [default: that of the application's level, else that of O3]
     #[arg(value_name = "PIPELINE")]
     pub passes: Option<String>,
 
