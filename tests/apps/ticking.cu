@@ -4,12 +4,15 @@
 #include <chrono>
 #include <thread>
 
+// So long, in software, that a thread which sleeps is woken meanwhile on any busy machine.
+static const int ROUNDS = 20000;
+
 __global__ void churn(unsigned *values, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
         return;
     unsigned value = values[i];
-    for (int round = 0; round < 500; ++round)
+    for (int round = 0; round < ROUNDS; ++round)
         value = value * 1664525u + 1013904223u;
     values[i] = value;
 }
@@ -29,7 +32,7 @@ int main(int argc, char **argv) {
     while (!started)
         std::this_thread::yield();
     unsigned expected = 0;
-    for (int round = 0; round < 500; ++round)
+    for (int round = 0; round < ROUNDS; ++round)
         expected = expected * 1664525u + 1013904223u;
     bool right;
     {
