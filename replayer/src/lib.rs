@@ -3,39 +3,37 @@
 //! ```text
 //! supervisor            one thread, no LLVM, no device
 //!  ├─ decoder           decodes the snapshot into shared memory, once
-//!  ├─ nursery           has LLVM and the assembler loaded
+//!  ├─ fork server       has LLVM and the assembler loaded
 //!  │   └─ builder       compiles one configuration
 //!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
 //! ```
+//!
+//! A configuration's way through the modules: [`cli`] or [`serve`] → [`job`] → [`supervise`] → [`build`] → [`execute`] →
+//! [`verify`] → [`report`]. Modules use only those that stand above them here.
 
-pub mod alone;
-pub mod arguments;
+pub mod error;
+pub mod process;
+
+pub mod recording;
+
+pub mod verify;
+
+pub mod build;
+pub mod execute;
+
+pub mod context;
+
+pub mod job;
+
+pub mod report;
+
+pub mod supervise;
+
+pub mod cli;
+
 pub mod bisect;
-pub mod builder;
-pub mod child;
-pub mod comparison;
-pub mod confinement;
-pub mod decoder;
-pub mod elements;
-pub mod engine;
-pub mod executor;
-pub mod frame;
-pub mod interface;
-pub mod lines;
-pub mod observed;
 pub mod one_shot;
-pub mod output;
-pub mod outputs;
-pub mod program;
-pub mod refusal;
-pub mod replacement;
-pub mod results;
-pub mod scene;
 pub mod serve;
-pub mod snapshot;
-pub mod subject;
-pub mod supervisor;
 pub mod sweep;
-pub mod target;
-pub mod tolerances;
-pub mod variations;
+
+pub mod program;

@@ -8,17 +8,20 @@ use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, Status, Variation};
 use mneme_core::tolerance::Rules;
 
-use crate::arguments::OneShot;
-use crate::builder::{NotBuilt, Outcome};
-use crate::engine::Engine;
-use crate::executor::dump;
-use crate::executor::message::Done;
-use crate::observed;
-use crate::output::Printed;
-use crate::scene::Scene;
-use crate::snapshot::Region;
-use crate::supervisor::{Client, Event, Fatal, Job};
-use crate::{outputs, results};
+use crate::build::{NotBuilt, Outcome};
+use crate::cli::OneShot;
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::execute::dump;
+use crate::execute::message::Done;
+use crate::job::Job;
+use crate::process::stdout;
+use crate::recording::snapshot::Region;
+use crate::report::artifacts;
+use crate::report::observed;
+use crate::report::result::Printed;
+use crate::supervise::engine::Engine;
+use crate::supervise::{Client, Event};
 
 /// Refuses to ask who wrote what is not recorded memory.
 fn refuse_elsewhere(regions: &[Region], address: u64, bytes: u64) -> Result<(), Fatal> {
@@ -31,27 +34,27 @@ fn refuse_elsewhere(regions: &[Region], address: u64, bytes: u64) -> Result<(), 
 }
 
 /// Replays the configuration of a command line; returns the exit status.
-pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
-    let configuration = options.configuration(scene.subject.recorded_configuration());
+pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
+    let configuration = options.configuration(context.recorded.recorded_configuration());
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {
-        refuse_elsewhere(&scene.snapshot.layout.regions, address, u64::from(bytes))?;
+        refuse_elsewhere(&context.snapshot.layout.regions, address, u64::from(bytes))?;
     }
     if let Some(folder) = &options.dump_diff {
         let unwritable = |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written to: {error}", folder.display()));
         dump::prepare(folder).map_err(unwritable)?;
     }
     if let Some(folder) = &options.output_dir {
-        outputs::prepare(folder, &options.code.files())?;
+        artifacts::prepare(folder, options.code.file().as_ref())?;
     }
-    let Replayed { result, outcome, unwritten } = match &scene.unbuilt {
+    let Replayed { result, outcome, unwritten } = match &context.unbuilt {
         Some(unbuilt) => without_code(options, &configuration, unbuilt),
-        None => replay(options, scene, &configuration)?,
+        None => replay(options, context, &configuration)?,
     };
     if let Some(folder) = &options.output_dir {
-        outputs::write_all(folder, outcome.as_deref(), scene.is_cpu())?;
+        artifacts::write_all(folder, outcome.as_deref(), context.is_cpu())?;
     }
-    outputs::write_texts(options.output_ll.as_deref(), options.output_ptx.as_deref(), outcome.as_deref())?;
+    artifacts::write_texts(options.output_ll.as_deref(), options.output_ptx.as_deref(), outcome.as_deref())?;
     if result.status == Status::InvalidConfig {
         return Err(Fatal::new(exit::BAD_USAGE, result.error));
     }
@@ -61,9 +64,9 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
         eprintln!("mneme-replay: {}", result.error);
     }
     if let Some(variations) = &result.variations {
-        eprintln!("{}", crate::variations::text(variations, result.exec_time.len()));
+        eprintln!("{}", crate::report::variations::text(variations, result.exec_time.len()));
         if options.write_tolerances {
-            write_tolerances(scene, variations)?;
+            write_tolerances(context, variations)?;
         }
     }
     if let Some(faults) = &result.faults {
@@ -75,7 +78,7 @@ pub fn run(options: &OneShot, scene: &Scene) -> Result<i32, Fatal> {
     }
     let printed = Printed { configuration: &configuration, result: &result };
     let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
-    results::write(text.as_bytes())?;
+    stdout::write(text.as_bytes())?;
     if let Some(error) = unwritten {
         return Err(Fatal::new(exit::INTERNAL, error));
     }
@@ -104,18 +107,18 @@ fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotB
     let job = Job::new(0, configuration.clone(), options.iterations, options.warmup);
     let done = Done { status: unbuilt.status, error: unbuilt.error.clone(), ..Done::default() };
     let outcome = Err(unbuilt.clone());
-    let result = crate::output::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[]);
+    let result = crate::report::result::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[]);
     Replayed { result, outcome: Some(Rc::new(outcome)), unwritten: None }
 }
 
-fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Result<Replayed, Fatal> {
-    let mut engine = Engine::start(scene)?;
+fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<Replayed, Fatal> {
+    let mut engine = Engine::start(context)?;
     // Every run of a survey counts.
     let (iterations, warmup) = options.repeat.map_or((options.iterations, options.warmup), |runs| (runs, 0));
     // Times of instrumented code mean nothing.
     let observe = options.observation.observe();
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
-    engine.submit(Job { observe, ..Job::new(0, configuration.clone(), iterations, warmup) });
+    engine.submit(Job::new(0, configuration.clone(), iterations, warmup).observing(observe));
     loop {
         if let Event::Finished { result, outcome, unwritten, .. } = engine.next(Client::default())? {
             engine.leave();
@@ -124,14 +127,14 @@ fn replay(options: &OneShot, scene: &Scene, configuration: &Configuration) -> Re
     }
 }
 
-fn write_tolerances(scene: &Scene, variations: &[Variation]) -> Result<(), Fatal> {
-    let (written, left) = crate::variations::write(&scene.subject, variations)
+fn write_tolerances(context: &ReplayContext, variations: &[Variation]) -> Result<(), Fatal> {
+    let (written, left) = crate::report::variations::write(&context.recorded, variations)
         .map_err(|error| Fatal::new(exit::BAD_RECORDING, format!("the tolerances cannot be written: {error}")))?;
     for rule in &written {
         eprintln!("from now on {} is compared as {}", rule.target, rule.tolerance);
     }
     if !written.is_empty() {
-        eprintln!("written to {}", Rules::path(&scene.subject.database).display());
+        eprintln!("written to {}", Rules::path(&context.recorded.database).display());
     }
     for variation in left {
         eprintln!(

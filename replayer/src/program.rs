@@ -5,9 +5,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, exit};
 
-use crate::arguments::{Arguments, Bisect};
-use crate::supervisor::Fatal;
-use crate::{bisect, scene, serve};
+use crate::cli::{Arguments, Bisect};
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::{bisect, one_shot, serve, sweep};
 
 /// Counts the processes in which the recorded addresses were tried.
 const ATTEMPT: &str = "MNEME_REPLAY_ATTEMPT";
@@ -30,7 +31,7 @@ pub fn by_name() -> ! {
 fn replay() -> ! {
     let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     log(arguments.common().level);
-    exit(scene::run(&arguments).unwrap_or_else(|fatal| {
+    exit(run(&arguments).unwrap_or_else(|fatal| {
         try_again(&fatal);
         if let Arguments::Serve(_) = arguments {
             serve::report(&fatal);
@@ -38,6 +39,16 @@ fn replay() -> ! {
         eprintln!("mneme-replay: {fatal}");
         fatal.status
     }))
+}
+
+/// Replays what the command line asks for; returns the exit status.
+fn run(arguments: &Arguments) -> Result<i32, Fatal> {
+    let context = ReplayContext::open(arguments.settings())?;
+    match arguments {
+        Arguments::Serve(options) => serve::run(options, &context),
+        Arguments::Sweep(options) => sweep::run(options, &context),
+        Arguments::OneShot(options) => one_shot::run(options, &context),
+    }
 }
 
 /// `mneme-bisect`.

@@ -11,12 +11,15 @@ use mneme_core::protocol::{Changes, Statistics};
 use mneme_core::result::{ReplayResult, Status};
 use serde::Serialize;
 
-use crate::arguments::Sweep;
-use crate::engine::Engine;
-use crate::lines::{self, Line, Lines};
-use crate::scene::Scene;
-use crate::supervisor::{Client, Event, Fatal, Job};
-use crate::{output, results};
+use crate::cli::Sweep;
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::job::Job;
+use crate::process::lines::{self, Line, Lines};
+use crate::process::stdout;
+use crate::report::result;
+use crate::supervise::engine::Engine;
+use crate::supervise::{Client, Event};
 
 /// Configurations that are taken ahead of their results.
 const AHEAD: usize = 4096;
@@ -34,20 +37,20 @@ struct Printed<'a> {
 }
 
 /// Replays all configurations; returns the exit status.
-pub fn run(options: &Sweep, scene: &Scene) -> Result<i32, Fatal> {
-    let recorded = scene.subject.recorded_configuration();
+pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
+    let recorded = context.recorded.recorded_configuration();
     let source = open(&options.configurations)?;
-    let mut engine = Engine::start(scene)?;
+    let mut engine = Engine::start(context)?;
     let mut lines = Lines::default();
     let mut open = true;
     let mut configurations: HashMap<u64, Configuration> = HashMap::new();
     let mut statuses: Statistics = Statistics::default();
     while open || engine.outstanding() > 0 {
         let wanted = open && engine.outstanding() < AHEAD;
-        let client = Client { input: wanted.then(|| source.as_fd()), output: Some(results::descriptor()), alarm: None };
+        let client = Client { input: wanted.then(|| source.as_fd()), output: Some(stdout::descriptor()), alarm: None };
         match engine.next(client)? {
             Event::Ready(_) | Event::Cancelled(_) | Event::Tick => {}
-            Event::Unheard => return Err(results::unheard()),
+            Event::Unheard => return Err(stdout::unheard()),
             Event::Finished { id, result, .. } => {
                 let configuration = configurations.remove(&id);
                 say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
@@ -59,11 +62,12 @@ pub fn run(options: &Sweep, scene: &Scene) -> Result<i32, Fatal> {
                     match parse(&line, &recorded) {
                         Ok(configuration) => {
                             configurations.insert(line.number, configuration.clone());
-                            let job = Job::new(line.number, configuration, options.runs.iterations, options.runs.warmup);
-                            engine.submit(Job { fresh: options.fresh, ..job });
+                            let mut job = Job::new(line.number, configuration, options.runs.iterations, options.runs.warmup);
+                            job.schedule.fresh = options.fresh;
+                            engine.submit(job);
                         }
                         Err(error) => {
-                            let result = output::refused(error, &recorded, engine.device());
+                            let result = result::refused(error, &recorded, engine.device());
                             say(&Printed { id: line.number, configuration: None, result: &result }, &mut statuses)?;
                         }
                     }
@@ -100,7 +104,7 @@ fn say(printed: &Printed<'_>, statuses: &mut Statistics) -> Result<(), Fatal> {
     *statuses.finished.entry(printed.result.status.name().into()).or_default() += 1;
     let mut line = serde_json::to_vec(printed).expect("plain data serialises");
     line.push(b'\n');
-    results::write(&line)
+    stdout::write(&line)
 }
 
 /// What people want to know at the end.

@@ -22,7 +22,7 @@ pub struct Settings {
     pub skip_recordings: u64,
     /// `MNEME_MODE`: `record`, `profile` or `dry-run`; `record`.
     pub mode: Mode,
-    /// `MNEME_SAMPLE`: of the launches of a kernel only every so manieth is looked at (in a profile: timed); 0 where not set, that is
+    /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set, that is
     /// all of them (in a profile: as many as cost little).
     pub sample: u64,
     /// `MNEME_SUMMARY`: file to which the summary is appended as a line of JSON.

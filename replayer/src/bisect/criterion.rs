@@ -4,7 +4,7 @@ use mneme_core::result::{ReplayResult, Status};
 
 use super::lab::Observation;
 use super::search::Judgement;
-use crate::arguments::Failing;
+use crate::cli::Failing;
 
 /// What is looked for, and the figure that it is measured by.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use mneme_core::result::Mismatch;
 use serde::Serialize;
 
 use super::lab::Experiment;
-use crate::arguments::Failing;
+use crate::cli::Failing;
 
 /// Whose fault it is. The exit statuses are in docs/exit-status.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

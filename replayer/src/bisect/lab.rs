@@ -9,12 +9,14 @@ use mneme_core::configuration::Configuration;
 use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, Status};
 
-use crate::builder::{Looked, NotBuilt, Outcome, Probe};
-use crate::engine::Engine;
-use crate::executor::message::VARIES;
-use crate::replacement::Replacement;
-use crate::scene::Scene;
-use crate::supervisor::{Client, Event, Fatal, Job};
+use crate::build::replacement::Replacement;
+use crate::build::{BuildSpec, Looked, NotBuilt, Outcome, Probe};
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::execute::message::{RunSpec, VARIES};
+use crate::job::{Job, Schedule};
+use crate::supervise::engine::Engine;
+use crate::supervise::{Client, Event};
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -73,7 +75,7 @@ impl Observation {
         self.outcome.as_ref()?.as_ref().as_ref().err()
     }
 
-    pub fn built(&self) -> Option<&crate::builder::Built> {
+    pub fn built(&self) -> Option<&crate::build::Built> {
         self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| built)
     }
 
@@ -114,7 +116,7 @@ pub trait Bench {
 }
 
 pub struct Lab<'a> {
-    pub scene: &'a Scene,
+    pub context: &'a ReplayContext,
     engine: Engine<'a>,
     next: u64,
     start: Instant,
@@ -122,9 +124,9 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    pub fn open(scene: &'a Scene) -> Result<Self, Fatal> {
-        let engine = Engine::start(scene)?;
-        Ok(Self { scene, engine, next: 0, start: Instant::now(), status_line: std::io::stderr().is_terminal() })
+    pub fn open(context: &'a ReplayContext) -> Result<Self, Fatal> {
+        let engine = Engine::start(context)?;
+        Ok(Self { context, engine, next: 0, start: Instant::now(), status_line: std::io::stderr().is_terminal() })
     }
 
     pub fn seconds(&self) -> f64 {
@@ -150,11 +152,11 @@ impl<'a> Lab<'a> {
 
 impl Bench for Lab<'_> {
     fn width(&self) -> usize {
-        self.scene.builders.clamp(1, 64)
+        self.context.builders.clamp(1, 64)
     }
 
     fn assembles(&self) -> bool {
-        !self.scene.is_cpu()
+        !self.context.is_cpu()
     }
 
     fn say(&self, what: &str) {
@@ -169,16 +171,13 @@ impl Bench for Lab<'_> {
         let count = experiments.len();
         for experiment in experiments {
             let job = Job::new(self.next, experiment.configuration, experiment.runs, experiment.warmup);
-            self.engine.submit(Job {
-                replacement: experiment.replacement,
-                keep_ir: experiment.keep_ir,
-                probe: experiment.probe,
-                survey: experiment.survey,
-                digest: experiment.digest,
-                observe: experiment.observe,
-                fresh: experiment.fresh,
-                ..job
-            });
+            let Experiment { replacement, keep_ir, probe, survey, digest, fresh, .. } = experiment;
+            let job = Job {
+                schedule: Schedule { fresh, ..job.schedule },
+                build: BuildSpec { replacement, keep_ir, probe, ..job.build },
+                run: RunSpec { survey, digest, ..job.run },
+            };
+            self.engine.submit(job.observing(experiment.observe));
             self.next += 1;
         }
         let mut seen: HashMap<u64, Observation> = HashMap::new();

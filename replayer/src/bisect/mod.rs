@@ -25,9 +25,10 @@ use self::finding::{Finding, Verdict};
 use self::lab::{Bench, Experiment, Lab, Observation};
 use self::search::Judgement;
 use self::stages::Stages;
-use crate::arguments::{Bisect, Failing};
-use crate::scene::{self, Purpose};
-use crate::supervisor::Fatal;
+use crate::cli::{Bisect, Failing};
+use crate::context::ReplayContext;
+use crate::context::settings::Settings;
+use crate::error::Fatal;
 
 /// Runs of the reference, which has to be the same every time.
 const REFERENCE_RUNS: u32 = 5;
@@ -40,20 +41,20 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         let error = "passes in another program cannot be told apart; leave --opt, --opt-arg and --load-pass-plugin out";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    let scene = scene::open(&options.common, Purpose { code: Some(&options.code), standby: true, quiet: true, ..Purpose::default() })?;
-    if let Some(unbuilt) = &scene.unbuilt {
+    let context = ReplayContext::open(Settings { code: options.code.file(), standby: true, quiet: true, ..options.common.settings() })?;
+    if let Some(unbuilt) = &context.unbuilt {
         // A replay's status would pass for a verdict.
         return Err(Fatal::new(Verdict::Unclear.exit_status(), unbuilt.error.clone()));
     }
-    if options.failing == Failing::Regs && scene.is_cpu() {
+    if options.failing == Failing::Regs && context.is_cpu() {
         return Err(Fatal::new(exit::BAD_USAGE, "the CPU device has no registers to count; --failing regs needs a GPU"));
     }
-    let mut failing = options.configuration(scene.subject.recorded_configuration());
+    let mut failing = options.configuration(context.recorded.recorded_configuration());
     // The level that is searched is one that is said.
-    let own = scene.subject.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
+    let own = context.recorded.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
     failing.ptx_opt = Some(failing.ptx_opt.unwrap_or(own));
     failing.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
-    let mut lab = Lab::open(&scene)?;
+    let mut lab = Lab::open(&context)?;
     let found = Bisection { options, failing: &failing, lab: &mut lab }.find();
     lab.hush();
     lab.close();

@@ -12,10 +12,10 @@ use mneme_compiler::pipeline::revise::{Inventory, Part, Revision};
 use mneme_compiler::progress::Stage;
 
 use super::lab::{Bench, Experiment, Lab, Observation};
-use crate::arguments::Failing;
-use crate::builder::Probe;
-use crate::replacement::Replacement;
-use crate::supervisor::Fatal;
+use crate::build::Probe;
+use crate::build::replacement::Replacement;
+use crate::cli::Failing;
+use crate::error::Fatal;
 
 /// A smaller kernel may run for ever: it is given this long.
 const LIMIT_S: f64 = 1.0;

@@ -7,8 +7,8 @@ use mneme_compiler::pipeline::FAULT;
 use mneme_core::exit;
 
 use super::finding::{Finding, Verdict};
-use crate::arguments::{Bisect, Failing, When};
-use crate::supervisor::Fatal;
+use crate::cli::{Bisect, Failing, When};
+use crate::error::Fatal;
 
 /// Lines of a difference that are shown; all of them are in a file.
 const SHOWN: usize = 60;
@@ -47,7 +47,7 @@ fn text(finding: &Finding, colours: bool) -> String {
         line(&format!("  how it fails   {}", finding.error));
     }
     if let Some(writer) = &finding.writer {
-        let writer = crate::observed::last_write_text(writer);
+        let writer = crate::report::observed::last_write_text(writer);
         line(&format!("  written by     {}", writer.trim_end().replace('\n', "\n               ")));
     }
     for evidence in &finding.evidence {

@@ -9,9 +9,9 @@ use super::criterion::Criterion;
 use super::finding::{Culprit, Finding, Level, Verdict};
 use super::lab::{Bench, Experiment, Observation};
 use super::search::{Judgement, Search};
-use crate::arguments::Failing;
-use crate::builder::Probe;
-use crate::supervisor::Fatal;
+use crate::build::Probe;
+use crate::cli::Failing;
+use crate::error::Fatal;
 
 /// What is asked of one field of a configuration.
 type Field = (&'static str, fn(&mut Configuration), fn(&Configuration) -> bool);
@@ -313,7 +313,7 @@ pub fn with_least_assembly(base: &Experiment) -> Experiment {
     experiment
 }
 
-fn of(passes: Passes, looked: &crate::builder::Looked) -> &[Invocation] {
+fn of(passes: Passes, looked: &crate::build::Looked) -> &[Invocation] {
     match passes {
         Passes::Pipeline => &looked.passes,
         Passes::Codegen => &looked.codegen_passes,

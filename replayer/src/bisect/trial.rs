@@ -8,7 +8,7 @@ use mneme_core::observation::{Fault, Finding, Observe};
 use mneme_core::result::Status;
 
 use super::lab::{Bench, Experiment, Lab};
-use crate::supervisor::Fatal;
+use crate::error::Fatal;
 
 /// Two bytes with no bit in common.
 const FILLINGS: [u8; 2] = [0x55, 0xaa];

@@ -9,9 +9,9 @@ use std::time::Duration;
 use mneme_core::protocol::{Moment, Part, Region, Reply};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::child::{Child, Complaints};
-use crate::scene::Scene;
-use crate::snapshot;
+use crate::context::ReplayContext;
+use crate::process::child::{Child, Complaints};
+use crate::recording::snapshot;
 
 /// How long linking may take.
 const LINK_LIMIT: Duration = Duration::from_secs(60);
@@ -29,11 +29,11 @@ fn path(file: BorrowedFd<'_>) -> PathBuf {
 
 impl Data {
     /// The kernel's IR in one module.
-    pub fn ir(&mut self, scene: &Scene) -> Reply {
+    pub fn ir(&mut self, context: &ReplayContext) -> Reply {
         let linked = match self.ir.take() {
             Some(file) => Ok(file),
-            None if scene.modules.is_empty() => Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into()),
-            None => link(&scene.modules),
+            None if context.modules.is_empty() => Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into()),
+            None => link(&context.modules),
         };
         match linked {
             Ok(file) => Reply::Ir { path: path(self.ir.insert(file).as_fd()) },
@@ -66,16 +66,16 @@ fn link(modules: &[Vec<u8>]) -> Result<File, String> {
     })
     .map_err(failed)?;
     match child.wait(LINK_LIMIT) {
-        Some(crate::child::End::Exited(mneme_core::exit::VERIFIED)) => Ok(file),
+        Some(crate::process::child::End::Exited(mneme_core::exit::VERIFIED)) => Ok(file),
         Some(end) => Err(child.complaint().unwrap_or_else(|| format!("the IR cannot be linked: LLVM {end}"))),
         None => Err("the IR cannot be linked in a minute".into()),
     }
 }
 
 /// Where the recorded memory is in the snapshot's file.
-pub fn memory(scene: &Scene, moment: Moment, wanted: Option<&str>) -> Reply {
-    let file = path(scene.snapshot.file());
-    let regions: Vec<Region> = scene
+pub fn memory(context: &ReplayContext, moment: Moment, wanted: Option<&str>) -> Reply {
+    let file = path(context.snapshot.file());
+    let regions: Vec<Region> = context
         .snapshot
         .layout
         .regions

@@ -9,9 +9,11 @@ use mneme_core::configuration::Configuration;
 use mneme_core::protocol::{Code, Outputs, Submission};
 use mneme_core::recording::CodeKind;
 
-use crate::builder::Outcome;
-use crate::replacement::Replacement;
-use crate::supervisor::Job;
+use crate::build::BuildSpec;
+use crate::build::Outcome;
+use crate::build::replacement::Replacement;
+use crate::execute::message::RunSpec;
+use crate::job::{Job, Schedule};
 
 /// The job of a submission; `runs` are iterations and warm-ups where it does not say, `devices` the numbers of those at work.
 pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), devices: &[i32]) -> Result<Job, String> {
@@ -27,15 +29,12 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     if replacement.is_some() && configuration.original {
         return Err("the submission has code, and original asks for the application's own; leave one of them out".into());
     }
+    let job = Job::new(submission.id, configuration, runs.0, runs.1);
+    let keep_ir = submission.outputs.ir.is_some() || submission.outputs.ptx.is_some();
     Ok(Job {
-        priority: submission.priority,
-        fresh: submission.fresh,
-        device: submission.device,
-        energy: submission.energy,
-        replacement,
-        keep_ir: submission.outputs.ir.is_some() || submission.outputs.ptx.is_some(),
-        memory: submission.outputs.memory,
-        ..Job::new(submission.id, configuration, runs.0, runs.1)
+        schedule: Schedule { priority: submission.priority, fresh: submission.fresh, device: submission.device, ..job.schedule },
+        build: BuildSpec { replacement, keep_ir, ..job.build },
+        run: RunSpec { energy: submission.energy, memory: submission.outputs.memory, ..job.run },
     })
 }
 
@@ -88,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_nearest_number_of_runs_counts() {
-        let runs = |line: &str| submitted(line).map(|job| (job.iterations, job.warmup)).unwrap();
+        let runs = |line: &str| submitted(line).map(|job| (job.run.iterations, job.run.warmup)).unwrap();
         assert_eq!(runs(r#"{"id":1}"#), (3, 2));
         assert_eq!(runs(r#"{"id":1,"iterations":9}"#), (9, 2));
         assert!(submitted(r#"{"id":1,"iterations":0}"#).unwrap_err().contains("iterations"));
@@ -97,13 +96,13 @@ mod tests {
 
     #[test]
     fn a_device_has_to_be_one_of_those_at_work() {
-        assert_eq!(submitted(r#"{"id":1,"device":2}"#).unwrap().device, Some(2));
+        assert_eq!(submitted(r#"{"id":1,"device":2}"#).unwrap().schedule.device, Some(2));
         assert!(submitted(r#"{"id":1,"device":1}"#).unwrap_err().contains("device 1"));
     }
 
     #[test]
     fn code_comes_in_several_ways() {
-        let bytes = |line: &str| submitted(line).map(|job| job.replacement.map(|code| code.bytes().to_vec()));
+        let bytes = |line: &str| submitted(line).map(|job| job.build.replacement.map(|code| code.bytes().to_vec()));
         assert_eq!(bytes(r#"{"id":1,"code":{"bitcode":"QkM="}}"#).unwrap().unwrap(), b"BC");
         assert_eq!(bytes(r#"{"id":1,"code":{"ir-text":"; x"}}"#).unwrap().unwrap(), b"; x");
         assert!(bytes(r#"{"id":1,"code":{"bitcode":"?"}}"#).unwrap_err().contains("base64"));

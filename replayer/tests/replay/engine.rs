@@ -145,7 +145,7 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
         server.say(&json!({"type": "statistics"}));
         assert!(matches!(server.reply(), Reply::Statistics(_)));
         let start = Instant::now();
-        // The nursery, an executor, and a builder.
+        // The fork server, an executor, and a builder.
         while descendants(server.child.id()).len() < if runs { 2 } else { 3 } {
             assert!(start.elapsed() < Duration::from_secs(20), "nothing is at work");
             std::thread::sleep(Duration::from_millis(5));
@@ -168,33 +168,33 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
 }
 
 /// The process that forks the builders, once it has started.
-fn nursery(server: &Server) -> nix::unistd::Pid {
+fn fork_server(server: &Server) -> nix::unistd::Pid {
     let start = Instant::now();
     loop {
-        let named = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "mneme-nursery");
+        let named = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "mneme-forksrv");
         if let Some(pid) = children(server.child.id()).into_iter().find(named) {
             return nix::unistd::Pid::from_raw(pid as i32);
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "there is no nursery");
+        assert!(start.elapsed() < Duration::from_secs(20), "there is no fork server");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn a_nursery_that_hangs_is_replaced_and_nobody_waits_for_it() {
+fn a_fork_server_that_hangs_is_replaced_and_nobody_waits_for_it() {
     let Some(device) = device() else { return };
     let mut server = Server::start(&Recording::make(), &["--device", device, "--timeout", "5"]);
     server.say(&json!({"type": "submit", "id": 1}));
     assert!(server.result(1).verified);
-    let hanging = nursery(&server);
+    let hanging = fork_server(&server);
     nix::sys::signal::kill(hanging, nix::sys::signal::Signal::SIGSTOP).unwrap();
-    // More than a nursery that does not read can be told.
+    // More than a fork server that does not read can be told.
     server.say(&json!({"type": "submit", "id": 2, "code": {"ir-text": format!("; {}\n", "x".repeat(8 << 20))}}));
     server.say(&json!({"type": "submit", "id": 3, "config": {"passes": "default<O1>"}}));
     let start = Instant::now();
     server.say(&json!({"type": "statistics"}));
     assert!(matches!(server.reply(), Reply::Statistics(statistics) if statistics.outstanding == 2));
-    assert!(start.elapsed() < Duration::from_secs(5), "the supervisor waits for the nursery");
+    assert!(start.elapsed() < Duration::from_secs(5), "the supervisor waits for the fork server");
     let mut results = BTreeMap::new();
     while results.len() < 2 {
         let Reply::Result { id, result } = server.reply() else { panic!("no result") };
@@ -202,7 +202,7 @@ fn a_nursery_that_hangs_is_replaced_and_nobody_waits_for_it() {
     }
     assert!(results[&3].verified && results[&2].status.name() == "compile_error", "{results:?}");
     assert!(start.elapsed() < Duration::from_secs(80) && !is_alive(&(hanging.as_raw() as u32)));
-    assert_ne!(nursery(&server), hanging);
+    assert_ne!(fork_server(&server), hanging);
     server.end();
 }
 

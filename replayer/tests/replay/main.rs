@@ -559,7 +559,7 @@ fn nothing_outlives_the_server() {
     output.read_line(&mut hello).unwrap();
     let pid = server.id();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    assert!(alive(&children) >= 2, "the nursery and the executor run: {children}");
+    assert!(alive(&children) >= 2, "the fork server and the executor run: {children}");
     server.kill().unwrap();
     server.wait().unwrap();
     let limit = Instant::now() + Duration::from_secs(20);

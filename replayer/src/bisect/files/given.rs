@@ -15,10 +15,10 @@ use super::super::stages::{with_least_assembly, with_least_codegen};
 use super::super::text;
 use super::pass::again;
 use super::{REDUCED, save};
-use crate::arguments::{Bisect, Failing};
-use crate::builder::Probe;
-use crate::replacement::Replacement;
-use crate::supervisor::Fatal;
+use crate::build::Probe;
+use crate::build::replacement::Replacement;
+use crate::cli::{Bisect, Failing};
+use crate::error::Fatal;
 
 /// The IR that the stage to blame is given.
 pub const GIVEN: &str = "given.ll";

@@ -12,9 +12,9 @@ use serde_json::json;
 use super::criterion::Criterion;
 use super::finding::{Files, Finding, Verdict};
 use super::lab::Lab;
-use crate::arguments::Bisect;
-use crate::outputs::{self, unwritable};
-use crate::supervisor::Fatal;
+use crate::cli::Bisect;
+use crate::error::Fatal;
+use crate::report::artifacts::{self, unwritable};
 
 /// The reproducer made smaller, a file in the folder.
 const REDUCED: &str = "reduced.ll";
@@ -33,8 +33,8 @@ pub fn write(
     if culprit.is_none() && !(given.is_some() && blames_later_stage) {
         return Ok(());
     }
-    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.scene.subject.id())));
-    outputs::clear(&folder, pass::FILES.into_iter().chain(given::FILES).chain([REDUCED, LAUNCH, script::NAME]))?;
+    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.context.recorded.id())));
+    artifacts::clear(&folder, pass::FILES.into_iter().chain(given::FILES).chain([REDUCED, LAUNCH, script::NAME]))?;
     let mut files = Files { folder, ..Files::default() };
     if let Some(culprit) = &culprit {
         pass::write(lab, options, failing, criterion, culprit, !blames_later_stage, &mut files)?;
@@ -51,12 +51,12 @@ pub fn write(
 
 /// The kernel, its launch and its arguments.
 fn launch(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files) -> Result<(), Fatal> {
-    let subject = &lab.scene.subject;
-    let header = &subject.moments.prologue.header;
+    let recorded = &lab.context.recorded;
+    let header = &recorded.moments.prologue.header;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let launch = json!({
-        "kernel": subject.kernel.kernel_name,
-        "demangled": subject.kernel.demangled_name,
+        "kernel": recorded.kernel.kernel_name,
+        "demangled": recorded.kernel.demangled_name,
         "grid": failing.grid,
         "block": failing.block,
         "dynamic_shared_bytes": failing.shared_mem,

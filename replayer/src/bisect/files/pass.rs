@@ -13,10 +13,10 @@ use super::super::lab::{Bench, Experiment, Lab, Observation};
 use super::super::reduction::Reduction;
 use super::super::text;
 use super::{REDUCED, save};
-use crate::arguments::{Bisect, Failing};
-use crate::builder::Probe;
-use crate::replacement::Replacement;
-use crate::supervisor::Fatal;
+use crate::build::Probe;
+use crate::build::replacement::Replacement;
+use crate::cli::{Bisect, Failing};
+use crate::error::Fatal;
 
 const BEFORE: &str = "before.ll";
 const AFTER: &str = "after.ll";

@@ -9,9 +9,9 @@ use super::super::finding::{Files, Finding, Verdict};
 use super::super::lab::Lab;
 use super::given::{BAD, GIVEN, GOOD, LaterStage, PTX};
 use super::save;
-use crate::arguments::Failing;
-use crate::outputs::unwritable;
-use crate::supervisor::Fatal;
+use crate::cli::Failing;
+use crate::error::Fatal;
+use crate::report::artifacts::unwritable;
 
 pub const NAME: &str = "reproduce.sh";
 
@@ -24,7 +24,7 @@ pub fn write(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &
     let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) && !gives_up {
         let show = match stage {
             None => compare("before.ll", "after.ll"),
-            Some(stage) if lab.scene.is_cpu() => later(lab, finding, stage, major, &options),
+            Some(stage) if lab.context.is_cpu() => later(lab, finding, stage, major, &options),
             Some(stage) if finding.verdict == Verdict::BackEnd && stage.ptx.is_some() => compare(GOOD, BAD),
             Some(_) => String::new(),
         };
@@ -72,15 +72,15 @@ fn pass(finding: &Finding, files: &Files, major: &str, options: &str) -> String 
 
 /// Code generation or the assembler, at levels with and without the fault.
 fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str, llvm_options: &str) -> String {
-    if lab.scene.is_cpu() {
-        let database = &lab.scene.subject.database;
+    if lab.context.is_cpu() {
+        let database = &lab.context.recorded.database;
         let database = std::path::absolute(database).unwrap_or_else(|_| database.clone());
         // The IR is lowered for a processor in a way of Mneme's own before LLVM's back end sees it.
         return format!(
             "# The CPU device makes code for this machine's processor of {GIVEN} in its own way, so that no program of LLVM's alone repeats it.\n\
              exec mneme-replay -rdb '{}' -rid {} --device cpu --ir {GIVEN} --codegen-opt {} ''\n",
             database.display(),
-            lab.scene.subject.id(),
+            lab.context.recorded.id(),
             stage.bad.codegen
         );
     }
@@ -90,7 +90,7 @@ fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str, llvm
         ptx.lines().find_map(|line| line.strip_prefix(directive)).map(|rest| rest.trim().split(',').next().unwrap_or_default().to_owned())
     };
     let target = word(".target").unwrap_or_else(|| {
-        let recorded = &lab.scene.subject.kernel.ours.ir_arch;
+        let recorded = &lab.context.recorded.kernel.ours.ir_arch;
         if recorded.starts_with("sm_") { recorded.clone() } else { "sm_90".into() }
     });
     if finding.verdict == Verdict::Assembler {

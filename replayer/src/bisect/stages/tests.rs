@@ -7,7 +7,7 @@ use mneme_core::result::{ReplayResult, Status};
 use proptest::prelude::*;
 
 use super::*;
-use crate::builder::{Built, Looked};
+use crate::build::{Built, Looked};
 
 /// What is wrong. Code generation and the assembler may need a pass of the pipeline to run before; 0 for none.
 #[derive(Clone, Copy, Debug)]

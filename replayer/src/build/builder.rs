@@ -1,0 +1,300 @@
+//! A builder: the forked process that compiles one configuration.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use mneme_compiler::progress::{Progress as Place, Stage};
+use mneme_compiler::{Target, Text, Texts};
+use mneme_core::hash::{ChunkId, chunk_id};
+use mneme_core::result::Status;
+use serde::{Deserialize, Serialize};
+
+use super::compile::compile;
+use super::inputs::Build;
+use super::outcome::{Built, NotBuilt, Outcome};
+use crate::process::child::{Child, Complaints, End, lead, limit_files, limit_memory, name, volunteer_for_oom};
+use crate::process::confinement::{self, Room};
+use crate::process::frame::{self, Inbox};
+
+/// What a builder says: about its PTX before it is assembled, and at the end.
+#[derive(Debug, Serialize, Deserialize)]
+enum Word {
+    /// PTX of this hash is there; it waits to be told whether to assemble it.
+    Ptx([u8; 16]),
+    /// It has come to this text, which is the blob.
+    Text(Text),
+    Done(Box<Result<Built, NotBuilt>>),
+}
+
+/// Bytes that what a builder prints, which is kept in memory, and each file of its programs may have.
+const SAID_AND_WRITTEN: u64 = 1 << 30;
+
+/// How long a builder that has closed its stream may take to be gone.
+const GOING: Duration = Duration::from_secs(5);
+
+/// What a builder is told of its PTX.
+const ASSEMBLE: u8 = 1;
+const KNOWN: u8 = 0;
+
+/// A builder at work.
+pub struct Builder {
+    child: Child,
+    /// What it is at.
+    place: Place,
+    stream: UnixStream,
+    inbox: Inbox,
+    limit: Duration,
+    deadline: Instant,
+    /// What it has told of its texts.
+    texts: Texts,
+    /// What the compiler says is wanted of a build that fails, too.
+    keeps_words: bool,
+    /// Its stream is closed: when the process has to be gone at the latest.
+    closed: Option<Instant>,
+}
+
+/// What became of it.
+pub enum Progress {
+    AtWork,
+    /// It asks whether PTX of this hash is to be assembled, see [`Builder::answer`].
+    Asks(ChunkId),
+    /// It is done; without an image where it was told that its PTX is known.
+    Done(Box<Outcome>),
+}
+
+impl Builder {
+    /// Forks a builder, to be killed after `limit`. `memory` bounds its memory, bytes.
+    pub fn start(build: &Build<'_>, options: u64, limit: Duration, memory: Option<u64>) -> std::io::Result<Self> {
+        let (stream, theirs) = UnixStream::pair()?;
+        let place = Place::new()?;
+        let child = Child::start(Complaints::Kept, || live(build, &place, options, memory, theirs))?.leading();
+        Ok(Self::new(child, place, stream, limit, build.tells_texts()))
+    }
+
+    fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_words: bool) -> Self {
+        let deadline = Instant::now() + limit;
+        Self { child, place, stream, inbox: Inbox::default(), limit, deadline, texts: Texts::default(), keeps_words, closed: None }
+    }
+
+    /// Where it is heard; nothing more comes from one that is on its way out.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.closed.is_none().then(|| self.stream.as_fd())
+    }
+
+    /// Whether it is on its way out, so that [`Builder::progress`] is to be asked without being heard.
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Answers [`Progress::Asks`].
+    pub fn answer(&mut self, assemble: bool) {
+        // One that is gone is heard of next.
+        let _ = self.stream.write_all(&[if assemble { ASSEMBLE } else { KNOWN }]);
+    }
+
+    /// The result of a builder that has run out of time.
+    pub fn time_out(&mut self) -> Outcome {
+        let (limit, place) = (self.limit.as_secs_f64(), self.place.place());
+        let error = format!(
+            "the build took longer than {limit} s and was stopped{place}; --timeout (mneme-tune: --trial-timeout) raises the limit"
+        );
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::Timeout, error) }))
+    }
+
+    /// How it was ended by what an assembler did in its memory, if so; known once it is done.
+    pub fn lost_to_the_assembler(&mut self) -> Option<String> {
+        use nix::sys::signal::Signal;
+        let faults = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGFPE, Signal::SIGILL];
+        let assembling = self.place.last().is_some_and(|place| place.stage == Stage::Assembly);
+        self.child.end().filter(|end| assembling && faults.iter().any(|fault| *end == End::Signalled(*fault))).map(|end| end.to_string())
+    }
+
+    /// Kills it and gives it away, to be waited for.
+    pub fn dismiss(mut self) -> Child {
+        self.child.terminate();
+        self.child
+    }
+
+    /// Reads what it has said, and sees how it ended; never waits.
+    pub fn progress(&mut self) -> Progress {
+        let mut buffer = [0; 64 * 1024];
+        let done = |outcome| Progress::Done(Box::new(outcome));
+        if let Some(latest) = self.closed {
+            return match self.child.end() {
+                None if Instant::now() < latest => Progress::AtWork,
+                end => done(self.ended(end)),
+            };
+        }
+        match self.stream.read(&mut buffer) {
+            Ok(count) if count > 0 => self.inbox.push(&buffer[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            // A reset is an end as well.
+            Ok(_) => self.closed = Some(Instant::now() + GOING),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.closed = Some(Instant::now() + GOING),
+            Err(error) => return done(Err(internal(&format!("a builder cannot be heard: {error}")))),
+        }
+        loop {
+            return match self.inbox.pop::<Word>() {
+                Ok(Some((Word::Text(text), contents))) => {
+                    self.texts.add(text, String::from_utf8_lossy(&contents).into_owned());
+                    continue;
+                }
+                Ok(None) => Progress::AtWork,
+                Ok(Some((Word::Ptx(hash), _))) => Progress::Asks(ChunkId(hash)),
+                Ok(Some((Word::Done(result), image))) => match *result {
+                    Ok(built) => done(Ok((self.with_what_was_said(built), image))),
+                    Err(not_built) => done(Err(self.not_built(not_built))),
+                },
+                Err(error) => done(Err(internal(&format!("a builder cannot be understood: {error}")))),
+            };
+        }
+    }
+
+    /// What a failed build has to tell besides.
+    fn not_built(&mut self, not_built: NotBuilt) -> NotBuilt {
+        if !self.keeps_words {
+            return not_built;
+        }
+        let log = self.child.said().unwrap_or_default().lines().map(str::to_owned).collect();
+        NotBuilt { texts: Box::new(std::mem::take(&mut self.texts)), log, ..not_built }
+    }
+
+    /// LLVM's own words, those of passes that print and of an external program included, are part of the build's log.
+    fn with_what_was_said(&mut self, mut built: Built) -> Built {
+        built.log.extend(self.child.said().unwrap_or_default().lines().map(str::to_owned));
+        built
+    }
+
+    fn ended(&mut self, end: Option<End>) -> Outcome {
+        let said = self.child.said().unwrap_or_default();
+        let place = self.place.place();
+        // As LLVM says it, and as Rust does.
+        let error = if said.contains("out of memory") || said.contains("memory allocation of") {
+            format!("the compiler ran out of memory{place}; --memory-limit sets what it may take")
+        } else if end == Some(End::Signalled(nix::sys::signal::Signal::SIGXFSZ)) {
+            format!("the compiler printed more than {} MiB and was stopped{place}", SAID_AND_WRITTEN >> 20)
+        } else {
+            let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
+            let said = self.child.complaint().map_or(String::new(), |complaint| format!(": {}", complaint.trim()));
+            format!("the compiler {how}{place}{said}")
+        };
+        Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(Status::CompileError, error) }))
+    }
+}
+
+fn internal(error: &str) -> NotBuilt {
+    NotBuilt::new(Status::InternalError, error)
+}
+
+/// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.
+fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, words: UnixStream) -> i32 {
+    lead();
+    name(c"mneme-builder");
+    volunteer_for_oom();
+    limit_files(SAID_AND_WRITTEN);
+    if let Some(memory) = memory {
+        limit_memory(memory);
+    }
+    if let Some(how) = build.lost {
+        mneme_compiler::assembler::do_without_library(how);
+    }
+    // Assemblers may be programs, and so may be what runs the pipeline.
+    if matches!(build.target, Target::Cpu { .. }) && build.inputs.external.is_none() {
+        // The application's own code is read from the recording.
+        let readable = build.spec.configuration.original.then(|| build.inputs.recorded.folder.clone()).into_iter().collect();
+        let room = Room { readable, descriptors: vec![words.as_raw_fd()], ..Room::default() };
+        confinement::enter(&room);
+    }
+    let mut ask = |ptx: &str| {
+        let mut text = ptx.as_bytes().to_vec();
+        text.extend(options.to_le_bytes());
+        let mut answer = [ASSEMBLE];
+        let asked = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| (&words).read_exact(&mut answer));
+        asked.is_ok() && answer == [KNOWN]
+    };
+    // One that crashes or is stopped later has told them all the same.
+    let mut tell = |text: Text, contents: &str| {
+        let _ = frame::write(&mut &words, &Word::Text(text), contents.as_bytes());
+    };
+    let (result, image) = match compile(&Build { progress: Some(place), ..*build }, &mut ask, &mut tell) {
+        Ok((built, image)) => (Ok(built), image),
+        Err(not_built) => (Err(not_built), Vec::new()),
+    };
+    match frame::write(&mut &words, &Word::Done(Box::new(result)), &image) {
+        Ok(()) => mneme_core::exit::VERIFIED,
+        Err(_) => mneme_core::exit::INTERNAL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A builder that does something else; a second is a long time for what never waits.
+    fn planted(work: impl FnOnce(UnixStream) -> i32) -> Builder {
+        let (stream, theirs) = UnixStream::pair().unwrap();
+        let child = Child::start(Complaints::Kept, || work(theirs)).unwrap();
+        Builder::new(child, Place::new().unwrap(), stream, Duration::from_secs(60), true)
+    }
+
+    fn half(stream: &mut UnixStream) {
+        let mut frame = Vec::new();
+        frame::write(&mut frame, &Word::Text(Text::Ir), b"; after").unwrap();
+        frame::write(&mut frame, &Word::Text(Text::Ptx), b"never to be").unwrap();
+        stream.write_all(&frame[..frame.len() - 5]).unwrap();
+    }
+
+    fn sleep() -> i32 {
+        std::thread::sleep(Duration::from_secs(60));
+        0
+    }
+
+    #[test]
+    fn half_a_message_is_waited_for_by_nobody() {
+        let mut builder = planted(|mut stream| {
+            half(&mut stream);
+            sleep()
+        });
+        for _ in 0..200 {
+            std::thread::sleep(Duration::from_millis(100));
+            builder.stream.set_nonblocking(true).unwrap();
+            let start = Instant::now();
+            assert!(matches!(builder.progress(), Progress::AtWork | Progress::Done(_)));
+            assert!(start.elapsed() < Duration::from_secs(1));
+            if builder.texts.ir.is_some() {
+                break;
+            }
+        }
+        let Err(failed) = builder.time_out() else { panic!("it has nothing") };
+        assert_eq!((failed.texts.ir.as_deref(), failed.texts.ptx), (Some("; after"), None), "what came whole is kept");
+    }
+
+    #[test]
+    fn one_that_closes_its_stream_is_watched_until_it_is_gone() {
+        let mut builder = planted(|mut stream| {
+            half(&mut stream);
+            drop(stream);
+            std::thread::sleep(Duration::from_secs(3));
+            17
+        });
+        let (start, mut longest) = (Instant::now(), Duration::ZERO);
+        let outcome = loop {
+            assert!(start.elapsed() < Duration::from_secs(20));
+            let asked = Instant::now();
+            let progress = builder.progress();
+            longest = longest.max(if builder.is_closed() { asked.elapsed() } else { Duration::ZERO });
+            if let Progress::Done(outcome) = progress {
+                break *outcome;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(builder.fd().is_none() && longest < Duration::from_secs(2), "{longest:?}");
+        assert!(outcome.unwrap_err().error.contains("exited with status 17"));
+    }
+}

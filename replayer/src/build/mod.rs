@@ -1,0 +1,22 @@
+//! Builds: each configuration is compiled in a process of its own, so that a crash in LLVM is that configuration's result.
+//!
+//! Builders are forked by a fork server, which has LLVM and the assembler loaded and warm. The supervisor cannot be that parent:
+//! an assembler may load the device's driver, and a driver that was loaded before a fork refuses to work in the child.
+
+mod assemblies;
+mod builder;
+mod compile;
+pub mod fork_server;
+mod inputs;
+mod original;
+mod outcome;
+mod preload;
+mod probe;
+pub mod replacement;
+mod spec;
+
+pub use compile::compile;
+pub use inputs::{Build, Inputs};
+pub use outcome::{Built, NotBuilt, Outcome};
+pub use probe::{Looked, Probe};
+pub use spec::{BuildKey, BuildSpec};

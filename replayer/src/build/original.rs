@@ -1,0 +1,101 @@
+//! The code that the application ran, in place of a build.
+
+use mneme_compiler::Target;
+use mneme_core::hash::checksum;
+use mneme_core::image::architecture::Architecture;
+use mneme_core::image::{cpu_object, cubin, ptx};
+use mneme_core::recording::CodeKind;
+use mneme_core::recording::database::CodeFile;
+use mneme_core::result::Status;
+
+use super::inputs::Build;
+use super::outcome::{Built, NotBuilt, Outcome};
+use crate::recording::instance::RecordedInstance;
+
+/// The form of it that the build's target runs, as it is.
+pub fn of(build: &Build<'_>) -> Outcome {
+    let invalid = |error: String| NotBuilt::new(Status::InvalidConfig, error);
+    build.spec.configuration.check().map_err(invalid)?;
+    if build.spec.instrument.is_some() || build.inputs.external.is_some() {
+        return Err(invalid("the application's own code cannot be changed, as looking for faults, watching writes and --opt do".into()));
+    }
+    let recorded = build.inputs.recorded;
+    let kernel = &recorded.kernel.kernel_name;
+    let (mut image, kind) = read(recorded, build.target)?;
+    if let Some(reason) = immovable(recorded, &image, kind) {
+        return Err(invalid(format!("{reason}, which lies elsewhere where the application's own code is replayed; replay a pipeline")));
+    }
+    let assembler = match kind {
+        CodeKind::Ptx => "the driver: the application's own PTX",
+        _ => "none: the application's own code",
+    };
+    if kind == CodeKind::Ptx {
+        image.push(0);
+    }
+    Ok((Built { entry: kernel.clone(), assembler: assembler.into(), ..Built::default() }, image))
+}
+
+/// Reads the first form that the target runs.
+fn read(recorded: &RecordedInstance, target: &Target) -> Result<(Vec<u8>, CodeKind), NotBuilt> {
+    let invalid = |error: &str| NotBuilt::new(Status::InvalidConfig, error);
+    let forms = &recorded.instance.ours.original;
+    if forms.is_empty() {
+        return Err(invalid("the recording does not hold the code that the application ran; record it again, or replay a pipeline"));
+    }
+    for CodeFile { file, checksum: sum } in forms {
+        let path = recorded.folder.join(file);
+        let broken = |what: &dyn std::fmt::Display| NotBuilt::new(Status::CompileError, format!("{}: {what}", path.display()));
+        let bytes = std::fs::read(&path).map_err(|error| broken(&error))?;
+        if checksum(&bytes) != *sum {
+            return Err(broken(&"its checksum does not match"));
+        }
+        let kind = CodeKind::of(file);
+        if runs_on(&bytes, kind, &recorded.kernel.kernel_name, target) {
+            return Ok((bytes, kind));
+        }
+    }
+    Err(invalid("the code that the application ran is for another device; replay a pipeline"))
+}
+
+fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
+    let device = match target {
+        Target::Cpu { .. } => return kind == CodeKind::CpuObject,
+        Target::Nvptx { arch } => Architecture::parse(arch).map_or(u32::MAX, |device| device.number),
+    };
+    match kind {
+        CodeKind::Cubin => cubin::parse(code).and_then(|cubin| cubin.architecture).is_some_and(|it| it.machine_code_runs_on(device)),
+        CodeKind::Ptx => {
+            let text = String::from_utf8_lossy(code);
+            let closure = ptx::Module::parse(&text).closure(kernel);
+            closure.and_then(|closure| closure.target).is_some_and(|target| target.ptx_compiles_for(device))
+        }
+        CodeKind::Bitcode | CodeKind::CpuObject => false,
+    }
+}
+
+/// Why the code needs a variable where it was: something points into it, or it points into the code's own module.
+fn immovable(recorded: &RecordedInstance, code: &[u8], kind: CodeKind) -> Option<String> {
+    let header = &recorded.moments.prologue.header;
+    let own = || header.variables.iter().filter(|variable| !variable.code);
+    let words = || header.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
+    let points_into = |start: u64, size: u64| words().any(|word| (start..start.saturating_add(size)).contains(&word));
+    if let Some(variable) = own().find(|variable| points_into(variable.address, variable.size)) {
+        return Some(format!("an argument holds the address of its variable {}", variable.name));
+    }
+    let holding: Vec<String> = match kind {
+        CodeKind::Cubin => {
+            let variables = cubin::parse(code).map(|cubin| cubin.variables).unwrap_or_default();
+            variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
+        }
+        CodeKind::Ptx => {
+            let text = String::from_utf8_lossy(code);
+            let closure = ptx::Module::parse(&text).closure(&recorded.kernel.kernel_name);
+            let variables = closure.map(|closure| closure.variables).unwrap_or_default();
+            variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
+        }
+        CodeKind::CpuObject => cpu_object::holding_addresses(code),
+        CodeKind::Bitcode => Vec::new(),
+    };
+    let found = own().find(|variable| holding.contains(&variable.name))?;
+    Some(format!("its variable {} holds addresses of its own module", found.name))
+}

@@ -1,0 +1,56 @@
+//! What comes of a build: the code and what there is to say of it, or why there is none.
+
+use mneme_compiler::Texts;
+use mneme_compiler::assembler::Spills;
+use mneme_compiler::instrument::Instrumented;
+use mneme_compiler::progress::Place;
+use mneme_core::result::Status;
+use serde::{Deserialize, Serialize};
+
+use super::probe::Looked;
+
+/// A finished build, without its image.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Built {
+    pub entry: String,
+    /// Seconds.
+    pub preprocess: f64,
+    pub optimise: f64,
+    pub codegen: f64,
+    /// The launch must ask for no dynamic shared memory: the code has it.
+    pub shared_is_static: bool,
+    pub assembler: String,
+    /// Registers spilled to local memory, where the assembler has told.
+    pub spills: Option<Spills>,
+    pub texts: Texts,
+    /// What the instrumentation says of itself, where there is one.
+    pub instrumented: Option<Instrumented>,
+    /// What the build has to say, a line each.
+    pub log: Vec<String>,
+    /// What was asked of the build beyond its code.
+    pub looked: Looked,
+}
+
+/// Why there is no code object, in one sentence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotBuilt {
+    pub status: Status,
+    pub error: String,
+    /// What the build was at, where it has ended before its time.
+    pub place: Option<Place>,
+    /// The assembler has read the PTX and refused it, as it would for whoever comes with the same.
+    pub rejected: bool,
+    /// What it had come to until then, where that was asked for.
+    pub texts: Box<Texts>,
+    /// What the compiler had said until then, a line each, likewise.
+    pub log: Box<[String]>,
+}
+
+impl NotBuilt {
+    pub fn new(status: Status, error: impl Into<String>) -> Self {
+        Self { status, error: error.into(), place: None, rejected: false, texts: Box::default(), log: Box::default() }
+    }
+}
+
+/// The outcome of a build and the code object.
+pub type Outcome = Result<(Built, Vec<u8>), NotBuilt>;

@@ -1,0 +1,69 @@
+//! Options that put other code in the recorded kernel's place, or other passes in LLVM's.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mneme_compiler::pipeline::External;
+use mneme_compiler::source;
+
+use crate::build::replacement::CodeFile;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Other code in the kernel's place")]
+pub struct CodeOptions {
+    /// LLVM IR with a kernel of the recorded name: assembly (.ll) or bitcode (.bc)
+    #[arg(long, value_name = "FILE", group = "code")]
+    pub ir: Option<PathBuf>,
+    /// CUDA source with such a kernel, compiled by clang
+    #[arg(long, value_name = "FILE", group = "code")]
+    pub source: Option<PathBuf>,
+    /// PTX with such a kernel; the pipeline is left out
+    #[arg(long, value_name = "FILE", group = "code")]
+    pub ptx: Option<PathBuf>,
+    /// Machine code (a cubin) with such a kernel
+    #[arg(long, value_name = "FILE", group = "code")]
+    pub cubin: Option<PathBuf>,
+    /// The code that the application ran, as its driver was given it
+    #[arg(long, group = "code")]
+    pub original: bool,
+    /// A flag for clang with --source (-I, -D, -std=); may be repeated
+    #[arg(long = "source-flag", value_name = "FLAG", requires = "source", allow_hyphen_values = true)]
+    pub source_flags: Vec<String>,
+    /// The clang that compiles --source
+    #[arg(long, value_name = "PROGRAM", default_value = source::DEFAULT_COMPILER)]
+    pub clang: PathBuf,
+
+    /// Run the pipeline in this program, an opt of the same LLVM version
+    #[arg(long, value_name = "PROGRAM")]
+    opt: Option<PathBuf>,
+    /// A plugin with passes for --opt [default program: opt-19]; may be repeated
+    #[arg(long = "load-pass-plugin", value_name = "FILE.so")]
+    plugins: Vec<PathBuf>,
+    /// A further option for --opt; may be repeated
+    #[arg(long = "opt-arg", value_name = "OPTION", allow_hyphen_values = true)]
+    opt_arguments: Vec<String>,
+}
+
+impl CodeOptions {
+    /// The file that holds the code.
+    pub fn file(&self) -> Option<CodeFile> {
+        let source = || {
+            let file = self.source.clone()?;
+            Some(CodeFile::Source { file, compiler: self.clang.clone(), flags: self.source_flags.clone() })
+        };
+        let ir = self.ir.clone().map(CodeFile::Ir);
+        let ptx = self.ptx.clone().map(CodeFile::Ptx);
+        ir.or(ptx).or(self.cubin.clone().map(CodeFile::Cubin)).or_else(source)
+    }
+
+    /// The program that runs the pipeline, where it is another one.
+    pub fn external(&self) -> Option<External> {
+        let asked = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();
+        asked.then(|| External {
+            program: self.opt.clone().unwrap_or_else(|| "opt-19".into()),
+            // A bare name would be looked for where libraries are.
+            plugins: self.plugins.iter().map(|plugin| std::path::absolute(plugin).unwrap_or_else(|_| plugin.clone())).collect(),
+            arguments: self.opt_arguments.clone(),
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! Options that a single replay, a sweep and a server share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use mneme_compiler::Keep;
+use mneme_core::device::Timer;
+
+use crate::context::device::Choice;
+use crate::context::settings::{Isolation, Settings};
+
+/// What times kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Timers {
+    /// Events of the device around the launch
+    #[default]
+    Events,
+    /// The device itself, as NVIDIA's CUPTI tells, which has to be installed: without what a launch takes, which matters for kernels
+    /// of a few microseconds
+    Cupti,
+}
+
+impl From<Timers> for Timer {
+    fn from(timer: Timers) -> Self {
+        match timer {
+            Timers::Events => Self::Events,
+            Timers::Cupti => Self::Cupti,
+        }
+    }
+}
+
+/// What all modes are told.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// The .json file of the recorded kernel, also -rdb; or the recording's folder, where --kernel, -rid or its only kernel says
+    /// which one
+    #[arg(long = "record-db", alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE|FOLDER")]
+    pub database: PathBuf,
+
+    /// The dynamic hash of the recorded instance; may be left out where there is one, also -rid
+    #[arg(long = "record-id", alias = "rid", value_name = "ID")]
+    pub id: Option<String>,
+
+    /// The kernel of a folder: its name or a part of it, mangled or demangled
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
+
+    /// Where to replay: cpu, cuda, or the numbers of GPUs, as in 0,1 [default: as recorded]
+    #[arg(long, value_name = "DEVICE", value_parser = Choice::parse, value_delimiter = ',')]
+    pub device: Vec<Choice>,
+
+    /// Configurations that run at a time; more than one on a device disturb each other's times [default: one on each device]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: Option<u32>,
+
+    /// What a configuration that goes wrong can take with it
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub isolation: Isolation,
+
+    /// What times kernels
+    #[arg(long, value_name = "TIMER", value_enum, default_value_t)]
+    pub timer: Timers,
+
+    #[command(flatten)]
+    pub verification: super::verification::Verification,
+
+    /// Time limit for a build, and for all runs of a configuration, seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub timeout: Duration,
+
+    /// Configurations that are compiled at a time [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub builders: Option<u32>,
+
+    /// Memory that a build may take, GiB [default: half of the machine's]
+    #[arg(long, value_name = "GIB", value_parser = gibibytes)]
+    pub memory_limit: Option<u64>,
+
+    /// Messages on standard error: error, warn, info, debug or trace
+    #[arg(short = 'v', long = "verbose", visible_alias = "log-level", value_name = "LEVEL", default_value = "warn")]
+    pub level: tracing::Level,
+}
+
+impl Common {
+    /// What all modes ask for; one configuration, and none of the code's or the results' options.
+    pub fn settings(&self) -> Settings {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Settings {
+            database: self.database.clone(),
+            id: self.id.clone(),
+            kernel: self.kernel.clone(),
+            devices: self.device.clone(),
+            workers: self.workers.map(|count| count as usize),
+            isolation: self.isolation,
+            timer: self.timer.into(),
+            verification: self.verification.options(),
+            limit: self.timeout,
+            builders: self.builders.map_or_else(cores, |count| count as usize),
+            builder_memory: self.memory_limit.or_else(half_of_memory),
+            code: None,
+            external: None,
+            keep: Keep::default(),
+            texts: false,
+            standby: false,
+            survey: false,
+            dump: None,
+            quiet: false,
+        }
+    }
+}
+
+/// Half of the machine's memory, bytes.
+fn half_of_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes * 512)
+}
+
+fn gibibytes(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= 1e6);
+    number.map(|number| (number * f64::from(1 << 30)) as u64).ok_or_else(|| "it must be a number of GiB above 0".into())
+}
+
+/// The longest limit, seconds: thirty years, which is still a point in time that can be waited for.
+const LONGEST: f64 = 1e9;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= LONGEST);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("it must be a number of seconds above 0, at most {LONGEST:e}"))
+}

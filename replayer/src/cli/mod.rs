@@ -1,0 +1,355 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
+use mneme_compiler::Keep;
+use mneme_core::configuration::Configuration;
+
+use crate::context::settings::Settings;
+
+mod bisect;
+mod code;
+mod common;
+mod compilation;
+mod launch;
+mod observation;
+mod verification;
+
+pub use bisect::{Bisect, Failing, When};
+pub use code::CodeOptions;
+pub use common::{Common, Timers};
+pub use compilation::Compilation;
+pub use launch::Launch;
+pub use observation::Observation;
+
+/// Long options that users write with one dash.
+const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
+
+const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay sweep -rdb FILE [-rid ID] [OPTIONS] CONFIGURATIONS\n       \
+                     mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
+
+const EXAMPLES: &str = "\
+Examples:
+  mneme-replay -rdb recording/1234.json -rid 5678 \"default<O3>\"
+      replays the recorded launch, compiled with LLVM's O3 pipeline, and verifies all memory
+  mneme-replay -rdb recording/1234.json \"default<O2>\" -bidx 128 -gidx 80000 --iterations 10
+      another launch shape, measured ten times (-rid may be left out where the recording has one instance)
+  mneme-replay -rdb recording/1234.json \"function(sroa,early-cse)\" --output-ll kernel.ll
+      any pipeline that opt -passes accepts; the optimised IR is written to kernel.ll
+  mneme-replay -rdb recording/1234.json \"default<O3>\" --rtol 1e-5 --atol 1e-8
+      float and double buffers pass within a tolerance
+  mneme-replay -rdb recording/1234.json --tolerance argument:1=f32:2:ulp --dump-diff diff
+      what the second argument points into may be 2 units in the last place away; buffers that differ are written to diff/
+  mneme-replay -rdb recording/1234.json --repeat 20 --write-tolerances
+      finds what differs from run to run (atomics add up in any order), and lets it differ that much from now on
+  mneme-replay -rdb recording/1234.json --check
+      is it the kernel? looks for accesses out of bounds, of memory that nothing wrote, unordered and misaligned ones
+  mneme-replay -rdb recording/1234.json \"default<O3>\" --wrote 0x100000013a80:4
+      tells which thread, instruction and line wrote these four bytes last
+  mneme-replay -rdb recording/1234.json --facts --specialize=2,3 --llvm-option=-unroll-threshold=400 --output-dir out
+      states what the recording proves, folds two arguments, sets an option of LLVM's, and keeps IR, PTX, SASS and the log
+  mneme-replay -rdb recording/1234.json --original --iterations 10
+      the code that the application ran, as it was
+  mneme-replay -rdb recording/1234.json --source kernel.cu --source-flag -Iinclude
+      compiles an edited kernel, replays and verifies it in the recorded one's place (also --ir, --ptx, --cubin)
+  mneme-replay -rdb recording/1234.json --load-pass-plugin ./libMine.so \"function(mine),default<O3>\"
+      runs a pass of your own, in opt-19
+  mneme-replay sweep -rdb recording/1234.json configurations.jsonl
+      replays one configuration a line, and prints one result a line (see mneme-replay sweep --help)
+  mneme-replay serve -rdb recording/1234.json -rid 5678
+      the same for programs, as a protocol of JSON lines (docs/protocol.md; this is what mneme-tune drives)
+
+Exit status:
+  0 verified            4 timed out
+  1 not verified        64 bad usage
+  2 build failed        65 bad recording
+  3 launch failed       69 no such device
+                        70 something of ours broke";
+
+/// A command line: one of three modes.
+#[derive(Debug)]
+pub enum Arguments {
+    OneShot(Box<OneShot>),
+    Sweep(Sweep),
+    Serve(Serve),
+}
+
+/// Replays configurations that come as JSON lines on standard input; one reply a line on standard output.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-replay serve", bin_name = "mneme-replay serve", version, after_help = SERVE_EXAMPLES)]
+pub struct Serve {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub runs: Runs,
+}
+
+/// How often a configuration runs that does not say so itself.
+#[derive(Args, Debug)]
+pub struct Runs {
+    /// Measured runs, also -it
+    #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub iterations: u32,
+    /// Runs before them, also -wu
+    #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub warmup: u32,
+}
+
+const SWEEP_EXAMPLES: &str = "\
+A line of the input is a JSON object with the fields of a configuration; those left out are as recorded, so that {} is the recorded
+launch. A line of the output is {\"id\": …, \"Replay-config\": …, \"Result\": …}, where id is the number of the input's line, from 1.
+
+Examples:
+  mneme-replay sweep -rdb recording/1234.json -rid 5678 configurations.jsonl > results.jsonl
+  jq -nc '(1, 2, 3) | {passes: \"default<O\\(.)>\"}' | mneme-replay sweep -rdb recording/1234.json -
+      three pipelines; scripts/sweep-blocks.sh, sweep-pipelines.sh and sweep-random.sh are longer examples
+
+Exit status:
+  0  every line has a result, and one at least verified
+  1  every line has a result, and none verified
+  64 bad usage    65 bad recording    69 no such device    70 something of ours broke";
+
+const SERVE_EXAMPLES: &str = "\
+Requests and replies are described in docs/protocol.md. The first line out is a greeting; end of input finishes what was submitted.
+
+Examples:
+  echo '{\"type\": \"submit\", \"id\": 1, \"config\": {\"passes\": \"default<O2>\"}}' | mneme-replay serve -rdb recording/1234.json
+      one configuration; a program keeps the input open, and submits the next one when it has seen a result
+
+Exit status:
+  0  the input has ended (or a shutdown was asked for), and everything has its answer
+  64 bad usage    65 bad recording    69 no such device    70 something of ours broke, or nobody reads the replies";
+
+/// Replays one configuration a line, and prints one result a line, as they come.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-replay sweep", bin_name = "mneme-replay sweep", version, after_help = SWEEP_EXAMPLES)]
+pub struct Sweep {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub runs: Runs,
+
+    /// Configurations, one JSON object a line; - for standard input
+    #[arg(value_name = "CONFIGURATIONS", default_value = "-")]
+    pub configurations: PathBuf,
+
+    /// Run every configuration, even where one with the same code and the same launch has run
+    #[arg(long)]
+    pub fresh: bool,
+}
+
+/// Replays one recorded GPU kernel under any compilation and launch shape, and verifies every byte that it writes.
+///
+/// Prints one JSON object {"Replay-config": …, "Result": …} on standard output; messages go to standard error.
+#[derive(Parser, Debug)]
+#[command(name = "mneme-replay", version, after_help = EXAMPLES, override_usage = USAGE)]
+pub struct OneShot {
+    #[command(flatten)]
+    pub common: Common,
+
+    /// LLVM pass pipeline, in the syntax of opt -passes [default: that of the application's level, else that of O3]
+    #[arg(value_name = "PIPELINE")]
+    pub passes: Option<String>,
+
+    #[command(flatten)]
+    pub launch: Launch,
+
+    /// Measured runs, also -it
+    #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub iterations: u32,
+    /// Runs before them, also -wu
+    #[arg(long, alias = "wu", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub warmup: u32,
+
+    /// Run N times and say which buffers differ from run to run, with nothing changed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1_000_000), conflicts_with = "iterations")]
+    pub repeat: Option<u32>,
+    /// Write the tolerances that --repeat found to be needed beside the recording
+    #[arg(long, requires = "repeat")]
+    pub write_tolerances: bool,
+    /// Write the buffers that differ from the recording to this folder, with an index.json
+    #[arg(long, value_name = "FOLDER")]
+    pub dump_diff: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub observation: Observation,
+    #[command(flatten)]
+    pub code: CodeOptions,
+
+    /// Write everything that the build makes to this folder: IR before and after, PTX, machine code, SASS, the build's log
+    #[arg(long, value_name = "FOLDER")]
+    pub output_dir: Option<PathBuf>,
+    /// Write the IR after the pipeline here, also -ol
+    #[arg(long, alias = "ol", value_name = "FILE")]
+    pub output_ll: Option<PathBuf>,
+    /// Write the PTX that the code was assembled from here
+    #[arg(long, value_name = "FILE")]
+    pub output_ptx: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Reads a command line, of which the first word is the program.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut words = mneme_core::arguments::normalise(words, ONE_DASH);
+        if words.get(1).is_some_and(|word| word == "serve") {
+            words.remove(1);
+            return Serve::try_parse_from(words).map(Self::Serve);
+        }
+        if words.get(1).is_some_and(|word| word == "sweep") {
+            words.remove(1);
+            return Sweep::try_parse_from(words).map(Self::Sweep);
+        }
+        OneShot::try_parse_from(words).map(|one_shot| Self::OneShot(Box::new(one_shot)))
+    }
+
+    pub fn common(&self) -> &Common {
+        match self {
+            Self::Serve(serve) => &serve.common,
+            Self::Sweep(sweep) => &sweep.common,
+            Self::OneShot(one_shot) => &one_shot.common,
+        }
+    }
+
+    /// What the replay of all modes starts from.
+    pub fn settings(&self) -> Settings {
+        let Self::OneShot(options) = self else { return Settings { standby: true, ..self.common().settings() } };
+        let OneShot { code, output_dir, output_ll, output_ptx, repeat, dump_diff, .. } = &**options;
+        let all = output_dir.is_some();
+        Settings {
+            code: code.file(),
+            external: code.external(),
+            keep: Keep { before: all, after: all || output_ll.is_some(), ..Keep::default() },
+            texts: all || output_ll.is_some() || output_ptx.is_some(),
+            survey: repeat.is_some(),
+            dump: dump_diff.clone(),
+            ..self.common().settings()
+        }
+    }
+}
+
+impl OneShot {
+    /// The recorded configuration with what the options change.
+    pub fn configuration(&self, recorded: Configuration) -> Configuration {
+        let original = self.code.original;
+        // Fields that say how code is compiled have nothing to say of the application's own.
+        let recorded = if original { recorded.of_original() } else { recorded };
+        Configuration { original, ..self.launch.configuration(self.passes.as_deref(), recorded) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use mneme_core::configuration::Specialize;
+    use mneme_core::launch::Dim3;
+
+    fn read(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::read(std::iter::once("mneme-replay").chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    fn one_shot(line: &str) -> OneShot {
+        match read(line).unwrap() {
+            Arguments::OneShot(one_shot) => *one_shot,
+            other => panic!("'{line}' is a one-shot replay, not {other:?}"),
+        }
+    }
+
+    fn configuration(line: &str) -> Configuration {
+        one_shot(line).configuration(Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16))
+    }
+
+    #[test]
+    fn the_declaration_is_consistent() {
+        OneShot::command().debug_assert();
+        Serve::command().debug_assert();
+        Sweep::command().debug_assert();
+    }
+
+    #[test]
+    fn every_spelling_means_the_same() {
+        let long = "--record-db a.json --record-id 7 default<O1> --grid-dim-x 1 --grid-dim-y 2 --grid-dim-z 3 --block-dim-x 4 \
+                    --block-dim-y 5 --block-dim-z 6 --shared-mem 7 --specialize-dims --set-launch-bounds --codegen-opt 1";
+        let short = "-rdb a.json -rid=7 default<O1> -gidx 1 -gidy 2 -gidz 3 -bidx 4 -bidy 5 -bidz=6 -shem 7 -sdims -slb -co 1";
+        assert_eq!(configuration(long), configuration(short));
+        let found = configuration(short);
+        assert_eq!((found.grid, found.block, found.shared_mem), (Dim3::new(1, 2, 3), Dim3::new(4, 5, 6), 7));
+        assert_eq!((found.specialize_dims, found.set_launch_bounds, found.codegen_opt), (true, true, 1));
+        let arguments = one_shot("-rdb a.json -rid 7 x -it 9 -ol out.ll");
+        assert_eq!((arguments.iterations, arguments.output_ll), (9, Some("out.ll".into())));
+        assert_eq!(arguments.common.id.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn what_is_beyond_the_existing_mneme_has_options_too() {
+        let found = configuration(
+            "-rdb a.json x --specialize=0,2 --facts --maxnreg 64 --ptx-opt 1 --fast-math --llvm-option -a --llvm-option=-b=1",
+        );
+        assert_eq!(found.specialize, Specialize::Arguments(vec![0, 2]));
+        assert_eq!((found.facts, found.maxnreg, found.ptx_opt, found.fast_math), (true, 64, Some(1), true));
+        assert_eq!(found.llvm_options, ["-a", "-b=1"]);
+        // A pipeline may follow the bare option.
+        let found = configuration("-rdb a.json --specialize default<O1>");
+        assert_eq!((found.specialize, found.passes.as_str()), (Specialize::All, "default<O1>"));
+        let external = one_shot("-rdb a.json --load-pass-plugin /x.so").code.external().unwrap();
+        assert_eq!((external.program, external.plugins), ("opt-19".into(), vec!["/x.so".into()]));
+        assert!(one_shot("-rdb a.json").code.external().is_none());
+    }
+
+    #[test]
+    fn defaults_are_the_recorded_launch_and_upstreams() {
+        let arguments = one_shot("-rdb a.json");
+        assert_eq!((arguments.iterations, arguments.warmup), (3, 2));
+        assert_eq!(arguments.common.verification.options(), crate::verify::tolerances::Options::default());
+        let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
+        assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
+        let changed = configuration("-rdb a.json --no-prune --internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
+        assert_eq!((changed.prune, changed.internalize, changed.specialize), (false, true, true.into()));
+        assert_eq!((changed.max_threads, changed.min_blocks_per_sm), (Some(64), 2));
+    }
+
+    #[test]
+    fn tolerances_come_in_order() {
+        let options = |line: &str| read(line).unwrap().common().verification.options();
+        assert_eq!(options("-rdb a --rtol 1e-3").rtol, Some(1e-3));
+        assert_eq!(options("serve -rdb a --atol 2").atol, Some(2.0));
+        let both = options("-rdb a --tolerance f32:1e-5 --tolerance argument:0=ignore").tolerances;
+        assert!(both[0].target.is_none() && both[1].tolerance.ignore);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "",
+            "serve",
+            "-rdb a.json --no-such-option",
+            "-rdb a.json x y",
+            "-rdb a.json --iterations many",
+            "-rdb a.json --iterations 0",
+            "-rdb a.json --rtol -1",
+            "-rdb a.json --rtol nan",
+            "-rdb a.json --tolerance f80:1",
+            "-rdb a.json --write-tolerances",
+            "-rdb a.json --repeat 1",
+            "-rdb a.json --repeat 3 --iterations 4",
+            "-rdb a.json --timeout 0",
+            "-rdb a.json --timeout inf",
+            "-rdb a.json --timeout 1e19",
+            "-rdb a.json --device gpu",
+            "-rdb a.json --device 0,gpu",
+            "-rdb a.json --isolation chroot",
+            "-rdb a.json --memory-limit 0",
+            "sweep -rdb a.json one.jsonl two.jsonl",
+            "-rdb a.json -co 4",
+            "-rdb a.json --ptx-opt 4",
+            "-rdb a.json --maxnreg 0",
+            "-rdb a.json --specialize=x",
+            "-rdb a.json --ir a.ll --ptx a.ptx",
+            "-rdb a.json --source-flag -DX",
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+}

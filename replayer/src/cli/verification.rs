@@ -1,0 +1,46 @@
+//! Options of the verification.
+
+use clap::Args;
+use mneme_core::tolerance::DataType;
+
+use crate::verify::tolerances::{Entry, Options};
+
+/// What replayed memory may differ by.
+#[derive(Args, Debug)]
+pub struct Verification {
+    /// Let a buffer, or all, differ: [BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]], e.g. f32:1e-5:relative or argument:1=f64:1e-9:absolute:l2
+    ///
+    /// BUFFER is argument:N (what the N-th argument, from 0, points into), tag:NAME, variable:NAME or address:0x…; without it the
+    /// tolerance is for all buffers that may hold TYPE. TYPE is u8, i8, … u64, i64, f16, f32 or f64; KIND absolute, relative or ulp
+    /// (units in the last place); NORM none (every element by itself), l1, l2 or linf. BUFFER=exact asks for equal bits, and
+    /// BUFFER=ignore for no comparison. May be given several times; what is said of one buffer goes before what is said of all.
+    #[arg(long = "tolerance", value_name = "TOLERANCE", value_parser = Entry::parse)]
+    pub tolerances: Vec<Entry>,
+
+    /// Let float and double values differ by this much, relative to the recorded value
+    #[arg(long, value_name = "R", value_parser = bound)]
+    pub rtol: Option<f64>,
+
+    /// Let float and double values differ by this much, absolutely
+    #[arg(long, value_name = "A", value_parser = bound)]
+    pub atol: Option<f64>,
+
+    /// What all memory holds, for --rtol and --atol [default: by the kernel's parameter types]
+    #[arg(long, value_name = "TYPE", value_parser = data_type)]
+    pub dtype: Option<DataType>,
+}
+
+impl Verification {
+    pub fn options(&self) -> Options {
+        Options { tolerances: self.tolerances.clone(), rtol: self.rtol, atol: self.atol, dtype: self.dtype }
+    }
+}
+
+fn bound(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "it must be a number of at least 0".into())
+}
+
+fn data_type(text: &str) -> Result<DataType, String> {
+    let floats = [DataType::F16, DataType::F32, DataType::F64];
+    floats.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| "it must be f16, f32 or f64".into())
+}

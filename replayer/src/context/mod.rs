@@ -1,0 +1,153 @@
+//! What stays the same for all configurations of a replay.
+
+mod choice;
+pub mod device;
+pub mod settings;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mneme_compiler::Keep;
+use mneme_compiler::pipeline::External;
+use mneme_core::device::Timer;
+use mneme_core::exit;
+
+use self::device::Choice;
+use self::settings::{Isolation, Settings};
+use crate::build::replacement::Replacement;
+use crate::build::{Inputs, NotBuilt, fork_server};
+use crate::error::Fatal;
+use crate::recording::instance::RecordedInstance;
+use crate::recording::snapshot::{Layout, Snapshot};
+use crate::verify::tolerances::{self, Bounds};
+
+/// A recorded instance and the devices, limits and rules that it is replayed with.
+pub struct ReplayContext {
+    pub recorded: RecordedInstance,
+    pub modules: Vec<Vec<u8>>,
+    pub snapshot: Snapshot,
+    /// What replayed memory may differ by.
+    pub bounds: Bounds,
+    /// Runs are a survey of how they differ from each other.
+    pub survey: bool,
+    /// Folder for memory that differs.
+    pub dump: Option<PathBuf>,
+    /// Of every launch, in order.
+    pub arguments: Vec<Vec<u8>>,
+    /// At least one, all of one kind.
+    pub devices: Vec<Choice>,
+    pub library: PathBuf,
+    pub timer: Timer,
+    pub isolation: Isolation,
+    /// Configurations that run at a time, over all devices.
+    pub workers: usize,
+    /// More configurations may come: executors have others ready to take over.
+    pub standby: bool,
+    /// What device and kernels print is not shown.
+    pub quiet: bool,
+    /// For a build, and for all runs of a configuration.
+    pub limit: Duration,
+    /// Builders at a time, and the memory that each may take, bytes.
+    pub builders: usize,
+    pub builder_memory: Option<u64>,
+    /// Code in the recorded kernel's place.
+    pub replacement: Option<Replacement>,
+    /// The program that runs pipelines.
+    pub external: Option<External>,
+    /// IR that builds return.
+    pub keep: Keep,
+    /// Builds that fail tell the texts that they had come to.
+    pub texts: bool,
+    /// The source in the recorded kernel's place did not compile: there is nothing to replay.
+    pub unbuilt: Option<NotBuilt>,
+}
+
+impl ReplayContext {
+    /// Opens the recording and chooses the device. No process is left running; memory is read where the recording is the existing
+    /// Mneme's.
+    pub fn open(settings: Settings) -> Result<Self, Fatal> {
+        let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;
+        let recorded = RecordedInstance::open(&database, settings.id.as_deref())?;
+        let (replacement, unbuilt) = replacement(&settings, &recorded)?;
+        let modules = if replacement.is_some() { Vec::new() } else { recorded.modules()? };
+        let devices = if settings.devices.is_empty() { vec![Choice::recorded(&recorded)] } else { settings.devices };
+        if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
+            return Err(Fatal::new(exit::BAD_USAGE, "--device names the CPU device and a GPU; replay on them one by one"));
+        }
+        if devices[0].is_cpu() && settings.timer == Timer::Cupti {
+            return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times GPUs; leave --timer out on the CPU device"));
+        }
+        let library = devices[0].library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
+        let layout = Layout::of(&recorded)?;
+        let bounds = Bounds::of(&recorded, &layout.regions, &settings.verification)?;
+        if let Some(target) = tolerances::stray(&recorded, &layout.regions, &settings.verification) {
+            let error = format!("--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has");
+            return Err(Fatal::new(exit::BAD_USAGE, error));
+        }
+        if let Some(text) = bounds.left_out_text() {
+            if settings.standby {
+                // A configuration that writes something else there would pass for right, and win.
+                let error = format!("{text}; where that is meant for many configurations, say --tolerance BUFFER=ignore of each");
+                return Err(Fatal::new(exit::BAD_USAGE, error));
+            }
+            eprintln!("mneme-replay: {text}");
+        }
+        let snapshot = Snapshot::reserve(layout)
+            .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
+        Ok(Self {
+            arguments: recorded.moments.prologue.header.arguments.iter().map(|argument| argument.bytes.clone()).collect(),
+            limit: settings.limit,
+            builders: settings.builders,
+            replacement,
+            external: settings.external,
+            keep: settings.keep,
+            texts: settings.texts,
+            unbuilt,
+            builder_memory: settings.builder_memory,
+            workers: settings.workers.unwrap_or(devices.len()),
+            timer: settings.timer,
+            isolation: settings.isolation,
+            standby: settings.standby,
+            recorded,
+            modules,
+            snapshot,
+            bounds,
+            survey: settings.survey,
+            quiet: settings.quiet,
+            dump: settings.dump,
+            devices,
+            library,
+        })
+    }
+
+    pub fn is_cpu(&self) -> bool {
+        self.devices[0].is_cpu()
+    }
+
+    /// What all builds start from.
+    pub fn inputs(&self) -> Inputs<'_> {
+        Inputs {
+            recorded: &self.recorded,
+            modules: &self.modules,
+            replacement: self.replacement.as_ref(),
+            external: self.external.as_ref(),
+            keep: self.keep,
+            texts: self.texts,
+        }
+    }
+
+    /// What a fork server is started with.
+    pub fn build_plan(&self) -> fork_server::Plan<'_> {
+        fork_server::Plan { inputs: self.inputs(), memory: self.builder_memory }
+    }
+}
+
+/// Code in the recorded kernel's place, or the recorded code where that is not IR; and why there can be none.
+fn replacement(settings: &Settings, recorded: &RecordedInstance) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
+    let read = settings.code.as_ref().map(|file| Replacement::read(file, recorded, settings.limit)).transpose()?;
+    Ok(match read {
+        Some(Ok(given)) => (Some(given), None),
+        Some(Err(unbuilt)) => (Replacement::recorded(recorded)?, Some(unbuilt)),
+        None => (Replacement::recorded(recorded)?, None),
+    })
+}

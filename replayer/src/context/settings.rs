@@ -1,0 +1,62 @@
+//! What a command line asks for, settled.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mneme_compiler::Keep;
+use mneme_compiler::pipeline::External;
+use mneme_core::device::Timer;
+
+use super::device::Choice;
+use crate::build::replacement::CodeFile;
+use crate::verify::tolerances;
+
+/// What a configuration that goes wrong can take with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Isolation {
+    /// Configurations share a process until one breaks it; the next takes over
+    #[default]
+    Fault,
+    /// Each configuration runs in a process of its own
+    Process,
+    /// One process for everything, as profilers and debuggers like it: what breaks it ends the replay, and there are no time limits
+    None,
+}
+
+/// What is replayed, where, and under which limits.
+pub struct Settings {
+    /// The `.json` file of the recorded kernel, or the recording's folder.
+    pub database: PathBuf,
+    /// The dynamic hash of the instance.
+    pub id: Option<String>,
+    /// The kernel of a folder: its name or a part of it.
+    pub kernel: Option<String>,
+    /// None for the kind that the recording was made on.
+    pub devices: Vec<Choice>,
+    /// Configurations that run at a time; one on each device where `None`.
+    pub workers: Option<usize>,
+    pub isolation: Isolation,
+    pub timer: Timer,
+    pub verification: tolerances::Options,
+    /// For a build, and for all runs of a configuration.
+    pub limit: Duration,
+    /// Builders at a time, and the memory that each may take, bytes.
+    pub builders: usize,
+    pub builder_memory: Option<u64>,
+    /// Code in the recorded kernel's place.
+    pub code: Option<CodeFile>,
+    /// The program that runs pipelines.
+    pub external: Option<External>,
+    /// IR that builds return.
+    pub keep: Keep,
+    /// Texts of builds that fail are wanted too.
+    pub texts: bool,
+    /// More configurations may come: executors have others ready to take over.
+    pub standby: bool,
+    /// Runs are a survey of how they differ from each other.
+    pub survey: bool,
+    /// Folder for memory that differs.
+    pub dump: Option<PathBuf>,
+    /// What device and kernels print is not shown.
+    pub quiet: bool,
+}

@@ -1,0 +1,36 @@
+//! Why a program of this crate ends before its work is done.
+
+use mneme_core::exit;
+use mneme_core::recording::RecordingError;
+
+/// The end of a program: one sentence, and the exit status that says the same.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Fatal {
+    pub status: i32,
+    pub error: String,
+    /// Another process, with another address space, may succeed.
+    pub clash: bool,
+}
+
+impl Fatal {
+    pub fn new(status: i32, error: impl Into<String>) -> Self {
+        Self { status, error: error.into(), clash: false }
+    }
+}
+
+impl From<std::io::Error> for Fatal {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}"))
+    }
+}
+
+impl From<RecordingError> for Fatal {
+    fn from(error: RecordingError) -> Self {
+        let status = match error {
+            RecordingError::Ambiguous { .. } => exit::BAD_USAGE,
+            _ => exit::BAD_RECORDING,
+        };
+        Self::new(status, error.to_string())
+    }
+}

@@ -1,0 +1,284 @@
+//! Finding what a launch did to memory, and undoing it, by comparison with the recording and never by trust.
+//!
+//! A GPU hashes all memory in place (reading a chunk back over the bus costs a hundred times what hashing it does) and restores it
+//! from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is compared directly.
+
+use mneme_core::device::{Device, DeviceError};
+use mneme_core::tolerance::Norm;
+use mneme_core::tolerance::measure::Errors;
+
+use super::kernels::{Kernels, Mode};
+use super::pieces::Piece;
+use crate::recording::snapshot::Snapshot;
+use crate::verify::comparison::Comparison;
+
+/// A fraction of the device's memory, and most bytes, that copies leave free for code objects and launches.
+const RESERVE_FRACTION: u64 = 32;
+const RESERVE: u64 = 512 << 20;
+/// In the device's answer: the piece is right and has no copy.
+const RIGHT: u32 = 1 << 31;
+
+/// What an inspection came across.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Pieces that are not as they should be, ascending.
+    pub wrong: Vec<usize>,
+    /// Pieces that are as they should be and have to be restored from the snapshot.
+    pub unrestored: Vec<usize>,
+}
+
+/// Two ways to inspect.
+pub enum Inspector {
+    Device(Checker),
+    Host,
+}
+
+impl Inspector {
+    /// Inspects all pieces. What is found wrong stays as it is, unless everything is to be restored.
+    pub fn inspect(&self, device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: Mode) -> Result<Found, DeviceError> {
+        match self {
+            Self::Device(checker) => checker.inspect(device, pieces.len(), mode),
+            Self::Host => by_reading(device, snapshot, pieces, mode),
+        }
+    }
+}
+
+fn by_reading(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: Mode) -> Result<Found, DeviceError> {
+    let mut found = Found::default();
+    let mut buffer = vec![0; mneme_core::recording::manifest::CHUNK as usize];
+    for (number, piece) in pieces.iter().enumerate() {
+        let current = &mut buffer[..piece.length as usize];
+        device.read(piece.address, current)?;
+        match mode {
+            Mode::Settle if current != piece.after(snapshot) => found.wrong.push(number),
+            Mode::Settle if piece.changes(snapshot) => device.write(piece.address, piece.before(snapshot))?,
+            Mode::Look if current != piece.before(snapshot) => found.wrong.push(number),
+            Mode::Restore if current != piece.before(snapshot) => device.write(piece.address, piece.before(snapshot))?,
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Inspects on the device.
+pub struct Checker {
+    kernels: Kernels,
+    /// Tables on the device, see check.ptx.
+    table: u64,
+    out: u64,
+    /// Recorded bytes after the launch on the device, by piece; 0 where they are not there.
+    references: Vec<u64>,
+}
+
+impl Checker {
+    pub fn new(device: &dyn Device) -> Result<Self, DeviceError> {
+        Ok(Self { kernels: Kernels::load(device)?, table: 0, out: 0, references: Vec::new() })
+    }
+
+    /// Copies what the recorded launch changes, as far as there is room. Memory holds what it did before the launch.
+    pub fn prepare(&mut self, device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> Result<(), DeviceError> {
+        let copies = copy_changed(device, snapshot, pieces)?;
+        let mut table = Vec::with_capacity(pieces.len() * 64);
+        for (piece, copy) in pieces.iter().zip(copies) {
+            let (before, after) = piece.ids(snapshot);
+            for word in [piece.address, piece.length, copy, 0] {
+                table.extend_from_slice(&word.to_le_bytes());
+            }
+            table.extend_from_slice(&before.0);
+            table.extend_from_slice(&after.0);
+        }
+        let page = device.page_size();
+        let bytes = (table.len() as u64).next_multiple_of(page).max(page);
+        self.table = device.map_anywhere(bytes)?;
+        device.write(self.table, &table)?;
+        device.protect(self.table, bytes)?;
+        self.out = device.allocate(8 + 4 * pieces.len() as u64)?;
+        self.references = vec![0; pieces.len()];
+        Ok(())
+    }
+
+    fn inspect(&self, device: &dyn Device, pieces: usize, mode: Mode) -> Result<Found, DeviceError> {
+        if pieces == 0 {
+            return Ok(Found::default());
+        }
+        device.zero(self.out, 8)?;
+        self.kernels.check(device, pieces, self.table, mode, self.out)?;
+        let mut count = [0; 4];
+        device.read(self.out, &mut count)?;
+        let count = u32::from_le_bytes(count) as usize;
+        let mut found = Found::default();
+        if count == 0 {
+            return Ok(found);
+        }
+        let mut list = vec![0; count.min(pieces) * 4];
+        device.read(self.out + 8, &mut list)?;
+        for entry in list.as_chunks::<4>().0 {
+            match u32::from_le_bytes(*entry) {
+                piece if piece & RIGHT != 0 => found.unrestored.push((piece & !RIGHT) as usize),
+                piece => found.wrong.push(piece as usize),
+            }
+        }
+        // What is restored from elsewhere is no different from what is right.
+        if mode == Mode::Restore {
+            found.unrestored.append(&mut found.wrong);
+        }
+        found.wrong.sort_unstable();
+        found.unrestored.sort_unstable();
+        Ok(found)
+    }
+
+    /// Measures pieces of buffers on the device: for each buffer its comparison and pieces, which must not need more than they
+    /// have on the device. Returns what could be measured, and leaves in `groups` the pieces that could not.
+    pub fn measure(
+        &mut self,
+        device: &dyn Device,
+        snapshot: &Snapshot,
+        pieces: &[Piece],
+        groups: &mut [(Comparison, Vec<usize>)],
+    ) -> Result<Vec<Errors>, DeviceError> {
+        let (mut jobs, mut bounds, mut count) = (Vec::new(), Vec::new(), 0);
+        for (number, (comparison, members)) in groups.iter_mut().enumerate() {
+            let tolerance = comparison.tolerance;
+            for word in [tolerance.dtype.code(), tolerance.kind.code(), tolerance.norm.code(), 0] {
+                bounds.extend_from_slice(&u32::from(word).to_le_bytes());
+            }
+            bounds.extend_from_slice(&tolerance.threshold.to_le_bytes());
+            bounds.extend_from_slice(&comparison.slack.to_le_bytes());
+            self.bring_references(device, snapshot, pieces, members)?;
+            let aligned = |piece: &Piece| piece.address.is_multiple_of(tolerance.dtype.size() as u64);
+            members.retain(|member| {
+                let (piece, reference) = (&pieces[*member], self.references[*member]);
+                let fits = reference != 0 && aligned(piece);
+                if fits {
+                    count += 1;
+                    for word in [piece.address, reference, piece.length, number as u64] {
+                        jobs.extend_from_slice(&word.to_le_bytes());
+                    }
+                }
+                !fits
+            });
+        }
+        if count == 0 {
+            return Ok(vec![Errors::default(); groups.len()]);
+        }
+        let sums_size = groups.len() as u64 * 32;
+        let base = device.allocate(jobs.len() as u64 + bounds.len() as u64 + sums_size)?;
+        let measured = self.measure_at(device, base, count, &jobs, &bounds, sums_size);
+        device.free(base)?;
+        Ok(measured?
+            .as_chunks::<32>()
+            .0
+            .iter()
+            .map(|sums| {
+                let word = |at: usize| u64::from_le_bytes(*sums[at..].first_chunk().expect("within the record"));
+                Errors::found(word(0), f64::from_bits(word(8)), f64::from_bits(word(16)))
+            })
+            .collect())
+    }
+
+    fn measure_at(
+        &self,
+        device: &dyn Device,
+        base: u64,
+        count: usize,
+        jobs: &[u8],
+        bounds: &[u8],
+        size: u64,
+    ) -> Result<Vec<u8>, DeviceError> {
+        let (bounds_at, sums_at) = (base + jobs.len() as u64, base + (jobs.len() + bounds.len()) as u64);
+        device.write(base, jobs)?;
+        device.write(bounds_at, bounds)?;
+        device.zero(sums_at, size)?;
+        self.kernels.compare(device, count, base, bounds_at, sums_at)?;
+        let mut sums = vec![0; size as usize];
+        device.read(sums_at, &mut sums)?;
+        Ok(sums)
+    }
+
+    /// Brings the recorded bytes of pieces that the launch changes to the device, once, where there is room.
+    fn bring_references(
+        &mut self,
+        device: &dyn Device,
+        snapshot: &Snapshot,
+        pieces: &[Piece],
+        wanted: &[usize],
+    ) -> Result<(), DeviceError> {
+        let missing: Vec<usize> =
+            wanted.iter().copied().filter(|piece| self.references[*piece] == 0 && pieces[*piece].changes(snapshot)).collect();
+        let size = |piece: usize| pieces[piece].length.next_multiple_of(512);
+        let total: u64 = missing.iter().map(|piece| size(*piece)).sum();
+        let page = device.page_size();
+        let total = total.next_multiple_of(page);
+        if missing.is_empty() || total > room(device)? {
+            return Ok(());
+        }
+        let base = device.map_anywhere(total)?;
+        let mut place = base;
+        for piece in missing {
+            device.write(place, pieces[piece].after(snapshot))?;
+            self.references[piece] = place;
+            place += size(piece);
+        }
+        device.protect(base, total)
+    }
+}
+
+/// Bytes that copies may take.
+fn room(device: &dyn Device) -> Result<u64, DeviceError> {
+    let (free, total) = device.memory()?;
+    Ok(free.saturating_sub(RESERVE.min(total / RESERVE_FRACTION)))
+}
+
+/// Copies the pieces that the recorded launch changes, as many as there is room for, to memory that kernels cannot write to. The
+/// address of each piece's copy, congruent to the piece's modulo 512; 0 where there is none.
+fn copy_changed(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> Result<Vec<u64>, DeviceError> {
+    const ALIGNMENT: u64 = 512;
+    let mut copies = vec![0; pieces.len()];
+    let mut left = room(device)?;
+    // Runs of neighbours: first piece, number of pieces, start, size, place.
+    let mut runs: Vec<(usize, usize, u64, u64, u64)> = Vec::new();
+    let mut end = 0;
+    for (number, piece) in pieces.iter().enumerate().filter(|(_, piece)| piece.changes(snapshot)) {
+        if piece.length + 2 * ALIGNMENT > left {
+            break;
+        }
+        match runs.last_mut() {
+            Some((first, count, start, size, _)) if *first + *count == number && *start + *size == piece.address => {
+                (*count, *size) = (*count + 1, *size + piece.length);
+                end += piece.length;
+                left -= piece.length;
+            }
+            _ => {
+                let place = u64::next_multiple_of(end, ALIGNMENT) + piece.address % ALIGNMENT;
+                runs.push((number, 1, piece.address, piece.length, place));
+                left -= place + piece.length - end;
+                end = place + piece.length;
+            }
+        }
+    }
+    if runs.is_empty() {
+        return Ok(copies);
+    }
+    let bytes = end.next_multiple_of(device.page_size());
+    let base = device.map_anywhere(bytes)?;
+    for (first, count, start, size, place) in runs {
+        device.copy(base + place, start, size)?;
+        for number in first..first + count {
+            copies[number] = base + place + (pieces[number].address - start);
+        }
+    }
+    device.protect(base, bytes)?;
+    Ok(copies)
+}
+
+/// What a region's elements have as magnitudes, for norms relative to them.
+pub fn reference(comparison: &Comparison, snapshot: &Snapshot, pieces: &[Piece], region: usize) -> Errors {
+    use rayon::prelude::*;
+    let tolerance = comparison.tolerance;
+    if tolerance.norm == Norm::None {
+        return Errors::default();
+    }
+    let own = pieces.par_iter().filter(|piece| piece.chunk.is_some_and(|(number, _)| number == region));
+    own.map(|piece| Errors::of(&tolerance, piece.after(snapshot), piece.after(snapshot)))
+        .reduce(Errors::default, |one, other| one.and(other, tolerance.norm))
+}

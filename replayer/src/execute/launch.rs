@@ -1,0 +1,43 @@
+//! One launch, and what its failure leaves behind.
+
+use mneme_core::device::{Device, DeviceError, Function, Timer};
+use mneme_core::launch::Launch;
+
+use super::memory::Memory;
+use super::message::Done;
+
+/// Launches once, and notes the time or what a failure left behind in `done`.
+pub fn launch_once(
+    device: &dyn Device,
+    function: Function,
+    launch: &Launch,
+    arguments: &[Vec<u8>],
+    memory: &mut Memory<'_>,
+    done: &mut Done,
+) -> Result<Timer, DeviceError> {
+    match device.run(function, launch, arguments) {
+        Ok((time, timer)) => {
+            done.times.push(time);
+            done.executed = true;
+            Ok(timer)
+        }
+        Err(error) => {
+            // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which shows in
+            // that memory cannot be put back.
+            done.broken = done.executed || (!was_refused(&error) && memory.restore().is_err());
+            done.executed |= !was_refused(&error);
+            Err(error)
+        }
+    }
+}
+
+/// Whether the driver said no before anything ran.
+pub fn was_refused(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Call { function, .. } if function.starts_with("cuLaunch") || function.starts_with("cuFunc") || *function == "cuCtxSetLimit")
+}
+
+/// Notes that memory could not be read or put back: the context is lost.
+pub fn repaired<T>(result: Result<T, DeviceError>, done: &mut Done) -> Result<T, DeviceError> {
+    done.broken |= result.is_err();
+    result
+}

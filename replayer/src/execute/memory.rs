@@ -1,0 +1,353 @@
+//! The snapshot on the device: made resident at its recorded addresses, verified and restored between runs.
+
+use mneme_core::result::Largest;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use mneme_core::device::{Device, DeviceError, Module, RESERVATION};
+use mneme_core::recording::manifest::CHUNK;
+use mneme_core::tolerance::Threshold;
+use mneme_core::tolerance::measure::Errors;
+use rayon::prelude::*;
+
+use super::inspector::{self, Checker, Inspector};
+use super::kernels::Mode;
+use super::pieces::Piece;
+use super::report::{Failure, Where};
+use super::variables::Moved;
+use crate::recording::snapshot::{Region, Snapshot, coalesce};
+use crate::verify::comparison::{Comparison, Tally};
+
+/// Recorded memory on a device.
+pub struct Memory<'a> {
+    device: &'a dyn Device,
+    snapshot: &'a Snapshot,
+    /// Whether constants are at their recorded addresses, as on the CPU device; else they are the module's.
+    absolute_constants: bool,
+    pieces: Vec<Piece>,
+    inspector: Inspector,
+    /// Memory that takes the place of everything else in the level 2 cache: address and size; none until it is needed.
+    flusher: Option<(u64, u64)>,
+}
+
+/// What became of a run's memory.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// Buffers that differ by more than passes.
+    pub failures: Vec<Failure>,
+    /// Among the buffers that a tolerance is for.
+    pub largest: Largest,
+    /// Why what differs could not be written where it was asked for, in one sentence.
+    pub unwritten: Option<String>,
+}
+
+/// The page-aligned ranges that hold all stretches (address, size): start and size.
+fn spans(stretches: impl IntoIterator<Item = (u64, u64)>, page: u64) -> Vec<(u64, u64)> {
+    let mut aligned: Vec<(u64, u64)> = stretches
+        .into_iter()
+        .map(|(address, size)| {
+            let start = address / page * page;
+            (start, (address + size).next_multiple_of(page) - start)
+        })
+        .collect();
+    aligned.sort_unstable();
+    coalesce(aligned)
+}
+
+impl<'a> Memory<'a> {
+    /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is decoded.
+    pub fn map(device: &'a dyn Device, snapshot: &'a Snapshot, absolute_constants: bool) -> Result<Self, DeviceError> {
+        let inspector = if absolute_constants { Inspector::Host } else { Inspector::Device(Checker::new(device)?) };
+        let mut memory = Self { device, snapshot, absolute_constants, pieces: Vec::new(), inspector, flusher: None };
+        let stretches = || memory.mapped_regions().map(|(_, region)| (region.address, region.size));
+        for (start, size) in spans(stretches(), RESERVATION) {
+            device.reserve_at(start, size)?;
+        }
+        let pages = spans(stretches(), device.page_size());
+        for (start, size) in &pages {
+            device.map_at(*start, *size)?;
+        }
+        memory.pieces = Piece::all(memory.mapped_regions(), &pages);
+        Ok(memory)
+    }
+
+    /// Fills the mapped memory, and keeps copies of what the kernel is going to change.
+    pub fn upload(&mut self) -> Result<(), DeviceError> {
+        for (_, region) in self.mapped_regions() {
+            for (offset, length) in region.nonzero_runs() {
+                self.device.write(region.address + offset, self.snapshot.before(region, offset, length))?;
+            }
+        }
+        match &mut self.inspector {
+            Inspector::Device(checker) => checker.prepare(self.device, self.snapshot, &self.pieces),
+            Inspector::Host => Ok(()),
+        }
+    }
+
+    /// The variables of a module that are not at their recorded addresses.
+    pub fn moved(&self, module: Module) -> Result<Moved, DeviceError> {
+        Moved::of(self.device, self.snapshot, module)
+    }
+
+    /// Gives the constants of a module their recorded values; code that was made from IR for the CPU device has none of its own.
+    pub fn fill_constants(&self, module: Module) -> Result<(), DeviceError> {
+        for region in &self.snapshot.layout.regions {
+            if let Some(name) = &region.variable
+                && region.constant
+                && let Some((address, size)) = self.device.variable(module, name)?
+            {
+                self.device.write(address, self.snapshot.before(region, 0, region.size.min(size)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares all memory with the recorded epilogue, and makes it again what it was before the launch.
+    ///
+    /// Nothing is taken on trust: what is restored was found changed by comparison, and after a failure all memory is compared
+    /// with the prologue.
+    ///
+    /// # Errors
+    /// If the device fails, or memory cannot be made what it was: the context is of no use any more.
+    pub fn settle(&mut self, comparisons: &[Comparison], dump: Option<&Path>) -> Result<Settled, DeviceError> {
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Settle)?;
+        if found.wrong.is_empty() {
+            self.write_before(&found.unrestored)?;
+            return Ok(Settled::default());
+        }
+        let mut settled = self.judge(&found.wrong, comparisons)?;
+        if let Some(folder) = dump
+            && !settled.failures.is_empty()
+        {
+            let written = super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &settled.failures);
+            let why = |error| format!("the differing memory cannot be written to {}: {error}", folder.display());
+            settled.unwritten = written.err().map(why);
+        }
+        self.restore()?;
+        Ok(settled)
+    }
+
+    /// Undoes everything, wherever a kernel has written, and checks that it did.
+    pub fn restore(&self) -> Result<(), DeviceError> {
+        let left = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Restore)?;
+        self.write_before(&left.unrestored)?;
+        match self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Look)?.wrong.first() {
+            None => Ok(()),
+            Some(piece) => Err(broken(format!("memory at 0x{:x} cannot be restored", self.pieces[*piece].address))),
+        }
+    }
+
+    /// What the run left that is not as recorded, by piece, after which everything is restored.
+    pub fn take_differing(&mut self) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Settle)?;
+        let mut taken = BTreeMap::new();
+        for number in &found.wrong {
+            taken.insert(*number, self.read_piece(*number)?);
+        }
+        self.restore()?;
+        Ok(taken)
+    }
+
+    /// The recorded bytes of a piece after the launch.
+    pub fn after(&self, piece: usize) -> &'a [u8] {
+        self.pieces[piece].after(self.snapshot)
+    }
+
+    /// The magnitudes of a region's recorded elements, for norms.
+    pub fn reference(&self, region: usize, comparison: &Comparison) -> Errors {
+        inspector::reference(comparison, self.snapshot, &self.pieces, region)
+    }
+
+    /// Where a piece is: its region, if any, and its offset there; a gap by its address.
+    pub fn place(&self, piece: usize) -> (Where<'a>, u64) {
+        let piece = self.pieces[piece];
+        match piece.chunk {
+            Some((number, chunk)) => (Where::Region(number, &self.snapshot.layout.regions[number]), chunk as u64 * CHUNK),
+            None => (Where::Outside(piece.address, piece.length), 0),
+        }
+    }
+
+    /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot. Returns why that cannot be
+    /// done, where the fault is the file's.
+    pub fn save(&self, file: &File) -> Result<Option<String>, DeviceError> {
+        let why = |error: std::io::Error| Ok(Some(error.to_string()));
+        // Nothing that was there before is left in between.
+        if let Err(error) = file.set_len(0).and_then(|()| file.set_len(self.snapshot.layout.prologue_bytes())) {
+            return why(error);
+        }
+        let write = |bytes: &[u8], place| std::os::unix::fs::FileExt::write_all_at(file, bytes, place);
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let Some((region, chunk)) = piece.chunk else { continue };
+            let region = &self.snapshot.layout.regions[region];
+            let bytes = self.read_piece(number)?;
+            if let Err(error) = write(&bytes, region.file_offset() + region.extent(chunk).0) {
+                return why(error);
+            }
+        }
+        // Constants that are the module's are not there, and are what they were.
+        for region in self.snapshot.layout.regions.iter().filter(|region| region.constant && !self.absolute_constants) {
+            if let Err(error) = write(self.snapshot.before(region, 0, region.size), region.file_offset()) {
+                return why(error);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets the level 2 cache hold nothing of the recorded memory.
+    pub fn flush_cache(&mut self) -> Result<(), DeviceError> {
+        let size = 2 * self.device.cache_bytes();
+        if size == 0 {
+            return Ok(());
+        }
+        let (address, size) = match self.flusher {
+            Some(flusher) => flusher,
+            None => *self.flusher.insert((self.device.allocate(size)?, size)),
+        };
+        self.device.zero(address, size)
+    }
+
+    fn read_piece(&self, number: usize) -> Result<Vec<u8>, DeviceError> {
+        let piece = &self.pieces[number];
+        let mut bytes = vec![0; piece.length as usize];
+        self.device.read(piece.address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn write_before(&self, pieces: &[usize]) -> Result<(), DeviceError> {
+        pieces.iter().try_for_each(|number| self.device.write(self.pieces[*number].address, self.pieces[*number].before(self.snapshot)))
+    }
+
+    /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
+    fn judge(&mut self, wrong: &[usize], comparisons: &[Comparison]) -> Result<Settled, DeviceError> {
+        let mut regions: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut outside = Vec::new();
+        for number in wrong {
+            match self.pieces[*number].chunk {
+                Some((region, _)) => regions.entry(region).or_default().push(*number),
+                None => outside.push(*number),
+            }
+        }
+        regions.retain(|region, _| !comparisons[*region].tolerance.ignore);
+        let (exact, tolerant): (Vec<_>, Vec<_>) = regions.into_iter().partition(|(region, _)| comparisons[*region].is_exact());
+        let mut failing: Vec<(usize, Vec<usize>, Option<f64>)> = exact.into_iter().map(|(region, own)| (region, own, None)).collect();
+        let measured = self.measure(&tolerant, comparisons)?;
+        let mut all = Largest::default();
+        for ((region, own), (errors, largest)) in tolerant.into_iter().zip(measured) {
+            let comparison = &comparisons[region];
+            all = all.and(largest);
+            let whole = self.reference(region, comparison);
+            if !comparison.passes(&errors, || whole) {
+                failing.push((region, own, Some(errors.within(&whole).value(&comparison.tolerance))));
+            }
+        }
+        failing.sort_unstable_by_key(|(region, ..)| *region);
+        let mut failures = Vec::new();
+        for (region, own, error) in failing {
+            let tally = self.tally(&own, &comparisons[region])?;
+            failures.push(Failure::of(Where::Region(region, &self.snapshot.layout.regions[region]), &comparisons[region], &tally, error));
+        }
+        for number in outside {
+            let tally = self.tally(&[number], &Comparison::default())?;
+            let piece = &self.pieces[number];
+            failures.push(Failure::of(Where::Outside(piece.address, piece.length), &Comparison::default(), &tally, None));
+        }
+        Ok(Settled { failures, largest: all, unwritten: None })
+    }
+
+    /// The errors of the given pieces of each region, in the unit of its tolerance and the largest in all: on the device where the
+    /// recorded bytes have room there.
+    fn measure(&mut self, tolerant: &[(usize, Vec<usize>)], comparisons: &[Comparison]) -> Result<Vec<(Errors, Largest)>, DeviceError> {
+        let mut groups: Vec<(Comparison, Vec<usize>)> = Vec::new();
+        for (region, own) in tolerant {
+            let comparison = comparisons[*region];
+            // Its own measure has the largest error in its own unit.
+            let kinds = Threshold::ALL.map(|kind| if kind == comparison.tolerance.kind { comparison } else { comparison.in_unit(kind) });
+            groups.extend(kinds.map(|comparison| (comparison, own.clone())));
+        }
+        let mut errors = match &mut self.inspector {
+            Inspector::Device(checker) if !groups.is_empty() => checker.measure(self.device, self.snapshot, &self.pieces, &mut groups)?,
+            _ => vec![Errors::default(); groups.len()],
+        };
+        for ((comparison, left), errors) in groups.iter().zip(&mut errors) {
+            for batch in left.chunks(BATCH) {
+                let read: Vec<Vec<u8>> = batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
+                let (pieces, snapshot) = (&self.pieces, self.snapshot);
+                let of = |(number, replayed): (&usize, &Vec<u8>)| comparison.measure(pieces[*number].after(snapshot), replayed);
+                let norm = comparison.tolerance.norm;
+                *errors = batch.par_iter().zip(&read).map(of).reduce(Errors::default, |one, other| one.and(other, norm)).and(*errors, norm);
+            }
+        }
+        let by_region = tolerant.iter().zip(errors.as_chunks::<{ Threshold::ALL.len() }>().0);
+        Ok(by_region
+            .map(|((region, _), by_kind)| {
+                let [absolute, relative, ulp] = by_kind.map(|errors| errors.largest);
+                (by_kind[usize::from(comparisons[*region].tolerance.kind.code())], Largest { absolute, relative, ulp })
+            })
+            .collect())
+    }
+
+    /// Looks at every element of the given pieces, ascending, of one region.
+    fn tally(&self, pieces: &[usize], comparison: &Comparison) -> Result<Tally, DeviceError> {
+        let mut tally = Tally::default();
+        for batch in pieces.chunks(BATCH) {
+            let read: Vec<Vec<u8>> = batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
+            let (pieces, snapshot) = (&self.pieces, self.snapshot);
+            let of = |(number, replayed): (&usize, &Vec<u8>)| {
+                let piece = &pieces[*number];
+                comparison.tally(piece.after(snapshot), replayed, piece.chunk.map_or(0, |(_, chunk)| chunk as u64 * CHUNK))
+            };
+            let parts: Vec<Tally> = batch.par_iter().zip(&read).map(of).collect();
+            tally = parts.into_iter().fold(tally, Tally::and);
+        }
+        Ok(tally)
+    }
+
+    /// Stretches (first and last + 1 address), ascending, that hold what is live. Regions that overlap are one; those that touch
+    /// are not.
+    pub fn live(&self) -> Vec<(u64, u64)> {
+        let mut stretches: Vec<(u64, u64)> =
+            self.mapped_regions().map(|(_, region)| (region.address, region.address + region.size)).collect();
+        stretches.sort_unstable();
+        stretches.dedup_by(|next, before| {
+            let overlap = next.0 < before.1;
+            if overlap {
+                before.1 = before.1.max(next.1);
+            }
+            overlap
+        });
+        stretches
+    }
+
+    /// Regions that are at their recorded addresses, with their numbers.
+    fn mapped_regions(&self) -> impl Iterator<Item = (usize, &'a Region)> {
+        let absolute = self.absolute_constants;
+        self.snapshot.layout.regions.iter().enumerate().filter(move |(_, region)| absolute || !region.constant)
+    }
+}
+
+/// Pieces that are read back at a time.
+const BATCH: usize = 256;
+
+/// A failure of ours that ends this executor.
+fn broken(text: String) -> DeviceError {
+    DeviceError::Call { function: "mneme", code: 0, name: "the executor".into(), text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 2 << 20;
+
+    #[test]
+    fn allocations_of_one_page_share_it() {
+        assert_eq!(spans([(PAGE + 512, 100), (PAGE + 1024, 100)], PAGE), [(PAGE, PAGE)]);
+    }
+
+    #[test]
+    fn neighbouring_pages_are_one_span_and_distant_ones_are_not() {
+        let stretches = [(10 * PAGE, 5), (2 * PAGE - 1, 2), (3 * PAGE, PAGE)];
+        assert_eq!(spans(stretches, PAGE), [(PAGE, 3 * PAGE), (10 * PAGE, PAGE)]);
+    }
+}

@@ -1,0 +1,168 @@
+//! What the supervisor and an executor say to each other.
+
+use std::path::PathBuf;
+
+use mneme_core::configuration::Cache;
+use mneme_core::device::{Description, Timer};
+use mneme_core::launch::{Dim3, LaunchAttributes};
+use mneme_core::observation::{Fault, Observe};
+use mneme_core::result::{Clocks, Largest, Metrics, Mismatch, Status, Variation};
+use mneme_core::tolerance::Tolerance;
+use serde::{Deserialize, Serialize};
+
+use crate::process::confinement::Enforced;
+
+/// From the supervisor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// The snapshot is decoded: make it resident.
+    Load,
+    /// Run the code object that follows as a blob. The number comes back with the answer.
+    Run(u64, Box<Run>),
+}
+
+/// A launch of a code object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The kernel's name in the code object.
+    pub entry: String,
+    pub grid: Dim3,
+    pub block: Dim3,
+    /// Dynamic shared memory, bytes.
+    pub shared_mem: u32,
+    pub attributes: LaunchAttributes,
+    /// Folder for memory that differs.
+    pub dump: Option<PathBuf>,
+    /// Of instrumented code.
+    pub watch: Option<Watch>,
+    pub spec: RunSpec,
+}
+
+/// How a code object is run, and what is told of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSpec {
+    pub iterations: u32,
+    pub warmup: u32,
+    /// What the device's caches hold when a run starts.
+    pub cache: Cache,
+    /// The configuration's tolerance for buffers of which nothing is said.
+    pub tolerance: Option<Tolerance>,
+    /// Tell how runs differ from each other, in place of stopping at the first that differs from the recording.
+    pub survey: bool,
+    /// Tell a digest of what the last run leaves, in place of comparing it with the recording.
+    pub digest: bool,
+    /// Measure the energy of a launch as well, which takes seconds.
+    pub energy: bool,
+    /// File for all recorded memory as the last run leaves it.
+    pub memory: Option<PathBuf>,
+    /// The code is instrumented for this: run it once for what it notes, and not for its times.
+    pub observe: Option<Observe>,
+}
+
+/// What an executor has to know of instrumented code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Watch {
+    /// Instructions that note something.
+    pub sites: u64,
+    /// Static shared memory that is shadowed, bytes.
+    pub static_shared: u64,
+    pub has_shared: bool,
+}
+
+/// What instrumented code has noted; sites by number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Noted {
+    Faults(Vec<NotedFault>),
+    Writes { count: u64, last: Option<NotedWrite> },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotedFault {
+    pub site: u32,
+    pub fault: Fault,
+    pub count: u64,
+    pub examples: Vec<NotedExample>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotedExample {
+    /// Number of the block in the grid, and of the thread in the block.
+    pub block: u64,
+    pub thread: u64,
+    pub address: u64,
+    pub bytes: u64,
+    /// What else there is to say, by kind of fault.
+    pub detail: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotedWrite {
+    pub site: u32,
+    pub block: u64,
+    pub thread: u64,
+    pub address: u64,
+    pub bytes: u64,
+    /// The watched bytes after it.
+    pub value: [u8; 8],
+}
+
+/// From an executor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Report {
+    /// The device works; how far this process is confined, if it is.
+    Device(Description, Option<Enforced>),
+    /// The snapshot is resident.
+    Ready,
+    /// The order of this number has arrived: what happens from here on may be its kernel's doing.
+    Began(u64),
+    /// The answer to the order of this number.
+    Done(u64, Box<Done>),
+    /// This executor cannot be used.
+    Unfit(Unfit),
+}
+
+/// In place of a digest, where runs differ from each other.
+pub const VARIES: &str = "varies";
+
+/// What became of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    pub status: Status,
+    /// Whether the kernel ran to its end at least once.
+    pub executed: bool,
+    /// Empty, or one sentence.
+    pub error: String,
+    /// ns, warm-up runs first.
+    pub times: Vec<u64>,
+    /// What took them.
+    pub timer: Timer,
+    /// Buffers that differ from the recording, the first of them, and their number.
+    pub mismatches: Vec<Mismatch>,
+    pub differing_buffers: u64,
+    /// Largest errors in buffers that a tolerance is for, over all runs; `None` where runs were not compared one by one.
+    pub largest: Option<Largest>,
+    /// What a survey found.
+    pub variations: Option<Vec<Variation>>,
+    /// Hash of what the runs left where that is not as recorded: equal for runs that left equal memory; [`VARIES`] where they did not.
+    pub digest: String,
+    /// Joules of a launch.
+    pub energy: Option<f64>,
+    /// After the runs.
+    pub clocks: Option<Clocks>,
+    pub metrics: Metrics,
+    /// What instrumented code has noted.
+    pub noted: Option<Noted>,
+    /// Why a file that was asked for is not there, in one sentence; the run is as good as with it.
+    pub unwritten: Option<String>,
+    /// The context is lost with this run: another executor has to take over.
+    pub broken: bool,
+}
+
+/// Why an executor could not start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Unfit {
+    /// A recorded address is taken in this process; another process may have it free.
+    Clash(String),
+    /// This device cannot run this recording, in one sentence.
+    Device(String),
+}

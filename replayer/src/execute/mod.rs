@@ -1,0 +1,187 @@
+//! An executor: a process with one device context and the snapshot resident, which runs code objects.
+//!
+//! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the supervisor
+//! starts the next executor. It never writes to the shared snapshot.
+
+pub mod dump;
+mod energy;
+pub mod executor;
+pub mod files;
+mod inspector;
+mod kernels;
+mod launch;
+mod memory;
+pub mod message;
+mod nvml;
+mod observe;
+mod pieces;
+pub mod report;
+mod run;
+mod survey;
+mod variables;
+
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+
+use mneme_core::device::cuda::Cuda;
+use mneme_core::device::cupti::Cupti;
+use mneme_core::device::{Description, Device, DeviceError, Timer};
+
+use self::memory::Memory;
+use self::message::{Order, Report, Unfit};
+use self::run::Runner;
+use crate::process::confinement::{self, Room};
+use crate::process::frame;
+use crate::recording::snapshot::Snapshot;
+use crate::verify::tolerances::Bounds;
+
+/// What an executor is given when it is forked.
+pub struct Plan<'a> {
+    /// The driver's library.
+    pub library: PathBuf,
+    pub ordinal: i32,
+    pub timer: Timer,
+    /// Variables in constant memory are at their recorded addresses (the CPU device's code has them so).
+    pub absolute_constants: bool,
+    pub snapshot: &'a Snapshot,
+    pub bounds: &'a Bounds,
+    /// Of every launch, in order.
+    pub arguments: &'a [Vec<u8>],
+    /// Folder that memory which differs is written to, if any.
+    pub dump: Option<&'a Path>,
+    /// What device and kernel print is nobody's concern.
+    pub quiet: bool,
+}
+
+fn open(plan: &Plan<'_>) -> Result<Cuda, DeviceError> {
+    if plan.timer == Timer::Events {
+        return Cuda::open(&plan.library, plan.ordinal);
+    }
+    let failed = |message| DeviceError::Library { library: "CUPTI".into(), message };
+    let cupti = Cupti::start(&mneme_compiler::assembler::toolkits()).map_err(failed)?;
+    let mut device = Cuda::open(&plan.library, plan.ordinal)?;
+    device.time_with(cupti);
+    Ok(device)
+}
+
+/// The life of an executor; returns the exit status. `files` is where those come from that orders are to write.
+pub fn serve(plan: &Plan<'_>, mut supervisor: UnixStream, files: &UnixDatagram) -> i32 {
+    match execute(plan, &mut supervisor, files) {
+        Ok(()) => mneme_core::exit::VERIFIED,
+        Err(Stop::Unfit(unfit)) => {
+            let _ = frame::write(&mut supervisor, &Report::Unfit(unfit), &[]);
+            mneme_core::exit::NO_DEVICE
+        }
+        Err(Stop::Stream) => mneme_core::exit::INTERNAL,
+    }
+}
+
+enum Stop {
+    Unfit(Unfit),
+    /// The supervisor is gone.
+    Stream,
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(_: std::io::Error) -> Self {
+        Self::Stream
+    }
+}
+
+fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -> Result<(), Stop> {
+    // A kernel that hits the snapshot then fails like any that hits memory which is not its own.
+    plan.snapshot.seal().map_err(std::io::Error::from)?;
+    let device = open(plan).map_err(|error| unfit(plan, None, &error))?;
+    let mut confined = None;
+    if plan.absolute_constants {
+        // The CPU device runs kernels in this process, and begins no thread before the first.
+        let writable = plan.dump.map(Path::to_path_buf).into_iter().collect();
+        let room = Room { writable, descriptors: vec![supervisor.as_raw_fd(), files.as_raw_fd()], ..Room::default() };
+        confined = Some(confinement::enter(&room));
+    }
+    frame::write(supervisor, &Report::Device(device.description().clone(), confined), &[])?;
+    let failed = |error| unfit(plan, Some(&device), &error);
+    let mut memory = Memory::map(&device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+    let mut runner = Runner::new(&device, plan);
+    while let Some((order, image)) = frame::read::<Order>(supervisor)? {
+        match order {
+            Order::Load => {
+                memory.upload().map_err(failed)?;
+                frame::write(supervisor, &Report::Ready, &[])?;
+            }
+            Order::Run(number, order) => {
+                frame::write(supervisor, &Report::Began(number), &[])?;
+                let file = order.spec.memory.as_ref().map(|_| files::receive(files));
+                let done = runner.run(&mut memory, &order, &image, file);
+                show_what_was_printed();
+                let broken = done.broken;
+                frame::write(supervisor, &Report::Done(number, Box::new(done)), &[])?;
+                if broken {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An executor in this very process: for profilers and debuggers, which follow one process best.
+pub struct Resident<'a> {
+    device: &'a Cuda,
+    memory: Memory<'a>,
+    runner: Runner<'a>,
+}
+
+impl<'a> Resident<'a> {
+    /// Opens the device and makes the snapshot, which is decoded, resident on it.
+    pub fn open(plan: Plan<'a>) -> Result<Self, Unfit> {
+        // Both last as long as the process.
+        let plan: &'a Plan<'a> = Box::leak(Box::new(plan));
+        let reason = |device: Option<&Cuda>, error| match unfit(plan, device, &error) {
+            Stop::Unfit(reason) => reason,
+            Stop::Stream => Unfit::Device(error.to_string()),
+        };
+        let device = open(plan).map_err(|error| reason(None, error))?;
+        let device: &'a Cuda = Box::leak(Box::new(device));
+        let failed = |error| reason(Some(device), error);
+        let mut memory = Memory::map(device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+        memory.upload().map_err(failed)?;
+        Ok(Self { device, memory, runner: Runner::new(device, plan) })
+    }
+
+    pub fn description(&self) -> &Description {
+        self.device.description()
+    }
+
+    pub fn run(&mut self, order: &message::Run, image: &[u8]) -> message::Done {
+        let file = order.spec.memory.as_deref().map(files::create);
+        let done = self.runner.run(&mut self.memory, order, image, file);
+        show_what_was_printed();
+        done
+    }
+}
+
+/// Kernels print through the C library, which may keep that back; an executor is killed when it is not needed any more.
+fn show_what_was_printed() {
+    // SAFETY: null stands for all streams.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
+fn unfit(plan: &Plan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {
+    Stop::Unfit(match error {
+        DeviceError::Clash { .. } => Unfit::Clash(error.to_string()),
+        DeviceError::OutOfMemory { .. } => {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            let wanted = gib(plan.snapshot.layout.memory_bytes());
+            let name = device.map_or("the device", |device| device.description().name.as_str());
+            let total = device.and_then(|device| device.memory().ok()).map_or(0, |(_, total)| total);
+            let total = gib(total);
+            Unfit::Device(format!(
+                "the recording needs {wanted:.2} GiB of device memory and room to restore it from, which {name} ({total:.2} GiB in all) does not \
+                 have free: end other programs on it or replay on a larger device"
+            ))
+        }
+        _ => Unfit::Device(error.to_string()),
+    })
+}

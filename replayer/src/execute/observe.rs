@@ -1,0 +1,191 @@
+//! Runs instrumented code for what it notes.
+//!
+//! Its buffers are memory of the driver's choice, which is elsewhere than recorded memory: those addresses are reserved by then.
+//! The shadow of shared memory would be large for a large grid, so that the blocks are watched window by window, each in a run
+//! of its own from the recorded memory.
+
+use mneme_compiler::instrument::layout::{self, word};
+use mneme_core::device::{Device, DeviceError, Function, Module};
+use mneme_core::launch::Launch;
+use mneme_core::observation::{Fault, Observe};
+use mneme_core::result::Status;
+
+use super::launch::{launch_once, repaired};
+use super::memory::{Memory, Settled};
+use super::message::{Done, Noted, NotedExample, NotedFault, NotedWrite, Watch};
+use super::report::{self, MOST_TOLD};
+
+use crate::verify::comparison::Comparison;
+
+/// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory that is touched
+/// for the first time costs most; and the part of the device's free memory that it may take at most.
+const MOST_SHADOW: u64 = 512 << 20;
+const MOST_SHADOW_CPU: u64 = 64 << 20;
+const SHADOW_PART: u64 = 4;
+const WORD: usize = 8;
+
+/// Instrumented code and its launch.
+pub struct Observer<'a> {
+    pub device: &'a dyn Device,
+    /// It is the CPU device.
+    pub is_cpu: bool,
+    pub arguments: &'a [Vec<u8>],
+    pub observe: Observe,
+    pub watch: &'a Watch,
+    pub module: Module,
+    pub function: Function,
+    pub launch: &'a Launch,
+}
+
+/// What is allocated on the device while this is alive.
+struct Buffers<'a> {
+    device: &'a dyn Device,
+    addresses: Vec<u64>,
+}
+
+impl Buffers<'_> {
+    fn add(&mut self, bytes: usize) -> Result<u64, DeviceError> {
+        let address = self.device.allocate(bytes.max(WORD) as u64)?;
+        self.addresses.push(address);
+        self.device.zero(address, bytes.max(WORD) as u64)?;
+        Ok(address)
+    }
+}
+
+impl Drop for Buffers<'_> {
+    fn drop(&mut self) {
+        for address in &self.addresses {
+            // A device that fails here fails at the next run too, which says so.
+            let _ = self.device.free(*address);
+        }
+    }
+}
+
+impl Observer<'_> {
+    /// Runs the code and notes what it tells in `done`. Memory is as recorded before the launch when this is called, and again
+    /// when it returns, unless `done` says that the context is broken.
+    pub fn run(&self, memory: &mut Memory<'_>, comparisons: &[Comparison], done: &mut Done) -> Result<(), DeviceError> {
+        let device = self.device;
+        let mut buffers = Buffers { device, addresses: Vec::new() };
+        let mut state = [0u64; layout::WORDS];
+        let table = memory.live();
+        let bytes: Vec<u8> = table.iter().flat_map(|(start, end)| [*start, *end]).flat_map(u64::to_le_bytes).collect();
+        state[word::TABLE] = buffers.add(bytes.len())?;
+        state[word::TABLE_LENGTH] = table.len() as u64;
+        device.write(state[word::TABLE], &bytes)?;
+        state[word::SINK] = buffers.add(2 * layout::SINK)?;
+        state[word::DYNAMIC_SHARED] = u64::from(self.launch.shared_mem);
+        let notes = self.watch.sites as usize * layout::FAULTS * layout::ENTRY;
+        match self.observe {
+            Observe::Faults => state[word::NOTES] = buffers.add(notes)?,
+            Observe::Writes { address, bytes } => {
+                state[word::WATCH] = address;
+                state[word::WATCH_END] = address.saturating_add(u64::from(bytes.clamp(1, WORD as u32)));
+                state[word::WRITES] = buffers.add(WORD + layout::RING * layout::WRITE_WORDS * WORD)?;
+            }
+        }
+        let blocks = self.launch.grid.count();
+        let (stride, clocks) = self.shadow();
+        let window = self.window(stride + clocks)?.min(blocks).max(1);
+        let shadow_bytes = (window * (stride + clocks)) as usize;
+        state[word::SHADOW] = buffers.add(shadow_bytes)?;
+        state[word::SHADOW_STRIDE] = stride;
+        state[word::CLOCKS] = state[word::SHADOW] + window * stride;
+
+        let moved = memory.moved(self.module)?;
+        let mut verified = true;
+        let mut first = 0;
+        while first < blocks {
+            if first > 0 {
+                device.zero(state[word::SHADOW], shadow_bytes as u64)?;
+            }
+            state[word::FIRST_BLOCK] = first;
+            state[word::BLOCKS] = window.min(blocks - first);
+            self.set(&state)?;
+            moved.bring(device)?;
+            done.timer = launch_once(device, self.function, self.launch, self.arguments, memory, done)?;
+            repaired(moved.take_back(device), done)?;
+            let Settled { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
+            if verified && !failures.is_empty() {
+                verified = false;
+                done.differing_buffers = failures.len() as u64;
+                done.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
+                done.error = report::text(&done.mismatches, done.differing_buffers);
+            }
+            first += window;
+        }
+        done.noted = Some(match self.observe {
+            Observe::Faults => Noted::Faults(self.faults(state[word::NOTES], notes)?),
+            Observe::Writes { .. } => self.writes(state[word::WRITES])?,
+        });
+        done.status = if verified { Status::Verified } else { Status::FailedVerification };
+        Ok(())
+    }
+
+    /// Bytes of a block's shadow, and of its threads' and warps' clocks.
+    fn shadow(&self) -> (u64, u64) {
+        if !self.watch.has_shared {
+            return (0, 0);
+        }
+        let shared = (self.watch.static_shared + u64::from(self.launch.shared_mem)).next_multiple_of(4);
+        (shared / 4 * layout::SHADOW_WORD, (self.launch.block.count().next_multiple_of(2) + layout::WARPS as u64) * 4)
+    }
+
+    /// Blocks whose shadows have room.
+    fn window(&self, bytes: u64) -> Result<u64, DeviceError> {
+        let (free, _) = self.device.memory()?;
+        let room = (free / SHADOW_PART).min(if self.is_cpu { MOST_SHADOW_CPU } else { MOST_SHADOW });
+        match bytes {
+            0 => Ok(u64::MAX),
+            bytes if bytes > room => Err(DeviceError::OutOfMemory { size: bytes }),
+            bytes => Ok(room / bytes),
+        }
+    }
+
+    fn set(&self, state: &[u64; layout::WORDS]) -> Result<(), DeviceError> {
+        // A kernel that nothing was inserted into has no such variable.
+        let Some((address, _)) = self.device.variable(self.module, layout::STATE)? else { return Ok(()) };
+        self.device.write(address, &state.map(u64::to_le_bytes).concat())
+    }
+
+    fn faults(&self, address: u64, bytes: usize) -> Result<Vec<NotedFault>, DeviceError> {
+        let mut notes = vec![0; bytes];
+        self.device.read(address, &mut notes)?;
+        let mut found = Vec::new();
+        for (number, entry) in notes.chunks_exact(layout::ENTRY).enumerate() {
+            let words = words(entry);
+            if words[0] == 0 {
+                continue;
+            }
+            let examples = words[1..].chunks_exact(layout::EXAMPLE_WORDS).take(words[0].min(layout::EXAMPLES as u64) as usize);
+            let example = |it: &[u64]| NotedExample { block: it[0], thread: it[1], address: it[2], bytes: it[3], detail: it[4] };
+            found.push(NotedFault {
+                site: (number / layout::FAULTS) as u32,
+                fault: Fault::ALL[number % layout::FAULTS],
+                count: words[0],
+                examples: examples.map(example).collect(),
+            });
+        }
+        Ok(found)
+    }
+
+    fn writes(&self, address: u64) -> Result<Noted, DeviceError> {
+        let mut ring = vec![0; WORD + layout::RING * layout::WRITE_WORDS * WORD];
+        self.device.read(address, &mut ring)?;
+        let words = words(&ring);
+        let last = words[1..].chunks_exact(layout::WRITE_WORDS).max_by_key(|record| record[0]).filter(|record| record[0] > 0);
+        let last = last.map(|it| NotedWrite {
+            site: it[1] as u32,
+            block: it[2],
+            thread: it[3],
+            address: it[4],
+            bytes: it[5],
+            value: it[6].to_le_bytes(),
+        });
+        Ok(Noted::Writes { count: words[0], last })
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks::<WORD>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}

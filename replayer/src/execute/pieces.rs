@@ -1,0 +1,124 @@
+//! The pieces that memory is inspected by: every chunk of every region, and the gaps between regions in the pages that hold them.
+
+use mneme_core::hash::{ChunkId, chunk_id};
+use mneme_core::recording::manifest::CHUNK;
+
+use crate::recording::snapshot::{Region, Snapshot};
+
+static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
+
+/// A stretch of memory of at most a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Number of the region and of its chunk; `None` for a gap, which is zero and stays so.
+    pub chunk: Option<(usize, usize)>,
+    pub address: u64,
+    /// Bytes, 1 to [`CHUNK`].
+    pub length: u64,
+}
+
+impl Piece {
+    /// All pieces of some regions (with their numbers) that lie in mapped `spans` (start, size), ascending by region; gaps follow.
+    pub fn all<'a>(regions: impl Iterator<Item = (usize, &'a Region)>, spans: &[(u64, u64)]) -> Vec<Self> {
+        let mut pieces = Vec::new();
+        let mut taken = Vec::new();
+        for (number, region) in regions {
+            taken.push((region.address, region.size));
+            pieces.extend((0..region.chunks.len()).map(|chunk| {
+                let (offset, length) = region.extent(chunk);
+                Self { chunk: Some((number, chunk)), address: region.address + offset, length }
+            }));
+        }
+        taken.sort_unstable();
+        for (start, size) in gaps(&taken, spans) {
+            let cuts = (0..size).step_by(CHUNK as usize);
+            pieces.extend(cuts.map(|offset| Self { chunk: None, address: start + offset, length: CHUNK.min(size - offset) }));
+        }
+        pieces
+    }
+
+    pub fn before<'a>(&self, snapshot: &'a Snapshot) -> &'a [u8] {
+        match self.chunk {
+            Some((region, chunk)) => {
+                let region = &snapshot.layout.regions[region];
+                snapshot.before(region, region.extent(chunk).0, self.length)
+            }
+            None => &ZEROS[..self.length as usize],
+        }
+    }
+
+    pub fn after<'a>(&self, snapshot: &'a Snapshot) -> &'a [u8] {
+        match self.chunk {
+            Some((region, chunk)) => snapshot.after(&snapshot.layout.regions[region], chunk),
+            None => &ZEROS[..self.length as usize],
+        }
+    }
+
+    /// Identities before and after the launch, computed for zeros as for other bytes.
+    pub fn ids(&self, snapshot: &Snapshot) -> (ChunkId, ChunkId) {
+        let (before, after) = match self.chunk {
+            Some((region, chunk)) => {
+                let region = &snapshot.layout.regions[region];
+                (region.chunks[chunk], region.id_after(chunk))
+            }
+            None => (ChunkId::ZERO, ChunkId::ZERO),
+        };
+        (self.computed(before), self.computed(after))
+    }
+
+    /// The recording has one name for zeros of any length.
+    fn computed(&self, id: ChunkId) -> ChunkId {
+        if id.is_zero() { zeros(self.length) } else { id }
+    }
+
+    /// Whether the recorded launch changes it.
+    pub fn changes(&self, snapshot: &Snapshot) -> bool {
+        self.chunk.is_some_and(|(region, chunk)| snapshot.layout.regions[region].change_of(chunk).is_some())
+    }
+}
+
+fn zeros(length: u64) -> ChunkId {
+    static WHOLE: std::sync::OnceLock<ChunkId> = std::sync::OnceLock::new();
+    match length {
+        CHUNK => *WHOLE.get_or_init(|| chunk_id(&ZEROS)),
+        _ => chunk_id(&ZEROS[..length as usize]),
+    }
+}
+
+/// What of the spans no region takes; both ascending.
+fn gaps(taken: &[(u64, u64)], spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    for (start, size) in spans {
+        let (mut at, end) = (*start, start + size);
+        let first = taken.partition_point(|(address, size)| address + size <= *start);
+        for (address, size) in taken[first..].iter().take_while(|(address, _)| *address < end) {
+            if *address > at {
+                gaps.push((at, address - at));
+            }
+            at = at.max(address + size);
+        }
+        if at < end {
+            gaps.push((at, end - at));
+        }
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_what_nobody_takes() {
+        let spans = [(100, 100), (1000, 50)];
+        assert_eq!(gaps(&[(100, 100)], &spans), [(1000, 50)]);
+        assert_eq!(gaps(&[(110, 5), (115, 5), (190, 10), (1020, 10)], &spans), [(100, 10), (120, 70), (1000, 20), (1030, 20)]);
+        assert_eq!(gaps(&[], &spans), spans);
+    }
+
+    #[test]
+    fn zeros_have_an_identity_of_their_length() {
+        assert_eq!(zeros(CHUNK), chunk_id(&ZEROS));
+        assert_eq!(zeros(5), chunk_id(&[0; 5]));
+    }
+}

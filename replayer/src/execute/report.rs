@@ -1,0 +1,140 @@
+//! What a failed verification has to say.
+
+use mneme_core::result::{Largest, Mismatch};
+use mneme_core::tolerance::Norm;
+use mneme_core::units::figure;
+
+use crate::recording::snapshot::Region;
+use crate::verify::comparison::{Comparison, Tally};
+
+/// Buffers that are told one by one.
+pub const MOST_TOLD: usize = 32;
+
+/// Where memory differs.
+#[derive(Clone, Copy, Debug)]
+pub enum Where<'a> {
+    /// A region with its number.
+    Region(usize, &'a Region),
+    /// Between regions: address and size of the piece, bytes.
+    Outside(u64, u64),
+}
+
+/// A buffer that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Number of the region; `None` outside of all.
+    pub region: Option<usize>,
+    pub mismatch: Mismatch,
+}
+
+impl Failure {
+    /// `error` is what the tolerance bounds, where there is one.
+    pub fn of(place: Where<'_>, comparison: &Comparison, tally: &Tally, error: Option<f64>) -> Self {
+        let (region, name, tag, address, size) = match place {
+            Where::Region(number, region) => {
+                let name = region.variable.clone();
+                // The tag of a variable is its name.
+                let tag = if name.is_some() { String::new() } else { region.tag.clone() };
+                (Some(number), name.unwrap_or_else(|| "allocation".into()), tag, region.address, region.size)
+            }
+            Where::Outside(address, size) => (None, "outside".into(), String::new(), address, size),
+        };
+        let dtype = comparison.dtype();
+        let numbers = !comparison.is_exact() || comparison.shown.is_some();
+        let largest = Some(tally.largest.finite()).filter(|_| numbers);
+        let first = tally.first.clone().unwrap_or(crate::verify::comparison::Difference {
+            offset: 0,
+            recorded: String::new(),
+            replayed: String::new(),
+            element_size: dtype.size() as u32,
+        });
+        let mismatch = Mismatch {
+            region: name,
+            tag,
+            address: format!("0x{address:x}"),
+            size,
+            dtype: dtype.name().into(),
+            tolerance: if comparison.is_exact() { "exact".into() } else { comparison.tolerance.to_string() },
+            offset: first.offset,
+            recorded: first.recorded,
+            replayed: first.replayed,
+            differing: tally.differing,
+            element_size: first.element_size,
+            largest,
+            norm_error: error.filter(|_| comparison.tolerance.norm != Norm::None).map(|error| error.min(f64::MAX)),
+        };
+        Self { region, mismatch }
+    }
+}
+
+/// One sentence and, for several buffers, a line for each.
+pub fn text(mismatches: &[Mismatch], buffers: u64) -> String {
+    let lines: Vec<String> = mismatches.iter().map(line).collect();
+    match lines.as_slice() {
+        [one] => format!("memory differs from the recording: {one}"),
+        several => {
+            let untold = buffers.saturating_sub(several.len() as u64);
+            let rest = if untold > 0 { format!("\n  and {untold} more") } else { String::new() };
+            format!("memory differs from the recording in {buffers} buffers:\n  {}{rest}", several.join("\n  "))
+        }
+    }
+}
+
+/// JSON has no infinity, for which the greatest number stands.
+fn is_infinite(error: f64) -> bool {
+    error >= f64::MAX
+}
+
+fn line(mismatch: &Mismatch) -> String {
+    let place = match (mismatch.region.as_str(), mismatch.tag.as_str()) {
+        ("outside", _) => format!("address {}, outside all recorded memory", mismatch.address),
+        ("allocation", "") => format!("the allocation at {} ({} bytes)", mismatch.address, mismatch.size),
+        ("allocation", tag) => format!("{tag} (the allocation at {}, {} bytes)", mismatch.address, mismatch.size),
+        (name, _) => format!("the variable {name}"),
+    };
+    let errors = match mismatch.largest {
+        Some(Largest { absolute, relative, ulp }) => {
+            let ulp = if is_infinite(ulp) { "infinitely many".into() } else { ulp.to_string() };
+            format!("; largest error {} absolute, {} relative, {ulp} ULP", figure(absolute), figure(relative))
+        }
+        None => String::new(),
+    };
+    let norm =
+        mismatch.norm_error.map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
+    format!(
+        "first at byte {} of {place}, recorded {} and replayed {}; {} elements of {} bytes differ{errors}{norm}",
+        mismatch.offset, mismatch.recorded, mismatch.replayed, mismatch.differing, mismatch.element_size
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::tolerance::{DataType, Tolerance};
+
+    fn mismatch(offset: u64) -> Mismatch {
+        let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
+        let tally = comparison.tally(&1_f32.to_le_bytes(), &1.5_f32.to_le_bytes(), offset);
+        Failure::of(Where::Outside(0x1000, 64), &comparison, &tally, None).mismatch
+    }
+
+    #[test]
+    fn what_is_no_number_differs_infinitely() {
+        let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
+        let tally = comparison.tally(&249.3_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), 0);
+        let text = line(&Failure::of(Where::Outside(0x1000, 64), &comparison, &tally, None).mismatch);
+        assert!(text.ends_with("; largest error infinite absolute, infinite relative, infinitely many ULP"), "{text}");
+    }
+
+    #[test]
+    fn a_buffer_is_a_sentence_and_several_are_a_list() {
+        assert_eq!(
+            text(&[mismatch(8)], 1),
+            "memory differs from the recording: first at byte 8 of address 0x1000, outside all recorded memory, recorded 1 and replayed 1.5; \
+             1 elements of 4 bytes differ; largest error 0.5 absolute, 0.5 relative, 4194304 ULP"
+        );
+        let several = text(&[mismatch(0), mismatch(4)], 3);
+        assert!(several.starts_with("memory differs from the recording in 3 buffers:\n  first at byte 0 of"), "{several}");
+        assert!(several.ends_with("\n  and 1 more"), "{several}");
+    }
+}

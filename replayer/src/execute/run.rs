@@ -1,0 +1,241 @@
+//! One run request: load, launch again and again, each time from restored memory, and verify every launch.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use mneme_core::configuration::Cache;
+use mneme_core::device::{Device, DeviceError, Function, Limit, Module, Timer};
+use mneme_core::hash::chunk_id;
+use mneme_core::launch::{Launch, Limits};
+use mneme_core::result::{Metrics, Status};
+
+use super::launch::{launch_once, repaired, was_refused};
+use super::memory::{Memory, Settled};
+use super::message::{Done, Run, VARIES};
+use super::nvml::Nvml;
+use super::observe::Observer;
+use super::report::{self, MOST_TOLD};
+use super::survey::Survey;
+use super::{Plan, energy};
+
+/// Dynamic shared memory that a launch may ask for without being allowed to, bytes (CUDA Programming Guide, "Shared Memory").
+const DEFAULT_SHARED_LIMIT: u32 = 48 * 1024;
+/// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
+const PORTABLE_CLUSTER: u64 = 8;
+
+/// Runs code objects on a device.
+pub struct Runner<'a> {
+    device: &'a dyn Device,
+    plan: &'a Plan<'a>,
+    /// Tells clocks, once it has started, which takes tens of milliseconds and nobody waits for.
+    nvml: Option<Nvml>,
+    starting: Option<Receiver<Option<Nvml>>>,
+    /// The limits that the context has been given.
+    limits: Limits,
+}
+
+impl<'a> Runner<'a> {
+    pub fn new(device: &'a dyn Device, plan: &'a Plan<'a>) -> Self {
+        let starting = device.bus_id().filter(|_| !plan.absolute_constants).map(|bus_id| {
+            let (sender, receiver) = channel();
+            std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
+            receiver
+        });
+        Self { device, plan, nvml: None, starting, limits: Limits::default() }
+    }
+
+    /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
+    /// answer says that the context is broken.
+    /// `file` is for memory as the run leaves it, where the order wants that.
+    pub fn run(&mut self, memory: &mut Memory<'_>, order: &Run, image: &[u8], file: Option<Result<File, String>>) -> Done {
+        let mut done = Done { status: Status::RuntimeError, ..Done::default() };
+        let module = match self.device.load(image) {
+            Ok(module) => module,
+            Err(error) => {
+                done.error = format!("the device does not take the code object: {error}");
+                return done;
+            }
+        };
+        if let Err(error) = self.launches(memory, order, module, file.as_ref(), &mut done) {
+            (done.status, done.error) = if was_refused(&error) {
+                (Status::InvalidLaunch, format!("the launch was refused: {error}"))
+            } else {
+                (Status::RuntimeError, format!("the kernel failed: {error}"))
+            };
+        }
+        if !done.broken && self.device.unload(module).is_err() {
+            done.broken = true;
+        }
+        done
+    }
+
+    fn launches(
+        &mut self,
+        memory: &mut Memory<'_>,
+        order: &Run,
+        module: Module,
+        file: Option<&Result<File, String>>,
+        done: &mut Done,
+    ) -> Result<(), DeviceError> {
+        let device = self.device;
+        let function = device.function(module, &order.entry)?;
+        let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
+        done.metrics = metrics(device, function, &launch);
+        if self.plan.absolute_constants {
+            // The CPU device has none of these, and its driver cannot say so but by 0.
+            (done.metrics.registers, done.metrics.local, done.metrics.constant) = (-1, -1, -1);
+        }
+        memory.fill_constants(module)?;
+        let moved = memory.moved(module)?;
+        self.allow(function, &launch, done.metrics.static_shared)?;
+        self.set_limits(&launch)?;
+        let comparisons = self.plan.bounds.comparisons(order.spec.tolerance);
+        if let Some((observe, watch)) = order.spec.observe.zip(order.watch.as_ref()) {
+            let observer = Observer {
+                device,
+                is_cpu: self.plan.absolute_constants,
+                arguments: self.plan.arguments,
+                observe,
+                watch,
+                module,
+                function,
+                launch: &launch,
+            };
+            return observer.run(memory, &comparisons, done);
+        }
+        let mut survey = order.spec.survey.then(Survey::default);
+        let runs = order.spec.warmup.saturating_add(order.spec.iterations).max(1);
+        for index in 0..runs {
+            if order.spec.cache == Cache::Cold {
+                memory.flush_cache()?;
+            }
+            moved.bring(device)?;
+            let timer = launch_once(device, function, &launch, self.plan.arguments, memory, done)?;
+            // One run that CUPTI has missed makes the times no better than those of events.
+            done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
+            repaired(moved.take_back(device), done)?;
+            // After each run: the first that differs is the last, which only shows when memory is restored.
+            if let Some((path, file)) = order.spec.memory.as_ref().zip(file) {
+                let why = match file {
+                    Ok(file) => repaired(memory.save(file), done)?,
+                    Err(error) => Some(error.clone()),
+                };
+                done.unwritten = why.map(|why| format!("memory cannot be written to {}: {why}", path.display()));
+            }
+            if order.spec.digest {
+                let digest = digest(&repaired(memory.take_differing(), done)?);
+                let same = done.digest.is_empty() || done.digest == digest;
+                done.digest = if same { digest } else { VARIES.into() };
+                continue;
+            }
+            if let Some(survey) = &mut survey {
+                let taken = repaired(memory.take_differing(), done)?;
+                survey.add(memory, &comparisons, taken);
+                continue;
+            }
+            let Settled { failures, largest, unwritten } = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            done.unwritten = done.unwritten.take().or(unwritten);
+            done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
+            if !failures.is_empty() {
+                done.status = Status::FailedVerification;
+                done.differing_buffers = failures.len() as u64;
+                done.mismatches = failures.into_iter().take(MOST_TOLD).map(|failure| failure.mismatch).collect();
+                done.error = report::text(&done.mismatches, done.differing_buffers);
+                return Ok(());
+            }
+        }
+        done.clocks = self.nvml().and_then(Nvml::clocks);
+        if order.spec.energy {
+            let launch = || {
+                moved.bring(device)?;
+                device.run(function, &launch, self.plan.arguments)?;
+                moved.take_back(device)
+            };
+            done.energy = repaired(self.energy(memory, launch), done)?;
+        }
+        done.status = Status::Verified;
+        if let Some(survey) = survey {
+            let (same, variations) = survey.end(memory, &comparisons);
+            if !same {
+                done.status = Status::FailedVerification;
+                done.error = "the runs differ from the recording by more than the tolerances allow".into();
+            }
+            done.variations = Some(variations);
+        }
+        Ok(())
+    }
+
+    /// Allows the launch what has to be allowed beforehand, as far as the driver has it.
+    fn allow(&self, function: Function, launch: &Launch, static_shared: i64) -> Result<(), DeviceError> {
+        let limit = DEFAULT_SHARED_LIMIT.saturating_sub(u32::try_from(static_shared).unwrap_or(0));
+        let recorded = launch.attributes.max_dynamic_shared.unwrap_or(0);
+        if launch.shared_mem > limit {
+            self.device.allow_dynamic_shared(function, launch.shared_mem.max(recorded)).or_else(|error| {
+                if recorded > launch.shared_mem { self.device.allow_dynamic_shared(function, launch.shared_mem) } else { Err(error) }
+            })?;
+        } else if recorded > limit {
+            // What the launch does not need may be refused: this code may use more static memory than the recorded one.
+            let _ = self.device.allow_dynamic_shared(function, recorded);
+        }
+        if launch.attributes.cluster.is_some_and(|cluster| cluster.count() > PORTABLE_CLUSTER) {
+            self.device.allow_large_clusters(function)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the context the limits that it had when the launch was recorded.
+    fn set_limits(&mut self, launch: &Launch) -> Result<(), DeviceError> {
+        let limits = launch.attributes.limits;
+        if limits == self.limits {
+            return Ok(());
+        }
+        for (limit, value) in
+            [(Limit::Stack, limits.stack), (Limit::PrintfFifo, limits.printf_fifo), (Limit::MallocHeap, limits.malloc_heap)]
+        {
+            value.map_or(Ok(()), |value| self.device.set_limit(limit, value))?;
+        }
+        self.limits = limits;
+        Ok(())
+    }
+
+    /// Joules of a launch, where the device counts them.
+    fn energy(&mut self, memory: &Memory<'_>, launch: impl Fn() -> Result<(), DeviceError>) -> Result<Option<f64>, DeviceError> {
+        if let Some(starting) = self.starting.take() {
+            self.nvml = starting.recv().ok().flatten();
+        }
+        let Some(nvml) = &self.nvml else { return Ok(None) };
+        energy::of_difference(|| nvml.millijoules(), || launch().and_then(|()| memory.restore()), || memory.restore())
+    }
+
+    fn nvml(&mut self) -> Option<&Nvml> {
+        match self.starting.as_ref().map(Receiver::try_recv) {
+            Some(Ok(nvml)) => (self.nvml, self.starting) = (nvml, None),
+            Some(Err(TryRecvError::Disconnected)) => self.starting = None,
+            Some(Err(TryRecvError::Empty)) | None => {}
+        }
+        self.nvml.as_ref()
+    }
+}
+
+/// A hash over pieces of memory by their numbers.
+fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
+    let hashes: Vec<u8> =
+        pieces.iter().flat_map(|(number, bytes)| [(*number as u64).to_le_bytes().to_vec(), chunk_id(bytes).0.to_vec()].concat()).collect();
+    chunk_id(&hashes).to_string()
+}
+
+fn metrics(device: &dyn Device, function: Function, launch: &Launch) -> Metrics {
+    let used = device.function_use(function);
+    let occupancy = device.occupancy(function, launch);
+    Metrics {
+        registers: used.registers,
+        local: used.local,
+        constant: used.constant,
+        static_shared: used.static_shared,
+        dynamic_shared: i64::from(launch.shared_mem),
+        active_blocks_per_sm: occupancy.map_or(-1, |(blocks, _)| blocks),
+        occupancy: occupancy.map(|(_, fraction)| fraction),
+        ..Metrics::default()
+    }
+}

@@ -1,0 +1,110 @@
+//! What changes from run to run of the same code from the same memory: atomics on floating-point numbers, say, add up in any order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mneme_core::result::{Largest, Variation};
+use mneme_core::tolerance::measure::Errors;
+
+use super::memory::Memory;
+use super::report::Where;
+use crate::verify::comparison::{Comparison, Tally};
+
+/// Contents of pieces that are not as recorded.
+type Contents = BTreeMap<usize, Vec<u8>>;
+
+/// Collects runs.
+#[derive(Default)]
+pub struct Survey {
+    first: Option<Contents>,
+    /// By region; `None` for what is outside of all.
+    regions: BTreeMap<Option<usize>, Observed>,
+    /// Runs that were more than the tolerances allow away from the recording.
+    failed: u64,
+}
+
+#[derive(Default)]
+struct Observed {
+    /// A piece of it.
+    piece: usize,
+    runs: u64,
+    elements: u64,
+    from_recorded: u64,
+    largest: Largest,
+}
+
+impl Survey {
+    /// Takes a run's contents where they are not as recorded.
+    pub fn add(&mut self, memory: &Memory<'_>, comparisons: &[Comparison], contents: Contents) {
+        let first = self.first.as_ref().unwrap_or(&contents);
+        let numbers: BTreeSet<usize> = first.keys().chain(contents.keys()).copied().collect();
+        // For each region the tallies against the first run and against the recording, and the errors of the latter.
+        let mut found: BTreeMap<Option<usize>, (usize, Tally, Tally, Errors)> = BTreeMap::new();
+        for number in numbers {
+            let (place, offset) = memory.place(number);
+            let (region, comparison) = at(place, comparisons);
+            let recorded = memory.after(number);
+            let bytes = |run: &'_ Contents| run.get(&number).map_or_else(|| recorded.to_vec(), Clone::clone);
+            let (one, other) = (bytes(first), bytes(&contents));
+            let exact = Comparison::exact(Some(comparison.dtype()).filter(|_| !comparison.is_exact()).or(comparison.shown));
+            let entry = found.entry(region).or_insert_with(|| (number, Tally::default(), Tally::default(), Errors::default()));
+            entry.1 = std::mem::take(&mut entry.1).and(exact.tally(&one, &other, offset));
+            entry.2 = std::mem::take(&mut entry.2).and(exact.tally(recorded, &other, offset));
+            let own = if comparison.is_exact() {
+                Errors::found(u64::from(recorded != other), 0.0, 0.0)
+            } else {
+                comparison.measure(recorded, &other)
+            };
+            entry.3 = entry.3.and(own, comparison.tolerance.norm);
+        }
+        let mut passed = true;
+        for (region, (piece, between, from_recorded, errors)) in found {
+            let comparison = region.map_or_else(Comparison::default, |region| comparisons[region]);
+            let whole = || region.map_or_else(Errors::default, |region| memory.reference(region, &comparison));
+            passed &= comparison.passes(&errors, whole);
+            let observed = self.regions.entry(region).or_insert_with(|| Observed { piece, ..Observed::default() });
+            observed.runs += u64::from(between.differing > 0);
+            observed.elements = observed.elements.max(between.differing);
+            observed.from_recorded = observed.from_recorded.max(from_recorded.differing);
+            observed.largest = observed.largest.and(between.largest).and(from_recorded.largest);
+        }
+        self.failed += u64::from(!passed);
+        self.first.get_or_insert(contents);
+    }
+
+    /// Whether every run passed, and the buffers that were not always the same or not as recorded.
+    pub fn end(self, memory: &Memory<'_>, comparisons: &[Comparison]) -> (bool, Vec<Variation>) {
+        let variation = |observed: Observed| {
+            let (place, _) = memory.place(observed.piece);
+            let comparison = at(place, comparisons).1;
+            let numbers = !comparison.is_exact() || comparison.shown.is_some();
+            let (region, tag, address, size) = match place {
+                Where::Region(_, region) => {
+                    let tag = if region.variable.is_some() { String::new() } else { region.tag.clone() };
+                    (region.variable.clone().unwrap_or_else(|| "allocation".into()), tag, region.address, region.size)
+                }
+                Where::Outside(address, size) => ("outside".into(), String::new(), address, size),
+            };
+            let largest = Some(observed.largest.finite()).filter(|_| numbers);
+            Variation {
+                region,
+                tag,
+                address: format!("0x{address:x}"),
+                size,
+                dtype: comparison.dtype().name().into(),
+                runs: observed.runs,
+                elements: observed.elements,
+                from_recorded: observed.from_recorded,
+                largest,
+            }
+        };
+        let varying = self.regions.into_values().filter(|observed| observed.elements > 0 || observed.from_recorded > 0);
+        (self.failed == 0, varying.map(variation).collect())
+    }
+}
+
+fn at(place: Where<'_>, comparisons: &[Comparison]) -> (Option<usize>, Comparison) {
+    match place {
+        Where::Region(number, _) => (Some(number), comparisons[number]),
+        Where::Outside(..) => (None, Comparison::default()),
+    }
+}

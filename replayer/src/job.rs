@@ -1,0 +1,117 @@
+//! A configuration to replay: when it is its turn, what is built, how that is run.
+
+use std::time::Duration;
+
+use mneme_compiler::instrument::Instrument;
+use mneme_core::configuration::{Configuration, Specialize};
+use mneme_core::observation::Observe;
+
+use crate::build::{BuildSpec, Built};
+use crate::context::ReplayContext;
+use crate::execute::message::{Run, RunSpec, Watch};
+
+/// A configuration to replay.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub schedule: Schedule,
+    /// Goes to a builder as it is.
+    pub build: BuildSpec,
+    /// Goes to an executor as it is.
+    pub run: RunSpec,
+}
+
+/// Which configuration it is, and what the supervisor has to know of it besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Schedule {
+    pub id: u64,
+    /// Greater ones first.
+    pub priority: i32,
+    /// Run it even where an equal one has run.
+    pub fresh: bool,
+    /// Number of the device that it has to run on.
+    pub device: Option<i32>,
+}
+
+impl Job {
+    /// A configuration without anything special; runs that it asks for itself take precedence.
+    pub fn new(id: u64, configuration: Configuration, iterations: u32, warmup: u32) -> Self {
+        let run = RunSpec {
+            iterations: configuration.iterations.unwrap_or(iterations),
+            warmup: configuration.warmup.unwrap_or(warmup),
+            cache: configuration.cache,
+            tolerance: configuration.tolerance,
+            ..RunSpec::default()
+        };
+        Self { schedule: Schedule { id, ..Schedule::default() }, build: BuildSpec::new(configuration), run }
+    }
+
+    /// The same with its code instrumented, to tell what it does.
+    pub fn observing(mut self, observe: Option<Observe>) -> Self {
+        self.run.observe = observe;
+        self.build.instrument = observe.map(|observe| match observe {
+            Observe::Faults => Instrument::Faults,
+            Observe::Writes { .. } => Instrument::Writes,
+        });
+        self
+    }
+
+    pub fn configuration(&self) -> &Configuration {
+        &self.build.configuration
+    }
+
+    /// Whether the configuration can be that of any launch of the kernel.
+    ///
+    /// # Errors
+    /// One sentence, which names the field.
+    pub fn check(&self, context: &ReplayContext) -> Result<(), String> {
+        self.configuration().check()?;
+        check_arguments(&self.configuration().specialize, context.recorded.kernel.ours.arguments.len())
+    }
+
+    /// For the build, and for all runs.
+    pub fn limit(&self, context: &ReplayContext) -> Duration {
+        let own = self.configuration().timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        own.unwrap_or(context.limit)
+    }
+
+    /// What an executor is to do with the code.
+    pub fn run(&self, built: &Built, context: &ReplayContext) -> Run {
+        let configuration = self.configuration();
+        Run {
+            entry: built.entry.clone(),
+            grid: configuration.grid,
+            block: configuration.block,
+            shared_mem: if built.shared_is_static { 0 } else { configuration.shared_mem },
+            attributes: context.recorded.attributes(),
+            dump: context.dump.clone(),
+            watch: built.instrumented.as_ref().map(|instrumented| Watch {
+                sites: instrumented.sites.len() as u64,
+                static_shared: instrumented.shared_bytes,
+                has_shared: instrumented.has_shared,
+            }),
+            spec: RunSpec { survey: context.survey || self.run.survey, ..self.run.clone() },
+        }
+    }
+}
+
+/// `count` is the kernel's number of arguments, 0 where it is not known.
+fn check_arguments(specialize: &Specialize, count: usize) -> Result<(), String> {
+    let Specialize::Arguments(arguments) = specialize else { return Ok(()) };
+    match arguments.iter().find(|argument| count > 0 && **argument as usize >= count) {
+        None => Ok(()),
+        Some(argument) => Err(format!("specialize names argument {argument}; the kernel has {count}, counted from 0")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_are_not_there_are_named() {
+        let check = |arguments: &[u32], count| check_arguments(&Specialize::Arguments(arguments.to_vec()), count);
+        assert!(check(&[0, 2], 3).is_ok() && check(&[9], 0).is_ok());
+        assert!(check(&[0, 3], 3).unwrap_err().contains("argument 3"));
+        assert!(check_arguments(&Specialize::All, 0).is_ok());
+    }
+}

@@ -1,0 +1,52 @@
+//! The decoder: a forked process that fills the shared snapshot, so that the supervisor stays single-threaded.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::process::child::{Child, Complaints, End, pipe};
+use crate::recording::instance::RecordedInstance;
+use crate::recording::snapshot::Snapshot;
+
+/// A decoder at work.
+pub struct Decoder {
+    child: Child,
+    pipe: File,
+    said: String,
+}
+
+impl Decoder {
+    pub fn start(recorded: &RecordedInstance, snapshot: &Snapshot) -> std::io::Result<Self> {
+        let (reader, writer) = pipe()?;
+        let child = Child::start(Complaints::Kept, || {
+            let decoded = recorded.store().and_then(|store| snapshot.decode(&store));
+            let Err(error) = decoded else { return mneme_core::exit::VERIFIED };
+            let _ = File::from(writer).write_all(error.to_string().as_bytes());
+            mneme_core::exit::BAD_RECORDING
+        })?;
+        Ok(Self { child, pipe: File::from(reader), said: String::new() })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Reads what the pipe holds; when the decoder is done, whether the snapshot can be used, or a sentence why not.
+    pub fn progress(&mut self) -> Option<Result<(), String>> {
+        let mut buffer = [0; 4096];
+        match self.pipe.read(&mut buffer) {
+            Ok(count) if count > 0 => {
+                self.said += &String::from_utf8_lossy(&buffer[..count]);
+                None
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => None,
+            _ => Some(match self.child.wait(Duration::from_secs(5)) {
+                Some(End::Exited(mneme_core::exit::VERIFIED)) => Ok(()),
+                _ if !self.said.is_empty() => Err(std::mem::take(&mut self.said)),
+                Some(end) => Err(format!("the process that decodes the recording {end}; it needs memory for all of the recorded bytes")),
+                None => Err("the process that decodes the recording does not end".into()),
+            }),
+        }
+    }
+}

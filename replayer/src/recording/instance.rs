@@ -1,0 +1,117 @@
+//! What is replayed: one instance of one recorded kernel.
+
+use std::path::{Path, PathBuf};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::hash::checksum;
+use mneme_core::launch::LaunchAttributes;
+use mneme_core::recording::database::{ArgumentLayout, Instance, KernelRecord};
+use mneme_core::recording::store::Store;
+use mneme_core::recording::{CodeKind, Moments, RecordingError};
+
+use crate::recording::interface;
+
+/// A recorded launch, read but for the contents of memory.
+pub struct RecordedInstance {
+    /// The folder of the recording.
+    pub folder: PathBuf,
+    /// Its `<static-hash>.json`.
+    pub database: PathBuf,
+    pub kernel: KernelRecord,
+    pub instance: Instance,
+    pub moments: Moments,
+}
+
+impl RecordedInstance {
+    /// Reads the database and the manifests of instance `id`, or of the only one; of a recording of the existing Mneme also all
+    /// memory, and the IR in a forked process. The caller must have one thread only.
+    pub fn open(database: &Path, id: Option<&str>) -> Result<Self, RecordingError> {
+        let kernel = KernelRecord::load(database)?;
+        let instance = kernel.instance(database, id)?.1.clone();
+        let folder = match database.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+            _ => PathBuf::from("."),
+        };
+        let moments = Moments::open(&folder, &kernel, &instance)?;
+        let mut recorded = Self { folder, database: database.to_path_buf(), kernel, instance, moments };
+        if recorded.moments.are_upstreams() {
+            recorded.ask_the_ir()?;
+        }
+        Ok(recorded)
+    }
+
+    /// Completes what the existing Mneme records.
+    fn ask_the_ir(&mut self) -> Result<(), RecordingError> {
+        let header = &self.moments.prologue.header;
+        let is_complete = !self.kernel.ours.arguments.is_empty() || header.arguments.is_empty();
+        let is_ir = self.kernel.modules.first().is_some_and(|name| CodeKind::of(name) == CodeKind::Bitcode);
+        if !is_ir || (is_complete && header.variables.is_empty()) {
+            return Ok(());
+        }
+        let damaged = |path: PathBuf| move |what| RecordingError::Damaged { path, what };
+        let module = self.folder.join(&self.kernel.modules[0]);
+        let found = interface::read(&self.modules()?, &self.kernel.kernel_name).map_err(damaged(module))?;
+        let header = &mut self.moments.prologue.header;
+        for variable in &mut header.variables {
+            variable.constant = found.constants.contains(&variable.name);
+        }
+        let ours = &mut self.kernel.ours;
+        if ours.arguments.is_empty() {
+            let layout =
+                |it: &mneme_core::image::ir_section::Argument| ArgumentLayout { offset: it.offset, size: it.size, kind: it.kind.clone() };
+            ours.arguments = found.arguments.iter().map(layout).collect();
+            let prologue = self.folder.join(&self.instance.prologue);
+            self.moments.place_arguments(&ours.arguments).map_err(damaged(prologue))?;
+        }
+        if ours.ir_arch.is_empty() {
+            ours.ir_arch = found.arch;
+            ours.triple = found.triple;
+        }
+        Ok(())
+    }
+
+    /// The chunks that the recording names.
+    pub fn store(&self) -> Result<Store, RecordingError> {
+        self.moments.store(&self.folder)
+    }
+
+    /// The bitcode of the kernel's closure, its own unit first.
+    pub fn modules(&self) -> Result<Vec<Vec<u8>>, RecordingError> {
+        if self.kernel.modules.is_empty() {
+            let what = "it holds no LLVM IR of the kernel; build the program with mneme-cc".into();
+            return Err(RecordingError::Damaged { path: self.database.clone(), what });
+        }
+        let sums = &self.kernel.ours.module_checksums;
+        let read = |(index, name): (usize, &String)| {
+            let path = self.folder.join(name);
+            let bitcode = std::fs::read(&path).map_err(|source| RecordingError::Io { path: path.clone(), source })?;
+            match sums.get(index) {
+                Some(sum) if *sum != checksum(&bitcode) => {
+                    Err(RecordingError::Damaged { path, what: "its checksum does not match".into() })
+                }
+                _ => Ok(bitcode),
+            }
+        };
+        self.kernel.modules.iter().enumerate().map(read).collect()
+    }
+
+    /// The recorded launch, compiled as the application was where that is known.
+    pub fn recorded_configuration(&self) -> Configuration {
+        self.instance.recorded_configuration()
+    }
+
+    /// The instance's dynamic hash.
+    pub fn id(&self) -> &str {
+        let own = |(_, instance): &(&String, &Instance)| instance.prologue == self.instance.prologue;
+        self.kernel.instances.iter().find(own).map_or("", |(id, _)| id)
+    }
+
+    pub fn attributes(&self) -> LaunchAttributes {
+        self.instance.ours.attributes
+    }
+
+    /// Whether the recording was made on the CPU device.
+    pub fn recorded_on_cpu(&self) -> bool {
+        self.kernel.ours.device_arch == "cpu"
+    }
+}

@@ -1,0 +1,6 @@
+//! What was recorded: the launch, its memory, and what only its IR tells.
+
+pub mod decoder;
+pub mod instance;
+pub mod interface;
+pub mod snapshot;

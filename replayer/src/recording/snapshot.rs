@@ -1,0 +1,374 @@
+//! The recorded memory, decoded once into memory that the supervisor shares with its children.
+//!
+//! The layout follows from the manifests alone, so every process computes the same one before any byte is decoded. First
+//! come the prologue's regions, each contiguous, so that runs of chunks are uploaded in one copy; then the epilogue's chunks
+//! that differ from the prologue's. Chunks of zeros are never touched: fresh shared memory reads as zeros and costs nothing.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use mneme_core::hash::ChunkId;
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::manifest::{CHUNK, State};
+use mneme_core::recording::store::Store;
+use mneme_core::tolerance::Tolerance;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mprotect, munmap};
+use rayon::prelude::*;
+
+use crate::recording::instance::RecordedInstance;
+
+/// No device has addresses from here on (57 bits are what x86-64 and NVIDIA's GPUs translate at most).
+const ADDRESS_END: u64 = 1 << 57;
+
+/// A stretch of recorded memory and where its prologue is in the shared memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// Name of the device variable; `None` for an allocation.
+    pub variable: Option<String>,
+    /// In constant memory.
+    pub constant: bool,
+    /// A table of addresses of functions, which a replay fills with those of its own module.
+    pub code: bool,
+    pub tag: String,
+    /// How the application wanted it compared.
+    pub tolerance: Option<Tolerance>,
+    /// Others could write to it while it was recorded.
+    pub shared: bool,
+    pub address: u64,
+    pub size: u64,
+    /// Offset of the prologue in the shared memory, bytes.
+    offset: usize,
+    /// Chunks before the launch.
+    pub chunks: Vec<ChunkId>,
+    /// Chunks that the launch changed, ascending.
+    pub changed: Vec<Changed>,
+}
+
+/// A chunk that the epilogue gives anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Chunk of the region.
+    pub index: usize,
+    pub id: ChunkId,
+    /// Offset of the epilogue's bytes in the shared memory, bytes.
+    offset: usize,
+}
+
+impl Changed {
+    /// Offset of the epilogue's bytes in the shared memory.
+    pub fn offset(&self) -> u64 {
+        self.offset as u64
+    }
+}
+
+/// The layout of the shared memory.
+#[derive(Debug, Default, PartialEq)]
+pub struct Layout {
+    pub regions: Vec<Region>,
+    bytes: usize,
+}
+
+impl Layout {
+    /// Lays out both moments of a recording.
+    pub fn of(recorded: &RecordedInstance) -> Result<Self, RecordingError> {
+        let damaged = |what: String| RecordingError::Damaged { path: recorded.folder.join(&recorded.instance.epilogue), what };
+        Self::between(&recorded.moments.prologue, &recorded.moments.epilogue).map_err(damaged)
+    }
+
+    fn between(prologue: &State, epilogue: &State) -> Result<Self, String> {
+        let key =
+            |variable: Option<&mneme_core::recording::manifest::Variable>, address: u64| (variable.map(|it| it.name.clone()), address);
+        let mut after: HashMap<_, _> = epilogue.regions().map(|region| (key(region.variable, region.address), region)).collect();
+        let mut layout = Self::default();
+        for before in prologue.regions() {
+            let what = format!("the region of {} bytes at 0x{:x}", before.size, before.address);
+            let after = after.remove(&key(before.variable, before.address)).ok_or_else(|| format!("it lacks {what}"))?;
+            if after.size != before.size {
+                return Err(format!("it has another size for {what}"));
+            }
+            if before.address.checked_add(before.size).is_none_or(|end| end > ADDRESS_END) {
+                return Err(format!("{what} is outside every device's memory"));
+            }
+            if before.size == 0 {
+                continue;
+            }
+            layout.regions.push(Region {
+                variable: before.variable.map(|variable| variable.name.clone()),
+                constant: before.variable.is_some_and(|variable| variable.constant),
+                code: before.variable.is_some_and(|variable| variable.code),
+                tag: before.tag.to_owned(),
+                tolerance: before.tolerance,
+                shared: before.shared,
+                address: before.address,
+                size: before.size,
+                offset: layout.bytes,
+                chunks: before.chunks.to_vec(),
+                changed: Vec::new(),
+            });
+            layout.bytes += before.chunks.len() * CHUNK as usize;
+            // The epilogue's offsets follow when the prologue's end is known.
+            let differing = before.chunks.iter().zip(after.chunks).enumerate().filter(|(_, (before, after))| before != after);
+            let changed = differing.map(|(index, (_, after))| Changed { index, id: *after, offset: 0 }).collect();
+            layout.regions.last_mut().expect("just pushed").changed = changed;
+        }
+        if let Some(((_, address), _)) = after.into_iter().next() {
+            return Err(format!("it has a region at 0x{address:x} that the prologue lacks"));
+        }
+        let mut slots: HashMap<ChunkId, usize> = HashMap::new();
+        for changed in layout.regions.iter_mut().flat_map(|region| &mut region.changed) {
+            changed.offset = *slots.entry(changed.id).or_insert_with(|| {
+                let slot = layout.bytes;
+                layout.bytes += CHUNK as usize;
+                slot
+            });
+        }
+        Ok(layout)
+    }
+
+    /// Bytes of recorded memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.regions.iter().map(|region| region.size).sum()
+    }
+
+    /// Bytes of shared memory that hold the prologue.
+    pub fn prologue_bytes(&self) -> u64 {
+        self.regions.last().map_or(0, |region| region.file_offset() + region.chunks.len() as u64 * CHUNK)
+    }
+
+    /// What has to be decoded: identity, offset and length in the shared memory; each place once.
+    fn parts(&self) -> Vec<(ChunkId, usize, usize)> {
+        let mut parts = Vec::new();
+        for region in &self.regions {
+            let length = |index: usize| (region.size - index as u64 * CHUNK).min(CHUNK) as usize;
+            for (index, id) in region.chunks.iter().enumerate() {
+                parts.push((*id, region.offset + index * CHUNK as usize, length(index)));
+            }
+            parts.extend(region.changed.iter().map(|changed| (changed.id, changed.offset, length(changed.index))));
+        }
+        parts.retain(|(id, ..)| !id.is_zero());
+        parts.sort_unstable_by_key(|(_, offset, _)| *offset);
+        parts.dedup_by_key(|(_, offset, _)| *offset);
+        parts
+    }
+}
+
+impl Region {
+    /// Where the prologue is in the shared memory, bytes.
+    pub fn file_offset(&self) -> u64 {
+        self.offset as u64
+    }
+
+    /// Offset in the shared memory of a byte before the launch.
+    pub fn offset_before(&self, at: u64) -> u64 {
+        self.offset as u64 + at
+    }
+
+    /// Offset and length in the region, bytes, of chunk `index`.
+    pub fn extent(&self, index: usize) -> (u64, u64) {
+        let offset = index as u64 * CHUNK;
+        (offset, (self.size - offset).min(CHUNK))
+    }
+
+    /// Identity of chunk `index` after the launch.
+    pub fn id_after(&self, index: usize) -> ChunkId {
+        self.change_of(index).map_or(self.chunks[index], |changed| changed.id)
+    }
+
+    /// How the launch changed chunk `index`, if it did.
+    pub fn change_of(&self, index: usize) -> Option<&Changed> {
+        self.changed.binary_search_by_key(&index, |changed| changed.index).ok().map(|found| &self.changed[found])
+    }
+
+    /// Runs of chunks before the launch that are not zero: offset and length in the region, bytes.
+    pub fn nonzero_runs(&self) -> Vec<(u64, u64)> {
+        let nonzero = self.chunks.iter().enumerate().filter(|(_, id)| !id.is_zero());
+        coalesce(nonzero.map(|(index, _)| self.extent(index)))
+    }
+}
+
+/// Joins stretches (offset, length), ascending, that touch.
+pub fn coalesce(stretches: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for (offset, length) in stretches {
+        match runs.last_mut() {
+            Some((start, run)) if *start + *run >= offset => *run = (*run).max(offset + length - *start),
+            _ => runs.push((offset, length)),
+        }
+    }
+    runs
+}
+
+/// Shared memory with a layout.
+pub struct Snapshot {
+    pub layout: Layout,
+    memory: NonNull<u8>,
+    /// The same memory as a file, which other programs may map.
+    file: OwnedFd,
+}
+
+impl Snapshot {
+    /// Makes room for a snapshot, which children forked later share. Nothing is decoded yet.
+    pub fn reserve(layout: Layout) -> nix::Result<Self> {
+        let length = NonZeroUsize::new(layout.bytes.max(1)).expect("at least one");
+        let file = memfd_create(c"snapshot", MFdFlags::MFD_CLOEXEC)?;
+        nix::unistd::ftruncate(&file, length.get() as i64)?;
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the system's choice replaces nothing.
+        let memory = unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags, &file, 0) }?;
+        // Where the system allows it (/sys/kernel/mm/transparent_hugepage/shmem_enabled), which is a matter of speed only.
+        // SAFETY: the mapping was just made and has this length; the advice changes nothing that it holds.
+        let _ = unsafe { madvise(memory, length.get(), MmapAdvise::MADV_HUGEPAGE) };
+        Ok(Self { layout, memory: memory.cast(), file })
+    }
+
+    /// Decodes everything, on all cores. Only the decoder child calls this, once, before anybody else reads.
+    pub fn decode(&self, store: &Store) -> Result<(), RecordingError> {
+        // SAFETY: the mapping has this length; until the decoder has finished, no process but it touches the memory.
+        let mut rest = unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.layout.bytes) };
+        let mut start = 0;
+        let mut work = Vec::new();
+        for (id, offset, length) in self.layout.parts() {
+            let (_, at) = rest.split_at_mut(offset - start);
+            let (part, after) = at.split_at_mut(length);
+            work.push((id, part));
+            rest = after;
+            start = offset + length;
+        }
+        work.into_par_iter().try_for_each(|(id, part)| store.read_chunk(&id, part))
+    }
+
+    /// Forbids this process to write to the memory, however wildly a kernel on the CPU device writes.
+    pub fn seal(&self) -> nix::Result<()> {
+        // SAFETY: the mapping is this object's own and has this length; a process that seals it only reads it.
+        unsafe { mprotect(self.memory.cast(), self.layout.bytes.max(1), ProtFlags::PROT_READ) }
+    }
+
+    /// The memory as a file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    fn bytes(&self, offset: usize, length: usize) -> &[u8] {
+        assert!(offset + length <= self.layout.bytes, "a stretch is inside the snapshot");
+        // SAFETY: inside the mapping; written by the decoder only, which has finished before anybody reads.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(offset), length) }
+    }
+
+    /// What a stretch of a region held before the launch.
+    pub fn before(&self, region: &Region, offset: u64, length: u64) -> &[u8] {
+        assert!(offset + length <= region.size, "a stretch is inside its region");
+        self.bytes(region.offset + offset as usize, length as usize)
+    }
+
+    /// What a chunk of a region held after the launch.
+    pub fn after(&self, region: &Region, index: usize) -> &[u8] {
+        let (offset, length) = region.extent(index);
+        match region.change_of(index) {
+            Some(changed) => self.bytes(changed.offset, length as usize),
+            None => self.before(region, offset, length),
+        }
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this object's own and no slice of it outlives the object.
+        let _ = unsafe { munmap(self.memory.cast(), self.layout.bytes.max(1)) };
+    }
+}
+
+// SAFETY: reading goes through shared references only, and nobody writes once the decoder has finished.
+unsafe impl Sync for Snapshot {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::recording::manifest::{Allocation, AllocationKind, Header, Moment};
+    use mneme_core::recording::store::StoreWriter;
+
+    fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> State {
+        let allocation =
+            Allocation { address: 0x1000_0000_0000, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false };
+        State { header: Header { moment, allocations: vec![allocation], ..Header::default() }, chunks: vec![chunks] }
+    }
+
+    #[test]
+    fn both_moments_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = 3 * CHUNK + 100;
+        let before: Vec<u8> = (0..size).map(|at| if at < CHUNK { 0 } else { (at % 251) as u8 }).collect();
+        let mut after = before.clone();
+        after[5] = 1;
+        after[size as usize - 1] ^= 0xff;
+        let writer = StoreWriter::open(folder.path(), 1).unwrap();
+        let prologue = state(Moment::Prologue, writer.put_region(&before).unwrap(), size);
+        let epilogue = state(Moment::Epilogue, writer.put_region(&after).unwrap(), size);
+        writer.finish().unwrap();
+
+        let snapshot = Snapshot::reserve(Layout::between(&prologue, &epilogue).unwrap()).unwrap();
+        snapshot.decode(&Store::open(folder.path()).unwrap()).unwrap();
+        let region = &snapshot.layout.regions[0];
+        assert_eq!(region.changed.iter().map(|changed| changed.index).collect::<Vec<_>>(), [0, 3]);
+        assert_eq!(region.nonzero_runs(), [(CHUNK, 2 * CHUNK + 100)]);
+        assert!(snapshot.before(region, 0, size) == before);
+        let found: Vec<u8> = (0..4).flat_map(|index| snapshot.after(region, index)).copied().collect();
+        assert!(found == after);
+        assert_eq!((0..4).map(|index| region.id_after(index)).collect::<Vec<_>>(), epilogue.chunks[0]);
+    }
+
+    #[test]
+    fn a_chunk_that_recurs_in_the_epilogue_has_one_place() {
+        let zeros = vec![ChunkId::ZERO; 4];
+        let mut ones = zeros.clone();
+        ones[1] = ChunkId([1; 16]);
+        ones[2] = ChunkId([1; 16]);
+        let layout = Layout::between(&state(Moment::Prologue, zeros, 4 * CHUNK), &state(Moment::Epilogue, ones, 4 * CHUNK)).unwrap();
+        assert_eq!(layout.parts().len(), 1);
+        assert_eq!(layout.regions[0].changed.iter().map(|changed| changed.index).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn moments_that_do_not_belong_together_are_refused() {
+        let one = state(Moment::Prologue, vec![ChunkId::ZERO], CHUNK);
+        let other = state(Moment::Epilogue, vec![ChunkId::ZERO], CHUNK - 1);
+        assert!(Layout::between(&one, &other).is_err());
+        assert!(Layout::between(&one, &State::default()).is_err());
+        assert!(Layout::between(&State::default(), &one).is_err());
+        let mut far = one.clone();
+        far.header.allocations[0].address = u64::MAX - CHUNK;
+        assert!(Layout::between(&far, &far).is_err());
+    }
+
+    #[test]
+    fn a_variable_without_bytes_is_no_region() {
+        let empty = state(Moment::Prologue, Vec::new(), 0);
+        assert_eq!(Layout::between(&empty, &empty).unwrap().regions, []);
+    }
+
+    #[test]
+    fn what_is_sealed_can_only_be_read() {
+        let snapshot = Snapshot::reserve(Layout { regions: Vec::new(), bytes: CHUNK as usize }).unwrap();
+        let permissions = || {
+            let start = snapshot.memory.as_ptr() as usize;
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let covers = |line: &&str| {
+                let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+                (usize::from_str_radix(from, 16).unwrap()..usize::from_str_radix(to, 16).unwrap()).contains(&start)
+            };
+            maps.lines().find(covers).unwrap().split(' ').nth(1).unwrap().to_owned()
+        };
+        assert_eq!(permissions(), "rw-s");
+        snapshot.seal().unwrap();
+        assert_eq!(permissions(), "r--s");
+    }
+
+    #[test]
+    fn stretches_that_touch_are_joined() {
+        assert_eq!(coalesce([(0, 4), (4, 4), (16, 4)]), [(0, 8), (16, 4)]);
+        assert_eq!(coalesce([(0, 8), (2, 2), (6, 6)]), [(0, 12)]);
+        assert_eq!(coalesce([]), []);
+    }
+}

@@ -1,0 +1,152 @@
+//! What a build leaves behind on request: IR, PTX, machine code, its disassembly, the build's log.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mneme_compiler::Texts;
+use mneme_compiler::assembler::toolkits;
+use mneme_core::exit;
+
+use crate::build::replacement::CodeFile;
+use crate::build::{Built, Outcome};
+use crate::error::Fatal;
+
+/// How an ELF object begins.
+const ELF: &[u8] = b"\x7fELF";
+
+/// Files that are written to a folder.
+const BEFORE: &str = "before.ll";
+const AFTER: &str = "after.ll";
+const PTX: &str = "kernel.ptx";
+const CUBIN: &str = "kernel.cubin";
+const SASS: &str = "kernel.sass";
+const CPU_OBJECT: &str = "kernel.o";
+const LOG: &str = "build.log";
+const ALL: [&str; 7] = [BEFORE, AFTER, PTX, CUBIN, SASS, CPU_OBJECT, LOG];
+
+/// Makes the folder ready for the files of a build. `code` is in the kernel's place.
+///
+/// # Errors
+/// The folder cannot be written to, or the file with code is one of those that would be written.
+pub fn prepare(folder: &Path, code: Option<&CodeFile>) -> Result<(), Fatal> {
+    let same = |one: &Path, other: &Path| one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other));
+    if let Some(file) = code.map(CodeFile::path).filter(|file| ALL.iter().any(|name| same(&folder.join(name), file))) {
+        let error = format!("--output-dir would overwrite {}; name another folder, or copy the file", file.display());
+        return Err(Fatal::new(exit::BAD_USAGE, error));
+    }
+    clear(folder, ALL)
+}
+
+/// Makes the folder, and removes what an earlier run has left there under these names: it would pass for this one's.
+///
+/// # Errors
+/// The folder cannot be written to.
+pub fn clear<'a>(folder: &Path, names: impl IntoIterator<Item = &'a str>) -> Result<(), Fatal> {
+    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    for path in names.into_iter().map(|name| folder.join(name)) {
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(&path, &error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes everything that is there to a folder that was prepared; of a build that failed, what it had come to.
+pub fn write_all(folder: &Path, outcome: Option<&Outcome>, cpu: bool) -> Result<(), Fatal> {
+    let path = |name: &str| folder.join(name);
+    if let Some(outcome) = outcome {
+        let texts = texts(outcome);
+        for (name, text) in [(BEFORE, &texts.ir_before), (AFTER, &texts.ir), (PTX, &texts.ptx)] {
+            if let Some(text) = text {
+                write(&path(name), text.as_bytes())?;
+            }
+        }
+    }
+    match outcome {
+        None => write(&path(LOG), b"nothing was built\n"),
+        Some(Err(not_built)) => {
+            let lines: Vec<&str> = not_built.log.iter().map(String::as_str).chain([not_built.error.as_str(), ""]).collect();
+            write(&path(LOG), lines.join("\n").as_bytes())
+        }
+        Some(Ok((built, image))) => {
+            if image.starts_with(ELF) {
+                let object = path(if cpu { CPU_OBJECT } else { CUBIN });
+                write(&object, image)?;
+                if !cpu {
+                    disassemble(&object, &path(SASS))?;
+                }
+            }
+            write(&path(LOG), log(built, image.len()).as_bytes())
+        }
+    }
+}
+
+fn texts(outcome: &Outcome) -> &Texts {
+    match outcome {
+        Ok((built, _)) => &built.texts,
+        Err(not_built) => &not_built.texts,
+    }
+}
+
+/// Writes IR after the pipeline and PTX to where they are wanted. That a finished build has none is the user's error; one that
+/// failed has what it had come to.
+pub fn write_texts(ir: Option<&Path>, ptx: Option<&Path>, outcome: Option<&Outcome>) -> Result<(), Fatal> {
+    let Some(outcome) = outcome else { return Ok(()) };
+    let texts = texts(outcome);
+    for (path, text, what) in [(ir, &texts.ir, "IR"), (ptx, &texts.ptx, "PTX")] {
+        match (path, text) {
+            (Some(path), Some(text)) => write(path, text.as_bytes())?,
+            (Some(_), None) if outcome.is_ok() => {
+                return Err(Fatal::new(exit::BAD_USAGE, format!("this build has no {what} to write")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn log(built: &Built, size: usize) -> String {
+    let mut text = String::new();
+    for line in &built.log {
+        text.push_str(line);
+        text.push('\n');
+    }
+    for (stage, seconds) in
+        [("preparing", built.preprocess), ("pass pipeline", built.optimise), ("code generation and assembly", built.codegen)]
+    {
+        text.push_str(&format!("{stage}: {:.3} ms\n", seconds * 1e3));
+    }
+    text + &format!("{size} bytes of code, made by {}\n", built.assembler)
+}
+
+/// Machine code as text, by NVIDIA's disassembler; one sentence where that is not installed.
+fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
+    const PROGRAM: &str = "nvdisasm";
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(toolkits().into_iter().map(|root| root.join("bin")));
+    let Some(program) = folders.map(|folder: PathBuf| folder.join(PROGRAM)).find(|program| program.is_file()) else {
+        eprintln!("mneme-replay: no {} is written: {PROGRAM} is neither on PATH nor in a CUDA toolkit", to.display());
+        return Ok(());
+    };
+    match Command::new(&program).arg(cubin).output() {
+        Ok(output) if output.status.success() => write(to, &output.stdout),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            eprintln!("mneme-replay: no {} is written: {PROGRAM} says {}", to.display(), said.lines().next().unwrap_or("nothing"));
+            Ok(())
+        }
+        Err(error) => {
+            eprintln!("mneme-replay: no {} is written: {} cannot be run: {error}", to.display(), program.display());
+            Ok(())
+        }
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Fatal> {
+    std::fs::write(path, bytes).map_err(|error| unwritable(path, &error))
+}
+
+pub fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
+    Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))
+}

@@ -1,0 +1,7 @@
+//! What is told of a replay: results, files of a build, faults, differences between runs.
+
+pub mod artifacts;
+pub mod observed;
+pub mod refusal;
+pub mod result;
+pub mod variations;

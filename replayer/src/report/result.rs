@@ -1,0 +1,182 @@
+//! Results as data: what upstream's users read from standard output.
+
+use std::collections::BTreeMap;
+
+use mneme_core::configuration::Configuration;
+use mneme_core::device::Description;
+use mneme_core::image::elf;
+use mneme_core::result::{ReplayResult, Status};
+use serde::Serialize;
+
+use crate::build::Outcome;
+use crate::execute::message::{Done, Noted};
+use crate::job::Job;
+use crate::recording::snapshot::Region;
+use crate::report::observed;
+use crate::report::refusal;
+
+/// The one object that a one-shot replay prints.
+#[derive(Serialize)]
+pub struct Printed<'a> {
+    #[serde(rename = "Replay-config")]
+    pub configuration: &'a Configuration,
+    #[serde(rename = "Result")]
+    pub result: &'a ReplayResult,
+}
+
+/// Puts together what builder and executor reported.
+///
+/// `regions` are those of the recorded memory.
+pub fn result(
+    start: &jiff::Timestamp,
+    job: &Job,
+    outcome: Option<&Outcome>,
+    done: &Done,
+    device: Option<&Description>,
+    regions: &[Region],
+) -> ReplayResult {
+    let verified = done.status == Status::Verified;
+    let mut result = ReplayResult {
+        exec_time: done.times.clone(),
+        verified,
+        executed: done.executed,
+        failed: !matches!(done.status, Status::Verified | Status::FailedVerification),
+        start_time: start.to_string(),
+        end_time: jiff::Timestamp::now().to_string(),
+        const_mem_usage: done.metrics.constant,
+        local_mem_usage: done.metrics.local,
+        reg_usage: done.metrics.registers,
+        error: done.error.clone(),
+        status: done.status,
+        warmup: (job.run.warmup as usize).min(done.times.len()),
+        mismatch: done.mismatches.first().cloned(),
+        more_mismatches: done.mismatches.iter().skip(1).cloned().collect(),
+        differing_buffers: done.differing_buffers,
+        energy_j: done.energy,
+        largest: done.largest.filter(|_| verified),
+        variations: done.variations.clone(),
+        metrics: done.metrics.clone(),
+        ..ReplayResult::default()
+    };
+    result.outliers = outliers(&result);
+    let environment = &mut result.environment;
+    environment.clocks = done.clocks.clone();
+    environment.timer = if done.times.is_empty() { String::new() } else { done.timer.name().into() };
+    environment.versions =
+        BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), mneme_compiler::llvm_version())]);
+    if let Some(Ok((built, image))) = outcome {
+        result.preprocess_ir_time = built.preprocess;
+        result.opt_time = built.optimise;
+        result.codegen_time = built.codegen;
+        result.obj_size = image.len() as u64;
+        result.metrics.code_size = elf::section(image, &format!(".text.{}", built.entry)).map_or(-1, |code| code.len() as i64);
+        if let Some(spills) = built.spills {
+            let bytes = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            (result.metrics.spill_stores, result.metrics.spill_loads) = (bytes(spills.stores), bytes(spills.loads));
+        }
+        let stages = [("preprocess", built.preprocess), ("optimise", built.optimise), ("codegen", built.codegen)];
+        result.metrics.build_times = stages.map(|(stage, seconds)| (stage.to_owned(), seconds)).into();
+        environment.versions.insert("assembler".into(), built.assembler.clone());
+        if let (Some(observe), Some(instrumented)) = (job.run.observe, &built.instrumented) {
+            match &done.noted {
+                Some(Noted::Writes { count, last }) => {
+                    result.last_write =
+                        last.and_then(|last| observed::last_write(job.configuration(), observe, instrumented, &last, *count));
+                }
+                Some(Noted::Faults(noted)) => {
+                    result.faults = Some(observed::faults(job.configuration(), instrumented, noted, regions));
+                }
+                None => {}
+            }
+        }
+        environment.code = mneme_core::hash::chunk_id(image).to_string();
+    }
+    if let Some(device) = device {
+        if done.status == Status::InvalidLaunch {
+            result.error += &refusal::reason(job.configuration(), &device.limits, done.metrics.static_shared);
+        }
+        result.gpu_id = device.ordinal;
+        environment.device = device.name.clone();
+        environment.arch = device.arch.clone();
+        environment.driver = device.driver.clone();
+    }
+    result
+}
+
+/// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it, where that
+/// is known.
+pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>) -> ReplayResult {
+    let job = Job::new(0, recorded.clone(), 0, 0);
+    let done = Done { status: Status::InvalidConfig, error, ..Done::default() };
+    result(&jiff::Timestamp::now(), &job, None, &done, device, &[])
+}
+
+/// Places in `exec_time` of measured runs far above the others, as [`ReplayResult::outliers`] says.
+fn outliers(result: &ReplayResult) -> Vec<usize> {
+    let mut sorted = result.measured().to_vec();
+    sorted.sort_unstable();
+    if sorted.len() < 4 {
+        return Vec::new();
+    }
+    let quantile = |part: usize| sorted[(sorted.len() - 1) * part / 4] as f64;
+    let (lower, median, upper) = (quantile(1), quantile(2), quantile(3));
+    let bound = (median * 1.05).max(median + 3.0 * (upper - lower));
+    let first = result.exec_time.len() - sorted.len();
+    (first..result.exec_time.len()).filter(|place| result.exec_time[*place] as f64 > bound).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::launch::Dim3;
+
+    fn of(status: Status) -> ReplayResult {
+        let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
+        let job = Job::new(0, configuration, 3, 2);
+        let done = Done { status, times: vec![5, 4, 3, 2, 1], ..Done::default() };
+        result(&jiff::Timestamp::now(), &job, None, &done, None, &[])
+    }
+
+    #[test]
+    fn flags_and_exit_statuses_follow_from_the_status() {
+        for (status, verified, failed, exit_status) in [
+            (Status::Verified, true, false, 0),
+            (Status::FailedVerification, false, false, 1),
+            (Status::CompileError, false, true, 2),
+            (Status::InvalidLaunch, false, true, 3),
+            (Status::RuntimeError, false, true, 3),
+            (Status::Timeout, false, true, 4),
+            (Status::InvalidConfig, false, true, 64),
+            (Status::InternalError, false, true, 70),
+        ] {
+            let result = of(status);
+            assert_eq!((result.verified, result.failed, result.status.exit_status()), (verified, failed, exit_status));
+        }
+    }
+
+    #[test]
+    fn what_is_refused_tells_what_is_known() {
+        let device = Description { name: "a GPU".into(), arch: "sm_90".into(), ordinal: 3, ..Description::default() };
+        let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
+        let result = refused("no".into(), &recorded, Some(&device));
+        assert_eq!((result.status, result.failed, result.error.as_str()), (Status::InvalidConfig, true, "no"));
+        assert_eq!((result.gpu_id, result.environment.device.as_str(), result.environment.arch.as_str()), (3, "a GPU", "sm_90"));
+        assert!(result.environment.versions.contains_key("llvm") && !result.start_time.is_empty() && result.reg_usage == -1);
+    }
+
+    #[test]
+    fn runs_far_above_the_others_are_outliers() {
+        let of = |exec_time: &[u64], warmup| outliers(&ReplayResult { exec_time: exec_time.to_vec(), warmup, ..ReplayResult::default() });
+        assert_eq!(of(&[900, 100, 101, 102, 100, 400, 101], 1), [5]);
+        assert_eq!(of(&[100, 101, 102, 104], 0), [0; 0], "near enough");
+        assert_eq!(of(&[1, 100], 0), [0; 0], "too few to tell");
+    }
+
+    #[test]
+    fn warm_up_runs_come_first_and_times_are_in_order() {
+        let result = of(Status::Verified);
+        assert_eq!(result.measured(), [3, 2, 1]);
+        let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+        assert!(time(&result.start_time) <= time(&result.end_time));
+    }
+}

@@ -1,0 +1,35 @@
+//! What makes machine code, asked of a forked process: an assembler's library may load the driver.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use mneme_compiler::Target;
+
+use crate::context::ReplayContext;
+use crate::context::settings::Isolation;
+use crate::process::child::{Child, Complaints, End, pipe};
+
+/// A library is loaded in seconds at most.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What makes machine code here; "" where the process that knows does not tell. The caller must have one thread only, but where it is
+/// the one process for everything.
+pub fn name(context: &ReplayContext) -> String {
+    // The name depends on the kind alone.
+    let arch = String::new();
+    let target = if context.is_cpu() { Target::Cpu { arch } } else { Target::Nvptx { arch } };
+    if context.isolation == Isolation::None {
+        return mneme_compiler::maker(&target);
+    }
+    let Ok((reader, writer)) = pipe() else { return String::new() };
+    let child = Child::start(Complaints::Kept, || match File::from(writer).write_all(mneme_compiler::maker(&target).as_bytes()) {
+        Ok(()) => mneme_core::exit::VERIFIED,
+        Err(_) => mneme_core::exit::INTERNAL,
+    });
+    let Ok(mut child) = child else { return String::new() };
+    let mut name = String::new();
+    let read = File::from(reader).read_to_string(&mut name);
+    let told = child.wait(LIMIT) == Some(End::Exited(mneme_core::exit::VERIFIED)) && read.is_ok();
+    if told { name } else { String::new() }
+}

@@ -1,0 +1,247 @@
+//! `mneme-replay serve`: requests come and replies go as JSON lines (`mneme_core::protocol`).
+
+mod data;
+mod maker;
+mod submission;
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use mneme_core::configuration::Configuration;
+use mneme_core::exit;
+use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
+use mneme_core::result::Status;
+use serde_json::Value;
+
+use self::data::Data;
+use crate::cli::Serve;
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::process::lines::{self, Line, Lines};
+use crate::process::stdout;
+use crate::report::result;
+use crate::supervise::engine::Engine;
+use crate::supervise::{Client, Event};
+
+/// Serves until the end of input; returns the exit status.
+pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
+    let mut engine = Engine::start(context)?;
+    let stdin = std::io::stdin();
+    let output = Some(stdout::descriptor());
+    let device = loop {
+        match engine.next(Client { output, ..Client::default() })? {
+            Event::Ready(device) => break device,
+            Event::Unheard => return Err(stdout::unheard()),
+            _ => {}
+        }
+    };
+    let recorded = context.recorded.recorded_configuration();
+    let hello = Hello {
+        protocol: protocol::VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
+        kernel: context.recorded.kernel.kernel_name.clone(),
+        grid: recorded.grid,
+        block: recorded.block,
+        shared_mem: recorded.shared_mem,
+        recorded: recorded.clone(),
+        device: device.name,
+        driver: device.driver,
+        assembler: maker::name(context),
+        // With fewer workers than devices some have nothing to do.
+        devices: context.devices.iter().take(context.workers).map(|device| device.ordinal()).collect(),
+        limits: device.limits,
+    };
+    let mut server =
+        Server { options, context, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), refused: 0, progress: None };
+    server.greet()?;
+    let mut lines = Lines::default();
+    let mut open = true;
+    while open || server.engine.outstanding() > 0 {
+        let alarm = server.progress.filter(|_| server.engine.outstanding() > 0).map(|progress| progress.next);
+        match server.engine.next(Client { input: open.then(|| stdin.as_fd()), output, alarm })? {
+            // Without this, a client that was killed would be worked for until the next result.
+            Event::Unheard => return Err(stdout::unheard()),
+            Event::Input => {
+                let failed = |error| Fatal::new(exit::INTERNAL, format!("standard input cannot be read: {error}"));
+                open = lines.fill(&stdin).map_err(failed)?;
+                for line in lines.by_ref().filter(|line| !line.is_blank()) {
+                    let goes_on = server.take(&line)?;
+                    // Answers come in the order of the requests, however those were cut on their way.
+                    server.tell_pending()?;
+                    // What has arrived behind a shutdown is nobody's request any more.
+                    if !goes_on {
+                        open = false;
+                        break;
+                    }
+                }
+            }
+            event => server.tell(event)?,
+        }
+    }
+    // What was settled without being started has its events queued still.
+    server.tell_pending()?;
+    server.engine.leave();
+    Ok(exit::VERIFIED)
+}
+
+/// Tells the client why the server ends.
+pub fn report(fatal: &Fatal) {
+    // The client may be gone already; the exit status says the same.
+    let _ = say(&Reply::Fatal { status: fatal.status, error: fatal.error.clone() });
+}
+
+fn say(reply: &Reply) -> Result<(), Fatal> {
+    let mut line = serde_json::to_vec(reply).expect("plain data serialises");
+    line.push(b'\n');
+    stdout::write(&line)
+}
+
+/// What [`Request::Progress`] asked for.
+#[derive(Clone, Copy)]
+struct Progress {
+    interval: Duration,
+    next: Instant,
+}
+
+struct Server<'a> {
+    options: &'a Serve,
+    context: &'a ReplayContext,
+    engine: Engine<'a>,
+    hello: Hello,
+    recorded: Configuration,
+    /// Files that are wanted of configurations without a result.
+    outputs: HashMap<u64, Outputs>,
+    data: Data,
+    /// Submissions that made no sense.
+    refused: u64,
+    progress: Option<Progress>,
+}
+
+impl Server<'_> {
+    fn greet(&self) -> Result<(), Fatal> {
+        say(&Reply::Hello(Box::new(self.hello.clone())))
+    }
+
+    /// Deals with a request; false where it was the last one.
+    fn take(&mut self, line: &Line) -> Result<bool, Fatal> {
+        let request = match &line.text {
+            None => Err(lines::too_long()),
+            Some(text) => serde_json::from_slice(text).map_err(|error| lines::reason(&error)),
+        };
+        let request = match request {
+            Ok(request) => request,
+            Err(why) => return self.refuse_line(line, &why).map(|()| true),
+        };
+        match request {
+            Request::Hello { protocol } if protocol > protocol::VERSION => {
+                let error = format!("this server speaks protocol {}, not {protocol}; install both from one release", protocol::VERSION);
+                say(&Reply::Error { id: None, error })?;
+            }
+            Request::Hello { .. } => self.greet()?,
+            Request::Submit(submission) => self.submit(*submission)?,
+            Request::Cancel { id } => {
+                if !self.engine.cancel(id) {
+                    let error = format!("there is no configuration {id} without a result to cancel");
+                    say(&Reply::Error { id: Some(id), error })?;
+                }
+            }
+            Request::Statistics {} => say(&Reply::Statistics(self.statistics()))?,
+            Request::Progress { interval_s } => {
+                let interval = Duration::try_from_secs_f64(interval_s).ok().filter(|interval| !interval.is_zero());
+                // More often than this nobody wants to know.
+                let interval = interval.map(|interval| interval.clamp(Duration::from_millis(10), Duration::from_secs(86400)));
+                self.progress = interval.map(|interval| Progress { interval, next: Instant::now() + interval });
+            }
+            Request::Ir {} => say(&self.data.ir(self.context))?,
+            Request::Memory { moment, region } => say(&data::memory(self.context, moment, region.as_deref()))?,
+            Request::Shutdown {} => {
+                self.engine.cancel_all();
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Answers what is no request. A submission has a result even so, which whoever waits for one can tell apart by its id.
+    fn refuse_line(&mut self, line: &Line, why: &str) -> Result<(), Fatal> {
+        let value = line.text.as_ref().and_then(|text| serde_json::from_slice::<Value>(text).ok()).unwrap_or_default();
+        let id = value.get("id").and_then(Value::as_u64);
+        match id {
+            Some(id) if value["type"] == "submit" && !self.engine.is_outstanding(id) => {
+                self.refuse(id, format!("the submission cannot be understood: {why}"))
+            }
+            _ => say(&Reply::Error { id, error: format!("line {} is no request: {why}", line.number) }),
+        }
+    }
+
+    /// The result of a submission that makes no sense.
+    fn refuse(&mut self, id: u64, error: String) -> Result<(), Fatal> {
+        self.refused += 1;
+        say(&Reply::Result { id, result: Box::new(result::refused(error, &self.recorded, self.engine.device())) })
+    }
+
+    fn submit(&mut self, submission: Submission) -> Result<(), Fatal> {
+        let id = submission.id;
+        if self.engine.is_outstanding(id) {
+            let error = format!("the configuration {id} has no result yet; another one needs another id");
+            return say(&Reply::Error { id: Some(id), error });
+        }
+        let (outputs, runs) = (submission.outputs.clone(), &self.options.runs);
+        match submission::job(submission, &self.recorded, (runs.iterations, runs.warmup), &self.hello.devices) {
+            Ok(job) => {
+                if !outputs.is_empty() {
+                    self.outputs.insert(id, outputs);
+                }
+                self.engine.submit(job);
+                Ok(())
+            }
+            Err(error) => self.refuse(id, error),
+        }
+    }
+
+    /// The engine's, and submissions that never came to it.
+    fn statistics(&self) -> Statistics {
+        let mut statistics = self.engine.statistics();
+        if self.refused > 0 {
+            statistics.submitted += self.refused;
+            *statistics.finished.entry(Status::InvalidConfig.name().into()).or_default() += self.refused;
+        }
+        statistics
+    }
+
+    fn tell_pending(&mut self) -> Result<(), Fatal> {
+        while let Some(event) = self.engine.pending_event() {
+            self.tell(event)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(), Fatal> {
+        match event {
+            Event::Finished { id, result, outcome, unwritten, .. } => {
+                if let Some(error) = unwritten {
+                    say(&Reply::Error { id: Some(id), error })?;
+                }
+                if let Some(outputs) = self.outputs.remove(&id)
+                    && let Err(error) = submission::write(&outputs, outcome.as_deref())
+                {
+                    say(&Reply::Error { id: Some(id), error })?;
+                }
+                say(&Reply::Result { id, result })
+            }
+            Event::Cancelled(id) => {
+                self.outputs.remove(&id);
+                say(&Reply::Cancelled { id })
+            }
+            Event::Tick => {
+                if let Some(progress) = &mut self.progress {
+                    progress.next = Instant::now() + progress.interval;
+                    say(&Reply::Progress(self.statistics()))?;
+                }
+                Ok(())
+            }
+            Event::Ready(_) | Event::Input | Event::Unheard => Ok(()),
+        }
+    }
+}

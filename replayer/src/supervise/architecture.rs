@@ -1,0 +1,58 @@
+//! What code is compiled for: as the recording lets expect, until a device says who it is.
+
+use mneme_compiler::Target;
+use mneme_core::exit;
+
+use crate::error::Fatal;
+
+pub struct Architecture {
+    /// `None` where the recording does not say, and no device has yet.
+    target: Option<Target>,
+    /// What the first device said.
+    confirmed: Option<Target>,
+}
+
+impl Architecture {
+    pub fn expected(target: Option<Target>) -> Self {
+        Self { target, confirmed: None }
+    }
+
+    pub fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
+
+    /// A device of this name takes code for `target`; whether that is news, and what was built before is of no use.
+    ///
+    /// # Errors
+    /// Another device takes other code.
+    pub fn confirm(&mut self, target: Target, name: &str) -> Result<bool, Fatal> {
+        if self.confirmed.as_ref().is_some_and(|confirmed| *confirmed != target) {
+            let error = format!("{name} is of another architecture than the other devices; replay on them one by one");
+            return Err(Fatal::new(exit::BAD_USAGE, error));
+        }
+        self.confirmed = Some(target.clone());
+        let news = self.target.as_ref() != Some(&target);
+        self.target = Some(target);
+        Ok(news)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(arch: &str) -> Target {
+        Target::Nvptx { arch: arch.into() }
+    }
+
+    #[test]
+    fn the_first_device_decides() {
+        let mut architecture = Architecture::expected(Some(target("sm_80")));
+        assert!(architecture.confirm(target("sm_90"), "one").unwrap());
+        assert!(!architecture.confirm(target("sm_90"), "two").unwrap());
+        let refused = architecture.confirm(target("sm_80"), "three").unwrap_err();
+        assert!(refused.status == exit::BAD_USAGE && refused.error.contains("three"));
+        assert_eq!(architecture.target(), Some(&target("sm_90")));
+        assert!(!Architecture::expected(Some(target("sm_90"))).confirm(target("sm_90"), "one").unwrap());
+    }
+}

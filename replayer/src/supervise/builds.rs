@@ -1,0 +1,216 @@
+//! Code for configurations: what is being built, and what was built lately.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use mneme_compiler::Target;
+use mneme_core::result::Status;
+
+use crate::build::fork_server::{ForkServer, Plan, Preparation};
+use crate::build::{BuildKey, BuildSpec, Outcome};
+use crate::process::child::Child;
+
+/// Bytes of code objects that are kept for configurations that differ in their launch only.
+const CACHE_BYTES: usize = 64 << 20;
+/// And how many of them at most; builds that failed count as well.
+const CACHE_ENTRIES: usize = 1024;
+/// Fork servers that may be lost in a row without a build that ended.
+const LOSSES: u32 = 3;
+/// A fork server that was idle for so long and is lost had nothing wrong with it.
+const SETTLED: Duration = Duration::from_secs(1);
+/// As good as without a limit.
+const NEVER: Duration = Duration::from_secs(365 * 86400);
+/// How long after the last time limit a fork server may take to say that it is over: it reads the recorded IR by itself once, and forks
+/// on a machine that may have little memory left.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often one that is on its way out is looked after.
+const LOOK: Duration = Duration::from_millis(10);
+
+pub struct Builds<'a> {
+    plan: Plan<'a>,
+    fork_server: ForkServer,
+    /// Those before, which were killed and take their time to go.
+    leaving: Vec<Child>,
+    /// When it was started.
+    since: Instant,
+    /// Fork servers lost since the last build that ended.
+    losses: u32,
+    /// Builds at a time.
+    limit: usize,
+    /// Keys of the builds at work and when their time is over, by number.
+    at_work: HashMap<u64, (BuildKey, Instant)>,
+    outcomes: HashMap<BuildKey, Rc<Outcome>>,
+    /// Keys of `outcomes`, oldest first.
+    ages: VecDeque<BuildKey>,
+    bytes: usize,
+    /// Builds that ended, and code objects that were assembled for them.
+    pub built: u64,
+    pub assembled: u64,
+}
+
+impl<'a> Builds<'a> {
+    /// `limit` builds at a time.
+    pub fn start(plan: Plan<'a>, limit: usize) -> std::io::Result<Self> {
+        Ok(Self {
+            fork_server: ForkServer::start(&plan, Preparation::Full)?,
+            leaving: Vec::new(),
+            plan,
+            since: Instant::now(),
+            losses: 0,
+            limit,
+            at_work: HashMap::new(),
+            outcomes: HashMap::new(),
+            ages: VecDeque::new(),
+            bytes: 0,
+            built: 0,
+            assembled: 0,
+        })
+    }
+
+    pub fn fork_server(&self) -> &ForkServer {
+        &self.fork_server
+    }
+
+    pub fn at_work(&self) -> usize {
+        self.at_work.len()
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.at_work.len() < self.limit
+    }
+
+    /// Whether this is built, or being built.
+    pub fn knows(&self, key: BuildKey) -> bool {
+        self.outcomes.contains_key(&key) || self.at_work.values().any(|(known, _)| *known == key)
+    }
+
+    pub fn outcome(&self, key: BuildKey) -> Option<Rc<Outcome>> {
+        self.outcomes.get(&key).cloned()
+    }
+
+    /// Orders a build.
+    pub fn order(&mut self, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
+        // A fork server that cannot be told is gone, which is heard next.
+        if let Ok(number) = self.fork_server.build(spec, target, limit) {
+            // No later than what time can tell.
+            let end = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + NEVER);
+            self.at_work.insert(number, (key, end));
+        }
+    }
+
+    /// Reads what the fork server has to tell; how many builds have ended. A fork server that is gone is replaced, and what it was building
+    /// is forgotten, to be ordered again.
+    ///
+    /// # Errors
+    /// Fork servers do not last.
+    pub fn read_events(&mut self) -> std::io::Result<usize> {
+        let answers = match self.fork_server.progress() {
+            Ok(answers) => answers,
+            Err(error) => return self.replace(error).map(|()| 0),
+        };
+        let mut ended = 0;
+        for answer in answers {
+            self.losses = 0;
+            // Others were forgotten.
+            if let Some((key, _)) = self.at_work.remove(&answer.number) {
+                // It depended on another build, which came to nothing: it is ordered again.
+                let Some(outcome) = answer.outcome else { continue };
+                self.built += 1;
+                self.assembled += u64::from(answer.assembled);
+                self.keep(key, outcome);
+                ended += 1;
+            }
+        }
+        Ok(ended)
+    }
+
+    fn replace(&mut self, error: std::io::Error) -> std::io::Result<()> {
+        if self.at_work.is_empty() && self.since.elapsed() > SETTLED {
+            self.losses = 0;
+        }
+        self.losses += 1;
+        if self.losses > LOSSES {
+            return Err(error);
+        }
+        tracing::warn!("{error}; another one takes over");
+        self.at_work.clear();
+        let hanging = std::mem::replace(&mut self.fork_server, ForkServer::start(&self.plan, Preparation::None)?);
+        self.leaving.push(hanging.dismiss());
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// When to [watch](Builds::watch) next.
+    pub fn deadline(&self) -> Option<Instant> {
+        let going = self.fork_server.is_closed() || !self.leaving.is_empty();
+        self.hanging().into_iter().chain(going.then(|| Instant::now() + LOOK)).min()
+    }
+
+    /// When the fork server counts as hanging: builds wait for each other, so that only the last time limit tells.
+    fn hanging(&self) -> Option<Instant> {
+        self.at_work.values().map(|(_, end)| *end).max().map(|last| last + PATIENCE)
+    }
+
+    /// Replaces a fork server that is gone or hangs.
+    ///
+    /// # Errors
+    /// Fork servers do not last.
+    pub fn watch(&mut self) -> std::io::Result<()> {
+        self.leaving.retain_mut(|child| child.end().is_none());
+        if self.fork_server.is_closed() {
+            return self.read_events().map(|_| ());
+        }
+        if self.hanging().is_some_and(|deadline| deadline <= Instant::now()) {
+            return self.replace(std::io::Error::other("the parent of the builders does not answer"));
+        }
+        Ok(())
+    }
+
+    /// Whether another build of this may come to something else than the one that is known: one that failed for reasons outside
+    /// of it, or any that failed where the client asks for a `fresh` result.
+    pub fn may_differ(&self, key: BuildKey, fresh: bool) -> bool {
+        let failed = self.outcomes.get(&key).and_then(|outcome| outcome.as_ref().as_ref().err());
+        failed.is_some_and(|failed| fresh || matches!(failed.status, Status::Timeout | Status::InternalError))
+    }
+
+    /// Forgets one outcome.
+    pub fn forget_one(&mut self, key: BuildKey) {
+        if let Some(outcome) = self.outcomes.remove(&key) {
+            self.bytes -= size(&outcome);
+            self.ages.retain(|known| *known != key);
+        }
+    }
+
+    /// Forgets all code, and that which is being built.
+    pub fn forget(&mut self) {
+        self.at_work.clear();
+        self.outcomes.clear();
+        self.ages.clear();
+        self.bytes = 0;
+    }
+
+    /// Ends the fork server without waiting.
+    pub fn abandon(self) {
+        self.leaving.into_iter().chain([self.fork_server.dismiss()]).for_each(Child::abandon);
+    }
+
+    fn keep(&mut self, key: BuildKey, outcome: Outcome) {
+        self.bytes += size(&outcome);
+        self.ages.push_back(key);
+        self.outcomes.insert(key, Rc::new(outcome));
+        while self.ages.len() > CACHE_ENTRIES || (self.bytes > CACHE_BYTES && self.ages.len() > 2 * self.limit) {
+            let Some(oldest) = self.ages.pop_front() else { break };
+            self.bytes -= self.outcomes.remove(&oldest).map_or(0, |outcome| size(&outcome));
+        }
+    }
+}
+
+/// Bytes that an outcome takes, about.
+fn size(outcome: &Outcome) -> usize {
+    let lines = |log: &[String]| log.iter().map(String::len).sum::<usize>();
+    match outcome {
+        Ok((built, image)) => image.len() + built.texts.size() + lines(&built.log),
+        Err(not_built) => not_built.error.len() + not_built.texts.size() + lines(&not_built.log),
+    }
+}

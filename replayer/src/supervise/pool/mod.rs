@@ -1,0 +1,344 @@
+//! The executors: which of them work on which device, which stand by, and which are on their way out.
+//!
+//! A place is where one configuration runs at a time. Its executor stays until a kernel breaks it (or, where each configuration
+//! has a process of its own, until the run is over); the next one is started ahead where the device has memory for both.
+
+mod device;
+mod leaving;
+
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use mneme_core::device::Description;
+use mneme_core::exit;
+use mneme_core::result::Status;
+
+use self::device::Device;
+use self::leaving::{Gone, Leaving, Reason};
+use super::queue::Pending;
+use super::shared::Identity;
+use crate::build::Outcome;
+use crate::context::ReplayContext;
+use crate::context::settings::Isolation;
+use crate::error::Fatal;
+use crate::execute::executor::{Executor, News};
+use crate::execute::message::{Done, Report, Run};
+
+/// A configuration that an executor runs.
+pub struct Running {
+    pub pending: Pending,
+    pub outcome: Rc<Outcome>,
+    pub identity: Identity,
+}
+
+/// What the executors have to tell.
+pub enum PoolEvent {
+    /// A device is open.
+    Opened(Description),
+    /// The recording is resident on it.
+    Ready(Description),
+    /// Its executor went before the order reached it.
+    Unbegun(Box<Running>),
+    Done(Box<(Running, Done, Option<Description>)>),
+}
+
+struct Place {
+    device: usize,
+    executor: Option<Executor>,
+    running: Option<Running>,
+}
+
+pub struct ExecutorPool<'a> {
+    context: &'a ReplayContext,
+    devices: Vec<Device>,
+    places: Vec<Place>,
+    leaving: Vec<Leaving>,
+    /// The snapshot is decoded.
+    loadable: bool,
+    /// Executors that were lost and replaced.
+    pub replaced: u64,
+}
+
+impl<'a> ExecutorPool<'a> {
+    /// Starts an executor at each place.
+    pub fn start(context: &'a ReplayContext) -> std::io::Result<Self> {
+        let devices: Vec<Device> = context.devices.iter().copied().map(Device::new).collect();
+        let places = (0..context.workers).map(|at| Place { device: at % devices.len(), executor: None, running: None }).collect();
+        let mut pool = Self { context, devices, places, leaving: Vec::new(), loadable: false, replaced: 0 };
+        pool.fill()?;
+        Ok(pool)
+    }
+
+    /// Fills empty places and keeps standbys ready.
+    pub fn fill(&mut self) -> std::io::Result<()> {
+        for at in 0..self.places.len() {
+            let device = self.places[at].device;
+            if self.places[at].executor.is_none() {
+                self.places[at].executor = match self.devices[device].take_spare() {
+                    None if self.may_start(device) => Some(self.devices[device].start_executor(self.context)?),
+                    standby => standby,
+                };
+            }
+        }
+        for device in 0..self.devices.len() {
+            while self.devices[device].standbys.len() < self.devices[device].wanted_spares(self.context) && self.may_start(device) {
+                let standby = self.devices[device].start_executor(self.context)?;
+                self.devices[device].standbys.push(standby);
+            }
+        }
+        Ok(())
+    }
+
+    /// One more finds room on the device.
+    fn may_start(&self, device: usize) -> bool {
+        self.devices[device].has_room(self.context) || !self.leaving.iter().any(|leaving| leaving.device == device)
+    }
+
+    /// The snapshot is decoded: all executors may load it, now and later.
+    pub fn load(&mut self) {
+        self.loadable = true;
+        for executor in self.executors_mut() {
+            if executor.description.is_some() {
+                // A failure shows when the executor is heard next.
+                let _ = executor.load();
+            }
+        }
+    }
+
+    fn executors(&self) -> impl Iterator<Item = &Executor> {
+        let working = self.places.iter().filter_map(|place| place.executor.as_ref());
+        working.chain(self.devices.iter().flat_map(|device| &device.standbys))
+    }
+
+    fn executors_mut(&mut self) -> impl Iterator<Item = &mut Executor> {
+        let working = self.places.iter_mut().filter_map(|place| place.executor.as_mut());
+        working.chain(self.devices.iter_mut().flat_map(|device| &mut device.standbys))
+    }
+
+    /// Descriptors to watch, in the order in which [`ExecutorPool::hear`] takes what became of them.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.executors().map(Executor::fd)
+    }
+
+    /// The next point in time at which something has to be done.
+    pub fn deadline(&self) -> Option<Instant> {
+        let soon = (!self.leaving.is_empty()).then(|| Instant::now() + Duration::from_millis(2));
+        self.executors().filter_map(Executor::deadline).chain(soon).min()
+    }
+
+    /// The first device that is known.
+    pub fn description(&self) -> Option<&Description> {
+        self.devices.iter().find_map(|device| device.description.as_ref())
+    }
+
+    pub fn running(&self) -> usize {
+        self.running_ones().count()
+    }
+
+    pub fn runs(&self, identity: &Identity) -> bool {
+        self.running_ones().any(|running| running.identity == *identity)
+    }
+
+    pub fn runs_id(&self, id: u64) -> bool {
+        self.running_ones().any(|running| running.pending.job.schedule.id == id)
+    }
+
+    fn running_ones(&self) -> impl Iterator<Item = &Running> {
+        let leaving = self.leaving.iter().filter_map(Leaving::running);
+        self.places.iter().filter_map(|place| place.running.as_ref()).chain(leaving)
+    }
+
+    /// Takes all that run. Their executors, which are at work on them still, go: the next result of theirs would be nobody's.
+    pub fn drain(&mut self) -> Vec<Running> {
+        let mut drained: Vec<Running> = self.leaving.iter_mut().filter_map(Leaving::take_running).collect();
+        for place in &mut self.places {
+            let Some(running) = place.running.take() else { continue };
+            drained.push(running);
+            if let Some(executor) = place.executor.take() {
+                self.leaving.push(Leaving::new(executor, place.device, Reason::Dismissed));
+            }
+        }
+        drained
+    }
+
+    /// A place that is free for a run, on a device of this number where one is named.
+    pub fn free_place(&self, device: Option<i32>) -> Option<usize> {
+        let free = |place: &Place| place.running.is_none() && place.executor.as_ref().is_some_and(Executor::is_free);
+        let meant = |place: &Place| device.is_none_or(|number| self.devices[place.device].ordinal() == number);
+        self.places.iter().position(|place| free(place) && meant(place))
+    }
+
+    /// Runs a configuration at a free place. Gives it back where the executor has ended meanwhile, which says nothing about it.
+    pub fn run(&mut self, at: usize, run: Run, limit: Duration, running: Running) -> Option<Running> {
+        let place = &mut self.places[at];
+        let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
+        if executor.run(run, image, limit).is_err() {
+            // Its end is heard next.
+            return Some(running);
+        }
+        place.running = Some(running);
+        None
+    }
+
+    /// Reads from those executors whose descriptors of [`ExecutorPool::fds`] can be read, and enforces time limits.
+    pub fn read_events(&mut self, ready: &[bool]) -> Result<Vec<PoolEvent>, Fatal> {
+        let mut told = Vec::new();
+        let mut ready = ready.iter().copied();
+        let now = Instant::now();
+        for at in 0..self.places.len() {
+            let Some(executor) = &mut self.places[at].executor else { continue };
+            let news = if ready.next().unwrap_or(false) { executor.progress() } else { News::Reports(Vec::new()) };
+            let device = self.places[at].device;
+            match news {
+                News::Gone => told.extend(self.lose(at)),
+                News::Reports(reports) => {
+                    for report in reports {
+                        self.report_of_place(at, report, &mut told)?;
+                    }
+                }
+            }
+            if self.places[at].executor.as_ref().and_then(Executor::deadline).is_some_and(|deadline| deadline <= now) {
+                self.time_out(at, device, &mut told)?;
+            }
+        }
+        for device in 0..self.devices.len() {
+            // From a copy of the list's length: a standby that goes leaves its place to the last one, which was heard already.
+            let readable: Vec<bool> = self.devices[device].standbys.iter().map(|_| ready.next().unwrap_or(false)).collect();
+            for at in (0..readable.len()).rev() {
+                let standby = &mut self.devices[device].standbys[at];
+                let goes = match if readable[at] { standby.progress() } else { News::Reports(Vec::new()) } {
+                    News::Gone => Some(Reason::DiedIdle),
+                    News::Reports(reports) => {
+                        let mut fit = standby.deadline().is_none_or(|deadline| deadline > now);
+                        for report in reports {
+                            fit &= self.report_of_standby(device, at, report);
+                        }
+                        self.devices[device].crowded |= !fit;
+                        (!fit).then_some(Reason::Dismissed)
+                    }
+                };
+                if let Some(reason) = goes {
+                    let executor = self.devices[device].standbys.swap_remove(at);
+                    self.leaving.push(Leaving::new(executor, device, reason));
+                }
+            }
+        }
+        self.reap(&mut told)?;
+        Ok(told)
+    }
+
+    fn report_of_place(&mut self, at: usize, report: Report, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+        let device = self.places[at].device;
+        match report {
+            Report::Device(description, _) => {
+                self.devices[device].describe(&description);
+                if self.loadable
+                    && let Some(executor) = &mut self.places[at].executor
+                {
+                    let _ = executor.load();
+                }
+                told.push(PoolEvent::Opened(description));
+            }
+            Report::Ready => {
+                self.devices[device].became_ready();
+                told.extend(self.devices[device].description.clone().map(PoolEvent::Ready));
+            }
+            Report::Began(_) => {}
+            Report::Done(_, done) => {
+                self.devices[device].works();
+                if done.broken {
+                    self.devices[device].lost = true;
+                    self.replaced += 1;
+                }
+                if (done.broken || self.context.isolation == Isolation::Process)
+                    && let Some(executor) = self.places[at].executor.take()
+                {
+                    self.leaving.push(Leaving::new(executor, device, Reason::Dismissed));
+                }
+                if let Some(running) = self.places[at].running.take() {
+                    told.push(PoolEvent::Done(Box::new((running, *done, self.devices[device].description.clone()))));
+                }
+            }
+            Report::Unfit(unfit) => {
+                let greeted = self.devices.iter().any(Device::was_ready);
+                return Err(self.devices[device].unfit(unfit, self.context, greeted));
+            }
+        }
+        Ok(())
+    }
+
+    /// What one that stands by says; whether it can go on standing by.
+    fn report_of_standby(&mut self, device: usize, at: usize, report: Report) -> bool {
+        match report {
+            Report::Device(..) if self.loadable => {
+                let _ = self.devices[device].standbys[at].load();
+            }
+            Report::Device(..) | Report::Began(_) | Report::Done(..) => {}
+            Report::Ready => self.devices[device].became_ready(),
+            Report::Unfit(_) => return false,
+        }
+        true
+    }
+
+    /// The executor of a place is gone.
+    fn lose(&mut self, at: usize) -> Option<PoolEvent> {
+        let place = &mut self.places[at];
+        let (device, running) = (place.device, place.running.take());
+        let executor = place.executor.take()?;
+        let (reason, unbegun) = match running {
+            None => (Reason::DiedIdle, None),
+            Some(running) if !executor.began() => (Reason::DiedIdle, Some(PoolEvent::Unbegun(Box::new(running)))),
+            Some(running) => {
+                self.devices[device].lost = true;
+                self.replaced += 1;
+                (Reason::DiedRunning(Box::new(running)), None)
+            }
+        };
+        self.leaving.push(Leaving::new(executor, device, reason));
+        unbegun
+    }
+
+    fn time_out(&mut self, at: usize, device: usize, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+        let Some(executor) = self.places[at].executor.take() else { return Ok(()) };
+        self.leaving.push(Leaving::new(executor, device, Reason::Dismissed));
+        let Some(running) = self.places[at].running.take() else {
+            if self.devices[device].was_ready() {
+                return self.devices[device].failed_to_start("has not answered for minutes");
+            }
+            return Err(Fatal::new(exit::NO_DEVICE, "the device does not start: its driver has not answered for minutes"));
+        };
+        self.devices[device].lost = true;
+        self.replaced += 1;
+        let seconds = running.pending.job.limit(self.context).as_secs_f64();
+        let error = format!(
+            "the kernel's runs took longer than {seconds} s and were stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
+        );
+        let done = Done { status: Status::Timeout, error, ..Done::default() };
+        told.push(PoolEvent::Done(Box::new((running, done, self.devices[device].description.clone()))));
+        Ok(())
+    }
+
+    fn reap(&mut self, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+        for Gone { device, reason, description, how } in leaving::reap(&mut self.leaving) {
+            match reason {
+                Reason::Dismissed => {}
+                Reason::DiedRunning(running) => {
+                    let error = format!("the kernel took its process with it, which {how}");
+                    let done = Done { status: Status::RuntimeError, executed: true, error, ..Done::default() };
+                    told.push(PoolEvent::Done(Box::new((*running, done, description))));
+                }
+                Reason::DiedIdle => self.devices[device].failed_to_start(&how)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all executors without waiting, for a process that is about to end.
+    pub fn abandon(&mut self) {
+        let working = self.places.iter_mut().filter_map(|place| place.executor.take());
+        let executors: Vec<Executor> = working.chain(self.devices.iter_mut().flat_map(|device| device.standbys.drain(..))).collect();
+        executors.into_iter().for_each(Executor::abandon);
+        self.leaving.drain(..).for_each(Leaving::abandon);
+    }
+}

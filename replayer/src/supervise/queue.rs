@@ -1,0 +1,107 @@
+//! Configurations that wait: greater priorities first, equal ones in the order of submission.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::build::BuildKey;
+use crate::job::Job;
+
+/// A configuration that waits to be built or run.
+pub struct Pending {
+    pub job: Job,
+    /// Of its build.
+    pub key: BuildKey,
+    pub start: jiff::Timestamp,
+    place: Place,
+}
+
+/// Position in the queue.
+type Place = (Reverse<i32>, u64);
+
+#[derive(Default)]
+pub struct Queue {
+    entries: BTreeMap<Place, Pending>,
+    places: HashMap<u64, Place>,
+    /// Configurations that came so far.
+    count: u64,
+}
+
+impl Queue {
+    pub fn push(&mut self, job: Job, start: jiff::Timestamp) {
+        let place = (Reverse(job.schedule.priority), self.count);
+        self.count += 1;
+        self.put_back(Pending { key: job.build.key(), job, start, place });
+    }
+
+    /// Returns a configuration to the place that it was taken from.
+    pub fn put_back(&mut self, pending: Pending) {
+        self.places.insert(pending.job.schedule.id, pending.place);
+        self.entries.insert(pending.place, pending);
+    }
+
+    pub fn take(&mut self, id: u64) -> Option<Pending> {
+        self.entries.remove(&self.places.remove(&id)?)
+    }
+
+    pub fn contains(&self, id: u64) -> bool {
+        self.places.contains_key(&id)
+    }
+
+    /// In the order in which they are to run.
+    pub fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.entries.values()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Takes all.
+    pub fn drain(&mut self) -> impl Iterator<Item = Pending> {
+        self.places.clear();
+        std::mem::take(&mut self.entries).into_values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Schedule;
+    use mneme_core::configuration::Configuration;
+    use mneme_core::launch::Dim3;
+
+    fn queue(priorities: &[i32]) -> Queue {
+        let mut queue = Queue::default();
+        for (id, priority) in (0..).zip(priorities) {
+            let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
+            let job = Job::new(id, configuration, 1, 0);
+            let job = Job { schedule: Schedule { priority: *priority, ..job.schedule }, ..job };
+            queue.push(job, jiff::Timestamp::UNIX_EPOCH);
+        }
+        queue
+    }
+
+    fn order(queue: &Queue) -> Vec<u64> {
+        queue.iter().map(|pending| pending.job.schedule.id).collect()
+    }
+
+    #[test]
+    fn priorities_come_before_ages() {
+        assert_eq!(order(&queue(&[0, 5, 0, -1, 5])), [1, 4, 0, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_put_back_has_its_old_place() {
+        let mut queue = queue(&[0, 0, 0]);
+        let pending = queue.take(1).unwrap();
+        assert!(!queue.contains(1) && queue.take(1).is_none());
+        queue.put_back(pending);
+        assert_eq!(order(&queue), [0, 1, 2]);
+        assert_eq!(queue.drain().count(), 3);
+        assert!(queue.is_empty() && !queue.contains(0));
+    }
+}

@@ -1,0 +1,90 @@
+//! Results that stand for more than one configuration: the same code, launched and measured the same way, is run once.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use mneme_core::device::Description;
+use mneme_core::hash::{ChunkId, chunk_id};
+
+use super::queue::Pending;
+use crate::build::Outcome;
+use crate::execute::message::{Done, Run};
+
+/// Results that are remembered.
+const REMEMBERED: usize = 8192;
+
+/// Equal for runs that have nothing to tell apart: everything that the executor is given, the time limit, and the device
+/// where that matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(ChunkId, ChunkId);
+
+impl Identity {
+    pub fn of(run: &Run, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
+        let asked = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
+        Self(chunk_id(image), chunk_id(&asked))
+    }
+}
+
+/// What became of a run, and under which id it was submitted.
+pub struct Settled {
+    pub id: u64,
+    pub done: Done,
+    pub device: Option<Description>,
+}
+
+/// A configuration that waits for an equal one, which runs.
+pub struct Follower {
+    pub pending: Pending,
+    pub outcome: Rc<Outcome>,
+}
+
+#[derive(Default)]
+pub struct Shared {
+    settled: HashMap<Identity, Rc<Settled>>,
+    /// Keys of `settled`, oldest first.
+    ages: VecDeque<Identity>,
+    followers: HashMap<Identity, Vec<Follower>>,
+}
+
+impl Shared {
+    pub fn settled(&self, identity: &Identity) -> Option<Rc<Settled>> {
+        self.settled.get(identity).cloned()
+    }
+
+    /// Lets a configuration wait for the run of an equal one.
+    pub fn follow(&mut self, identity: Identity, follower: Follower) {
+        self.followers.entry(identity).or_default().push(follower);
+    }
+
+    /// Configurations that wait for runs of others.
+    pub fn waiting(&self) -> usize {
+        self.followers.values().map(Vec::len).sum()
+    }
+
+    pub fn follows(&self, id: u64) -> bool {
+        self.followers.values().flatten().any(|follower| follower.pending.job.schedule.id == id)
+    }
+
+    /// Notes what became of a run; those who waited for it.
+    pub fn settle(&mut self, identity: Identity, settled: &Rc<Settled>) -> Vec<Follower> {
+        if self.settled.insert(identity, settled.clone()).is_none() {
+            self.ages.push_back(identity);
+        }
+        if self.ages.len() > REMEMBERED
+            && let Some(oldest) = self.ages.pop_front()
+        {
+            self.settled.remove(&oldest);
+        }
+        self.followers.remove(&identity).unwrap_or_default()
+    }
+
+    /// Takes those who wait for a run that has not begun after all.
+    pub fn unfollow(&mut self, identity: &Identity) -> Vec<Follower> {
+        self.followers.remove(identity).unwrap_or_default()
+    }
+
+    /// Takes all who wait.
+    pub fn drain(&mut self) -> impl Iterator<Item = Follower> {
+        std::mem::take(&mut self.followers).into_values().flatten()
+    }
+}

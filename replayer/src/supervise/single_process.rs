@@ -1,0 +1,220 @@
+//! Replaying in one process, without a fork: the way to run under a profiler or a debugger.
+//!
+//! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context that cannot
+//! be used, and there are no time limits.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::rc::Rc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use mneme_compiler::{Target, Texts};
+use mneme_core::device::Description;
+use mneme_core::exit;
+use mneme_core::protocol::Statistics;
+use mneme_core::recording::store::Store;
+use mneme_core::result::Status;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::build::{self, Build, NotBuilt};
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::execute::message::{Done, Unfit};
+use crate::execute::{Plan, Resident};
+use crate::job::Job;
+use crate::process::stdout;
+use crate::supervise::queue::{Pending, Queue};
+use crate::supervise::{Client, Event};
+
+pub struct SingleProcess<'a> {
+    context: &'a ReplayContext,
+    birth: Instant,
+    resident: Resident<'a>,
+    target: Target,
+    queue: Queue,
+    events: VecDeque<Event>,
+    statistics: Statistics,
+    /// The context is lost.
+    broken: bool,
+}
+
+impl<'a> SingleProcess<'a> {
+    pub fn start(context: &'a ReplayContext) -> Result<Self, Fatal> {
+        let birth = Instant::now();
+        stdout::keep_apart()?;
+        guard();
+        let decoded = Store::open(&context.recorded.folder).and_then(|store| context.snapshot.decode(&store));
+        decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error.to_string()))?;
+        let choice = context.devices[0];
+        let plan = Plan {
+            library: context.library.clone(),
+            ordinal: choice.ordinal(),
+            timer: context.timer,
+            absolute_constants: choice.is_cpu(),
+            snapshot: &context.snapshot,
+            bounds: &context.bounds,
+            arguments: &context.arguments,
+            dump: context.dump.as_deref(),
+            quiet: context.quiet,
+        };
+        let resident = Resident::open(plan).map_err(|unfit| match unfit {
+            Unfit::Clash(error) => Fatal { clash: true, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) },
+            Unfit::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
+        })?;
+        let target = choice.target(resident.description(), &context.recorded.kernel.ours);
+        let events = VecDeque::from([Event::Ready(resident.description().clone())]);
+        Ok(Self { context, birth, resident, target, queue: Queue::default(), events, statistics: Statistics::default(), broken: false })
+    }
+
+    pub fn device(&self) -> &Description {
+        self.resident.description()
+    }
+
+    pub fn submit(&mut self, job: Job) {
+        self.statistics.submitted += 1;
+        self.queue.push(job, jiff::Timestamp::now());
+    }
+
+    pub fn is_outstanding(&self, id: u64) -> bool {
+        self.queue.contains(id)
+    }
+
+    pub fn outstanding(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn cancel(&mut self, id: u64) -> bool {
+        let known = self.queue.take(id).is_some();
+        if known {
+            self.cancelled(id);
+        }
+        known
+    }
+
+    pub fn cancel_all(&mut self) {
+        let ids: Vec<u64> = self.queue.drain().map(|pending| pending.job.schedule.id).collect();
+        ids.into_iter().for_each(|id| self.cancelled(id));
+    }
+
+    fn cancelled(&mut self, id: u64) {
+        self.statistics.cancelled += 1;
+        self.events.push_back(Event::Cancelled(id));
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let seconds = self.birth.elapsed().as_secs_f64();
+        let finished: u64 = self.statistics.finished.values().sum();
+        let outstanding = self.queue.len() as u64;
+        Statistics { outstanding, uptime_s: seconds, rate: finished as f64 / seconds, ..self.statistics.clone() }
+    }
+
+    pub fn pending_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Replays the next configuration; where there is none, waits for the client.
+    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let idle = self.queue.is_empty();
+            if let Some(event) = watch(client, idle)? {
+                return Ok(event);
+            }
+            let next = self.queue.iter().next().map(|pending| pending.job.schedule.id);
+            if let Some(pending) = next.and_then(|id| self.queue.take(id)) {
+                self.replay(pending)?;
+            }
+        }
+    }
+
+    fn replay(&mut self, pending: Pending) -> Result<(), Fatal> {
+        if self.broken {
+            let error = "the device's context was lost with the configuration before; only other kinds of --isolation go on after that";
+            return Err(Fatal::new(exit::LAUNCH_FAILED, error));
+        }
+        let job = &pending.job;
+        let build = Build::new(self.context.inputs(), &self.target, &job.build);
+        let outcome = match job.check(self.context) {
+            Ok(()) => {
+                COMPILING.store(true, Ordering::Relaxed);
+                let mut texts = Texts::default();
+                let mut reader = |text, contents: &str| texts.add(text, contents.to_owned());
+                let outcome = build::compile(&build, &mut |_| false, &mut reader);
+                COMPILING.store(false, Ordering::Relaxed);
+                outcome.map_err(|failed| NotBuilt { texts: Box::new(texts), ..failed })
+            }
+            Err(error) => Err(NotBuilt::new(Status::InvalidConfig, error)),
+        };
+        self.statistics.built += 1;
+        let done = match &outcome {
+            Ok((built, image)) => self.resident.run(&job.run(built, self.context), image),
+            Err(NotBuilt { status, error, .. }) => Done { status: *status, error: error.clone(), ..Done::default() },
+        };
+        self.broken = done.broken;
+        let result = crate::report::result::result(
+            &pending.start,
+            job,
+            Some(&outcome),
+            &done,
+            Some(self.resident.description()),
+            &self.context.snapshot.layout.regions,
+        );
+        *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
+        self.events.push_back(Event::Finished {
+            id: job.schedule.id,
+            result: Box::new(result),
+            outcome: Some(Rc::new(outcome)),
+            digest: done.digest,
+            unwritten: done.unwritten,
+        });
+        Ok(())
+    }
+}
+
+/// LLVM is at work in this process.
+static COMPILING: AtomicBool = AtomicBool::new(false);
+
+/// Lets an `exit` that is not ours (options of LLVM's such as -version print something and end the process) end with a status that says so.
+fn guard() {
+    extern "C" fn leave() {
+        if COMPILING.load(Ordering::Relaxed) {
+            let said = "mneme-replay: the compiler has ended the process; only other kinds of --isolation go on after that";
+            let _ = writeln!(std::io::stderr(), "{said}");
+            // SAFETY: takes no pointers; this process is ending already.
+            unsafe { libc::_exit(exit::INTERNAL) }
+        }
+    }
+    static ONCE: Once = Once::new();
+    // SAFETY: the function stays where it is, and does not unwind.
+    ONCE.call_once(|| unsafe {
+        libc::atexit(leave);
+    });
+}
+
+/// Looks what the client does, or waits for it.
+fn watch(client: Client<'_>, wait: bool) -> Result<Option<Event>, Fatal> {
+    let sources = [(client.input, PollFlags::POLLIN), (client.output, PollFlags::empty())];
+    let mut fds: Vec<PollFd<'_>> = sources.iter().filter_map(|(fd, flags)| fd.map(|fd| PollFd::new(fd, *flags))).collect();
+    let patience = match client.alarm {
+        _ if !wait => PollTimeout::ZERO,
+        None => PollTimeout::NONE,
+        Some(alarm) => PollTimeout::try_from(alarm.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::MAX),
+    };
+    match poll(&mut fds, patience) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+        Err(error) => return Err(std::io::Error::from(error).into()),
+    }
+    let mut polled = fds.iter();
+    let [input, output] = sources.map(|(fd, _)| fd.and_then(|_| polled.next()).is_some_and(|fd| fd.any().unwrap_or(false)));
+    let alarm = client.alarm.is_some_and(|alarm| alarm <= Instant::now());
+    Ok(match () {
+        () if output => Some(Event::Unheard),
+        () if input => Some(Event::Input),
+        () if alarm => Some(Event::Tick),
+        () => None,
+    })
+}

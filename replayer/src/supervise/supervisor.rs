@@ -1,0 +1,391 @@
+//! The supervisor: starts decoder, builders and executors, and turns whatever becomes of them into results.
+//!
+//! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does can damage it.
+//! The parts run at once: while the device starts, the snapshot is decoded and the first configurations are compiled.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
+
+use mneme_core::device::Description;
+use mneme_core::exit;
+use mneme_core::protocol::Statistics;
+use mneme_core::result::Status;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::architecture::Architecture;
+use super::builds::Builds;
+use super::pool::{ExecutorPool, PoolEvent, Running};
+use super::queue::{Pending, Queue};
+use super::shared::{Follower, Identity, Settled, Shared};
+use super::{Client, Event};
+use crate::build::{NotBuilt, Outcome};
+use crate::context::ReplayContext;
+use crate::error::Fatal;
+use crate::execute::message::Done;
+use crate::job::Job;
+use crate::recording::decoder::Decoder;
+
+/// What may be the cause of a failure, where the recorded code has such calls.
+const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and one that it finds in memory leads to where a function was \
+                              when it was recorded: if there are such, build the program with mneme-cc, or compile the function into the kernel";
+
+/// The same for the application's own code, where the recorded one has tables of virtual functions.
+const OTHER_TABLES: &str = "; the application's own code has its tables of virtual functions elsewhere in a replay, so that objects which it \
+                            builds differ: replay a pipeline";
+
+pub struct Supervisor<'a> {
+    context: &'a ReplayContext,
+    birth: Instant,
+    first_submission: Option<Instant>,
+    architecture: Architecture,
+    decoder: Option<Decoder>,
+    pool: ExecutorPool<'a>,
+    builds: Builds<'a>,
+    queue: Queue,
+    shared: Shared,
+    greeted: bool,
+    events: VecDeque<Event>,
+    statistics: Statistics,
+}
+
+impl<'a> Supervisor<'a> {
+    pub fn start(context: &'a ReplayContext) -> Result<Self, Fatal> {
+        let pool = ExecutorPool::start(context)?;
+        let builds = Builds::start(context.build_plan(), context.builders)?;
+        let decoder = Some(Decoder::start(&context.recorded, &context.snapshot)?);
+        Ok(Self {
+            context,
+            birth: Instant::now(),
+            first_submission: None,
+            architecture: Architecture::expected(context.devices[0].expected_target(&context.recorded.kernel.ours)),
+            decoder,
+            pool,
+            builds,
+            queue: Queue::default(),
+            shared: Shared::default(),
+            greeted: false,
+            events: VecDeque::new(),
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// The first device that is known.
+    pub fn device(&self) -> Option<&Description> {
+        self.pool.description()
+    }
+
+    /// Takes a configuration; its result comes as an event.
+    pub fn submit(&mut self, job: Job) {
+        let start = jiff::Timestamp::now();
+        self.first_submission.get_or_insert_with(Instant::now);
+        self.statistics.submitted += 1;
+        let key = job.build.key();
+        let checked = job.check(self.context);
+        let id = job.schedule.id;
+        // Those that wait for an outcome get it, whatever it is.
+        if self.builds.may_differ(key, job.schedule.fresh) && !self.queue.iter().any(|pending| pending.key == key) {
+            self.builds.forget_one(key);
+        }
+        self.queue.push(job, start);
+        if let Err(error) = checked
+            && let Some(pending) = self.queue.take(id)
+        {
+            self.finish(pending, None, &Done { status: Status::InvalidConfig, error, ..Done::default() }, None, None);
+        }
+    }
+
+    /// Whether a configuration of this id has no result yet.
+    pub fn is_outstanding(&self, id: u64) -> bool {
+        self.queue.contains(id) || self.pool.runs_id(id) || self.shared.follows(id)
+    }
+
+    /// Forgets a configuration that waits. One that runs keeps running; false where there is none of this id.
+    pub fn cancel(&mut self, id: u64) -> bool {
+        if self.queue.take(id).is_some() {
+            self.cancelled(id);
+            return true;
+        }
+        self.is_outstanding(id)
+    }
+
+    /// Forgets all configurations, those that run included.
+    pub fn cancel_all(&mut self) {
+        let waiting = self.queue.drain().chain(self.shared.drain().map(|follower| follower.pending));
+        let running = self.pool.drain().into_iter().map(|running| running.pending);
+        let ids: Vec<u64> = waiting.chain(running).map(|pending| pending.job.schedule.id).collect();
+        ids.into_iter().for_each(|id| self.cancelled(id));
+    }
+
+    fn cancelled(&mut self, id: u64) {
+        self.statistics.cancelled += 1;
+        self.events.push_back(Event::Cancelled(id));
+    }
+
+    /// Configurations without a result yet.
+    pub fn outstanding(&self) -> usize {
+        self.queue.len() + self.pool.running() + self.shared.waiting()
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let finished: u64 = self.statistics.finished.values().sum();
+        let seconds = self.first_submission.map_or(0.0, |start| start.elapsed().as_secs_f64());
+        Statistics {
+            outstanding: self.outstanding() as u64,
+            running: self.pool.running() as u64,
+            building: self.builds.at_work() as u64,
+            built: self.builds.built,
+            assembled: self.builds.assembled,
+            executors_replaced: self.pool.replaced,
+            uptime_s: self.birth.elapsed().as_secs_f64(),
+            rate: if seconds > 0.0 { finished as f64 / seconds } else { 0.0 },
+            ..self.statistics.clone()
+        }
+    }
+
+    /// Waits for something to happen and returns one event.
+    pub fn next(&mut self, client: Client<'_>) -> Result<Event, Fatal> {
+        loop {
+            self.start_work()?;
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            if let Some(event) = self.wait(client)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Ends all work without waiting for the device to let go, for a process that is about to end.
+    pub fn leave(mut self) {
+        self.pool.abandon();
+        self.builds.abandon();
+    }
+
+    /// An event that is known already.
+    pub fn pending_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Starts whatever can be started.
+    fn start_work(&mut self) -> Result<(), Fatal> {
+        self.pool.fill()?;
+        self.start_builders();
+        self.start_runs();
+        // A run may have made room, and on the CPU device ends the time for builds.
+        self.start_builders();
+        Ok(())
+    }
+
+    /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code is
+    /// forgotten before it runs.
+    fn horizon(&self) -> usize {
+        4 * self.context.builders.max(8)
+    }
+
+    fn start_builders(&mut self) {
+        let Some(target) = self.architecture.target() else { return };
+        // On the CPU device kernels and compilers would share the cores, and times would tell of both.
+        if self.context.is_cpu() && self.pool.running() > 0 {
+            return;
+        }
+        for pending in self.queue.iter().take(self.horizon()) {
+            if !self.builds.has_room() {
+                break;
+            }
+            if !self.builds.knows(pending.key) {
+                self.builds.order(&pending.job.build, pending.key, target, pending.job.limit(self.context));
+            }
+        }
+    }
+
+    /// Gives the executors configurations that are built; those that could not be built are results already, and those that
+    /// equal another share its result.
+    fn start_runs(&mut self) {
+        loop {
+            let ready = |pending: &Pending| {
+                let outcome = self.builds.outcome(pending.key)?;
+                // Those behind one that waits for its device may run on another.
+                let waits =
+                    outcome.is_ok() && pending.job.schedule.device.is_some() && self.pool.free_place(pending.job.schedule.device).is_none();
+                (!waits).then_some((pending.job.schedule.id, outcome))
+            };
+            let Some((id, outcome)) = self.queue.iter().take(self.horizon()).find_map(ready) else { return };
+            let Some(pending) = self.queue.take(id) else { return };
+            let (built, image) = match &*outcome {
+                Err(NotBuilt { status, error, .. }) => {
+                    let done = Done { status: *status, error: error.clone(), ..Done::default() };
+                    self.finish(pending, Some(outcome), &done, None, None);
+                    continue;
+                }
+                Ok(_) if pending.job.build.probe.until.is_some() => {
+                    let done = Done { status: Status::CompileError, error: "the build was to have no code".into(), ..Done::default() };
+                    self.finish(pending, Some(outcome), &done, None, None);
+                    continue;
+                }
+                Ok(built) => built,
+            };
+            let run = pending.job.run(built, self.context);
+            let limit = pending.job.limit(self.context);
+            let identity = Identity::of(&run, image, limit, pending.job.schedule.device);
+            if !pending.job.schedule.fresh {
+                if let Some(settled) = self.shared.settled(&identity) {
+                    self.share(Follower { pending, outcome }, &settled);
+                    continue;
+                }
+                if self.pool.runs(&identity) {
+                    self.shared.follow(identity, Follower { pending, outcome });
+                    continue;
+                }
+            }
+            let quiet = !self.context.is_cpu() || self.builds.at_work() == 0;
+            let Some(place) = self.pool.free_place(pending.job.schedule.device).filter(|_| quiet) else {
+                self.queue.put_back(pending);
+                return;
+            };
+            if let Some(running) = self.pool.run(place, run, limit, Running { pending, outcome, identity }) {
+                self.queue.put_back(running.pending);
+            }
+        }
+    }
+
+    /// Waits for descriptors and deadlines, and deals with one round of them; what the client does is an event.
+    fn wait(&mut self, client: Client<'_>) -> Result<Option<Event>, Fatal> {
+        let (input, output, decoder, fork_server, executors) = {
+            let sources = [
+                client.input.map(|fd| PollFd::new(fd, PollFlags::POLLIN)),
+                // Errors are reported unasked, and a pipe without a reader is one.
+                client.output.map(|fd| PollFd::new(fd, PollFlags::empty())),
+                self.decoder.as_ref().map(|decoder| PollFd::new(decoder.fd(), PollFlags::POLLIN)),
+                self.builds.fork_server().fd(),
+            ];
+            let own = sources.iter().flatten().cloned();
+            let mut fds: Vec<PollFd<'_>> = own.chain(self.pool.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN))).collect();
+            match poll(&mut fds, self.patience(client.alarm)) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(std::io::Error::from(error).into()),
+            }
+            let mut polled = fds.iter().map(|fd| fd.any().unwrap_or(false));
+            let [input, output, decoder, fork_server] = sources.map(|source| source.and_then(|_| polled.next()).is_some_and(|ready| ready));
+            (input, output, decoder, fork_server, polled.collect::<Vec<bool>>())
+        };
+        if decoder {
+            self.read_decoder()?;
+        }
+        for told in self.pool.read_events(&executors)? {
+            self.take(told)?;
+        }
+        if fork_server && self.builds.read_events()? > 0 {
+            self.note("a build is done");
+        }
+        self.builds.watch()?;
+        Ok(match client.alarm {
+            _ if output => Some(Event::Unheard),
+            _ if input => Some(Event::Input),
+            // What was settled in this round is told first: it would not be outstanding, and have no result either.
+            Some(alarm) if alarm <= Instant::now() && self.events.is_empty() => Some(Event::Tick),
+            _ => None,
+        })
+    }
+
+    /// Time until the next deadline.
+    fn patience(&self, alarm: Option<Instant>) -> PollTimeout {
+        let Some(next) = self.pool.deadline().into_iter().chain(self.builds.deadline()).chain(alarm).min() else {
+            return PollTimeout::NONE;
+        };
+        let left = next.saturating_duration_since(Instant::now());
+        // Rounded up, or a deadline less than a millisecond ahead would be polled for without end.
+        PollTimeout::try_from(left + std::time::Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+    }
+
+    fn read_decoder(&mut self) -> Result<(), Fatal> {
+        let Some(decoder) = &mut self.decoder else { return Ok(()) };
+        match decoder.progress() {
+            None => Ok(()),
+            Some(Ok(())) => {
+                self.note("the snapshot is decoded");
+                self.decoder = None;
+                self.pool.load();
+                Ok(())
+            }
+            Some(Err(error)) => Err(Fatal::new(exit::BAD_RECORDING, error)),
+        }
+    }
+
+    fn take(&mut self, told: PoolEvent) -> Result<(), Fatal> {
+        match told {
+            PoolEvent::Opened(description) => {
+                self.note("a device is open");
+                self.confirm_target(&description)?;
+            }
+            PoolEvent::Ready(description) => {
+                self.note("the snapshot is resident");
+                if !self.greeted {
+                    self.greeted = true;
+                    self.events.push_back(Event::Ready(description));
+                }
+            }
+            PoolEvent::Unbegun(running) => {
+                // Who shares its result waits with it: it may be cancelled.
+                let followers = self.shared.unfollow(&running.identity).into_iter().map(|follower| follower.pending);
+                followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
+            }
+            PoolEvent::Done(told) => {
+                let (Running { pending, outcome, identity }, done, device) = *told;
+                self.note("a run is done");
+                let settled = Rc::new(Settled { id: pending.job.schedule.id, done, device });
+                let followers = self.shared.settle(identity, &settled);
+                self.finish(pending, Some(outcome), &settled.done, settled.device.as_ref(), None);
+                for follower in followers {
+                    self.share(follower, &settled);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A device says who it is: builds for another architecture start again.
+    fn confirm_target(&mut self, description: &Description) -> Result<(), Fatal> {
+        let target = self.context.devices[0].target(description, &self.context.recorded.kernel.ours);
+        if self.architecture.confirm(target, &description.name)? {
+            self.builds.forget();
+        }
+        Ok(())
+    }
+
+    fn note(&self, what: &str) {
+        tracing::debug!("{what} after {:.1} ms", self.birth.elapsed().as_secs_f64() * 1e3);
+    }
+
+    fn share(&mut self, follower: Follower, settled: &Settled) {
+        self.statistics.shared += 1;
+        self.finish(follower.pending, Some(follower.outcome), &settled.done, settled.device.as_ref(), Some(settled.id));
+    }
+
+    fn finish(
+        &mut self,
+        pending: Pending,
+        outcome: Option<Rc<Outcome>>,
+        done: &Done,
+        device: Option<&Description>,
+        shared_with: Option<u64>,
+    ) {
+        let job = &pending.job;
+        // What was not run has a device all the same, as soon as that is known.
+        let device = device.or(self.pool.description());
+        let mut result =
+            crate::report::result::result(&pending.start, job, outcome.as_deref(), done, device, &self.context.snapshot.layout.regions);
+        result.shared_with = shared_with;
+        let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);
+        if failed && self.context.recorded.kernel.ours.calls_pointers && job.build.replacement.is_none() {
+            result.error += CALLS_POINTERS;
+        }
+        let has_tables = || self.context.recorded.moments.prologue.header.variables.iter().any(|variable| variable.code);
+        if failed && job.configuration().original && has_tables() {
+            result.error += OTHER_TABLES;
+        }
+        *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
+        let (digest, unwritten) = (done.digest.clone(), done.unwritten.clone());
+        self.events.push_back(Event::Finished { id: job.schedule.id, result: Box::new(result), outcome, digest, unwritten });
+    }
+}

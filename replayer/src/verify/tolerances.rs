@@ -1,0 +1,343 @@
+//! Which tolerance each region is compared under. What is said of one buffer goes before what is said of all:
+//!
+//! 1. `--tolerance BUFFER=…` of the command line (the last that names the buffer),
+//! 2. the rules of `<static-hash>.tolerances.json` beside the recording,
+//! 3. what the application said of the allocation when it was recorded,
+//! 4. not at all, for memory that other processes or devices could write to while it was recorded, unless an argument leads into it,
+//! 5. the configuration's `tolerance`, then `--tolerance …` without a buffer, then `--rtol` and `--atol`,
+//! 6. equal bits.
+//!
+//! What is said of all buffers (5) never applies to one that is known to hold something else: a tolerance for floats is applied to
+//! every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the configuration's and
+//! `--tolerance` apply as written, and `--rtol` and `--atol` do not.
+
+use std::ops::Range;
+
+use mneme_core::recording::RecordingError;
+use mneme_core::recording::leads::Leads;
+use mneme_core::recording::manifest::State;
+use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
+
+use crate::recording::instance::RecordedInstance;
+use crate::recording::snapshot::Region;
+use crate::verify::comparison::Comparison;
+use crate::verify::elements;
+
+/// What the command line says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// `--tolerance`, in order.
+    pub tolerances: Vec<Entry>,
+    pub rtol: Option<f64>,
+    pub atol: Option<f64>,
+    /// `--dtype`: what all memory holds.
+    pub dtype: Option<DataType>,
+}
+
+/// One `--tolerance`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// `None` for all buffers.
+    pub target: Option<Target>,
+    pub tolerance: Tolerance,
+}
+
+impl Entry {
+    /// Reads `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, `[BUFFER=]exact` or `BUFFER=ignore`.
+    ///
+    /// # Errors
+    /// One sentence for the user.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (target, tolerance) = match text.split_once('=') {
+            Some((target, tolerance)) => (Some(read_target(target)?), tolerance),
+            None => (None, text),
+        };
+        let tolerance = read_tolerance(tolerance)?;
+        if tolerance.ignore && target.is_none() {
+            return Err("only a buffer that is named can be ignored".into());
+        }
+        Ok(Self { target, tolerance })
+    }
+}
+
+fn read_target(text: &str) -> Result<Target, String> {
+    let unknown = || format!("'{text}' names no buffer; write argument:N, tag:NAME, variable:NAME or address:0x…");
+    let (kind, name) = text.split_once(':').ok_or_else(unknown)?;
+    match kind {
+        "argument" => name.parse().map(Target::Argument).map_err(|_| unknown()),
+        "tag" => Ok(Target::Tag(name.into())),
+        "variable" => Ok(Target::Variable(name.into())),
+        "address" => u64::from_str_radix(name.trim_start_matches("0x"), 16).map(Target::Address).map_err(|_| unknown()),
+        _ => Err(unknown()),
+    }
+}
+
+fn read_tolerance(text: &str) -> Result<Tolerance, String> {
+    match text {
+        "exact" => return Ok(Tolerance::default()),
+        "ignore" => return Ok(Tolerance::ignored()),
+        _ => {}
+    }
+    let mut parts = text.split(':');
+    let mut next = || parts.next();
+    let dtype = next().unwrap_or_default();
+    let dtype = DataType::ALL
+        .into_iter()
+        .find(|it| it.name() == dtype)
+        .ok_or_else(|| format!("'{dtype}' is no type; there are {}, and exact and ignore", DataType::ALL.map(DataType::name).join(", ")))?;
+    let threshold = next().ok_or("a threshold has to follow the type, as in f32:1e-5")?;
+    let threshold = threshold.parse().map_err(|_| format!("'{threshold}' is no number"))?;
+    let kind = match next() {
+        None => Threshold::default(),
+        Some(name) => Threshold::ALL
+            .into_iter()
+            .find(|it| it.name() == name)
+            .ok_or_else(|| format!("'{name}' is no kind of error; there are absolute, relative and ulp"))?,
+    };
+    let norm = match next() {
+        None => Norm::default(),
+        Some(name) => Norm::ALL
+            .into_iter()
+            .find(|it| it.name() == name)
+            .ok_or_else(|| format!("'{name}' is no norm; there are none, l1, l2 and linf"))?,
+    };
+    if let Some(rest) = next() {
+        return Err(format!("nothing can follow the norm, but '{rest}' does"));
+    }
+    let tolerance = Tolerance { dtype, threshold, kind, norm, ignore: false };
+    tolerance.check().map(|()| tolerance)
+}
+
+/// What is known of a recording's regions before any configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// What each region holds, and what was said of it alone.
+    regions: Vec<(Option<DataType>, Option<Tolerance>)>,
+    /// Address and bytes of each region that is not compared because others could write to it.
+    left_out: Vec<(u64, u64)>,
+    /// What was said of all regions, the first that applies decides.
+    general: Vec<General>,
+}
+
+/// A tolerance for all regions that it fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct General {
+    comparison: Comparison,
+    /// Applies to regions of unknown type.
+    unknown: bool,
+    /// Applies to all regions, whatever they seem to hold.
+    forced: bool,
+}
+
+impl General {
+    fn for_type(&self, dtype: Option<DataType>) -> Option<Comparison> {
+        let own = self.comparison.tolerance.dtype;
+        match dtype {
+            _ if self.forced => Some(self.comparison),
+            Some(dtype) if dtype == own || (dtype.is_float() && own.is_float()) => {
+                Some(Comparison { tolerance: Tolerance { dtype, ..self.comparison.tolerance }, ..self.comparison })
+            }
+            None if self.unknown => Some(self.comparison),
+            _ => None,
+        }
+    }
+}
+
+impl Bounds {
+    /// Puts together what command line, rules and recording say.
+    ///
+    /// # Errors
+    /// If the file of rules cannot be read.
+    pub fn of(recorded: &RecordedInstance, regions: &[Region], options: &Options) -> Result<Self, RecordingError> {
+        let rules = Rules::load(&recorded.database)?;
+        let arguments = elements::argument_pointers(recorded);
+        let types = elements::of_regions(recorded, regions);
+        let named = Rules {
+            rules: options
+                .tolerances
+                .iter()
+                .filter_map(|entry| Some(Rule { target: entry.target.clone()?, tolerance: entry.tolerance }))
+                .collect(),
+            ..Rules::default()
+        };
+        let mut left_out = Vec::new();
+        let of = |(region, dtype): (&Region, Option<DataType>)| {
+            let place = place(region);
+            let mut own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
+            let moments = &recorded.moments;
+            let may_be_others = region.shared && has_changed(region.address, &moments.prologue, &moments.epilogue);
+            if own.is_none() && may_be_others && !is_led_to(range(region), regions.iter().map(range), &moments.prologue) {
+                own = Some(Tolerance::ignored());
+                left_out.push((region.address, region.size));
+            }
+            (dtype, own)
+        };
+        Ok(Self { regions: regions.iter().zip(types).map(of).collect(), general: general(options), left_out })
+    }
+
+    /// What is not compared because other processes or devices could write to it, in a sentence.
+    pub fn left_out_text(&self) -> Option<String> {
+        let bytes: u64 = self.left_out.iter().map(|(_, size)| size).sum();
+        let places: Vec<String> = self.left_out.iter().map(|(address, _)| format!("{address:#x}")).collect();
+        (!places.is_empty()).then(|| {
+            format!(
+                "{bytes} bytes at {} are not compared: other processes or devices could write to them while they were recorded, and no argument leads there",
+                places.join(", ")
+            )
+        })
+    }
+
+    /// How each region is compared under a configuration.
+    pub fn comparisons(&self, configured: Option<Tolerance>) -> Vec<Comparison> {
+        let configured = configured.map(|tolerance| General {
+            comparison: Comparison { tolerance, ..Comparison::default() },
+            unknown: true,
+            forced: false,
+        });
+        let of = |(dtype, own): &(Option<DataType>, Option<Tolerance>)| {
+            let comparison = match own {
+                Some(tolerance) => Comparison { tolerance: *tolerance, ..Comparison::default() },
+                None => configured.iter().chain(&self.general).find_map(|general| general.for_type(*dtype)).unwrap_or_default(),
+            };
+            Comparison { shown: *dtype, ..comparison }
+        };
+        self.regions.iter().map(of).collect()
+    }
+}
+
+/// Whether the region at an address was left otherwise than it was found. What nobody has changed is compared, whoever could have.
+fn has_changed(address: u64, prologue: &State, epilogue: &State) -> bool {
+    let chunks = |state: &State| state.regions().find(|region| region.address == address).map(|region| region.chunks.to_vec());
+    chunks(prologue) != chunks(epilogue)
+}
+
+/// Whether an argument, or a part of one, is an address that leads into a region, one of all.
+fn is_led_to(region: Range<u64>, all: impl Iterator<Item = Range<u64>>, prologue: &State) -> bool {
+    let leads = Leads::to(&[region], &all.collect::<Vec<_>>());
+    let words = prologue.header.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0);
+    words.map(|word| u64::from_le_bytes(*word)).any(|word| !leads.of(word).is_empty())
+}
+
+/// The addresses of a region.
+fn range(region: &Region) -> Range<u64> {
+    region.address..region.address.saturating_add(region.size)
+}
+
+/// A buffer that a `--tolerance` names and the recording does not have.
+pub fn stray<'a>(recorded: &RecordedInstance, regions: &[Region], options: &'a Options) -> Option<&'a Target> {
+    let arguments = elements::argument_pointers(recorded);
+    let mut named = options.tolerances.iter().filter_map(|entry| entry.target.as_ref());
+    named.find(|target| !regions.iter().any(|region| target.names(&place(region), &arguments)))
+}
+
+/// A region, as rules see it.
+pub fn place(region: &Region) -> Place<'_> {
+    Place { variable: region.variable.as_deref(), tag: &region.tag, address: region.address, size: region.size }
+}
+
+fn general(options: &Options) -> Vec<General> {
+    let stated = options.tolerances.iter().rev().filter(|entry| entry.target.is_none()).map(|entry| General {
+        comparison: Comparison { tolerance: entry.tolerance, ..Comparison::default() },
+        unknown: true,
+        forced: false,
+    });
+    let mut general: Vec<General> = stated.collect();
+    if options.rtol.is_some() || options.atol.is_some() {
+        let dtype = options.dtype.unwrap_or(DataType::F64);
+        let tolerance = match options.rtol {
+            Some(threshold) => Tolerance { dtype, threshold, kind: Threshold::Relative, ..Tolerance::default() },
+            None => Tolerance { dtype, threshold: options.atol.unwrap_or_default(), ..Tolerance::default() },
+        };
+        let slack = if options.rtol.is_some() { options.atol.unwrap_or_default() } else { 0.0 };
+        let comparison = Comparison { tolerance, slack, shown: None };
+        general.push(General { comparison, unknown: false, forced: options.dtype.is_some() });
+    }
+    general
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_core::hash::recorded_id;
+    use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header};
+
+    fn entry(text: &str) -> Entry {
+        Entry::parse(text).unwrap()
+    }
+
+    fn bounds(dtype: Option<DataType>, own: Option<Tolerance>, options: &Options) -> Bounds {
+        Bounds { regions: vec![(dtype, own)], general: general(options), left_out: Vec::new() }
+    }
+
+    fn under(dtype: Option<DataType>, options: &Options) -> Tolerance {
+        bounds(dtype, None, options).comparisons(None)[0].tolerance
+    }
+
+    #[test]
+    fn tolerances_are_read() {
+        let relative = Tolerance { dtype: DataType::F64, threshold: 1e-9, kind: Threshold::Relative, norm: Norm::L2, ignore: false };
+        assert_eq!(entry("argument:1=f64:1e-9:relative:l2"), Entry { target: Some(Target::Argument(1)), tolerance: relative });
+        assert_eq!(entry("f32:0.5").tolerance, Tolerance { dtype: DataType::F32, threshold: 0.5, ..Tolerance::default() });
+        assert_eq!(entry("address:0x10=ignore"), Entry { target: Some(Target::Address(16)), tolerance: Tolerance::ignored() });
+        assert_eq!(entry("tag:a b=exact"), Entry { target: Some(Target::Tag("a b".into())), tolerance: Tolerance::default() });
+        assert_eq!(entry("variable:x=i32:2:ulp").tolerance.kind, Threshold::Ulp);
+        for wrong in
+            ["", "f32", "f80:1", "f32:x", "f32:-1", "f32:1:near", "f32:1:ulp:l3", "f32:1:ulp:l1:x", "ignore", "argument:x=exact", "3=exact"]
+        {
+            assert!(Entry::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_in_a_structure_leads_into_memory_too() {
+        let mut prologue = State::default();
+        let bytes = [1u64, 0x1000].iter().flat_map(|word| word.to_le_bytes()).collect();
+        prologue.header.arguments.push(Argument { offset: 0, bytes });
+        let (far, near) = (0x10_0000..0x10_1000, 0x1001..0x2000);
+        let is_led = |region: &Range<u64>, all: &[Range<u64>]| is_led_to(region.clone(), all.iter().cloned(), &prologue);
+        assert!(is_led(&(0x1000..0x1008), &[]) && is_led(&(0xff9..0x1001), &[]) && is_led(&near, std::slice::from_ref(&near)));
+        assert!(!is_led(&far, std::slice::from_ref(&far)));
+        assert!(!is_led(&(0x3000..0x4000), &[0xff0..0x1010, 0x3000..0x4000]), "it is an address in other memory");
+        let bounds = Bounds { left_out: vec![(0x1000, 8), (0x2000, 16)], ..Bounds::default() };
+        assert!(bounds.left_out_text().unwrap().starts_with("24 bytes at 0x1000, 0x2000 are not compared"));
+        assert_eq!(Bounds::default().left_out_text(), None);
+    }
+
+    #[test]
+    fn memory_is_changed_where_its_chunks_are() {
+        let state = |first: u8, second: u8| {
+            let allocation =
+                |address| Allocation { address, size: 8, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None, shared: true };
+            let header = Header { allocations: vec![allocation(0x1000), allocation(0x2000)], ..Header::default() };
+            State { header, chunks: [first, second].map(|byte| vec![recorded_id(&[byte; 8])]).into() }
+        };
+        let (before, after) = (state(1, 2), state(1, 3));
+        assert!(!has_changed(0x1000, &before, &after) && has_changed(0x2000, &before, &after));
+        assert!(!has_changed(0x2000, &before, &before));
+    }
+
+    #[test]
+    fn what_is_said_of_all_buffers_spares_those_that_hold_something_else() {
+        let stated = Options { tolerances: vec![entry("f32:1e-5:relative")], ..Options::default() };
+        assert_eq!(under(Some(DataType::F64), &stated).dtype, DataType::F64, "each in its own type");
+        assert_eq!(under(None, &stated).dtype, DataType::F32);
+        assert!(under(Some(DataType::I32), &stated).is_exact());
+        let quick = Options { rtol: Some(1e-5), atol: Some(1e-8), ..Options::default() };
+        assert!(under(None, &quick).is_exact());
+        let comparison = bounds(Some(DataType::F32), None, &quick).comparisons(None)[0];
+        assert_eq!((comparison.tolerance.dtype, comparison.tolerance.threshold, comparison.slack), (DataType::F32, 1e-5, 1e-8));
+        let forced = Options { dtype: Some(DataType::F32), ..quick };
+        assert_eq!(under(None, &forced).dtype, DataType::F32);
+    }
+
+    #[test]
+    fn what_is_said_of_one_buffer_goes_first_and_then_the_configuration() {
+        let options = Options { tolerances: vec![entry("f32:1")], ..Options::default() };
+        let own = Tolerance { dtype: DataType::F32, threshold: 2.0, ..Tolerance::default() };
+        let configured = Tolerance { dtype: DataType::F32, threshold: 3.0, ..Tolerance::default() };
+        let threshold = |bounds: &Bounds, configured| bounds.comparisons(configured)[0].tolerance.threshold;
+        assert_eq!(threshold(&bounds(Some(DataType::F32), Some(own), &options), Some(configured)), 2.0);
+        let general = bounds(Some(DataType::F32), None, &options);
+        assert_eq!((threshold(&general, Some(configured)), threshold(&general, None)), (3.0, 1.0));
+    }
+}
