@@ -15,7 +15,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, Status};
 use serde::Deserialize;
 
-use crate::output::is_full;
+use mneme_core::console::is_full;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the cache {path} cannot be used: {source}", path = path.display())]

@@ -3,7 +3,7 @@
 use mneme_core::result::{Mismatch, ReplayResult};
 use mneme_core::units::figure;
 
-use crate::text::shorten;
+use mneme_core::text::shorten;
 
 /// Width of an error in a candidate's line, characters.
 const WIDTH: usize = 80;

@@ -1,4 +1,4 @@
-//! `mneme-tune` searches for the configuration under which a recorded kernel is fastest; `mneme` is the umbrella command.
+//! `mneme-tune` searches for the configuration under which a recorded kernel is fastest.
 //!
 //! Neither compiles nor runs anything itself: kernels are replayed by a `mneme-replay serve` child process
 //! ([`server`]), so that nothing a candidate does can damage the session that judges it.
@@ -18,7 +18,6 @@ pub mod measured;
 pub mod metric;
 pub mod objective;
 pub mod options;
-pub mod output;
 pub mod racing;
 pub mod report;
 pub mod results;
@@ -31,5 +30,4 @@ pub mod space;
 pub mod statistics;
 mod text;
 pub mod tune;
-pub mod umbrella;
 pub mod winner;

@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mneme_core::result::Status;
 use mneme_core::units;
 
-use crate::text::shorten;
+use mneme_core::text::shorten;
 
 /// Width of a candidate's label, characters.
 const LABEL_WIDTH: usize = 60;

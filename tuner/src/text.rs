@@ -1,12 +1,4 @@
-//! Text that has to fit a line.
-
-/// A name cut to `limit` characters.
-pub fn shorten(name: &str, limit: usize) -> String {
-    if name.chars().count() <= limit {
-        return name.into();
-    }
-    name.chars().take(limit.saturating_sub(1)).chain(std::iter::once('…')).collect()
-}
+//! Numbers as people read them.
 
 /// A speedup; one that is hardly known may have ends with dozens of digits.
 pub fn ratio(value: f64) -> String {
@@ -16,12 +8,6 @@ pub fn ratio(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_names_are_cut() {
-        assert_eq!(shorten("abcdef", 6), "abcdef");
-        assert_eq!(shorten("abcdef", 4), "abc…");
-    }
 
     #[test]
     fn ratios_have_three_places_or_a_power_of_ten() {

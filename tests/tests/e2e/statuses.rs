@@ -102,7 +102,7 @@ fn the_instance_may_be_left_out_where_there_is_one() {
 }
 
 #[test]
-fn the_umbrella_replays_too() {
+fn the_command_mneme_replays_too() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
     let outcome = run(program("mneme"))

@@ -10,7 +10,7 @@ use mneme_tuner::tune;
 const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 
 fn main() {
-    mneme_tuner::output::size_limit_as_error();
+    mneme_core::console::size_limit_as_error();
     let mut arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
     if arguments.get(1).is_some_and(|word| word == "report") {
         arguments.remove(1);
@@ -18,7 +18,7 @@ fn main() {
     }
     let options = Options::try_parse_from(arguments).unwrap_or_else(|error| exit(options::refuse(&error)));
     exit(tune::run(options).unwrap_or_else(|error| {
-        mneme_tuner::remark!("mneme-tune: {error}");
+        mneme_core::remark!("mneme-tune: {error}");
         error.exit_status()
     }));
 }

@@ -329,7 +329,7 @@ pub fn refuse(error: &clap::Error) -> i32 {
         let _ = error.print();
         return 0;
     }
-    crate::remark!("mneme-tune: {}", sentence(error));
+    mneme_core::remark!("mneme-tune: {}", sentence(error));
     mneme_core::exit::BAD_USAGE
 }
 

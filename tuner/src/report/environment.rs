@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 
 use crate::archive::{Archive, flat, plain};
-use crate::text::shorten;
+use mneme_core::text::shorten;
 
 /// Distinct values of one property that are listed.
 const VALUES: usize = 6;

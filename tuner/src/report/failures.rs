@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use mneme_core::result::Status;
 
 use crate::archive::{Archive, Entry};
-use crate::text::shorten;
+use mneme_core::text::shorten;
 
 /// Reasons of a class that are told apart.
 const REASONS: usize = 8;

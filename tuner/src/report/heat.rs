@@ -8,7 +8,7 @@ use super::chart::{self, coordinate};
 use super::columns::Column;
 use super::parallel::GROUPS;
 use crate::archive::Archive;
-use crate::text::shorten;
+use mneme_core::text::shorten;
 
 /// Rows and columns that are drawn at most.
 const MOST: usize = 64;

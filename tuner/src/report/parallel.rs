@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::chart::{self, Frame, coordinate};
 use super::columns::Column;
 use crate::archive::{Archive, Entry};
-use crate::text::shorten;
+use mneme_core::text::shorten;
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 380.0;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::chart;
 use super::columns::Column;
 use crate::archive::{Archive, Entry, plain};
-use crate::text::shorten;
+use mneme_core::text::shorten;
 
 /// Rows of the table.
 const ROWS: usize = 50;

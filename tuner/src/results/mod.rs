@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::output::is_full;
+use mneme_core::console::is_full;
 
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, Summary, Trial};
@@ -69,7 +69,7 @@ impl Results {
         }
         let aside = free_name(folder);
         std::fs::rename(folder, &aside).map_err(|source| ResultsError::Taken { folder: folder.into(), source })?;
-        crate::remark!("mneme-tune: the results that were in {} are in {} now", folder.display(), aside.display());
+        mneme_core::remark!("mneme-tune: the results that were in {} are in {} now", folder.display(), aside.display());
         Self::enter(folder)
     }
 

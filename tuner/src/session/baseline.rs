@@ -115,7 +115,7 @@ impl Session {
 
     fn remark(&mut self, sentence: &str) {
         self.results.log(sentence);
-        self.live.above(|| crate::remark!("mneme-tune: {sentence}"));
+        self.live.above(|| mneme_core::remark!("mneme-tune: {sentence}"));
     }
 }
 

@@ -66,7 +66,7 @@ impl Session {
         if let Err(error) = outcome {
             self.results.log(&error.to_string());
             if let Some(unwritten) = self.unwritten.as_ref().filter(|_| !error.is_unwritten()) {
-                crate::remark!("mneme-tune: {unwritten}");
+                mneme_core::remark!("mneme-tune: {unwritten}");
             }
             let goes_on = error.is_unwritten() || matches!(error, SessionError::Interrupted(_));
             if error.is_unwritten() && !matches!(best, Best::Nothing) {
@@ -75,13 +75,13 @@ impl Session {
             }
             if goes_on {
                 let folder = winner::quoted(&self.results.folder().display().to_string());
-                crate::remark!("Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}");
+                mneme_core::remark!("Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}");
             }
             return Err(error);
         }
         let mut status = self.tell(&best);
         if let Some(error) = &self.unwritten {
-            crate::remark!("mneme-tune: {error}");
+            mneme_core::remark!("mneme-tune: {error}");
             status = exit::INTERNAL;
         }
         self.lines.complete().map_err(SessionError::Output)?;
@@ -232,7 +232,7 @@ impl Session {
     pub(super) fn refute(&mut self, trial: u64, reason: String) {
         let sentence = format!("trial {trial}: {reason}");
         self.results.log(&sentence);
-        self.live.above(|| crate::remark!("mneme-tune: {sentence}"));
+        self.live.above(|| mneme_core::remark!("mneme-tune: {sentence}"));
         if self.summary.refuted.insert(trial, reason).is_none() {
             self.summary.count_refuted();
         }
@@ -278,7 +278,7 @@ impl Session {
         match (&options.proteus_output, tuned) {
             (Some(path), Some(tuned)) => write_whole(path, tuned),
             (Some(path), None) if replaces && self.is_ours_alone(path) => {
-                crate::remark!("mneme-tune: {} had an earlier result for this kernel and was removed", path.display());
+                mneme_core::remark!("mneme-tune: {} had an earlier result for this kernel and was removed", path.display());
                 remove(path)
             }
             (Some(_), None) => Ok(()),
@@ -296,9 +296,9 @@ impl Session {
     fn tell_proteus(&self, best: &Trial) {
         let file = self.plan.options.proteus_output.clone().unwrap_or_else(|| self.results.folder().join(PROTEUS));
         let usage = winner::proteus_usage(&file, Some(&self.plan.search.space().baseline()), &best.config);
-        crate::remark!("An application built with Proteus uses it by\n  {}", usage.command);
+        mneme_core::remark!("An application built with Proteus uses it by\n  {}", usage.command);
         if let Some(remark) = usage.remark {
-            crate::remark!("{remark}.");
+            mneme_core::remark!("{remark}.");
         }
     }
 
@@ -306,7 +306,7 @@ impl Session {
     fn tell(&self, best: &Best) -> i32 {
         self.lines.say(&format!("Total tuning time: {:.2}s", self.summary.elapsed_s));
         if !self.quiet() {
-            crate::remark!("Results are in {}", self.results.folder().display());
+            mneme_core::remark!("Results are in {}", self.results.folder().display());
         }
         if self.plan.options.baseline_only {
             return 0;
@@ -319,21 +319,21 @@ impl Session {
                 let said = if label.is_empty() { "as recorded".into() } else { format!("as recorded {label}") };
                 self.lines.say(&format!("BEST: {said} {}={} speedup=1", self.metric.name(), self.baseline));
                 if !self.summary.verdict.is_empty() {
-                    crate::remark!("mneme-tune: {}", self.summary.verdict);
+                    mneme_core::remark!("mneme-tune: {}", self.summary.verdict);
                 }
             }
             Best::Nothing => {
                 self.lines.say("No configuration verified.");
                 if self.summary.num_trials_completed == 0 && self.summary.num_rejected > 0 {
                     let reason = self.plan.search.last_rejection().map_or(String::new(), |it| format!(", the last one because {it}"));
-                    crate::remark!("mneme-tune: no point was replayed: the space rejected all {}{reason}", self.summary.num_rejected);
+                    mneme_core::remark!("mneme-tune: no point was replayed: the space rejected all {}{reason}", self.summary.num_rejected);
                 }
             }
         }
         if !self.quiet() {
-            crate::remark!("{} of {} configurations verified", self.summary.num_verified, self.summary.num_trials_completed);
+            mneme_core::remark!("{} of {} configurations verified", self.summary.num_verified, self.summary.num_trials_completed);
             if let Some(advice) = self.rounding.advice() {
-                crate::remark!("{advice}");
+                mneme_core::remark!("{advice}");
             }
         }
         if self.ranked().is_empty() || self.stop == Stop::Failure { status::NOTHING_VERIFIED } else { 0 }
@@ -351,9 +351,9 @@ impl Session {
         self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}{confirmed}", self.metric.name()));
         let is_faster = self.summary.confirmation.as_ref().map_or(metric < self.baseline, |rounds| rounds.significant);
         if !self.summary.verdict.is_empty() {
-            crate::remark!("mneme-tune: {}", self.summary.verdict);
+            mneme_core::remark!("mneme-tune: {}", self.summary.verdict);
         } else if !is_faster {
-            crate::remark!("mneme-tune: no configuration is faster than the recorded one");
+            mneme_core::remark!("mneme-tune: no configuration is faster than the recorded one");
         }
         if is_faster && !self.quiet() && self.plan.options.no_proteus_output != Some(true) {
             self.tell_proteus(best);

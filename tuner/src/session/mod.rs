@@ -32,11 +32,11 @@ use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::objective::{Measurement, ObjectiveError, Objectives};
 use crate::options::Options;
-use crate::output::Lines;
 use crate::results::{Baseline, InstanceTrial, Results, ResultsError, Summary, Trial};
 use crate::search::Search;
 use crate::server::{Greeting, Runs, ServerCommand, ServerError};
 use crate::space::{Point, Rejection, Space};
+use mneme_core::console::Lines;
 
 /// What a session was told, in its results folder.
 pub const CONFIG: &str = "config.json";
@@ -244,7 +244,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
     let open = |cache: &CachePlan| Cache::open(&cache.path, serde_json::json!([cache.conditions, device_of(&greeting)]).to_string());
     let cache = plan.cache.as_ref().map(open).transpose()?;
     if let Some((cache, plan)) = cache.as_ref().zip(plan.cache.as_ref()).filter(|(cache, _)| cache.outdated() > 0) {
-        crate::remark!(
+        mneme_core::remark!(
             "mneme-tune: {} results in {} are not used, because the release that remembered them did not note of which recording they are",
             cache.outdated(),
             plan.path.display()

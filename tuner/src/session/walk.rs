@@ -301,7 +301,7 @@ impl Session {
             let reason = self.plan.search.last_rejection().map(|reason| format!("; the last rejection: {reason}")).unwrap_or_default();
             let sentence = format!("{end}{reason}");
             self.results.log(&sentence);
-            crate::remark!("mneme-tune: {sentence}");
+            mneme_core::remark!("mneme-tune: {sentence}");
         }
     }
 }

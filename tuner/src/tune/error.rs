@@ -7,12 +7,12 @@ use crate::bridge::BridgeError;
 use crate::document::DocumentError;
 use crate::objective::ObjectiveError;
 use crate::options::{Contradiction, MergeError};
-use crate::output::is_full;
 use crate::results::ResultsError;
 use crate::sampler::SettingsError;
 use crate::session::{SessionError, status};
 use crate::simulate::SimulationError;
 use crate::space::FileError;
+use mneme_core::console::is_full;
 
 /// Why nothing, or nothing more, is tuned.
 #[derive(Debug, thiserror::Error)]

@@ -22,7 +22,6 @@ use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::objective::Objectives;
 use crate::options::{BaselineCode, Options, Pruner};
-use crate::output;
 use crate::racing::Racing;
 use crate::results::{self, Results, ResultsError, default_folder};
 use crate::sampler::{Kind, Sampler, Settings};
@@ -31,6 +30,7 @@ use crate::server::ServerCommand;
 use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, status};
 use crate::simulate::Simulation;
 use crate::space::{self, FileSpace, Point, Preset, Space};
+use mneme_core::console;
 
 /// Does what a command line says, and gives the exit status.
 ///
@@ -56,13 +56,13 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         let mut options = subject.settle(&options);
         options.results_dir = Some(if several { folder.join(subject.record.static_hash.to_string()) } else { folder.clone() });
         if several && !(options.print_space || options.dry_run) {
-            crate::remark!("mneme-tune: {} ({} of {})", subject.record.demangled_name, finished.len() + 1, subjects.len());
+            mneme_core::remark!("mneme-tune: {} ({} of {})", subject.record.demangled_name, finished.len() + 1, subjects.len());
         }
         match subject.tune(options) {
             Ok(outcome) => finished.push(outcome),
             // What goes wrong with one kernel is no reason to leave out the others.
             Err(error) if several => {
-                crate::remark!("mneme-tune: {}: {error}", subject.record.demangled_name);
+                mneme_core::remark!("mneme-tune: {}: {error}", subject.record.demangled_name);
                 finished.push(Outcome { status: error.exit_status(), finished: None });
                 if interrupt::check().is_err() {
                     break;
@@ -145,7 +145,7 @@ impl Subject {
         let built_in = options.space.is_none() && options.space_module.is_none();
         if !has_ir && built_in && options.space_preset != Some(Preset::Launch) {
             options.space_preset = Some(Preset::Launch);
-            crate::remark!(
+            mneme_core::remark!(
                 "mneme-tune: the recording holds no LLVM IR, so that only launch dimensions are tuned; build with mneme-cc for more"
             );
         }
@@ -153,7 +153,7 @@ impl Subject {
         if options.baseline != Some(BaselineCode::Pipeline) {
             let known = self.ids.iter().all(has_original);
             if !(known || options.print_space || options.dry_run) {
-                crate::remark!(
+                mneme_core::remark!(
                     "mneme-tune: the recording does not hold the code that the application ran, so that speedups are over the first \
                      pipeline; record it again for more"
                 );
@@ -177,7 +177,7 @@ impl Subject {
             start_point(path)?;
         }
         if let Some(path) = &options.proteus_output {
-            output::check_place(path).map_err(|error| TuneError::Setting(format!("--proteus-output {}: {error}", path.display())))?;
+            console::check_place(path).map_err(|error| TuneError::Setting(format!("--proteus-output {}: {error}", path.display())))?;
         }
         if let Some(folder) = &options.simulate {
             Simulation::load(folder)?;
@@ -409,7 +409,7 @@ fn inspect(options: &Options, space: &dyn Space) -> Result<Outcome, TuneError> {
     } else {
         format!("{described:#}\n")
     };
-    output::write(&text).map_err(SessionError::Output)?;
+    console::write(&text).map_err(SessionError::Output)?;
     Ok(Outcome { status: 0, finished: None })
 }
 

@@ -58,7 +58,7 @@ pub fn limits_to_show(options: &Options, instances: &[Instance]) -> DeviceLimits
     match evaluator(options, &instances[..1]) {
         Ok(evaluator) => evaluator.greeting().limits.clone(),
         Err(error) => {
-            crate::remark!(
+            mneme_core::remark!(
                 "mneme-tune: the space is that of a device which has what every CUDA device has, because none can be asked: {error}"
             );
             DeviceLimits::default()

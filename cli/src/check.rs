@@ -7,7 +7,8 @@ use indicatif::BinaryBytes;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::check::{Report, check};
 
-use super::{Error, print};
+use crate::error::Error;
+use crate::print;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -41,7 +42,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         ))?;
         for problem in problems {
             if let Some(earlier) = last.replace(problem) {
-                crate::remark!("mneme: {earlier}");
+                mneme_core::remark!("mneme: {earlier}");
             }
         }
     }

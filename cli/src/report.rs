@@ -13,10 +13,10 @@ use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary, merged, parse};
 use mneme_core::units;
 use serde::Serialize;
 
-use super::Error;
-use super::table::{Align, render};
-use crate::output::check_place;
-use crate::text::shorten;
+use crate::error::Error;
+use crate::table::{Align, render};
+use mneme_core::console::check_place;
+use mneme_core::text::shorten;
 
 /// Width of a kernel's name, characters.
 const NAME_WIDTH: usize = 44;

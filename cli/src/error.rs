@@ -1,21 +1,4 @@
-//! The commands of `mneme`: recording, looking at recordings and keeping house.
-
-pub mod annotate;
-pub mod application;
-pub mod check;
-pub mod config;
-pub mod device;
-pub mod list;
-pub mod manage;
-pub mod profile;
-pub mod record;
-pub mod report;
-pub mod selection;
-pub mod show;
-pub mod siblings;
-mod staging;
-mod table;
-mod variables;
+//! What ends a command of `mneme`, and the exit status that it has then.
 
 use std::path::PathBuf;
 
@@ -40,11 +23,6 @@ pub enum Error {
     /// A program that cannot be started, with the status that shells give.
     #[error("{path}: {source}", path = path.display())]
     Start { path: PathBuf, source: std::io::Error },
-}
-
-/// Prints what a command has to say.
-fn print(text: &str) -> Result<(), Error> {
-    crate::output::write(text).map_err(Error::Output)
 }
 
 impl Error {

@@ -5,7 +5,7 @@ use std::path::Path;
 use mneme_core::device::MOST_CPU_DEVICES;
 use regex::Regex;
 
-use super::Error;
+use crate::error::Error;
 
 const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 

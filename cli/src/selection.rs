@@ -6,7 +6,7 @@ use clap::Args;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{Instance, KernelRecord, kernels};
 
-use super::Error;
+use crate::error::Error;
 
 /// A recording, and optionally one instance in it.
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ impl Selected {
 
 fn warn(damaged: &[RecordingError]) {
     for error in damaged {
-        crate::remark!("mneme: {error}");
+        mneme_core::remark!("mneme: {error}");
     }
 }
 

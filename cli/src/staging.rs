@@ -10,7 +10,7 @@ use mneme_core::recording::store::create_private_folder;
 use mneme_core::recording::upstream::{Format, export};
 use mneme_core::summary::{Failure, Summary};
 
-use super::Error;
+use crate::error::Error;
 
 pub struct Staging {
     target: PathBuf,

@@ -9,10 +9,11 @@ use mneme_core::recording::store::{check_writable, create_private_folder};
 use mneme_core::recording::upstream::Format;
 use mneme_core::summary::{Mode, merged};
 
-use super::application::{Application, end_like};
-use super::report::{self, Mailbox};
-use super::staging::Staging;
-use super::{Error, variables};
+use crate::application::{Application, end_like};
+use crate::error::Error;
+use crate::report::{self, Mailbox};
+use crate::staging::Staging;
+use crate::variables;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -28,7 +29,7 @@ pub struct Options {
     /// Launches of each kernel to let pass first (also -sr)
     #[arg(long, aliases = ["skip-recordings", "sr"], value_name = "COUNT")]
     skip: Option<u64>,
-    /// After those, only every so manieth launch of each kernel is considered
+    /// After those, only every Nth launch of each kernel is considered
     #[arg(long, value_name = "EVERY", value_parser = clap::value_parser!(u64).range(1..))]
     sample: Option<u64>,
     /// Instances that a process records of each kernel (also -mr) [default: 4]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use mneme_core::install;
 
-use super::Error;
+use crate::error::Error;
 
 /// A program or library of this installation.
 pub fn find(name: &'static str) -> Result<PathBuf, Error> {

@@ -1,11 +1,30 @@
-//! `mneme`: the umbrella command.
+//! `mneme`: records kernels, looks at recordings and manages them; the other programs of the installation are its subcommands.
+
+mod annotate;
+mod application;
+mod check;
+mod config;
+mod device;
+mod error;
+mod list;
+mod manage;
+mod profile;
+mod record;
+mod report;
+mod selection;
+mod show;
+mod siblings;
+mod staging;
+mod table;
+mod variables;
 
 use std::ffi::OsString;
 use std::process::exit;
 
 use clap::{Parser, Subcommand};
-use mneme_core::install;
-use mneme_tuner::umbrella::{Error, annotate, check, config, list, manage, profile, record, show, siblings};
+use mneme_core::{console, install};
+
+use self::error::Error;
 
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
@@ -127,9 +146,14 @@ fn main() {
         _ => {}
     }
     if let Err(error) = run(options.command) {
-        mneme_tuner::remark!("mneme: {error}");
+        mneme_core::remark!("mneme: {error}");
         exit(error.exit_status());
     }
+}
+
+/// Prints what a command has to say.
+fn print(text: &str) -> Result<(), Error> {
+    console::write(text).map_err(Error::Output)
 }
 
 fn run(command: Command) -> Result<(), Error> {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use mneme_core::install;
 
-use super::{Error, print, siblings};
+use crate::error::Error;
+use crate::print;
+use crate::siblings;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -36,15 +38,15 @@ enum Key {
 
 /// The CMake package, for the folder that cargo builds in; `scripts/install` copies the same files.
 const CMAKE_FILES: [(&str, &str); 2] = [
-    ("mnemeConfig.cmake", include_str!("../../../compiler/cmake/mnemeConfig.cmake")),
-    ("mnemeConfigVersion.cmake", include_str!("../../../compiler/cmake/mnemeConfigVersion.cmake")),
+    ("mnemeConfig.cmake", include_str!("../../compiler/cmake/mnemeConfig.cmake")),
+    ("mnemeConfigVersion.cmake", include_str!("../../compiler/cmake/mnemeConfigVersion.cmake")),
 ];
 
 /// The headers, likewise.
 const HEADERS: [(&str, &str); 3] = [
-    ("mneme.h", include_str!("../../../interposer/include/mneme.h")),
-    ("mneme.f90", include_str!("../../../interposer/include/mneme.f90")),
-    ("mneme/MnemeAnnotation.hpp", include_str!("../../../interposer/include/mneme/MnemeAnnotation.hpp")),
+    ("mneme.h", include_str!("../../interposer/include/mneme.h")),
+    ("mneme.f90", include_str!("../../interposer/include/mneme.f90")),
+    ("mneme/MnemeAnnotation.hpp", include_str!("../../interposer/include/mneme/MnemeAnnotation.hpp")),
 ];
 
 /// The compiler wrappers: names under which mneme-cc is a compiler.

@@ -48,10 +48,10 @@ pub fn remark(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// [`remark`](crate::output::remark) as `eprintln!` is written.
+/// [`remark`](crate::console::remark) as `eprintln!` is written.
 #[macro_export]
 macro_rules! remark {
-    ($($text:tt)*) => { $crate::output::remark(format_args!($($text)*)) };
+    ($($text:tt)*) => { $crate::console::remark(format_args!($($text)*)) };
 }
 
 /// Lines of a program whose work goes on where they cannot be written, and that says so at its end.

@@ -5,8 +5,9 @@ use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{Moments, RecordingError};
 use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
 
-use super::selection::{Kernel, Selection};
-use super::{Error, print};
+use crate::error::Error;
+use crate::print;
+use crate::selection::{Kernel, Selection};
 
 #[derive(Debug, Args)]
 pub struct Options {

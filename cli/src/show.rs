@@ -12,9 +12,10 @@ use mneme_core::recording::store::Store;
 use mneme_core::recording::{Moments, RecordingError};
 use serde::Serialize;
 
-use super::selection::{Kernel, Selection};
-use super::table::{Align, render};
-use super::{Error, print};
+use crate::error::Error;
+use crate::print;
+use crate::selection::{Kernel, Selection};
+use crate::table::{Align, render};
 use mneme_core::units;
 
 #[derive(Debug, Args)]

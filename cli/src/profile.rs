@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use clap::Args;
 use mneme_core::summary::Mode;
 
-use super::application::{Application, end_like};
-use super::report::{self, Mailbox};
-use super::{Error, variables};
+use crate::application::{Application, end_like};
+use crate::error::Error;
+use crate::report::{self, Mailbox};
+use crate::variables;
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)
     #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
-    /// Time every so manieth launch of each kernel [default: as many as cost little, at least one in 64]
+    /// Time every Nth launch of each kernel [default: as many as cost little, at least one in 64]
     #[arg(long, value_name = "EVERY", value_parser = clap::value_parser!(u64).range(1..))]
     sample: Option<u64>,
     /// Write the table as JSON to this file, - for standard output

@@ -12,9 +12,10 @@ use mneme_core::image::elf::{MappedFile, needs};
 use mneme_core::install;
 use mneme_core::summary::Mode;
 
-use super::device::{Device, choose};
-use super::report::Mailbox;
-use super::{Error, siblings, variables};
+use crate::device::{Device, choose};
+use crate::error::Error;
+use crate::report::Mailbox;
+use crate::{siblings, variables};
 
 /// What `mneme record` and `mneme profile` are told about the application.
 #[derive(Debug, Args)]
@@ -52,7 +53,7 @@ impl Application {
             refuse_static_runtime(&program)?;
             libraries.push(siblings::find(install::CPU_DEVICE)?);
             let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
-            crate::remark!("mneme: {}{doing} on the CPU device", if for_want_of_a_gpu { "no GPU here; " } else { "" });
+            mneme_core::remark!("mneme: {}{doing} on the CPU device", if for_want_of_a_gpu { "no GPU here; " } else { "" });
         }
         let mut command = Command::new(&program);
         command

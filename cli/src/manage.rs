@@ -8,8 +8,9 @@ use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::housekeeping::{self, Outcome};
 use mneme_core::recording::upstream::{self, Format};
 
-use super::selection::{Kernel, Selected, Selection};
-use super::{Error, print};
+use crate::error::Error;
+use crate::print;
+use crate::selection::{Kernel, Selected, Selection};
 use mneme_core::units;
 
 #[derive(Debug, Args)]

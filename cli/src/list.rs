@@ -4,10 +4,11 @@ use clap::Args;
 use mneme_core::recording::moments::memory_bytes;
 use serde_json::json;
 
-use super::selection::{Kernel, Selection};
-use super::table::{Align, render};
-use super::{Error, print};
-use crate::text::shorten;
+use crate::error::Error;
+use crate::print;
+use crate::selection::{Kernel, Selection};
+use crate::table::{Align, render};
+use mneme_core::text::shorten;
 use mneme_core::units;
 
 #[derive(Debug, Args)]
