@@ -13,8 +13,8 @@ const PREFIX: &str = "/usr/lib/llvm-19";
 /// out: only parts of LLVM that we do not use refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
 /// Our own C++ beside LLVM's C interface.
-const SHIM: [&str; 4] = ["src/pipeline/llvm.cpp", "src/pipeline/faults.cpp", "src/pipeline/reduce.cpp", "src/pipeline/undefined.cpp"];
-const HEADERS: [&str; 2] = ["src/pipeline/faults.h", "src/pipeline/revise.h"];
+const SHIM: [&str; 4] = ["src/llvm/llvm.cpp", "src/llvm/faults.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
+const HEADERS: [&str; 2] = ["src/llvm/faults.h", "src/llvm/revise.h"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -38,7 +38,20 @@ pub enum BuildError {
     #[error("{assembler} rejected the PTX: {message}")]
     Assemble { assembler: String, message: String },
     #[error("the kernel cannot run on the CPU device: {0}")]
-    Cpu(#[from] crate::cpu::LowerError),
+    Cpu(#[from] LowerError),
+}
+
+/// Why a module cannot be lowered to the CPU device.
+#[derive(Debug, Error)]
+pub enum LowerError {
+    #[error("LLVM produced no x86 code: {0}")]
+    Codegen(String),
+    #[error("the CPU device's runtime does not fit the module (a defect of Mneme): {0}")]
+    Runtime(String),
+    #[error("the module is not valid after lowering to the CPU (a defect of Mneme): {0}")]
+    Invalid(String),
+    #[error("the table of the CPU code object cannot be written: {0}")]
+    Table(String),
 }
 
 fn others(found: &[String]) -> String {

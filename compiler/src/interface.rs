@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
+use crate::ir::read;
 use crate::ir::{self, attributes, parameters};
-use crate::prepare;
 
 /// LLVM's address space of constant memory.
 const CONSTANT: u32 = 4;
@@ -26,8 +26,8 @@ pub struct Interface {
 pub fn of(modules: &[&[u8]], kernel: &str) -> Result<Interface, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::load(&context, &diagnostics, modules, false)?;
-    let function = prepare::kernel(&module, kernel)?;
+    let module = read::load(&context, &diagnostics, modules, false)?;
+    let function = ir::kernel(&module, kernel)?;
     let constants = ir::variables(&module).into_iter().filter(|variable| variable.space() == CONSTANT);
     Ok(Interface {
         arguments: parameters::of(&module, function),

@@ -4,13 +4,16 @@
 //! cope with, and that must be one configuration's result, not the end of a tuning session. The parent calls
 //! [`warm_up`] before it forks, so that no child pays for initialisation.
 
+pub mod architecture;
 pub mod assembler;
 pub mod cpu;
 pub mod error;
 pub mod instrument;
 pub mod interface;
 pub mod ir;
+mod llvm;
 pub mod pipeline;
+mod preloaded;
 pub mod prepare;
 mod programs;
 pub mod progress;
@@ -23,9 +26,11 @@ mod warm;
 
 pub use error::BuildError;
 pub use inkwell::module::Module;
+pub use preloaded::Preloaded;
 pub use prepare::device_symbol;
-pub use request::{Artifact, Code, ImageKind, Keep, Recorded, Request, Target, Text, Texts, Times};
-pub use warm::Preloaded;
+pub use request::{Artifact, Code, Keep, Recorded, Request, Text, Texts, Times};
+pub use target::{ImageKind, Target};
+pub use warm::preload;
 
 use std::time::Instant;
 
@@ -34,14 +39,15 @@ use inkwell::targets::TargetMachine;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::DEFAULT_PASSES;
+use mneme_core::image::{cubin, ptx};
 
+use architecture::Architecture;
 use assembler::{Assembler, Options};
 use instrument::Instrument;
 use ir::diagnostics::Diagnostics;
-use pipeline::llvm::Gate;
+use llvm::Gate;
 use pipeline::{CodegenInvocations, Observer, Watched};
 use progress::Stage;
-use target::Architecture;
 
 /// Builds the kernel of `request` into a code object.
 ///
@@ -87,7 +93,7 @@ pub fn build_with(request: &Request<'_>, mut hooks: Hooks<'_>) -> Result<Artifac
             let context = Context::create();
             let diagnostics = Diagnostics::collect(&context);
             let clock = start(request, Stage::Read);
-            let module = prepare::load(&context, &diagnostics, modules, request.instrument.is_some())?;
+            let module = ir::read::load(&context, &diagnostics, modules, request.instrument.is_some())?;
             build_ir(request, &context, &diagnostics, module, clock.elapsed().as_secs_f64(), &mut hooks)
         }
         Code::Loaded(preloaded) => {
@@ -113,7 +119,7 @@ fn build_ir<'ctx>(
     let configuration = request.configuration;
     let own_options = request.recorded.compiled.map_or(&[][..], |application| &application.llvm_options);
     for options in [own_options, &configuration.llvm_options] {
-        pipeline::llvm::set_options(options).map_err(|message| BuildError::Options { message })?;
+        llvm::set_options(options).map_err(|message| BuildError::Options { message })?;
     }
     let (Target::Nvptx { arch } | Target::Cpu { arch }) = request.target;
     let clock = start(request, Stage::Specialise);
@@ -136,7 +142,7 @@ fn build_ir<'ctx>(
         Some(external) => {
             let clock = start(request, Stage::External);
             let module = external.run(context, &module, &configuration.passes, diagnostics)?;
-            prepare::kernel(&module, request.kernel)?;
+            ir::kernel(&module, request.kernel)?;
             (module, clock)
         }
         None => {
@@ -197,14 +203,13 @@ fn build_ptx(request: &Request<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Result<
     const CODE: &str = "PTX";
     let arch = gpu(request, CODE)?;
     refuse_ir_fields(request, CODE)?;
-    let found = signature::of_ptx(ptx, request.kernel).map_err(|found| BuildError::NoKernel {
+    let module = ptx::Module::parse(ptx);
+    let parameters = module.parameters(request.kernel).ok_or_else(|| BuildError::NoKernel {
         code: CODE,
         kernel: request.kernel.into(),
-        found,
+        found: module.kernels().map(str::to_owned).collect(),
     })?;
-    if !request.recorded.signature.is_empty() {
-        signature::check(request.kernel, request.recorded.signature, &found)?;
-    }
+    check_signature(request, &parameters)?;
     let options = request.assembler_options(request.configuration.maxnreg);
     assemble(request, ptx.trim_end_matches('\0').to_owned(), arch, options, hooks)
 }
@@ -223,15 +228,26 @@ fn build_cubin(request: &Request<'_>, cubin: &[u8]) -> Result<Artifact, BuildErr
             return Err(BuildError::NeedsIr { code: CODE, field });
         }
     }
-    let found = signature::of_cubin(cubin, request.kernel).map_err(|found| BuildError::NoKernel {
+    let kernels = cubin::parse(cubin).map(|cubin| cubin.kernels).unwrap_or_default();
+    let kernel = kernels.iter().find(|kernel| kernel.name == request.kernel).ok_or_else(|| BuildError::NoKernel {
         code: CODE,
         kernel: request.kernel.into(),
-        found,
+        found: kernels.iter().map(|kernel| kernel.name.clone()).collect(),
     })?;
-    if let Some(found) = found.filter(|_| !request.recorded.signature.is_empty()) {
-        signature::check(request.kernel, request.recorded.signature, &found)?;
+    // Machine code need not tell what it takes.
+    if !kernel.parameters.is_empty() {
+        check_signature(request, &kernel.parameters)?;
     }
     Ok(artifact(request, cubin.to_vec(), ImageKind::Cubin, None, "none: machine code as given".into()))
+}
+
+/// Code from elsewhere is launched with the recorded parameter buffer; `found` are offsets and sizes, bytes.
+fn check_signature(request: &Request<'_>, found: &[(u32, u32)]) -> Result<(), BuildError> {
+    if request.recorded.signature.is_empty() {
+        return Ok(());
+    }
+    let sizes: Vec<u32> = found.iter().map(|(_, size)| *size).collect();
+    signature::check(request.kernel, request.recorded.signature, &sizes)
 }
 
 /// The architecture of the GPU that code other than IR is for.
@@ -313,7 +329,7 @@ fn start(request: &Request<'_>, stage: Stage) -> Instant {
 pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::load(&context, &diagnostics, modules, false)?;
+    let module = ir::read::load(&context, &diagnostics, modules, false)?;
     Ok(module.write_bitcode_to_memory().as_slice().to_vec())
 }
 
@@ -322,7 +338,7 @@ pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
 pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_opt: u8) -> Result<Vec<u8>, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::load(&context, &diagnostics, modules, false)?;
+    let module = ir::read::load(&context, &diagnostics, modules, false)?;
     let architecture = Architecture::for_module(arch, &module)?;
     let machine = architecture.machine(codegen_opt)?;
     prepare::whole(&module, &architecture);
@@ -333,7 +349,7 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
 
 /// Initialises LLVM and the assembler, so that children forked afterwards need not.
 pub fn warm_up() {
-    target::initialise();
+    architecture::initialise();
     Assembler::find();
     warm::up();
 }
@@ -360,12 +376,12 @@ fn emit_ptx(
     gate: Gate<'_>,
 ) -> Result<String, BuildError> {
     let failed = |message: String| BuildError::Codegen { target: architecture.cpu.clone(), message };
-    let code = pipeline::llvm::emit(module, machine, LLVMCodeGenFileType::LLVMAssemblyFile, gate).map_err(failed)?;
+    let code = llvm::emit(module, machine, LLVMCodeGenFileType::LLVMAssemblyFile, gate).map_err(failed)?;
     if let Some(message) = diagnostics.take() {
         return Err(failed(message));
     }
     let mut ptx = String::from_utf8_lossy(&code).into_owned();
-    if pipeline::llvm::breaks_assembly(module) {
+    if llvm::breaks_assembly(module) {
         assembler::fault::mark(&mut ptx);
     }
     Ok(ptx)

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::Invocation;
-
 /// What a build is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
@@ -36,6 +34,23 @@ impl Stage {
             Self::CodeGeneration => "generating code",
             Self::Assembly => "assembling",
         }
+    }
+}
+
+/// One pass on one unit of IR.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invocation {
+    /// 1 for the first.
+    pub number: u64,
+    /// The pass as pipelines name it.
+    pub pass: String,
+    /// "function f", "loop l of function f", "call graph component (f)", "the module".
+    pub unit: String,
+}
+
+impl std::fmt::Display for Invocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "pass {}: {} on {}", self.number, self.pass, self.unit)
     }
 }
 

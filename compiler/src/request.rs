@@ -1,4 +1,4 @@
-//! What a build is asked for, what it returns and how it fails: plain data, no LLVM types.
+//! What a build is asked for and what it returns: plain data, no LLVM types.
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::assembler::{Options, Spills};
 use crate::instrument::{Instrument, Instrumented};
 use crate::pipeline::External;
+use crate::preloaded::Preloaded;
 use crate::progress::{Progress, Stage};
-use crate::warm::Preloaded;
+use crate::target::{ImageKind, Target};
 
 /// A build: a kernel's code, and what to make of it.
 #[derive(Clone, Copy)]
@@ -139,25 +140,6 @@ impl Texts {
     pub fn size(&self) -> usize {
         [&self.ir_before, &self.ir, &self.ptx].into_iter().flatten().map(String::len).sum()
     }
-}
-
-/// What to generate code for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Target {
-    /// An NVIDIA GPU; `arch` is the *device's* architecture ("sm_90"), which may be newer than the IR's.
-    Nvptx { arch: String },
-    /// The CPU device; pipelines run as for the NVIDIA GPU `arch`.
-    Cpu { arch: String },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageKind {
-    /// Machine code of an NVIDIA GPU, an ELF object.
-    Cubin,
-    /// PTX text, NUL-terminated, for the driver to compile: no assembler was found on this machine.
-    Ptx,
-    /// An object for the CPU device, see docs/cpu-device.md.
-    CpuObject,
 }
 
 /// Where a build spent its time, seconds.

@@ -12,12 +12,12 @@ use inkwell::module::Module;
 use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::compile_options::CompileOptions;
+use mneme_core::image::bitcode;
 use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo};
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
-use crate::ir::{self, Value, annotations, parameters, producer, reach};
-use crate::prepare;
+use crate::ir::{self, Value, annotations, parameters, reach, read};
 
 /// NVPTX address space of `__constant__` variables.
 const CONSTANT: u32 = 4;
@@ -37,15 +37,15 @@ pub struct Origin<'a> {
 pub fn describe(bitcode: &[u8], origin: &Origin<'_>) -> Result<Table, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::parse(&context, &diagnostics, bitcode)?;
+    let module = read::parse(&context, &diagnostics, bitcode)?;
     module.strip_debug_info();
-    let producer = producer::producer(bitcode).unwrap_or_default();
+    let producer = bitcode::producer(bitcode).unwrap_or_default();
     Ok(Table {
         arch: origin.arch.to_owned(),
         triple: module.get_triple().as_str().to_string_lossy().into_owned(),
         unit: origin.unit.to_owned(),
         source: origin.source.to_owned(),
-        llvm: producer::version(&producer).to_owned(),
+        llvm: bitcode::version(&producer).to_owned(),
         rdc: origin.rdc,
         compiled: origin.compiled.cloned(),
         symbols: symbols(&module),

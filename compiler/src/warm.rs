@@ -1,49 +1,32 @@
 //! What a process pays for once, before it forks those that build: LLVM's targets and pass registry, the assembler's own
 //! tables, and the recorded IR as LLVM holds it.
 
-use std::cell::Cell;
-
 use inkwell::AddressSpace;
 use inkwell::context::Context;
-use inkwell::module::Module;
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::Variable;
 
+use crate::architecture::Architecture;
 use crate::error::BuildError;
 use crate::ir::annotations;
 use crate::ir::diagnostics::Diagnostics;
+use crate::preloaded::Preloaded;
 use crate::request::Code;
-use crate::target::Architecture;
 use crate::{Request, Target, ir, prepare};
 
 const KERNEL: &str = "warm_up";
 
-/// A kernel's IR, read, linked and cut down to what the kernel reaches: where builds that prune start from.
-///
-/// Its first build uses it up. A process that forks for each build has it always.
-pub struct Preloaded {
-    /// Lives as long as the process, as the module does.
-    context: &'static Context,
-    module: Cell<Option<Module<'static>>>,
-}
-
-impl Preloaded {
-    /// Reads `modules`, the kernel's own first. LLVM may crash on what is damaged: read it in a forked process first.
-    pub fn load(modules: &[&[u8]], kernel: &str, variables: &[Variable], target: &Target) -> Result<Self, BuildError> {
-        let context: &'static Context = Box::leak(Box::new(Context::create()));
-        let diagnostics = Diagnostics::collect(context);
-        let module = prepare::load(context, &diagnostics, modules, false)?;
-        let (Target::Nvptx { arch } | Target::Cpu { arch }) = target;
-        let machine = Architecture::for_module(arch, &module)?.machine(3)?;
-        prepare::reduce(&module, kernel, variables, &machine)?;
-        Ok(Self { context, module: Cell::new(Some(module)) })
-    }
-
-    pub(crate) fn take(&self) -> Result<(&'static Context, Module<'static>), BuildError> {
-        let module = self.module.take().ok_or_else(|| BuildError::Bitcode { message: "another build has used it up".into() })?;
-        Ok((self.context, module))
-    }
+/// Reads `modules`, the kernel's own first, and cuts them down to what the kernel reaches. LLVM may crash on what is damaged: read it in
+/// a forked process first.
+pub fn preload(modules: &[&[u8]], kernel: &str, variables: &[Variable], target: &Target) -> Result<Preloaded, BuildError> {
+    let context: &'static Context = Box::leak(Box::new(Context::create()));
+    let diagnostics = Diagnostics::collect(context);
+    let module = ir::read::load(context, &diagnostics, modules, false)?;
+    let (Target::Nvptx { arch } | Target::Cpu { arch }) = target;
+    let machine = Architecture::for_module(arch, &module)?.machine(3)?;
+    prepare::reduce(&module, kernel, variables, &machine)?;
+    Ok(Preloaded::new(context, module))
 }
 
 /// Builds a small kernel the usual way, so that children forked afterwards start warm (measured: 12 instead of 25 ms
@@ -88,6 +71,6 @@ mod tests {
         let buffer = inkwell::memory_buffer::MemoryBuffer::create_from_memory_range_copy(&bitcode, "test");
         let module = inkwell::module::Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
         module.verify().unwrap();
-        assert!(crate::prepare::kernel(&module, super::KERNEL).is_ok());
+        assert!(crate::ir::kernel(&module, super::KERNEL).is_ok());
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_compiler::pipeline::{External, Invocations};
-use mneme_compiler::{Artifact, BuildError, Code, Hooks, Preloaded, Recorded, Request, Target, build, build_with};
+use mneme_compiler::{Artifact, BuildError, Code, Hooks, Recorded, Request, Target, build, build_with};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::ArgumentLayout;
@@ -355,7 +355,7 @@ fn preloaded_ir_builds_the_same_code_once() {
     let configuration = Configuration { passes: "default<O3>".into(), ..configuration() };
     let mut request = Request::new(Code::Ir(&modules), "kernel", &case.target, &configuration);
     let expected = build(&request).unwrap();
-    let preloaded = Preloaded::load(&modules, "kernel", &[], &case.target).unwrap();
+    let preloaded = mneme_compiler::preload(&modules, "kernel", &[], &case.target).unwrap();
     request.code = Code::Loaded(&preloaded);
     assert_eq!(build(&request).unwrap().image, expected.image);
     assert!(build(&request).is_err());

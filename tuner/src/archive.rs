@@ -12,7 +12,7 @@ use mneme_core::result::ReplayResult;
 use serde_json::{Map, Value};
 
 use crate::failure;
-use crate::session::PROTEUS;
+use crate::results::proteus;
 
 /// What a session left.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +92,7 @@ impl Archive {
             baseline: file("baseline.json")?,
             best: file("best.json")?,
             summary: file("summary.json")?,
-            tuned_kernels: file(PROTEUS)?,
+            tuned_kernels: file(proteus::FILE)?,
             pareto: file("pareto.json")?,
             ..Self::default()
         };

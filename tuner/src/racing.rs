@@ -1,6 +1,6 @@
 //! Racing: candidates that are clearly slow in their first run have no further ones.
 
-use crate::session::EarlyStop;
+use crate::early_stop::EarlyStop;
 use crate::space::Point;
 
 /// Gives up candidates whose first run took longer than the fastest first run so far, multiplied by a factor.

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use mneme_core::compile_options::limits_registers;
 
 use crate::error::BuildError;
-use crate::request::ImageKind;
+use crate::target::ImageKind;
 
 /// The mode of an assembler, behind its name.
 const WHOLE: &str = ", whole programs";

@@ -70,7 +70,7 @@ mod tests {
         assert!(matches!(error, Rejection::Ended(how) if how == "was ended by signal 11"));
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
         let left = super::super::Assembler::Ptxas(ptxas).assemble(ptx, "k", "sm_90", Options::default()).unwrap();
-        assert_eq!(left.kind, crate::request::ImageKind::Ptx);
+        assert_eq!(left.kind, crate::target::ImageKind::Ptx);
         assert_eq!(left.assembler, "the driver's PTX compiler (ptxas 13.0, whole programs was ended by signal 11)");
     }
 

@@ -6,8 +6,8 @@ use inkwell::module::Module;
 
 use crate::ir::{self, Value, annotations};
 
-use super::edit;
 use super::replace::Replaced;
+use crate::ir::edit;
 
 /// Address space of shared memory in NVPTX.
 pub const SHARED: u32 = 3;

@@ -13,9 +13,10 @@ use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::image::cpu_object::{self, Table};
 
 use crate::ir;
-use crate::pipeline::llvm::{self, Gate};
+use crate::llvm::{self, Gate};
 
-use super::{LowerError, edit, intrinsics};
+use super::{LowerError, intrinsics};
+use crate::ir::edit;
 
 /// Inlines the runtime, merges its reads of the thread context, drops what nobody calls. The user's own pipeline has already run.
 const CLEANUP: &str = "always-inline,function(early-cse),globaldce";

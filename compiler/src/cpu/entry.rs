@@ -8,8 +8,8 @@ use mneme_core::image::cpu_object;
 use crate::ir::{Value, annotations, parameters};
 
 use super::closure::Kernel;
-use super::edit;
 use super::shared::Extent;
+use crate::ir::edit;
 
 const PREFIX: &str = "__mneme_cpu_kernel.";
 

@@ -10,7 +10,8 @@ use llvm_sys::transforms::pass_builder::{LLVMCreatePassBuilderOptions, LLVMDispo
 
 use crate::ir::{self, Value, annotations};
 
-use super::{LowerError, edit};
+use super::LowerError;
+use crate::ir::edit;
 
 pub fn lower(module: &Module<'_>) -> Result<(), LowerError> {
     let kernels: HashSet<Value<'_>> = annotations::kernels(module).into_iter().collect();

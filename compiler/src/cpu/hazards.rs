@@ -9,7 +9,7 @@ use llvm_sys::{LLVMIntPredicate, LLVMTypeKind};
 
 use crate::ir::{self, Value};
 
-use super::edit;
+use crate::ir::edit;
 
 pub fn guard(module: &Module<'_>) {
     // SAFETY: the builder lives for this function only.

@@ -18,8 +18,8 @@ use llvm_sys::prelude::*;
 use crate::ir::{self, Value, annotations};
 
 use super::closure::SHARED;
-use super::edit;
 use super::replace::Replaced;
+use crate::ir::edit;
 
 const CONVERGE: &str = "__mneme_cpu_converge";
 

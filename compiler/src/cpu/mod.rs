@@ -5,13 +5,13 @@
 //! (`shared`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); x86 code is generated (`emit`).
 
 mod closure;
-pub(crate) mod edit;
 mod emit;
 mod entry;
 mod exits;
 mod hazards;
 mod intrinsics;
 mod lockstep;
+mod operations;
 mod ptx;
 mod replace;
 mod shared;
@@ -21,10 +21,12 @@ mod waits;
 use inkwell::module::Module;
 use mneme_core::image::cpu_object::{self, Refusal, Table};
 
-use crate::pipeline::llvm::Gate;
+use crate::llvm::Gate;
 
 use entry::Interface;
 pub use lockstep::Lockstep;
+
+pub use crate::error::LowerError;
 
 /// How to lower.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,19 +41,6 @@ impl LowerOptions {
     pub fn new(codegen_opt: u8) -> Self {
         Self { codegen_opt, lockstep: Lockstep::from_environment() }
     }
-}
-
-/// Why a module cannot be lowered.
-#[derive(Debug, thiserror::Error)]
-pub enum LowerError {
-    #[error("LLVM produced no x86 code: {0}")]
-    Codegen(String),
-    #[error("the CPU device's runtime does not fit the module (a defect of Mneme): {0}")]
-    Runtime(String),
-    #[error("the module is not valid after lowering to the CPU (a defect of Mneme): {0}")]
-    Invalid(String),
-    #[error("the table of the CPU code object cannot be written: {0}")]
-    Table(String),
 }
 
 /// Lowers a module to a relocatable object with its table.

@@ -6,9 +6,10 @@ use inkwell::module::Module;
 
 use crate::ir::{self, Value};
 
-use super::intrinsics::text::Signature;
 use super::intrinsics::{self, Meaning};
-use super::{LowerError, edit, emit, ptx};
+use super::operations::text::Signature;
+use super::{LowerError, emit, ptx};
+use crate::ir::edit;
 
 /// What the replacement left to know.
 #[derive(Default)]

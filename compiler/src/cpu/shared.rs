@@ -14,7 +14,7 @@ use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleD
 use crate::ir::{self, Value};
 
 use super::closure::{Kernel, SHARED};
-use super::edit;
+use crate::ir::edit;
 
 /// The address that a lowered module asks the runtime for.
 const ADDRESS: &str = "__mneme_cpu.shared";

@@ -15,7 +15,8 @@ use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
 
 use crate::ir::{self, Value};
 
-use super::{LowerError, edit, emit};
+use super::{LowerError, emit};
+use crate::ir::edit;
 
 const POLL: &str = "__mneme_cpu.poll";
 

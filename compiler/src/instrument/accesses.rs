@@ -6,8 +6,8 @@ use llvm_sys::core::*;
 use mneme_core::observation::Access;
 
 use super::emitter::Emitter;
-use crate::cpu::edit;
 use crate::ir::Value;
+use crate::ir::edit;
 
 /// How many bytes an access touches.
 #[derive(Clone, Copy)]

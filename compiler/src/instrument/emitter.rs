@@ -8,8 +8,8 @@ use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMStoreSizeOfType, LLVMTargetDataRef};
 
-use crate::cpu::edit;
 use crate::ir::Value;
+use crate::ir::edit;
 
 unsafe extern "C" {
     fn mneme_llvm_branch(condition: LLVMValueRef, before: LLVMValueRef) -> LLVMValueRef;

@@ -12,7 +12,7 @@ use super::emitter::{Emitter, PREFIX};
 use super::objects::{Address, Root, may_be_parameter};
 use super::sites::{Sites, readable};
 use super::{Instrumented, SHARED, layout, locals};
-use crate::cpu::edit;
+use crate::ir::edit;
 use crate::ir::{self, Value, reach};
 
 /// Flags of an access, see `faults.ll`.

@@ -16,9 +16,9 @@ use super::accesses::constant;
 use super::emitter::{self, Emitter, PREFIX};
 use super::objects::{Address, local_bytes};
 use super::sites::Sites;
-use crate::cpu::edit;
+use crate::ir::edit;
 use crate::ir::{self, Value};
-use crate::pipeline::llvm;
+use crate::llvm;
 
 /// How shadows are named.
 pub const SHADOW: &str = "__mneme_shadow";

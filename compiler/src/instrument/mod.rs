@@ -56,12 +56,12 @@ const PROMOTE: &str = "function(sroa,instsimplify)";
 
 /// Instruments the code that the pipeline is to start from, where this is done there.
 pub fn before(module: &Module<'_>, kernel: &str, instrument: Instrument, machine: &TargetMachine) -> Result<Instrumented, BuildError> {
-    crate::pipeline::llvm::forget_annotations(module);
+    crate::llvm::forget_annotations(module);
     if instrument != Instrument::Faults {
         return Ok(Instrumented::default());
     }
     let run = |passes: &str| module.run_passes(passes, machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()));
-    let kernel = crate::prepare::kernel(module, kernel)?;
+    let kernel = crate::ir::kernel(module, kernel)?;
     faults::inline_pointers(module, kernel);
     faults::forbid_speculation(module, true);
     run(INLINE)?;

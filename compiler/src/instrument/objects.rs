@@ -7,7 +7,7 @@ use llvm_sys::target::LLVMOffsetOfElement;
 
 use super::accesses::constant;
 use super::emitter::{self, Emitter};
-use crate::cpu::edit;
+use crate::ir::edit;
 use crate::ir::{Value, attributes};
 
 /// An address: a pointer that comes from elsewhere, and an offset from it.

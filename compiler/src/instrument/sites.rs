@@ -7,7 +7,7 @@ use mneme_core::observation::{Site, SourceLine};
 
 use super::accesses::MemoryAccess;
 use crate::ir::Value;
-use crate::pipeline::llvm;
+use crate::llvm;
 
 /// Collects sites; a site's number is its place.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use mneme_core::observation::{Access, Fault};
 
 use super::*;
-use crate::target::Architecture;
+use crate::architecture::Architecture;
 
 const HEAD: &str = r#"
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"

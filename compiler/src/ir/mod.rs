@@ -5,12 +5,15 @@ pub mod annotations;
 pub mod attributes;
 pub mod contraction;
 pub mod diagnostics;
+pub mod edit;
 pub mod parameters;
-pub mod producer;
 pub mod reach;
+pub mod read;
 pub mod value;
 
 pub use value::Value;
+
+use crate::error::BuildError;
 
 use std::ffi::{CStr, CString};
 
@@ -43,6 +46,16 @@ pub fn function<'m>(module: &'m Module<'_>, name: &str) -> Option<Value<'m>> {
     let name = CString::new(name).ok()?;
     // SAFETY: the module is alive and the name NUL-terminated.
     Value::new(unsafe { LLVMGetNamedFunction(module.as_mut_ptr(), name.as_ptr()) })
+}
+
+/// The kernel's definition.
+pub fn kernel<'m>(module: &'m Module<'_>, name: &str) -> Result<Value<'m>, BuildError> {
+    let kernels = annotations::kernels(module);
+    kernels.iter().copied().find(|function| function.name() == name).ok_or_else(|| BuildError::NoKernel {
+        code: "IR",
+        kernel: name.to_owned(),
+        found: kernels.iter().map(|kernel| kernel.name()).collect(),
+    })
 }
 
 pub fn variable<'m>(module: &'m Module<'_>, name: &str) -> Option<Value<'m>> {

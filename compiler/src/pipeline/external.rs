@@ -8,7 +8,7 @@ use inkwell::module::Module;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
-use crate::prepare;
+use crate::ir::read;
 use crate::programs::{self, Passed};
 
 /// The program and what it is told besides the pipeline.
@@ -46,7 +46,7 @@ impl External {
         if bitcode.is_empty() {
             return Err(failed("it wrote no IR to the file that -o names".into()));
         }
-        prepare::parse(context, diagnostics, &bitcode)
+        read::parse(context, diagnostics, &bitcode)
     }
 
     fn command(&self, pipeline: &str, before: &Path, after: &Path) -> Command {

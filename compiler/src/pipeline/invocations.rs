@@ -4,27 +4,10 @@
 //! are the same in every run up to the limit.
 
 use inkwell::module::Module;
-use serde::{Deserialize, Serialize};
 
-use super::llvm::Observer;
 use crate::ir;
-
-/// One pass on one unit of IR.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Invocation {
-    /// 1 for the first.
-    pub number: u64,
-    /// The pass as pipelines name it.
-    pub pass: String,
-    /// "function f", "loop l of function f", "call graph component (f)", "the module".
-    pub unit: String,
-}
-
-impl std::fmt::Display for Invocation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "pass {}: {} on {}", self.number, self.pass, self.unit)
-    }
-}
+use crate::llvm::Observer;
+use crate::progress::Invocation;
 
 /// Observes a pipeline.
 #[derive(Debug, Default)]

@@ -2,7 +2,6 @@
 
 pub mod external;
 pub mod invocations;
-pub mod llvm;
 mod names;
 pub mod revise;
 
@@ -10,8 +9,10 @@ use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 
 pub use self::external::External;
-pub use self::invocations::{CodegenInvocations, Invocation, Invocations};
-pub use self::llvm::Observer;
+pub use self::invocations::{CodegenInvocations, Invocations};
+use crate::llvm;
+pub use crate::llvm::Observer;
+pub use crate::progress::Invocation;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;

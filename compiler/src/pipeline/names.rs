@@ -1,6 +1,6 @@
 //! A hint for a pass name that LLVM does not know.
 
-use super::llvm;
+use crate::llvm;
 
 /// LLVM's message, and the nearest name that it would have known.
 pub fn explain(message: &str) -> String {

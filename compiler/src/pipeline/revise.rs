@@ -7,7 +7,7 @@ use inkwell::module::Module;
 use llvm_sys::prelude::LLVMModuleRef;
 use serde::{Deserialize, Serialize};
 
-use super::llvm;
+use crate::llvm;
 
 /// A kind of parts that can be taken out of a module. Each kind is numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ mod bounds;
 mod dimensions;
 mod facts;
 mod fast_math;
-mod link;
 mod provenance;
 mod prune;
 mod pure_virtual;
@@ -16,7 +15,6 @@ mod reflect;
 mod shared;
 mod variables;
 
-pub use link::{load, parse};
 pub use variables::device_symbol;
 
 use inkwell::module::Module;
@@ -25,11 +23,12 @@ use mneme_core::configuration::Specialize;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::Variable;
 
+use crate::architecture::Architecture;
 use crate::error::BuildError;
-use crate::ir::{self, Value, annotations, parameters};
-use crate::pipeline::llvm;
-use crate::request::{Request, Target};
-use crate::target::Architecture;
+use crate::ir::{self, Value, parameters};
+use crate::llvm;
+use crate::request::Request;
+use crate::target::Target;
 
 /// What specialising did.
 #[derive(Debug, Default)]
@@ -47,7 +46,7 @@ pub fn specialise(
     architecture: &Architecture,
     machine: &TargetMachine,
 ) -> Result<Specialised, BuildError> {
-    let kernel = kernel(module, request.kernel)?;
+    let kernel = ir::kernel(module, request.kernel)?;
     check_signature(module, kernel, request.recorded.signature)?;
     prune::drop_used_lists(module);
     if matches!(request.target, Target::Nvptx { .. }) {
@@ -93,7 +92,7 @@ pub fn specialise(
 /// What does not depend on the configuration, for builds that prune: drops what neither the kernel nor the recorded
 /// `variables` reach.
 pub fn reduce(module: &Module<'_>, kernel_name: &str, variables: &[Variable], machine: &TargetMachine) -> Result<(), BuildError> {
-    let kernel = kernel(module, kernel_name)?;
+    let kernel = ir::kernel(module, kernel_name)?;
     prune::drop_used_lists(module);
     let recorded = |variable: &Value<'_>| {
         let name = variable.name();
@@ -109,24 +108,11 @@ pub fn whole(module: &Module<'_>, architecture: &Architecture) {
     reflect::resolve(module, architecture, false);
 }
 
-/// The kernel's definition.
-pub fn kernel<'m>(module: &'m Module<'_>, name: &str) -> Result<Value<'m>, BuildError> {
-    let kernels = annotations::kernels(module);
-    kernels.iter().copied().find(|function| function.name() == name).ok_or_else(|| BuildError::NoKernel {
-        code: "IR",
-        kernel: name.to_owned(),
-        found: kernels.iter().map(|kernel| kernel.name()).collect(),
-    })
-}
-
 /// Code from elsewhere is launched with the recorded parameter buffer.
 fn check_signature(module: &Module<'_>, kernel: Value<'_>, recorded: &[ArgumentLayout]) -> Result<(), BuildError> {
     if recorded.is_empty() {
         return Ok(());
     }
-    let found: Vec<ArgumentLayout> = parameters::of(module, kernel)
-        .into_iter()
-        .map(|parameter| ArgumentLayout { offset: parameter.offset, size: parameter.size, kind: parameter.kind })
-        .collect();
+    let found: Vec<u32> = parameters::of(module, kernel).into_iter().map(|parameter| parameter.size).collect();
     crate::signature::check(&kernel.name(), recorded, &found)
 }

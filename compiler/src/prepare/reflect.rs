@@ -9,8 +9,8 @@ use llvm_sys::core::{
     LLVMIsAConstantInt, LLVMMetadataAsValue,
 };
 
+use crate::architecture::Architecture;
 use crate::ir::{self, Value};
-use crate::target::Architecture;
 
 /// Replaces each call by its answer; what is unknown is 0, as for LLVM. `flush` says that denormals are flushed to zero
 /// whatever the module was compiled for.

@@ -11,8 +11,8 @@ use mneme_core::symbol::without_unit;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
+use crate::ir::read;
 use crate::ir::{self, Value, annotations};
-use crate::prepare;
 
 /// A module under the names of the other compiler.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub fn rename<'a>(bitcode: &[u8], names: impl IntoIterator<Item = &'a str>) -> R
     }
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = prepare::parse(&context, &diagnostics, bitcode)?;
+    let module = read::parse(&context, &diagnostics, bitcode)?;
     let kernels = annotations::kernels(&module);
     let mut missing = Vec::new();
     let is_own = |value: &Value<'_>| !value.is_declaration();

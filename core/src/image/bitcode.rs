@@ -1,19 +1,26 @@
-//! LLVM bitcode from outside: where one module ends, what it was made for, whether it mentions a name.
+//! LLVM bitcode from outside: where one module ends, who wrote it, what it was made for, whether it mentions a name.
 //!
 //! Bitcode is a stream of 32-bit little-endian words: `BC 0xC0DE`, then blocks. A block begins with a two-bit 1, its number (vbr8),
 //! the width of abbreviation numbers inside it (vbr4) and, at the next word, its length in words; inside are blocks of the same
-//! form and records. The module's block has the number 8, and its record 2 is the target triple. A wrapper in front (`0x0B17C0DE`,
-//! version, offset, size, processor, a word each) is Darwin's. Described in LLVM's documentation, "LLVM Bitcode File Format".
+//! form and records, as they are or by an abbreviation that the block defines. The identification block has the number 13, and its
+//! record 1 is the producer; the module's block has the number 8, and its record 2 is the target triple. A wrapper in front
+//! (`0x0B17C0DE`, version, offset, size, processor, a word each) is Darwin's. Described in LLVM's documentation, "LLVM Bitcode File
+//! Format".
 
 /// `BC 0xC0DE`
 const MAGIC: [u8; 4] = *b"BC\xc0\xde";
 const WRAPPER: [u8; 4] = 0x0b17_c0de_u32.to_le_bytes();
 /// Bytes of a wrapper.
 const WRAPPER_SIZE: usize = 20;
+const IDENTIFICATION_BLOCK: u64 = 13;
+const PRODUCER: u64 = 1;
 const MODULE_BLOCK: u64 = 8;
 const TRIPLE: u64 = 2;
-/// Longer triples are damage, bytes.
-const MAX_TRIPLE: u64 = 256;
+/// Abbreviation numbers with a fixed meaning.
+const END_BLOCK: u64 = 0;
+const ENTER_BLOCK: u64 = 1;
+const DEFINE_ABBREVIATION: u64 = 2;
+const UNABBREVIATED: u64 = 3;
 
 /// Whether bytes begin as LLVM bitcode does, plain or wrapped.
 pub fn is_bitcode(bytes: &[u8]) -> bool {
@@ -57,18 +64,51 @@ fn length(bytes: &[u8]) -> Option<usize> {
 
 /// The target triple of a module, e.g. "nvptx64-nvidia-cuda"; `None` where it says none.
 pub fn triple(module: &[u8]) -> Option<String> {
+    text(module, MODULE_BLOCK, TRIPLE)
+}
+
+/// Who wrote a module, e.g. "LLVM19.1.7"; `None` where it does not say. LLVM promises to read what older versions wrote, not what
+/// newer ones did.
+pub fn producer(module: &[u8]) -> Option<String> {
+    text(module, IDENTIFICATION_BLOCK, PRODUCER)
+}
+
+/// The version in a producer's name: "19.1.7" of "LLVM19.1.7"; vendors' suffixes are kept.
+pub fn version(producer: &str) -> &str {
+    producer.trim_start_matches(|c: char| !c.is_ascii_digit())
+}
+
+/// The major version in a producer's name.
+pub fn major(producer: &str) -> Option<u32> {
+    version(producer).split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The first record of this code in the first block of this number, as text.
+fn text(module: &[u8], block: u64, record: u64) -> Option<String> {
     let plain = match module.strip_prefix(&WRAPPER) {
         Some(header) => module.get(u32::from_le_bytes(header.get(4..8)?.try_into().ok()?) as usize..)?,
         None => module,
     };
     let mut bits = Bits { bytes: plain.strip_prefix(&MAGIC)?, at: 0 };
     loop {
-        let block = bits.block()?;
-        if block.number == MODULE_BLOCK {
-            return bits.triple(block.width);
+        let found = bits.block()?;
+        if found.number == block {
+            let operands = bits.find(found.width, record)?;
+            return String::from_utf8(operands.into_iter().map(u8::try_from).collect::<Result<_, _>>().ok()?).ok();
         }
-        bits.at = block.end;
+        bits.at = found.end;
     }
+}
+
+/// How an operand of an abbreviated record is written.
+#[derive(Clone, Copy)]
+enum Field {
+    Literal(u64),
+    Fixed(u32),
+    Variable(u32),
+    /// Of what the next field says.
+    Array,
+    Char6,
 }
 
 struct Block {
@@ -88,7 +128,7 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// `None` at the end; at most 32 bits.
+    /// `None` at the end; at most 64 bits.
     fn fixed(&mut self, count: u32) -> Option<u64> {
         let mut value = 0;
         for index in 0..count {
@@ -128,39 +168,94 @@ impl Bits<'_> {
         ((1..=32).contains(&width) && end <= 8 * self.bytes.len() as u64).then_some(Block { number, width, end })
     }
 
-    /// Looks through the records of a module, up to the first that is abbreviated: LLVM writes the triple before those.
-    fn triple(&mut self, width: u32) -> Option<String> {
+    /// The operands of the first record of this code in a block whose abbreviations have numbers of `width` bits.
+    fn find(&mut self, width: u32, record: u64) -> Option<Vec<u64>> {
+        let mut abbreviations = Vec::new();
         loop {
-            match self.fixed(width)? {
-                1 => self.at = self.opened()?.end,
-                2 => self.skip_abbreviation()?,
-                3 => {
-                    let (record, count) = (self.variable(6)?, self.variable(6)?);
-                    if record != TRIPLE {
-                        (0..count).try_for_each(|_| self.variable(6).map(drop))?;
-                        continue;
-                    }
-                    let bytes: Option<Vec<u8>> =
-                        (0..count.min(MAX_TRIPLE)).map(|_| self.variable(6).and_then(|byte| u8::try_from(byte).ok())).collect();
-                    return String::from_utf8(bytes?).ok();
+            let (code, operands) = match self.fixed(width)? {
+                END_BLOCK => return None,
+                ENTER_BLOCK => {
+                    self.at = self.opened()?.end;
+                    continue;
                 }
-                // The end of the block, or a record in another form.
-                _ => return None,
+                DEFINE_ABBREVIATION => {
+                    abbreviations.push(self.abbreviation()?);
+                    continue;
+                }
+                UNABBREVIATED => {
+                    let (code, count) = (self.variable(6)?, self.variable(6)?);
+                    (code, self.operands(count, Field::Variable(6))?)
+                }
+                number => {
+                    let fields = abbreviations.get(usize::try_from(number - 4).ok()?)?;
+                    let mut values = self.abbreviated(fields)?;
+                    if values.is_empty() {
+                        return None;
+                    }
+                    (values.remove(0), values)
+                }
+            };
+            if code == record {
+                return Some(operands);
             }
         }
     }
 
-    fn skip_abbreviation(&mut self) -> Option<()> {
+    fn abbreviation(&mut self) -> Option<Vec<Field>> {
+        let mut fields = Vec::new();
         for _ in 0..self.variable(5)? {
             let is_literal = self.fixed(1)? == 1;
-            if is_literal {
-                self.variable(8)?;
-            } else if matches!(self.fixed(3)?, 1 | 2) {
-                // Fixed and variable fields have a width.
-                self.variable(5)?;
-            }
+            fields.push(if is_literal {
+                Field::Literal(self.variable(8)?)
+            } else {
+                match self.fixed(3)? {
+                    1 => Field::Fixed(self.width(1)?),
+                    2 => Field::Variable(self.width(2)?),
+                    3 => Field::Array,
+                    4 => Field::Char6,
+                    _ => return None,
+                }
+            });
         }
-        Some(())
+        Some(fields)
+    }
+
+    fn width(&mut self, least: u32) -> Option<u32> {
+        u32::try_from(self.variable(5)?).ok().filter(|width| (least..=64).contains(width))
+    }
+
+    fn abbreviated(&mut self, fields: &[Field]) -> Option<Vec<u64>> {
+        let mut values = Vec::new();
+        let mut fields = fields.iter();
+        while let Some(field) = fields.next() {
+            if let Field::Array = field {
+                let count = self.variable(6)?;
+                values.extend(self.operands(count, *fields.next()?)?);
+                break;
+            }
+            values.push(self.operand(*field)?);
+        }
+        Some(values)
+    }
+
+    /// More operands than there are bits left are damage.
+    fn operands(&mut self, count: u64, field: Field) -> Option<Vec<u64>> {
+        let left = (8 * self.bytes.len() as u64).saturating_sub(self.at);
+        if count > left {
+            return None;
+        }
+        (0..count).map(|_| self.operand(field)).collect()
+    }
+
+    fn operand(&mut self, field: Field) -> Option<u64> {
+        const CHAR6: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
+        match field {
+            Field::Literal(value) => Some(value),
+            Field::Fixed(width) => self.fixed(width),
+            Field::Variable(width) => self.variable(width),
+            Field::Char6 => Some(u64::from(CHAR6[self.fixed(6)? as usize])),
+            Field::Array => None,
+        }
     }
 }
 
@@ -235,8 +330,24 @@ pub(crate) mod tests {
         inside.align();
         let mut strings = Writer::default();
         names.bytes().for_each(|byte| strings.fixed(byte.into(), 8));
+        let mut identification = Writer::default();
+        // An abbreviation of the code and an array of six-bit characters, which LLVM writes its name in.
+        identification.fixed(2, 3);
+        identification.variable(3, 5);
+        identification.fixed(1, 1);
+        identification.variable(PRODUCER, 8);
+        for encoding in [3, 4] {
+            identification.fixed(0, 1);
+            identification.fixed(encoding, 3);
+        }
+        identification.fixed(4, 3);
+        identification.variable(5, 6);
+        // "LLVM9": capitals come after 26 small letters, digits after 52.
+        [37, 37, 47, 38, 61].into_iter().for_each(|letter| identification.fixed(letter, 6));
+        identification.fixed(0, 3);
+        identification.align();
         let mut stream = Writer::default();
-        stream.block(2, 13, Writer::default());
+        stream.block(2, IDENTIFICATION_BLOCK, identification);
         stream.block(2, MODULE_BLOCK, inside);
         stream.block(2, 23, strings);
         [&MAGIC[..], &stream.bytes()].concat()
@@ -254,6 +365,7 @@ pub(crate) mod tests {
         assert_eq!(modules(&section), [&one[..], &other, &wrapped(&one)]);
         let triples: Vec<_> = modules(&section).into_iter().map(|module| triple(module).unwrap()).collect();
         assert_eq!(triples, ["nvptx64-nvidia-cuda", "x86_64-pc-linux-gnu", "nvptx64-nvidia-cuda"]);
+        assert_eq!(producer(&wrapped(&one)).as_deref(), Some("LLVM9"));
         assert!(mentions(&one, "_Z4stepPf") && !mentions(&other, "_Z4stepPf"));
         // What is cut off is no module any more.
         assert_eq!(modules(&section[..section.len() - 1]).len(), 2);
@@ -273,10 +385,17 @@ pub(crate) mod tests {
             assert!(status.success());
             let bytes = std::fs::read(&bitcode).unwrap();
             assert_eq!(super::triple(&bytes).as_deref(), Some(triple));
+            assert_eq!(major(&producer(&bytes).unwrap()), Some(19));
             let twice = [&bytes[..], &bytes].concat();
             assert_eq!(modules(&twice), [&bytes[..]; 2]);
             assert!(mentions(&bytes, "table"));
         }
+    }
+
+    #[test]
+    fn versions_are_read_off_names() {
+        assert_eq!((version("LLVM19.1.7"), major("LLVM19.1.7")), ("19.1.7", Some(19)));
+        assert_eq!((version("NVVM7.0.1-rc"), major("NVVM7.0.1-rc"), major("LLVM")), ("7.0.1-rc", Some(7), None));
     }
 
     proptest! {
@@ -287,6 +406,7 @@ pub(crate) mod tests {
             for (at, byte) in changes { let at = at % bytes.len(); bytes[at] = byte; }
             bytes.truncate(length);
             triple(&bytes);
+            producer(&bytes);
             let whole: usize = modules(&bytes).into_iter().map(|module| { triple(module); module.len() }).sum();
             prop_assert!(whole <= bytes.len());
         }

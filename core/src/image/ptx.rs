@@ -150,13 +150,19 @@ impl<'a> Module<'a> {
         })
     }
 
+    /// The parameters of `kernel`: offset in the parameter buffer and size, bytes; `None` where the module does not define it.
+    pub fn parameters(&self, kernel: &str) -> Option<Vec<(u32, u32)>> {
+        self.entry(kernel).map(|index| parameters(self.items[index].text))
+    }
+
+    fn entry(&self, kernel: &str) -> Option<usize> {
+        let is_entry = |index: &usize| matches!(self.items[*index].kind, Kind::Function { entry: true, body: true, .. });
+        self.by_name.get(kernel)?.iter().copied().find(is_entry)
+    }
+
     /// What `kernel` needs; `None` where the module does not define it.
     pub fn closure(&self, kernel: &str) -> Option<Closure> {
-        let start = *self
-            .by_name
-            .get(kernel)?
-            .iter()
-            .find(|index| matches!(self.items[**index].kind, Kind::Function { entry: true, body: true, .. }))?;
+        let start = self.entry(kernel)?;
         let mut reached = BTreeSet::from([start]);
         let mut pending = vec![start];
         while let Some(index) = pending.pop() {
@@ -366,6 +372,8 @@ mod tests {
         let module = Module::parse(TEXT);
         assert_eq!(module.kernels().collect::<Vec<_>>(), ["first", "second"]);
         let closure = module.closure("first").unwrap();
+        assert_eq!(module.parameters("second"), Some(vec![]));
+        assert_eq!(module.parameters("thrice"), None);
         assert_eq!(closure.parameters, [(0, 8), (8, 1), (12, 12), (24, 8)]);
         let variable = |name: &str, constant, holds_addresses, opaque| Variable { name: name.into(), constant, holds_addresses, opaque };
         assert_eq!(closure.variables, [variable("_ZL7counter", false, false, false), variable("coeff", true, false, false)]);

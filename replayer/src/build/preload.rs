@@ -32,7 +32,7 @@ impl Preload {
         if self.read.as_ref().is_none_or(|(target, _)| target != build.target) {
             let modules: Vec<&[u8]> = build.inputs.modules.iter().map(Vec::as_slice).collect();
             let variables = &build.inputs.recorded.moments.prologue.header.variables;
-            let loaded = Preloaded::load(&modules, &build.inputs.recorded.kernel.kernel_name, variables, build.target);
+            let loaded = mneme_compiler::preload(&modules, &build.inputs.recorded.kernel.kernel_name, variables, build.target);
             let loaded = loaded.inspect_err(|error| tracing::debug!("builders read the IR themselves: {error}"));
             self.read = Some((build.target.clone(), loaded.ok()));
         }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use super::{Bridge, BridgeError, PythonSpace};
+use crate::early_stop::EarlyStop;
 use crate::sampler::{History, Outcome, Sampler};
-use crate::session::EarlyStop;
 use crate::space::{Domain, Parameter, Point, Space};
 
 /// What a study is opened with.

@@ -7,7 +7,7 @@ use clap::Parser;
 use mneme_core::exit;
 
 use crate::archive::Archive;
-use crate::session::status;
+use crate::status;
 use crate::{export, options};
 
 const EXAMPLES: &str = "Examples:

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::chart;
 use crate::archive::{Archive, flat, one, plain};
-use crate::session::PROTEUS;
+use crate::results::proteus;
 use crate::text::ratio;
 use crate::winner::{Circumstances, proteus_usage, replay_command};
 
@@ -143,7 +143,7 @@ pub fn winner(archive: &Archive) -> Markup {
             }
             (command("Replay it", &replay_command(&circumstances(archive, recorded.as_ref()), &best)))
             @if archive.config["no_proteus_output"] != true && is_exported {
-                @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(PROTEUS), Into::into);
+                @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(proteus::FILE), Into::into);
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
                 (command("Use it in an application built with Proteus", &usage.command))
                 @if let Some(remark) = usage.remark { p class="note" { (remark) "." } }

@@ -4,7 +4,7 @@
 //! line that a session left behind is cut off by the next. So what the folder says is true whenever it is read, and a session
 //! that is resumed loses nothing and repeats nothing.
 
-mod proteus;
+pub mod proteus;
 mod trial;
 
 use std::fs::File;

@@ -8,8 +8,8 @@ use statrs::function::erf::{erf, erf_inv};
 
 use crate::space::{Domain, PassChoice};
 
-use super::random::draw_value;
 use super::variation;
+use crate::space::draw::draw_value;
 
 /// Values that a grid may have; domains with more are treated as a stretch of real numbers.
 const LARGEST_GRID: u64 = 4096;

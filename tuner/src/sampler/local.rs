@@ -5,8 +5,9 @@ use rand::RngExt;
 
 use crate::space::{self, Point, Space};
 
-use super::random::{complete, draw_value, fresh, generator};
+use super::random::{fresh, generator};
 use super::{History, Outcome, Sampler, variation};
+use crate::space::draw::{complete, draw_value};
 
 /// A step to a point that is this share worse has, at the start, a chance of 1/e.
 const START_TEMPERATURE: f64 = 0.1;

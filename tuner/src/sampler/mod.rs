@@ -17,12 +17,11 @@ mod tpe;
 mod variation;
 
 pub use dominance::{dominates, fronts};
-pub use exhaustive::{Exhaustive, walk};
+pub use exhaustive::Exhaustive;
 pub use kind::{Kind, Settings, SettingsError};
 pub use local::Local;
 pub use nsga2::Nsga2;
 pub use random::Random;
-pub(crate) use random::draw;
 pub use sequence::{Sequences, Shrinking, passes};
 pub use sobol::Sobol;
 pub use tpe::Tpe;

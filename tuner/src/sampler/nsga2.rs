@@ -4,8 +4,9 @@ use rand::{Rng, RngExt};
 
 use crate::space::{Point, Space};
 
-use super::random::{draw, fresh, generator};
+use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler, dominance, sobol, variation};
+use crate::space::draw::draw;
 
 /// Points that may have children.
 const POPULATION: usize = 32;

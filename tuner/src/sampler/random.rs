@@ -2,11 +2,12 @@
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
 
-use crate::space::{Domain, Parameter, PassChoice, Point, Space};
+use crate::space::draw::draw;
+use crate::space::{Point, Space};
 
-use super::{Ahead, History, Sampler, exhaustive::walk};
+use super::{Ahead, History, Sampler};
+use crate::space::walk::walk;
 
 /// Draws that may be known before a small space is walked for what is left of it, or a large one given up.
 const DRAWS: usize = 200;
@@ -54,42 +55,4 @@ pub(super) fn fresh<R: Rng>(space: &dyn Space, history: &History, rng: &mut R, m
     space.size().filter(|size| *size <= WALKED)?;
     let mut left: Vec<Point> = walk(space).filter(|point| !history.has(point)).collect();
     if left.is_empty() { None } else { Some(left.swap_remove(rng.random_range(0..left.len()))) }
-}
-
-/// A point, uniform in every domain.
-pub(crate) fn draw(space: &dyn Space, rng: &mut impl Rng) -> Point {
-    complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng))
-}
-
-/// Gives every active parameter that has no value one, and drops values of those that do not apply.
-pub(super) fn complete(space: &dyn Space, given: Point, mut value: impl FnMut(&Parameter) -> Value) -> Point {
-    let mut point = Point::new();
-    for parameter in space.parameters() {
-        if space.is_active(parameter, &point) {
-            let value = given.get(&parameter.name).cloned().unwrap_or_else(|| value(parameter));
-            point.insert(parameter.name.clone(), value);
-        }
-    }
-    point
-}
-
-pub(super) fn draw_value(domain: &Domain, rng: &mut impl Rng) -> Value {
-    match domain {
-        Domain::Permutation(values) => shuffled(values, rng).into(),
-        Domain::Pipeline(choice) => draw_sequence(choice, rng).into(),
-        _ => domain.at(rng.random()),
-    }
-}
-
-fn shuffled(values: &[Value], rng: &mut impl Rng) -> Vec<Value> {
-    let mut order = values.to_vec();
-    for end in (1..order.len()).rev() {
-        order.swap(end, rng.random_range(0..=end));
-    }
-    order
-}
-
-fn draw_sequence(choice: &PassChoice, rng: &mut impl Rng) -> Vec<Value> {
-    let length = rng.random_range(choice.shortest..=choice.longest);
-    (0..length).map(|_| choice.passes[rng.random_range(0..choice.passes.len())].as_str().into()).collect()
 }

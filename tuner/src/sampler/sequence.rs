@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use crate::space::{Domain, Point, Space};
 
-use super::random::{complete, draw, draw_value, fresh, generator};
+use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler, variation};
+use crate::space::draw::{complete, draw, draw_value};
 
 /// Sequences that may have children.
 const PARENTS: usize = 12;

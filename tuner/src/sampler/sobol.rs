@@ -2,8 +2,9 @@
 
 use crate::space::{Point, Space};
 
-use super::random::{complete, draw, fresh, generator};
+use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler};
+use crate::space::draw::{complete, draw};
 
 /// Points of one sequence; after them comes one with another seed.
 const LENGTH: u64 = 1 << 16;

@@ -12,8 +12,9 @@ use rand::{Rng, RngExt};
 use crate::space::{Point, Space};
 
 use super::axis::{Axis, Code, Kernels};
-use super::random::{complete, draw_value, fresh, generator};
+use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler, dominance, sobol};
+use crate::space::draw::{complete, draw_value};
 
 /// Points of a Sobol sequence before the first density.
 const STARTUP: usize = 10;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::space::{Domain, Parameter, PassChoice, Point, Space};
 
-use super::random::{complete, draw_value};
+use crate::space::draw::{complete, draw_value};
 
 /// A point with one parameter changed a little (and what that makes active drawn anew).
 pub fn neighbour(space: &dyn Space, point: &Point, rng: &mut impl Rng) -> Point {

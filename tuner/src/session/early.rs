@@ -4,13 +4,6 @@ use mneme_core::result::ReplayResult;
 
 use super::{Flying, Session};
 use crate::server::Runs;
-use crate::space::Point;
-
-/// Says of candidates after a few runs whether the others are worth it.
-pub trait EarlyStop {
-    /// Whether a candidate that took `metric` ns, as the session's metric has it, is hopeless.
-    fn hopeless(&mut self, point: &Point, metric: f64) -> bool;
-}
 
 impl Session {
     /// What a candidate's first runs are; `None` where there is nobody to judge by them, or no more runs to save.

@@ -6,16 +6,18 @@ use std::path::Path;
 use mneme_core::exit;
 use serde_json::{Value, json};
 
-use super::{Finished, SUMMARY, Session, SessionError, Stop, status};
+use super::{Finished, SUMMARY, Session, SessionError, Stop};
 use crate::archive::ArchiveError;
 use crate::confirm::{Fate, Finalist};
 use crate::evaluator::Evaluator;
 use crate::failure;
 use crate::report;
+use crate::results::proteus;
 use crate::results::{ResultsError, TRIALS, Trial, proteus_tuned_kernels, remove, write_whole};
 use crate::sampler::{fronts, passes};
 use crate::server::Runs;
 use crate::space::Point;
+use crate::status;
 use crate::text::ratio;
 use crate::winner;
 
@@ -53,7 +55,7 @@ impl Session {
         for (name, written) in [
             ("pareto.json", self.put("pareto.json", pareto, came_to_something)),
             ("best.json", self.put("best.json", self.best_line(&best), came_to_something)),
-            (PROTEUS, self.export(tuned.as_ref(), came_to_something)),
+            (proteus::FILE, self.export(tuned.as_ref(), came_to_something)),
             (SUMMARY, self.results.write(SUMMARY, &self.summary)),
             (report::FILE, self.report()),
             (TRIALS, self.results.sync()),
@@ -282,7 +284,7 @@ impl Session {
                 remove(path)
             }
             (Some(_), None) => Ok(()),
-            (None, tuned) => self.put(PROTEUS, tuned.cloned(), replaces),
+            (None, tuned) => self.put(proteus::FILE, tuned.cloned(), replaces),
         }
     }
 
@@ -294,7 +296,7 @@ impl Session {
 
     /// Says how an application takes the best over.
     fn tell_proteus(&self, best: &Trial) {
-        let file = self.plan.options.proteus_output.clone().unwrap_or_else(|| self.results.folder().join(PROTEUS));
+        let file = self.plan.options.proteus_output.clone().unwrap_or_else(|| self.results.folder().join(proteus::FILE));
         let usage = winner::proteus_usage(&file, Some(&self.plan.search.space().baseline()), &best.config);
         mneme_core::remark!("An application built with Proteus uses it by\n  {}", usage.command);
         if let Some(remark) = usage.remark {
@@ -364,6 +366,3 @@ impl Session {
 fn candidates(count: usize) -> String {
     if count == 1 { "1 candidate".into() } else { format!("{count} candidates") }
 }
-
-/// What Proteus reads, in the results folder.
-pub const PROTEUS: &str = "proteus_tuned_kernels.json";

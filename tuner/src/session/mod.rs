@@ -19,11 +19,10 @@ use mneme_core::exit;
 use mneme_core::result::ReplayResult;
 
 use self::ban::Bans;
-pub use self::early::EarlyStop;
-pub use self::finish::PROTEUS;
 use self::lines::InOrder;
 use crate::bridge::{Bridge, BridgeError};
 use crate::cache::{Cache, CacheError, CachePlan};
+use crate::early_stop::EarlyStop;
 use crate::evaluator::Evaluator;
 use crate::failure::Rounding;
 use crate::interrupt::Interrupted;
@@ -36,6 +35,7 @@ use crate::results::{Baseline, InstanceTrial, Results, ResultsError, Summary, Tr
 use crate::search::Search;
 use crate::server::{Greeting, Runs, ServerCommand, ServerError};
 use crate::space::{Point, Rejection, Space};
+use crate::status;
 use mneme_core::console::Lines;
 
 /// What a session was told, in its results folder.
@@ -43,15 +43,6 @@ pub const CONFIG: &str = "config.json";
 
 /// How it went.
 const SUMMARY: &str = "summary.json";
-
-/// Exit statuses of `mneme-tune` beyond those of [`mneme_core::exit`]; 1 and 3 to 5 are upstream's.
-pub mod status {
-    pub const BASELINE_FAILED: i32 = 1;
-    pub const NOTHING_VERIFIED: i32 = 2;
-    pub const INVALID_CONFIGURATION: i32 = 3;
-    pub const BAD_RECORD: i32 = 4;
-    pub const INTERNAL: i32 = 5;
-}
 
 /// A recorded instance and how to replay it.
 #[derive(Clone, Debug)]

@@ -4,11 +4,13 @@
 //! order of passes), and [`Space::ground`] maps a choice of them to a configuration. The built-in presets are one kind of space,
 //! files of data another, a Python class a third; samplers know nothing but the trait.
 
+pub mod draw;
 mod file;
 mod parameter;
 pub mod passes;
 mod preset;
 mod shapes;
+pub mod walk;
 
 pub use file::{FileError, FileSpace, Surroundings};
 pub use parameter::{Domain, Parameter, PassChoice, Point};

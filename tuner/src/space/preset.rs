@@ -299,7 +299,7 @@ impl Space for PresetSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampler::walk;
+    use crate::space::walk::walk;
     use std::collections::HashSet;
 
     const VECADD: Recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0, compiled: None };

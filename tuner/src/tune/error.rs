@@ -9,9 +9,10 @@ use crate::objective::ObjectiveError;
 use crate::options::{Contradiction, MergeError};
 use crate::results::ResultsError;
 use crate::sampler::SettingsError;
-use crate::session::{SessionError, status};
+use crate::session::SessionError;
 use crate::simulate::SimulationError;
 use crate::space::FileError;
+use crate::status;
 use mneme_core::console::is_full;
 
 /// Why nothing, or nothing more, is tuned.

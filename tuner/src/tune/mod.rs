@@ -16,6 +16,7 @@ use self::spaces::{Spaces, limits_to_show};
 use crate::bridge::{Bridge, OptunaSampler, StudyOptions};
 use crate::cache::CachePlan;
 use crate::document;
+use crate::early_stop::EarlyStop;
 use crate::evaluator::Evaluator;
 use crate::interrupt;
 use crate::measured::Measured;
@@ -23,13 +24,15 @@ use crate::metric::Metric;
 use crate::objective::Objectives;
 use crate::options::{BaselineCode, Options, Pruner};
 use crate::racing::Racing;
+use crate::results::proteus;
 use crate::results::{self, Results, ResultsError, default_folder};
 use crate::sampler::{Kind, Sampler, Settings};
 use crate::search::Search;
 use crate::server::ServerCommand;
-use crate::session::{self, EarlyStop, Finished, Instance, Plan, SessionError, status};
+use crate::session::{self, Finished, Instance, Plan, SessionError};
 use crate::simulate::Simulation;
 use crate::space::{self, FileSpace, Point, Preset, Space};
+use crate::status;
 use mneme_core::console;
 
 /// Does what a command line says, and gives the exit status.
@@ -431,7 +434,7 @@ fn write_totals(folder: &Path, options: &Options, subjects: &[Subject], outcomes
         .collect();
     results::write_whole(&folder.join("summary.json"), &json!({"kernels": kernels}))?;
     let tuned: Vec<Value> = outcomes.iter().filter_map(|outcome| outcome.finished.as_ref()?.tuned.clone()).collect();
-    let path = options.proteus_output.clone().unwrap_or_else(|| folder.join(session::PROTEUS));
+    let path = options.proteus_output.clone().unwrap_or_else(|| folder.join(proteus::FILE));
     if options.no_proteus_output == Some(true) {
         return Ok(());
     }

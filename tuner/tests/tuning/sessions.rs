@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
+use mneme_tuner::early_stop::EarlyStop;
 use mneme_tuner::evaluator::Evaluator;
 use mneme_tuner::options::Options;
 use mneme_tuner::results::Results;
 use mneme_tuner::sampler::{Ahead, Exhaustive, History, Sampler};
 use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
-use mneme_tuner::session::{self, EarlyStop, Instance, Plan, SessionError, status};
+use mneme_tuner::session::{self, Instance, Plan, SessionError};
 use mneme_tuner::space::{Domain, LaunchDimensions, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space};
+use mneme_tuner::status;
 use serde_json::Value;
 
 /// Block widths 1 to 6 and 8, and these pipelines, around a launch of six blocks of four threads.

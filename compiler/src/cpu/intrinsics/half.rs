@@ -2,7 +2,7 @@
 
 use crate::cpu::ptx;
 
-use super::text::{Body, Signature};
+use crate::cpu::operations::text::{Body, Signature};
 
 pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
     let instruction = instruction(parts)?;

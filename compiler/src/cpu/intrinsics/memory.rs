@@ -1,6 +1,6 @@
 //! Memory: fences, cached loads, atomics, address spaces.
 
-use super::text::{Body, Signature};
+use crate::cpu::operations::text::{Body, Signature};
 
 /// Bytes of a thread's stack at most, and how far below a frame the variables of the functions that it calls may be.
 const STACK: u64 = 2 << 20;

@@ -3,15 +3,12 @@
 //! Each intrinsic that a module declares becomes a call of an always-inlined function of the same type, whose body is written here as LLVM assembly:
 //! by family, from the parts of its name, because NVVM has more than a thousand intrinsics and few ideas.
 
-pub mod arithmetic;
-pub mod convert;
 mod half;
 mod memory;
-pub mod sreg;
-pub mod text;
 mod warp;
 
-use text::{Body, Signature};
+use super::operations::text::{Body, Signature};
+use super::operations::{arithmetic, convert, sreg};
 
 /// Imports and shared helpers, in LLVM assembly.
 pub const RUNTIME: &str = include_str!("runtime.ll");

@@ -1,6 +1,6 @@
 //! Operations in which threads wait for one another: barriers, shuffles, votes, matches, reductions.
 
-use super::text::{Body, Signature};
+use crate::cpu::operations::text::{Body, Signature};
 
 const FULL: &str = "-1";
 /// PTX numbers its barriers 0 to 15.

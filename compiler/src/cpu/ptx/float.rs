@@ -1,6 +1,6 @@
 //! Floating-point instructions and conversions. 16-bit floats are computed in wider ones and rounded once.
 
-use crate::cpu::intrinsics::{arithmetic, convert};
+use crate::cpu::operations::{arithmetic, convert};
 
 use super::Machine;
 use super::parse::Operand;

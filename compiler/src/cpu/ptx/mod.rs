@@ -13,8 +13,8 @@ mod types;
 
 use std::collections::HashMap;
 
-use super::intrinsics::sreg::{self, Word};
-use super::intrinsics::text::{Body, Signature};
+use super::operations::sreg::{self, Word};
+use super::operations::text::{Body, Signature};
 use parse::{Operand, Statement};
 
 /// Names of the functions that replace inline PTX begin with this.

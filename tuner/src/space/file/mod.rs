@@ -15,6 +15,8 @@ use mneme_core::protocol::Changes;
 use rand::SeedableRng;
 use serde_json::{Map, Value, json};
 
+use super::draw::draw;
+use super::walk::walk;
 use super::{Domain, Parameter, Point, Recorded, Rejection, Space, passes, plain};
 use crate::expression::{Expression, ExpressionError, Language, Values};
 use document::Document;
@@ -152,7 +154,7 @@ impl FileSpace {
     fn try_out(&self) -> Result<(), FileError> {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
         for _ in 0..TRIED {
-            let point = crate::sampler::draw(self, &mut rng);
+            let point = draw(self, &mut rng);
             for (place, condition) in self.conditions.iter().enumerate() {
                 let name = &self.parameters[place].name;
                 if let Some(condition) = condition {
@@ -341,7 +343,7 @@ impl Space for FileSpace {
     fn size(&self) -> Option<u64> {
         let most = super::count(&self.parameters)?;
         let depends = self.conditions.iter().any(Option::is_some);
-        Some(if depends && most <= COUNTED { crate::sampler::walk(self).count() as u64 } else { most })
+        Some(if depends && most <= COUNTED { walk(self).count() as u64 } else { most })
     }
 
     fn describe(&self) -> Value {

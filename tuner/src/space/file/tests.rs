@@ -1,6 +1,7 @@
 use super::*;
-use crate::sampler::{Kind, Settings, walk};
+use crate::sampler::{Kind, Settings};
 use crate::search::{Next, Search};
+use crate::space::walk::walk;
 use mneme_core::launch::Dim3;
 use std::path::PathBuf;
 

@@ -223,7 +223,7 @@ pub(crate) fn forward_pointers(function: LLVMValueRef) {
 }
 
 /// The text behind `pointer`, which is freed; `None` for null.
-pub(super) fn take(pointer: *mut c_char) -> Option<String> {
+pub(crate) fn take(pointer: *mut c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
     }

@@ -1,0 +1,107 @@
+//! Reads bitcode modules and links them into one.
+
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use llvm_sys::linker::LLVMLinkModules2;
+use mneme_core::image::bitcode;
+
+use super::diagnostics::Diagnostics;
+use crate::error::BuildError;
+
+/// One module from all of `bitcodes`; definitions of the first win where several define a weak name. `debug` keeps what they tell
+/// of the source.
+pub fn load<'ctx>(
+    context: &'ctx Context,
+    diagnostics: &Diagnostics<'_>,
+    bitcodes: &[&[u8]],
+    debug: bool,
+) -> Result<Module<'ctx>, BuildError> {
+    let (first, rest) = bitcodes.split_first().ok_or_else(|| BuildError::Bitcode { message: "there is none".into() })?;
+    let whole = parse(context, diagnostics, first)?;
+    for module in rest {
+        let other = parse(context, diagnostics, module)?;
+        // SAFETY: both modules live in one context; LLVM takes `other` over whether it succeeds or not, so it is
+        // forgotten here.
+        let failed = unsafe { LLVMLinkModules2(whole.as_mut_ptr(), other.as_mut_ptr()) } != 0;
+        std::mem::forget(other);
+        if failed {
+            return Err(BuildError::Link { message: diagnostics.take().unwrap_or_else(|| "LLVM gives no reason".into()) });
+        }
+    }
+    // Debug information would reach the PTX, and the assembler optimises code less that has it.
+    if !debug {
+        whole.strip_debug_info();
+    }
+    Ok(whole)
+}
+
+/// Reads one module: bitcode, or assembly text. Bitcode of a newer LLVM is refused, because LLVM may crash on it.
+pub fn parse<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bytes: &[u8]) -> Result<Module<'ctx>, BuildError> {
+    let supported = crate::llvm_version();
+    if let Some(found) = bitcode::producer(bytes)
+        && bitcode::major(&found) > bitcode::major(&supported)
+    {
+        return Err(BuildError::NewerBitcode { found: bitcode::version(&found).to_owned(), supported });
+    }
+    // A copy, because LLVM reads one byte past the end.
+    let buffer = MemoryBuffer::create_from_memory_range_copy(bytes, "IR");
+    let module = if bitcode::is_bitcode(bytes) {
+        Module::parse_bitcode_from_buffer(&buffer, context)
+    } else {
+        context.create_module_from_ir(buffer)
+    };
+    module.map_err(|error| {
+        let message = diagnostics.take().unwrap_or_else(|| error.to_string());
+        BuildError::Bitcode { message: message.trim().replace('\n', "; ") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_llvm_names_itself() {
+        let context = Context::create();
+        let bitcode = context.create_module("m").write_bitcode_to_memory();
+        let producer = bitcode::producer(bitcode.as_slice()).unwrap();
+        assert_eq!((bitcode::version(&producer), bitcode::major(&producer)), (crate::llvm_version().as_str(), Some(19)));
+    }
+
+    /// The beginning of a bitcode file that says that `producer` wrote it.
+    fn forge(producer: &str) -> Vec<u8> {
+        let mut bits: Vec<bool> = Vec::new();
+        let mut variable = |mut value: u64, width: u32| {
+            let more = 1 << (width - 1);
+            let mut fixed = |value: u64| bits.extend((0..width).map(|at| value >> at & 1 == 1));
+            while value >= more {
+                fixed(value & (more - 1) | more);
+                value >>= width - 1;
+            }
+            fixed(value);
+        };
+        // ENTER_SUBBLOCK of the identification block, with abbreviations of 5 bits.
+        variable(1, 2);
+        variable(13, 8);
+        variable(5, 4);
+        // Up to the next word, and the block's length.
+        (0..50).for_each(|_| variable(0, 1));
+        // An unabbreviated record.
+        (0..5).for_each(|at| variable(3 >> at & 1, 1));
+        [1, producer.len() as u64].into_iter().chain(producer.bytes().map(u64::from)).for_each(|value| variable(value, 6));
+        (0..5).for_each(|_| variable(0, 1));
+        let bytes = bits.chunks(8).map(|byte| byte.iter().enumerate().fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at));
+        b"BC\xC0\xDE".iter().copied().chain(bytes).collect()
+    }
+
+    #[test]
+    fn bitcode_of_a_newer_llvm_is_refused_with_both_versions() {
+        let newer = forge("LLVM20.1.0");
+        assert_eq!(bitcode::producer(&newer).as_deref(), Some("LLVM20.1.0"));
+        let context = Context::create();
+        let diagnostics = Diagnostics::collect(&context);
+        let message = load(&context, &diagnostics, &[&newer], false).unwrap_err().to_string();
+        assert!(message.contains("LLVM 20.1.0") && message.contains(&crate::llvm_version()), "{message}");
+    }
+}

@@ -1,0 +1,155 @@
+//! No module leads back to one that uses it: in no folder of these crates do modules use each other in a circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use syn::visit::Visit;
+
+/// Crates whose modules are looked at.
+const CRATES: [&str; 4] = ["cli", "compiler", "replayer", "tuner"];
+
+type ModulePath = Vec<String>;
+
+/// The paths of a file that begin with `crate`, `super` or `self`, those of tests left out.
+#[derive(Default)]
+struct Paths(Vec<Vec<String>>);
+
+impl Paths {
+    fn tree(&mut self, before: &[String], tree: &syn::UseTree) {
+        let with = |name: &syn::Ident| before.iter().cloned().chain([name.to_string()]).collect::<Vec<_>>();
+        match tree {
+            syn::UseTree::Path(path) => self.tree(&with(&path.ident), &path.tree),
+            syn::UseTree::Name(name) => self.0.push(with(&name.ident)),
+            syn::UseTree::Rename(name) => self.0.push(with(&name.ident)),
+            syn::UseTree::Glob(_) => self.0.push(before.to_vec()),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|item| self.tree(before, item)),
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Paths {
+    fn visit_item_mod(&mut self, module: &'a syn::ItemMod) {
+        let is_test = |attribute: &syn::Attribute| {
+            attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
+        };
+        if !module.attrs.iter().any(is_test) {
+            syn::visit::visit_item_mod(self, module);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
+        self.tree(&[], &item.tree);
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        self.0.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        syn::visit::visit_path(self, path);
+    }
+}
+
+/// The Rust files below a folder, without those of tests and of programs.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        match path.is_dir() {
+            true if name != "tests" && name != "bin" => files(&path, found),
+            false if name.ends_with(".rs") && name != "tests.rs" => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+fn module_of(root: &Path, file: &Path) -> ModulePath {
+    let path = file.strip_prefix(root).unwrap().with_extension("");
+    let mut names: ModulePath = path.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+    if names.last().is_some_and(|name| ["mod", "lib", "main"].contains(&name.as_str())) {
+        names.pop();
+    }
+    names
+}
+
+/// Who uses whom, by the folder that both are in.
+fn uses(root: &Path) -> BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> {
+    let mut found = Vec::new();
+    files(root, &mut found);
+    let modules: BTreeSet<ModulePath> = found.iter().map(|file| module_of(root, file)).collect();
+    let mut uses: BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    for file in &found {
+        let user = module_of(root, file);
+        let mut paths = Paths::default();
+        paths.visit_file(&syn::parse_file(&std::fs::read_to_string(file).unwrap()).unwrap());
+        for path in paths.0 {
+            let mut names = path.iter().peekable();
+            let mut used = match names.peek().map(|name| name.as_str()) {
+                Some("crate") => ModulePath::new(),
+                Some("super" | "self") => user.clone(),
+                _ => continue,
+            };
+            while let Some(name) = names.next_if(|name| ["crate", "super", "self"].contains(&name.as_str())) {
+                if name == "super" {
+                    used.pop();
+                }
+            }
+            for name in names {
+                used.push(name.clone());
+                if !modules.contains(&used) {
+                    used.pop();
+                    break;
+                }
+            }
+            let common = user.iter().zip(&used).take_while(|(one, other)| one == other).count();
+            if let (Some(one), Some(other)) = (user.get(common), used.get(common)) {
+                uses.entry(user[..common].to_vec()).or_default().entry(one.clone()).or_default().insert(other.clone());
+            }
+        }
+    }
+    uses
+}
+
+/// A way from `module` back to itself.
+fn circle(uses: &BTreeMap<String, BTreeSet<String>>, module: &str) -> Option<Vec<String>> {
+    let mut ways = vec![vec![module.to_owned()]];
+    let mut seen = BTreeSet::new();
+    while let Some(way) = ways.pop() {
+        for next in uses.get(way.last()?).into_iter().flatten() {
+            let longer: Vec<String> = way.iter().cloned().chain([next.clone()]).collect();
+            if next == module {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                ways.push(longer);
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn no_modules_use_each_other_in_a_circle() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut circles = Vec::new();
+    for name in CRATES {
+        let root = top.join(name).join("src");
+        let all = uses(&root);
+        assert!(!all.is_empty(), "{name}");
+        for (folder, uses) in all {
+            let found = uses.keys().find_map(|module| circle(&uses, module));
+            circles.extend(found.map(|way| format!("{name}/src/{}: {}", folder.join("/"), way.join(" → "))));
+        }
+    }
+    assert!(circles.is_empty(), "{circles:#?}");
+}
+
+#[test]
+fn circles_are_found() {
+    let uses = |pairs: &[(&str, &str)]| {
+        let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        pairs.iter().for_each(|(one, other)| {
+            uses.entry((*one).into()).or_default().insert((*other).into());
+        });
+        uses
+    };
+    assert_eq!(circle(&uses(&[("a", "b"), ("b", "c"), ("a", "c")]), "a"), None);
+    assert_eq!(circle(&uses(&[("a", "b"), ("b", "c"), ("c", "a")]), "a").unwrap(), ["a", "b", "c", "a"]);
+}

@@ -1,0 +1,59 @@
+//! Every point of a finite space, in order: the last parameter varies fastest.
+
+use super::{Point, Space};
+
+/// All points of a finite space, those that constraints reject among them.
+pub fn walk(space: &dyn Space) -> impl Iterator<Item = Point> {
+    let mut odometer = Odometer::default();
+    std::iter::from_fn(move || odometer.next(space))
+}
+
+/// Where a walk is.
+#[derive(Debug, Default)]
+pub enum Odometer {
+    #[default]
+    Start,
+    /// Index of each parameter's value; `None` where it does not apply.
+    At(Vec<Option<u64>>),
+    End,
+}
+
+impl Odometer {
+    pub fn next(&mut self, space: &dyn Space) -> Option<Point> {
+        let next = match std::mem::replace(self, Self::End) {
+            Self::Start if space.parameters().iter().all(|parameter| parameter.domain.size().is_some_and(|size| size > 0)) => Vec::new(),
+            Self::Start | Self::End => return None,
+            Self::At(mut indices) => {
+                // The last parameter that has another value takes it, and those after it start anew.
+                while let Some(index) = indices.pop() {
+                    let size = space.parameters()[indices.len()].domain.size().unwrap_or(0);
+                    if let Some(next) = index.map(|index| index + 1).filter(|next| *next < size) {
+                        indices.push(Some(next));
+                        break;
+                    }
+                }
+                if indices.is_empty() {
+                    return None;
+                }
+                indices
+            }
+        };
+        let (indices, point) = complete(space, next);
+        *self = Self::At(indices);
+        Some(point)
+    }
+}
+
+/// The first point that begins with these indices.
+fn complete(space: &dyn Space, mut indices: Vec<Option<u64>>) -> (Vec<Option<u64>>, Point) {
+    let mut point = Point::new();
+    for (place, parameter) in space.parameters().iter().enumerate() {
+        if place == indices.len() {
+            indices.push(space.is_active(parameter, &point).then_some(0));
+        }
+        if let Some(index) = indices[place] {
+            point.insert(parameter.name.clone(), parameter.domain.nth(index));
+        }
+    }
+    (indices, point)
+}
