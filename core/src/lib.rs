@@ -9,6 +9,7 @@ pub mod configuration;
 pub mod console;
 pub mod device;
 pub mod exit;
+pub mod files;
 pub mod hash;
 pub mod image;
 pub mod install;

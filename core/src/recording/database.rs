@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordingError, size_limit};
+use super::RecordingError;
 use crate::compile_options::CompileOptions;
 use crate::configuration::Configuration;
+use crate::files::{self, Access, FolderLock, LOCK, Temporary};
 use crate::hash::checksum;
 use crate::launch::{Dim3, LaunchAttributes};
 
@@ -261,135 +259,26 @@ fn is_plain_name(name: &str) -> bool {
 
 /// Writes (0600), syncs and renames, so that a reader sees the old file or the new one.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError> {
-    replace(path, |file| file.write_all(bytes).map_err(RecordingError::io(path)))
+    files::replace(path, bytes, Access::Private).map_err(RecordingError::io(path))
 }
 
-/// [`write_atomically`] for what does not fit into memory: `write` is given the new file.
-pub fn replace<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T, RecordingError>) -> Result<T, RecordingError> {
-    let (file, written) = Temporary::write(path, write)?;
-    file.take_name()?;
-    Ok(written)
+/// Writes and syncs what is to become `path`, for its owner alone: `write` is given the new file.
+pub(super) fn write_temporary<T>(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<T, RecordingError>,
+) -> Result<(Temporary, T), RecordingError> {
+    Temporary::write(path, Access::Private, |error| RecordingError::io(path)(error), write)
 }
 
-/// End of the name of a file that is not complete, or not part of its folder yet.
-const TEMPORARY: &str = ".tmp";
-/// A file that is younger may be one that its writer has made and not locked yet.
-const YOUNG: Duration = Duration::from_secs(60);
-
-/// A file that is written and synced, under a temporary name beside its own; dropping it removes it.
-pub(super) struct Temporary {
-    temporary: PathBuf,
-    path: PathBuf,
-    /// Locked, so that nobody takes it for what a writer has left that was killed.
-    file: File,
-}
-
-impl Temporary {
-    /// Writes (0600) and syncs what is to become `path`: `write` is given the new file.
-    pub(super) fn write<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T, RecordingError>) -> Result<(Self, T), RecordingError> {
-        use std::os::unix::fs::OpenOptionsExt;
-        // Threads write the same file at once, and in containers processes of equal number do.
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let unique = format!("{now:x}-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        let temporary = path.with_file_name(format!(".{name}.{unique}{TEMPORARY}"));
-        size_limit::as_errors(|| {
-            let file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).map_err(RecordingError::io(path))?;
-            let mut this = Self { temporary, path: path.into(), file };
-            // Where the file system has no locks, such files are not removed.
-            try_lock(&this.file);
-            let written = write(&mut this.file)?;
-            this.file.sync_all().map_err(RecordingError::io(path))?;
-            Ok((this, written))
-        })
-    }
-
-    /// Removes what writers have left in a folder that were killed; the bytes freed.
-    pub(super) fn remove_abandoned(folder: &Path) -> Result<u64, RecordingError> {
-        let mut freed = 0;
-        for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {
-            let entry = entry.map_err(RecordingError::io(folder))?;
-            let (name, path) = (entry.file_name(), entry.path());
-            if !name.to_string_lossy().starts_with('.') || !name.to_string_lossy().ends_with(TEMPORARY) {
-                continue;
-            }
-            // One that is gone by now has got its name.
-            let Ok(file) = File::open(&path) else { continue };
-            let Ok(metadata) = file.metadata() else { continue };
-            let is_young = metadata.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age < YOUNG));
-            if metadata.is_file() && !is_young && try_lock(&file) && std::fs::remove_file(&path).is_ok() {
-                freed += metadata.len();
-            }
-        }
-        Ok(freed)
-    }
-
-    /// Gives the file its own name, in place of what had it.
-    pub(super) fn take_name(mut self) -> Result<(), RecordingError> {
-        std::fs::rename(&self.temporary, &self.path).map_err(RecordingError::io(&self.path))?;
-        self.temporary = PathBuf::new();
-        Ok(())
-    }
-}
-
-/// Locks a file until it is closed, if nobody else has.
-fn try_lock(file: &File) -> bool {
-    // SAFETY: flock takes no memory; the descriptor is open.
-    unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(file), libc::LOCK_EX | libc::LOCK_NB) == 0 }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.temporary.as_os_str().is_empty() {
-            let _ = std::fs::remove_file(&self.temporary);
-        }
-    }
-}
-
-/// Name of the file that is locked.
-pub const LOCK: &str = ".lock";
-
-/// The advisory lock of a recording folder, held while `<static-hash>.json` files are merged or packs collected.
-pub struct FolderLock(File);
-
-impl Drop for FolderLock {
-    fn drop(&mut self) {
-        // Closing the file is not enough: a child that was forked meanwhile has it open as well.
-        // SAFETY: flock takes no memory; the descriptor is open.
-        unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&self.0), libc::LOCK_UN) };
-    }
-}
-
-impl FolderLock {
-    pub fn take(folder: &Path) -> Result<Self, RecordingError> {
-        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-        let path = folder.join(LOCK);
-        loop {
-            let file =
-                File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(RecordingError::io(&path))?;
-            // SAFETY: flock takes no memory; the descriptor is open.
-            while unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&file), libc::LOCK_EX) } != 0 {
-                let error = std::io::Error::last_os_error();
-                if error.kind() != std::io::ErrorKind::Interrupted {
-                    return Err(RecordingError::io(&path)(error));
-                }
-            }
-            // Whoever held it may have removed it with the last recording; then the lock of that file means nothing.
-            let own = file.metadata().map_err(RecordingError::io(&path))?.ino();
-            match std::fs::metadata(&path) {
-                Ok(there) if there.ino() == own => return Ok(Self(file)),
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(RecordingError::io(&path)(error)),
-                _ => {}
-            }
-        }
-    }
+/// The lock of a recording folder, held while `<static-hash>.json` files are merged or packs collected.
+pub(super) fn lock(folder: &Path) -> Result<FolderLock, RecordingError> {
+    FolderLock::take(folder).map_err(RecordingError::io(&folder.join(LOCK)))
 }
 
 /// Adds an instance (and a kernel seen for the first time) whose files are there already, safely against other processes that do
 /// the same. [`Draft`](super::draft::Draft) adds one with its files.
 pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: Instance) -> Result<(), RecordingError> {
-    let _lock = FolderLock::take(folder)?;
+    let _lock = lock(folder)?;
     let mut record = load_or_begin(folder, kernel)?;
     record.instances.insert(id.into(), instance);
     record.save(&folder.join(kernel.file_name()))
@@ -412,7 +301,7 @@ pub fn set_occurrences(folder: &Path, static_hash: u64, id: &str, occurrences: u
     if !path.exists() {
         return Ok(());
     }
-    let _lock = FolderLock::take(folder)?;
+    let _lock = lock(folder)?;
     let mut record = KernelRecord::load(&path)?;
     match record.instances.get_mut(id) {
         Some(instance) => {
@@ -512,20 +401,6 @@ mod tests {
         let record = KernelRecord::load(&folder.path().join("42.json")).unwrap();
         assert_eq!(record.instances.len(), 1);
         assert_eq!(record.instances["7"].occurrences, 9);
-    }
-
-    #[test]
-    fn a_file_written_by_many_threads_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("RecordedIR_42.bc");
-        let bytes = vec![7; 1 << 20];
-        std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| write_atomically(&path, &bytes).unwrap());
-            }
-        });
-        assert!(std::fs::read(&path).unwrap() == bytes);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing temporary is left");
     }
 
     #[test]

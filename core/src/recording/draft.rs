@@ -9,8 +9,9 @@ use std::io::Write;
 use std::path::Path;
 
 use super::RecordingError;
-use super::database::{FolderLock, Instance, KernelRecord, Temporary, load_or_begin};
+use super::database::{self, Instance, KernelRecord, load_or_begin};
 use super::manifest::State;
+use crate::files::Temporary;
 
 /// The files of an instance that is not in its folder yet; dropping it removes them.
 pub struct Draft<'a> {
@@ -32,7 +33,7 @@ impl<'a> Draft<'a> {
 
     /// Writes a file, in place of one that was added under this name; `write` is given it, and tells its length, bytes.
     pub fn add(&mut self, name: &str, write: impl FnOnce(&mut File) -> Result<u64, RecordingError>) -> Result<u64, RecordingError> {
-        let (file, bytes) = Temporary::write(&self.folder.join(name), write)?;
+        let (file, bytes) = database::write_temporary(&self.folder.join(name), write)?;
         self.files.retain(|(known, ..)| known != name);
         self.files.push((name.to_owned(), file, bytes));
         Ok(bytes)
@@ -47,14 +48,15 @@ impl<'a> Draft<'a> {
         instance: Instance,
         prepare: impl FnOnce(&mut KernelRecord) -> Result<u64, RecordingError>,
     ) -> Result<Option<u64>, RecordingError> {
-        let _lock = FolderLock::take(self.folder)?;
+        let _lock = database::lock(self.folder)?;
         let mut record = load_or_begin(self.folder, kernel)?;
         if record.instances.contains_key(id) {
             return Ok(None);
         }
         let mut bytes = prepare(&mut record)?;
-        for (_, file, length) in self.files {
-            file.take_name()?;
+        for (name, file, length) in self.files {
+            let path = self.folder.join(name);
+            file.take_name().map_err(RecordingError::io(&path))?;
             bytes += length;
         }
         // The names, before something names them; a file system that cannot sync a folder keeps them in order by itself.

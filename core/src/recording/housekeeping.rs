@@ -5,13 +5,14 @@ use std::io::BufRead;
 use std::path::Path;
 
 use super::code::ORIGINAL;
-use super::database::{self, FolderLock, Instance, KernelRecord, LOCK, Temporary};
+use super::database::{self, Instance, KernelRecord};
 use super::draft::Draft;
 use super::manifest::State;
 use super::moments::{Moments, is_manifest};
 use super::pack::{self, PackReader, PackWriter};
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use super::{RecordingError, upstream};
+use crate::files::{LOCK, Temporary};
 use crate::hash::ChunkId;
 use crate::tolerance::Rules;
 
@@ -28,7 +29,7 @@ pub struct Outcome {
 
 /// Removes an instance, or the kernel with all of them, and every chunk that nothing else in the folder uses.
 pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result<Outcome, RecordingError> {
-    let lock = FolderLock::take(folder)?;
+    let lock = database::lock(folder)?;
     let path = folder.join(format!("{static_hash}.json"));
     let mut record = KernelRecord::load(&path)?;
     let doomed: Vec<(String, Instance)> = match instance {
@@ -213,7 +214,7 @@ fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<()
 /// Drops chunks that no manifest of the folder names, and applications' code that no instance names: packs without a live chunk are
 /// deleted, packs that are mostly dead are rewritten. Gives the bytes freed; none while a recorder writes to the folder, which leaves them to the next time.
 pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
-    let _lock = FolderLock::take(folder)?;
+    let _lock = database::lock(folder)?;
     let packs = folder.join(store::FOLDER);
     let mut freed = 0;
     if packs.is_dir() {
@@ -222,7 +223,7 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     }
     // Code and the database that names it are written under the lock that we hold.
     freed += drop_unnamed_code(folder)?;
-    freed += Temporary::remove_abandoned(folder)?;
+    freed += Temporary::remove_abandoned(folder).map_err(RecordingError::io(folder))?;
     // What recorders and we made for ourselves goes with the last recording.
     if database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
         let _ = std::fs::remove_dir(&packs);
@@ -341,7 +342,7 @@ mod tests {
             std::fs::write(path(name), [1; 100]).unwrap();
         }
         [".7.json.1f-30-0.tmp", "notes.tmp", ".hidden"].into_iter().for_each(age);
-        let (written, ()) = Temporary::write(&path("8.json"), |_| Ok(())).unwrap();
+        let (written, ()) = database::write_temporary(&path("8.json"), |_| Ok(())).unwrap();
         let names = || {
             let entries = std::fs::read_dir(folder.path()).unwrap();
             let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

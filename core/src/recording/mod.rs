@@ -17,7 +17,6 @@ pub mod manifest;
 pub mod moments;
 pub mod pack;
 mod planes;
-mod size_limit;
 pub mod store;
 pub mod upstream;
 

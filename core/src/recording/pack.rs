@@ -25,9 +25,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::RecordingError;
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
-use super::{RecordingError, size_limit};
+use crate::files;
 use crate::hash::{ChunkId, Hash64, checksum, chunk_id};
 
 pub const VERSION: u32 = 2;
@@ -191,7 +192,7 @@ impl PackWriter {
 /// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk, and gives
 /// the space back: other files may need it.
 fn write_at_end(file: &File, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
-    let written = size_limit::as_errors(|| write_all_parts_at(file, head, body, *position));
+    let written = files::size_limit_as_errors(|| write_all_parts_at(file, head, body, *position));
     match written {
         Ok(()) => *position += (head.len() + body.len()) as u64,
         Err(_) => drop(file.set_len(*position)),

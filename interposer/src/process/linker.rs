@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::path::Path;
-use std::sync::RwLock;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
@@ -46,24 +46,21 @@ pub fn real_dlsym() -> Dlsym {
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
 }
 
-/// The path of the CPU device in this process, if it is loaded.
+/// The path of the CPU device in this process, if it is loaded. It is looked for until the vendor's library is open: from then on the
+/// answer stays.
 pub fn cpu_device() -> Option<&'static Path> {
-    static FOUND: RwLock<Option<&'static Path>> = RwLock::new(None);
-    if let Ok(found) = FOUND.read()
-        && found.is_some()
-    {
+    static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
         return *found;
     }
+    let is_settled = !LIBRARY.load(Ordering::Acquire).is_null();
     // Looked for by file name: a Rust library has no soname that dlopen could match.
     let path = loaded_objects()
         .into_iter()
         .map(|object| object.path)
-        .find(|path| path.file_name().is_some_and(|name| name == install::CPU_DEVICE))?;
-    let path: &'static Path = Box::leak(path.into_boxed_path());
-    if let Ok(mut found) = FOUND.write() {
-        *found = Some(path);
-    }
-    Some(path)
+        .find(|path| path.file_name().is_some_and(|name| name == install::CPU_DEVICE));
+    let path: Option<&'static Path> = path.map(|path| &*Box::leak(path.into_boxed_path()));
+    if path.is_some() || is_settled { *FOUND.get_or_init(|| path) } else { None }
 }
 
 /// A symbol of the vendor's driver library: the CPU device's where it is loaded, else libcuda's. Null where there is none.
@@ -84,8 +81,10 @@ pub fn is_vendors(address: *mut c_void) -> bool {
     object(address).is_none_or(|of| object(vendor_symbol(c"cuInit")).is_none_or(|vendors| of == vendors))
 }
 
+/// The vendor's library once it is open.
+static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
 fn vendor_library() -> Option<*mut c_void> {
-    static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let known = LIBRARY.load(Ordering::Acquire);
     if !known.is_null() {
         return Some(known);

@@ -15,6 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use mneme_core::console::is_full;
+use mneme_core::files::Access;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, Summary, Trial};
@@ -25,7 +28,7 @@ pub const TRIALS: &str = "trials.jsonl";
 #[derive(Debug)]
 pub struct Results {
     folder: PathBuf,
-    trials: File,
+    trials: Flock<File>,
     log: File,
 }
 
@@ -83,13 +86,12 @@ impl Results {
             let path = folder.join(name);
             File::options().read(true).append(true).create(true).open(&path).map_err(io(&path))
         };
-        let (mut trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
-        // SAFETY: the descriptor is open.
-        if unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&trials), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            let error = std::io::Error::last_os_error();
-            let in_use = error.kind() == ErrorKind::WouldBlock;
-            return Err(if in_use { ResultsError::InUse { folder: folder.into() } } else { io(&folder.join(TRIALS))(error) });
-        }
+        let (trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
+        let mut trials = match Flock::lock(trials, FlockArg::LockExclusiveNonblock) {
+            Ok(trials) => trials,
+            Err((_, Errno::EWOULDBLOCK)) => return Err(ResultsError::InUse { folder: folder.into() }),
+            Err((_, error)) => return Err(io(&folder.join(TRIALS))(error.into())),
+        };
         let known = read_trials(&folder.join(TRIALS), &mut trials)?;
         Ok((Self { folder: folder.into(), trials, log }, known))
     }
@@ -192,18 +194,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         // A pipe or a device, such as /dev/stdout, is no file to be replaced.
         return std::fs::write(path, bytes);
     }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.tmp"));
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        // Some file systems find out that they are full no sooner.
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
-    };
-    write().inspect_err(|_| {
-        let _ = std::fs::remove_file(&temporary);
-    })
+    mneme_core::files::replace(path, bytes, Access::Usual)
 }
 
 /// Removes a file, if there is one.

@@ -1,0 +1,98 @@
+//! The lock of a folder that several processes write to.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// Name of the file that is locked.
+pub const LOCK: &str = ".lock";
+
+/// How long the lock is waited for. Holders have it for milliseconds, and thousands of ranks may want it at once; longer than this holds
+/// it who is stopped.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same once it was waited for in vain.
+const NO_PATIENCE: Duration = Duration::from_secs(1);
+/// How often it is tried, at first and after a while.
+const TRIES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+
+/// The advisory lock of a folder, held while its files get their names or lose them.
+pub struct FolderLock(#[expect(dead_code, reason = "held until it is dropped")] Flock<File>);
+
+impl FolderLock {
+    /// # Errors
+    /// The folder cannot be written to; [`TimedOut`](io::ErrorKind::TimedOut) where another process has held the lock for a minute.
+    pub fn take(folder: &Path) -> io::Result<Self> {
+        static IN_VAIN: AtomicBool = AtomicBool::new(false);
+        let patience = if IN_VAIN.load(Ordering::Relaxed) { NO_PATIENCE } else { PATIENCE };
+        let taken = Self::within(folder, patience);
+        if taken.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            IN_VAIN.store(true, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    fn within(folder: &Path, patience: Duration) -> io::Result<Self> {
+        let path = folder.join(LOCK);
+        let end = Instant::now() + patience;
+        let [mut pause, longest] = TRIES;
+        loop {
+            let mut file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let lock = loop {
+                file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                    Ok(lock) => break lock,
+                    Err((file, Errno::EWOULDBLOCK | Errno::EINTR)) => file,
+                    Err((_, error)) => return Err(error.into()),
+                };
+                if Instant::now() >= end {
+                    let error = "another process has held the folder's lock too long; it may be stopped (kill -CONT lets it go on)";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, error));
+                }
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(longest);
+            };
+            // Whoever held it may have removed it with the last recording; then the lock of that file means nothing.
+            let own = lock.metadata()?.ino();
+            match std::fs::metadata(&path) {
+                Ok(there) if there.ino() == own => return Ok(Self(lock)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_it_at_a_time_and_nobody_waits_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = FolderLock::within(folder.path(), PATIENCE).unwrap();
+        let error = FolderLock::within(folder.path(), Duration::from_millis(50)).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let (held, path) = (std::sync::Mutex::new(Some(held)), folder.path());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                held.lock().unwrap().take();
+            });
+            FolderLock::within(path, PATIENCE).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_lock_file_that_was_removed_means_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = FolderLock::within(folder.path(), PATIENCE).unwrap();
+        std::fs::remove_file(folder.path().join(LOCK)).unwrap();
+        FolderLock::within(folder.path(), Duration::from_millis(50)).unwrap();
+        drop(held);
+    }
+}

@@ -1,0 +1,140 @@
+//! Files that others read while they are written: each is there whole, or as it was before.
+
+mod lock;
+mod size_limit;
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+use tempfile::{Builder, NamedTempFile};
+
+pub use lock::{FolderLock, LOCK};
+pub use size_limit::as_errors as size_limit_as_errors;
+
+/// End of the name of a file that is not complete, or not part of its folder yet.
+const TEMPORARY: &str = ".tmp";
+/// A file that is younger may be one that its writer has made and not locked yet.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Who may read a file that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Its owner alone.
+    Private,
+    /// Whom the process's mask allows.
+    Usual,
+}
+
+/// Writes, syncs and renames, so that a reader sees the old file or the new one, also after a crash.
+///
+/// # Errors
+/// The folder cannot be written to, or is full; the file of before is as it was, and nothing else is left.
+pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    use std::io::Write;
+    let (file, ()) = Temporary::write(path, access, |error| error, |file| file.write_all(bytes))?;
+    file.take_name()
+}
+
+/// A file that is written and synced, under a temporary name beside its own; dropping it removes it.
+///
+/// It is locked, so that nobody takes it for what a writer has left that was killed.
+pub struct Temporary {
+    path: PathBuf,
+    file: NamedTempFile<Option<Flock<File>>>,
+}
+
+impl Temporary {
+    /// Writes and syncs what is to become `path`: `write` is given the new file, `failed` says what errors of the system are.
+    pub fn write<T, E>(
+        path: &Path,
+        access: Access,
+        failed: impl Fn(io::Error) -> E,
+        write: impl FnOnce(&mut File) -> Result<T, E>,
+    ) -> Result<(Self, T), E> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mode = if access == Access::Private { 0o600 } else { 0o666 };
+        size_limit::as_errors(|| {
+            let (prefix, permissions) = (format!(".{name}."), Permissions::from_mode(mode));
+            let file = Builder::new().prefix(&prefix).suffix(TEMPORARY).permissions(permissions).tempfile_in(folder).map_err(&failed)?;
+            let (mut file, place) = file.into_parts();
+            // Where the file system has no locks, such files are not removed.
+            let lock = file.try_clone().ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).ok());
+            let this = Self { path: path.into(), file: NamedTempFile::from_parts(lock, place) };
+            let written = write(&mut file)?;
+            // Some file systems find out that they are full no sooner.
+            file.sync_all().map_err(&failed)?;
+            Ok((this, written))
+        })
+    }
+
+    /// Removes what writers have left in a folder that were killed; the bytes freed.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn remove_abandoned(folder: &Path) -> io::Result<u64> {
+        let mut freed = 0;
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let (name, path) = (entry.file_name(), entry.path());
+            if !name.to_string_lossy().starts_with('.') || !name.to_string_lossy().ends_with(TEMPORARY) {
+                continue;
+            }
+            // One that is gone by now has got its name.
+            let Ok(file) = File::open(&path) else { continue };
+            let Ok(metadata) = file.metadata() else { continue };
+            let is_young = metadata.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age < YOUNG));
+            let is_free = || Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok();
+            if metadata.is_file() && !is_young && is_free() && std::fs::remove_file(&path).is_ok() {
+                freed += metadata.len();
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Gives the file its own name, in place of what had it.
+    ///
+    /// # Errors
+    /// A folder has the name, or the folder cannot be written to.
+    pub fn take_name(self) -> io::Result<()> {
+        self.file.persist(&self.path).map(drop).map_err(|error| error.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_written_by_many_threads_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("RecordedIR_42.bc");
+        let bytes = vec![7; 1 << 20];
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| replace(&path, &bytes, Access::Private).unwrap());
+            }
+        });
+        assert!(std::fs::read(&path).unwrap() == bytes);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing temporary is left");
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        replace(&path, b"before", Access::Usual).unwrap();
+        assert!(path.metadata().unwrap().permissions().mode() & 0o400 != 0);
+        let failed: io::Result<(Temporary, ())> =
+            Temporary::write(&path, Access::Usual, |error| error, |_| Err(io::ErrorKind::StorageFull.into()));
+        assert!(failed.is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"before");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(replace(&folder.path().join("none/a"), b"", Access::Usual).is_err());
+    }
+}
