@@ -104,7 +104,7 @@ launch. A line of the output is {\"id\": …, \"Replay-config\": …, \"Result\"
 Examples:
   mneme-replay sweep -rdb recording/1234.json -rid 5678 configurations.jsonl > results.jsonl
   jq -nc '(1, 2, 3) | {passes: \"default<O\\(.)>\"}' | mneme-replay sweep -rdb recording/1234.json -
-      three pipelines; scripts/sweep-blocks.sh, sweep-pipelines.sh and sweep-random.sh are longer examples
+      three pipelines; examples/sweep-blocks.sh, sweep-pipelines.sh and sweep-random.sh are longer examples
 
 Exit status:
   0  every line has a result, and one at least verified

@@ -1,6 +1,6 @@
 //! Compiles every application of `tests/apps` into a folder, for machines that have a GPU and no compiler:
 //! `build-apps FOLDER` makes `FOLDER/shared/NAME` and `FOLDER/static/NAME`, and `FOLDER/bench/NAME` of what
-//! `scripts/bench-record` runs. `build-apps FOLDER NAME...` makes only those of these names.
+//! `benches/record` runs. `build-apps FOLDER NAME...` makes only those of these names.
 
 use std::path::PathBuf;
 

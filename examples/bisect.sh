@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Plants a fault in a pipeline and has mneme-bisect find it; then prints how a history would be bisected.
-#     scripts/bisect-example.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-bisect…]
+#     examples/bisect.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-bisect…]
 # The finding is printed as JSON on standard output and its files are left in a temporary folder. Needs jq.
 set -euo pipefail
-# shellcheck source=scripts/example.sh
+# shellcheck source=examples/example.sh
 source "$(dirname "$0")/example.sh"
 
 # The store is lost after default<O1>, and default<O3> still has a long way to go.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tunes every kernel of a recording, on all GPUs, and collects what Proteus needs of all of them in one file.
-#     scripts/tune-recording.sh RECORDING_FOLDER RESULTS [OPTIONS OF mneme-tune…]
+#     examples/tune-recording.sh RECORDING_FOLDER RESULTS [OPTIONS OF mneme-tune…]
 # MNEME_TRIALS    configurations of each kernel (200)
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n 's/^#     //p' "$0" >&2; exit 64; }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Which block size is fastest? Sweeps the block's width over multiples of a warp, with as many blocks as keep the number of threads.
-#     scripts/sweep-blocks.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-replay sweep…]
+#     examples/sweep-blocks.sh RECORDING.json [INSTANCE] [OPTIONS OF mneme-replay sweep…]
 # Prints a table on standard output: block, median ns, speed-up over the recorded block; the fastest first. Needs jq.
 set -euo pipefail
-# shellcheck source=scripts/sweep.sh
+# shellcheck source=examples/sweep.sh
 source "$(dirname "$0")/sweep.sh"
 
 configurations() {

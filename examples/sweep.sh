@@ -1,6 +1,6 @@
 # Shared by the sweep-*.sh examples: source it.
 # shellcheck shell=bash
-# shellcheck source=scripts/example.sh
+# shellcheck source=examples/example.sh
 source "$(dirname "${BASH_SOURCE[0]}")/example.sh"
 
 # Replays configurations, one JSON object a line.
