@@ -6,12 +6,12 @@
 //! exported: ours would win over the versioned one of a cudart that was loaded `RTLD_LOCAL`, with no next one to call.
 //!
 //! A call goes: exported function ([`hooks`], one declarative `table`) → handler (in [`memory`], [`kernels`], [`launches`],
-//! [`lifetimes`], [`vendor`]) → the vendor's function ([`vendor`]). Each room uses those listed before it:
+//! [`lifetimes`], [`driver`]) → the vendor's function ([`driver`]). Each room uses those listed before it:
 //!
 //! | room | what it holds |
 //! | --- | --- |
 //! | [`process`] | the process that we are loaded into: settings, messages, the linker |
-//! | [`vendor`] | the vendor's functions; its contexts, streams and captures; the [gate](vendor::gate) before it |
+//! | [`driver`] | the vendor's functions; its contexts, streams and captures; the [gate](driver::gate) before it |
 //! | [`memory`] | the arena, every live allocation, annotations |
 //! | [`kernels`] | from a handle to the code that is recorded; what has been done about each kernel |
 //! | [`snapshot`] | device memory into the chunk store |
@@ -24,8 +24,9 @@
 //!
 //! - What the application sees is what the vendor's library does; a failure of ours is a warning, never a changed result.
 //! - Nothing of ours unwinds into the application, and our own calls bypass the hooks ([`process::reentrancy`]).
-//! - No lock of ours but the [gate](vendor::gate) is held across a call into the vendor's library.
+//! - No lock of ours but the [gate](driver::gate) is held across a call into the vendor's library.
 
+pub mod driver;
 pub mod hooks;
 pub mod kernels;
 pub mod launches;
@@ -35,7 +36,6 @@ pub mod process;
 pub mod recorder;
 pub mod snapshot;
 mod table;
-pub mod vendor;
 
 /// Runs when the dynamic linker has loaded us. Constructors of other libraries may have called hooks before: everything
 /// but what must happen before `main` is initialised at its first use.

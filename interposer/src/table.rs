@@ -1,6 +1,6 @@
 //! The functions that are hooked, one list: purpose, tests that cover it { since name(arguments) => handler; … }.
 //!
-//! It is made into typed calls of the vendor's functions by [`vendor`](crate::vendor), and into exported functions by
+//! It is made into typed calls of the vendor's functions by [`driver`](crate::driver), and into exported functions by
 //! [`hooks`](crate::hooks).
 //!
 //! Names, argument types and the version from which a variant is current are those of `cuda.h` and `cudaTypedefs.h`;
@@ -9,7 +9,7 @@
 /// Passes the list to a macro.
 macro_rules! every_hook {
     ($($macro:tt)*) => { $($macro)*! {
-    "waits at the gate while a launch is recorded" ["interposer/src/vendor/gate.rs: a_closed_gate_is_exclusive"] {
+    "waits at the gate while a launch is recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
         4000 cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) => gated;
         7000 cuMemcpy_ptds(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) => gated;
         4000 cuMemcpyPeer(dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext, bytes: usize) => gated;
@@ -117,7 +117,7 @@ macro_rules! every_hook {
         3020 cuMemsetD2D32Async(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize, stream: CUstream) => gated;
         7000 cuMemsetD2D32Async_ptsz(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize, stream: CUstream) => gated;
     }
-    "waits at the gate; what it writes is not recorded" ["interposer/src/vendor/gate.rs: a_closed_gate_is_exclusive"] {
+    "waits at the gate; what it writes is not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
         10000 cuLaunchHostFunc(stream: CUstream, function: *mut c_void, data: *mut c_void) => gated;
         10000 cuLaunchHostFunc_ptsz(stream: CUstream, function: *mut c_void, data: *mut c_void) => gated;
         13010 cuLaunchHostFunc_v2(stream: CUstream, function: *mut c_void, data: *mut c_void, mode: c_uint) => gated;

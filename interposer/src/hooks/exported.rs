@@ -8,6 +8,9 @@ use cudarc::driver::sys::{
 };
 
 use super::{Hook, enter, proc_address};
+use crate::driver::{
+    self, CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream, Status, captures, contexts, gate,
+};
 use crate::kernels::loading;
 use crate::launches::{forms, graphs, legacy};
 use crate::lifetimes::{contexts as ends, green};
@@ -15,9 +18,6 @@ use crate::memory::sharing::physical;
 use crate::memory::{access, external, served, sharing, tracked};
 use crate::recorder::{self, counted};
 use crate::table::every_hook;
-use crate::vendor::{
-    self, CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream, Status, captures, contexts, gate,
-};
 
 macro_rules! body {
     ($name:ident, ($($argument:ident: $type:ty),*), gated) => {
@@ -53,8 +53,8 @@ macro_rules! body {
 /// What the application's call comes to: the vendor's function, or that of another tool before it.
 macro_rules! outermost {
     ($name:ident($($argument:ident),*)) => {
-        vendor::hooked::$name::call_at(
-            vendor::hooked::$name::SLOT.outermost(const { vendor::c_name(concat!(stringify!($name), "\0")) }), $($argument),*
+        driver::hooked::$name::call_at(
+            driver::hooked::$name::SLOT.outermost(const { driver::c_name(concat!(stringify!($name), "\0")) }), $($argument),*
         )
     };
 }
@@ -66,7 +66,7 @@ macro_rules! outer_call {
 
 macro_rules! vendor_call {
     // SAFETY: the arguments are the application's own.
-    ($name:ident($($argument:ident),*)) => { || unsafe { vendor::hooked::$name::call($($argument),*) } };
+    ($name:ident($($argument:ident),*)) => { || unsafe { driver::hooked::$name::call($($argument),*) } };
 }
 
 /// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=> path` calls a handler
@@ -76,13 +76,13 @@ macro_rules! export {
         /// Every hooked function.
         pub static TABLE: &[Hook] = &[$($(
             Hook {
-                name: vendor::c_name(concat!(stringify!($name), "\0")),
+                name: driver::c_name(concat!(stringify!($name), "\0")),
                 since: $since,
                 arguments: &[$(stringify!($type)),*],
                 purpose: $purpose,
                 tests: &$tests,
                 address: || $name as *const () as *mut std::ffi::c_void,
-                real: &vendor::hooked::$name::SLOT,
+                real: &driver::hooked::$name::SLOT,
             },
         )*)*];
 

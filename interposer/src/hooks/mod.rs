@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
+use crate::driver::{Slot, Status};
 use crate::process::reentrancy;
-use crate::vendor::{Slot, Status};
 
 pub use exported::TABLE;
 

@@ -4,8 +4,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use super::{DefaultStream, Hook, TABLE};
+use crate::driver::{self, SUCCESS, Status};
 use crate::process::linker;
-use crate::vendor::{self, SUCCESS, Status};
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
@@ -86,7 +86,7 @@ fn addresses_agree() -> bool {
         let name = c"cuDeviceGetName";
         let mut found = std::ptr::null_mut();
         // SAFETY: a valid name and a place for the result; the status may be left out.
-        let status = unsafe { vendor::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut()) };
+        let status = unsafe { driver::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut()) };
         status == SUCCESS && found == linker::vendor_symbol(name)
     })
 }

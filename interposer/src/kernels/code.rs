@@ -23,9 +23,9 @@ use super::key::{Key, Known, Shape, Value, may_be_address};
 use super::native::{self, Native};
 use super::original::Original;
 use super::request::Request;
+use crate::driver::{self, CUdevice, CUfunction, CUkernel, SUCCESS};
 use crate::memory::arena::vmm;
 use crate::process::linker;
-use crate::vendor::{self, CUdevice, CUfunction, CUkernel, SUCCESS};
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
     [CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
@@ -64,9 +64,9 @@ impl Device {
     pub fn of(device: CUdevice) -> Self {
         let mut name = [0u8; 128];
         // SAFETY: the buffer has the length that is passed.
-        unsafe { vendor::cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as i32 - 1, device) };
+        unsafe { driver::cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as i32 - 1, device) };
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
-        let [major, minor] = COMPUTE_CAPABILITY.map(|attribute| vendor::device_attribute(attribute, device));
+        let [major, minor] = COMPUTE_CAPABILITY.map(|attribute| driver::device_attribute(attribute, device));
         let capability = major.zip(minor).and_then(|(major, minor)| u32::try_from(major * 10 + minor).ok());
         Self { name: String::from_utf8_lossy(&name[..end]).into_owned(), capability }
     }
@@ -367,9 +367,9 @@ impl KernelCode {
         // SAFETY: a valid place, and each kind of handle goes to its own function.
         let known = unsafe {
             if function.context_free {
-                vendor::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
+                driver::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
             } else {
-                vendor::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
+                driver::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
             }
         } == SUCCESS;
         let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);

@@ -14,8 +14,8 @@ use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 use super::images::Image;
 use super::progress::Progress;
 use super::recent;
+use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS};
 use crate::process::settings::{Settings, settings};
-use crate::vendor::{self, CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS};
 
 /// A loaded ELF object with device code in it.
 pub struct Object {
@@ -174,13 +174,13 @@ fn identify(handle: CUfunction) -> Option<Function> {
     let mut name: *const c_char = std::ptr::null();
     // SAFETY: the handle is one that the application launches; the driver answers with an error for the wrong kind.
     let (home, context_free) = unsafe {
-        if vendor::cuFuncGetName(&mut name, handle) == SUCCESS {
+        if driver::cuFuncGetName(&mut name, handle) == SUCCESS {
             let mut module: CUmodule = std::ptr::null_mut();
-            vendor::cuFuncGetModule(&mut module, handle);
+            driver::cuFuncGetModule(&mut module, handle);
             (Home::Module(module as usize), false)
-        } else if vendor::cuKernelGetName(&mut name, handle as CUkernel) == SUCCESS {
+        } else if driver::cuKernelGetName(&mut name, handle as CUkernel) == SUCCESS {
             let mut library: CUlibrary = std::ptr::null_mut();
-            vendor::cuKernelGetLibrary(&mut library, handle as CUkernel);
+            driver::cuKernelGetLibrary(&mut library, handle as CUkernel);
             (Home::Library(library as usize), true)
         } else {
             return None;
@@ -226,11 +226,11 @@ pub fn variable(home: Home, name: &str) -> Option<(u64, u64)> {
     // SAFETY: valid places and name; the handle is alive, a launch of its function is under way.
     let status = unsafe {
         match home {
-            Home::Library(library) => match vendor::cuLibraryGetGlobal(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()) {
+            Home::Library(library) => match driver::cuLibraryGetGlobal(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()) {
                 SUCCESS => SUCCESS,
-                _ => vendor::cuLibraryGetManaged(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()),
+                _ => driver::cuLibraryGetManaged(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()),
             },
-            Home::Module(module) => vendor::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr()),
+            Home::Module(module) => driver::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr()),
         }
     };
     (status == SUCCESS).then_some((address, bytes as u64))

@@ -13,9 +13,9 @@ use cudarc::driver::sys::CUjitInputType;
 use mneme_core::hash::checksum;
 use mneme_core::image::{cubin, fatbin, ptx};
 
+use crate::driver::streams::CaptureMode;
+use crate::driver::{self, SUCCESS};
 use crate::process::log::debug;
-use crate::vendor::streams::CaptureMode;
-use crate::vendor::{self, SUCCESS};
 
 /// Larger images than this are not copied, bytes.
 const MAX_COPY: u64 = 1 << 30;
@@ -129,7 +129,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     let _mode = CaptureMode::relaxed();
     let mut linker = std::ptr::null_mut();
     // SAFETY: no options, and a valid place.
-    if unsafe { vendor::cuLinkCreate_v2(0, std::ptr::null_mut(), std::ptr::null_mut(), &mut linker) } != SUCCESS {
+    if unsafe { driver::cuLinkCreate_v2(0, std::ptr::null_mut(), std::ptr::null_mut(), &mut linker) } != SUCCESS {
         return None;
     }
     for (start, size) in parts {
@@ -139,7 +139,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
         // SAFETY: the driver reads the part, of this size, during the call.
         let status = unsafe {
             let data = part.as_mut_ptr().cast();
-            vendor::cuLinkAddData_v2(linker, kind, data, part.len(), name, 0, std::ptr::null_mut(), std::ptr::null_mut())
+            driver::cuLinkAddData_v2(linker, kind, data, part.len(), name, 0, std::ptr::null_mut(), std::ptr::null_mut())
         };
         if status != SUCCESS {
             debug!("a part of relocatable code is not linked (CUDA error {status})");
@@ -148,7 +148,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     let (mut cubin, mut size) = (std::ptr::null_mut(), 0);
     // SAFETY: valid places; what the driver gives lives as long as the linker, and is copied.
     let linked = unsafe {
-        match vendor::cuLinkComplete(linker, &mut cubin, &mut size) {
+        match driver::cuLinkComplete(linker, &mut cubin, &mut size) {
             SUCCESS => Some(std::slice::from_raw_parts(cubin.cast::<u8>(), size).to_vec()),
             status => {
                 debug!("relocatable code is not linked (CUDA error {status})");
@@ -157,7 +157,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
         }
     };
     // SAFETY: made above, and destroyed once.
-    unsafe { vendor::cuLinkDestroy(linker) };
+    unsafe { driver::cuLinkDestroy(linker) };
     linked
 }
 

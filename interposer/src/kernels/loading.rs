@@ -8,7 +8,7 @@ use mneme_core::image::elf::loaded_objects;
 
 use super::handles::{self, Home, Origin, text};
 use super::images::{self, Image};
-use crate::vendor::{CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
+use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
 
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
 fn origin_of(image: *const c_void) -> Origin {

@@ -9,8 +9,8 @@ use mneme_core::hash::checksum;
 use mneme_core::recording::database::{self, CodeFile};
 use mneme_core::recording::{CodeKind, RecordingError};
 
+use crate::driver::{CUfunction, SUCCESS, Status};
 use crate::process::linker;
-use crate::vendor::{CUfunction, SUCCESS, Status};
 
 /// One form of it.
 #[derive(Clone)]

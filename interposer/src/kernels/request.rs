@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use mneme_core::launch::Launch;
 use mneme_core::recording::manifest::Argument;
 
-use crate::vendor::CUfunction;
+use crate::driver::CUfunction;
 
 /// Keys of the `extra` array: `CU_LAUNCH_PARAM_…`.
 mod extra {

@@ -6,8 +6,8 @@ use std::ffi::{c_uint, c_void};
 use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
+use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::kernels::request::{Arguments, Request};
-use crate::vendor::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 
 /// The launch attributes that a replay has to repeat.
 mod attribute {

@@ -6,9 +6,9 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
+use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, SUCCESS, Status, gate};
 use crate::kernels::request::{Arguments, Request};
 use crate::recorder;
-use crate::vendor::{CUfunction, CUstream, STREAM_LEGACY, SUCCESS, Status, gate};
 
 /// The driver takes no more parameters (bytes); an offset beyond is an application's error that it refuses.
 const MOST: usize = 32 << 10;

@@ -6,8 +6,8 @@
 
 use std::ffi::{c_char, c_void};
 
+use crate::driver::NOT_FOUND;
 use crate::process::linker::real_dlsym;
-use crate::vendor::NOT_FOUND;
 
 /// `dim3`.
 #[repr(C)]

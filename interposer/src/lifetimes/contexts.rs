@@ -1,10 +1,10 @@
 //! The ends of contexts: what died with one is forgotten, and its memory in the arena given back.
 
 use super::green;
+use crate::driver::{self, CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
 use crate::memory::{access, frees, tracked};
 use crate::recorder::profile;
 use crate::snapshot;
-use crate::vendor::{self, CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
 
 /// # Safety
 /// The arguments are those of `cuCtxDestroy_v2`.
@@ -61,11 +61,11 @@ pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
 }
 
 fn is_alive(context: CUcontext) -> bool {
-    let own = vendor::current_context();
+    let own = driver::current_context();
     // SAFETY: the driver says of what is no context that it is none; what was current is put back.
     unsafe {
-        let status = vendor::cuCtxSetCurrent(context);
-        vendor::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
+        let status = driver::cuCtxSetCurrent(context);
+        driver::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
         status == SUCCESS
     }
 }
@@ -74,7 +74,7 @@ fn is_alive(context: CUcontext) -> bool {
 pub fn primary_is_released(device: CUdevice) {
     let (mut flags, mut active) = (0, 1);
     // SAFETY: valid places.
-    if unsafe { vendor::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
+    if unsafe { driver::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
         primary_died(device);
     }
 }

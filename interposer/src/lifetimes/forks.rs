@@ -1,9 +1,9 @@
 //! Forked children: they have our memory, but neither the device nor the right to write.
 
+use crate::driver::{contexts, gate};
 use crate::memory::sharing::exports;
 use crate::process::reentrancy;
 use crate::recorder;
-use crate::vendor::{contexts, gate};
 
 /// Has every forked child go on with a gate that nobody has closed, and record nothing. One whose parent has used the device can do
 /// nothing with it, and the vendor says so; our own locks may be held by threads that do not exist in it, for ever.

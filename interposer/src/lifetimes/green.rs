@@ -6,9 +6,9 @@ use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::contexts::{forget_handle, primary_is_released};
+use crate::driver::{CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
 use crate::memory::frees;
 use crate::recorder::profile;
-use crate::vendor::{CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
 
 #[derive(Default)]
 struct Greens {

@@ -12,8 +12,8 @@ use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribut
 
 use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
-use crate::vendor::contexts::{self, Context};
-use crate::vendor::{self, CUcontext, CUdevice, CUdeviceptr, SUCCESS, Status, gate};
+use crate::driver::contexts::{self, Context};
+use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, SUCCESS, Status, gate};
 
 /// In the place of a device: the host. No machine has so many devices.
 pub const HOST: CUdevice = 63;
@@ -100,7 +100,7 @@ pub fn is_managed(address: u64) -> bool {
     const IS_MANAGED: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED as u32;
     let mut managed = 0u32;
     // SAFETY: the attribute is a truth value, of at most these 4 bytes.
-    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut managed).cast(), IS_MANAGED, address) };
+    let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut managed).cast(), IS_MANAGED, address) };
     status == SUCCESS && managed != 0
 }
 
@@ -136,7 +136,7 @@ fn follow_peers(accessor: CUdevice, owner: CUdevice) {
 fn with_peer(call: &dyn Fn() -> Status, peer: CUcontext, change: impl Fn(&mut BTreeSet<(usize, usize)>, (usize, usize))) -> Status {
     gate::passing(&|| {
         let status = call();
-        let own = vendor::current_context().zip(vendor::current_device());
+        let own = driver::current_context().zip(driver::current_device());
         if status == SUCCESS
             && let (Some((context, device)), Some(owner)) = (own, contexts::device_of(peer as usize))
         {
@@ -306,7 +306,7 @@ mod tests {
             assert!(find(base).is_host_visible(), "the host was given it, too");
             set(&|| SUCCESS, base + page, page as usize, none.as_ptr().cast(), 1);
             assert_eq!((reached(base), reached(base + page)), ([true; 2], [true, false]));
-            set(&|| vendor::INVALID_VALUE, base, page as usize, none.as_ptr().cast(), 1);
+            set(&|| driver::INVALID_VALUE, base, page as usize, none.as_ptr().cast(), 1);
             assert_eq!(reached(base), [true; 2], "the driver has refused");
         }
         ALLOCATIONS.remove(base);

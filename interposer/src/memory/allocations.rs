@@ -8,7 +8,7 @@ use mneme_core::recording::manifest::AllocationKind;
 
 use super::access::Access;
 use super::annotations::ANNOTATIONS;
-use crate::vendor::{CUdevice, SUCCESS, Status};
+use crate::driver::{CUdevice, SUCCESS, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {

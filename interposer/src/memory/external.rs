@@ -9,7 +9,7 @@ use mneme_core::recording::manifest::AllocationKind;
 use super::access::Access;
 use super::allocations::ALLOCATIONS;
 use super::tracked;
-use crate::vendor::{CUdeviceptr, CUstream, SUCCESS, Status, gate};
+use crate::driver::{CUdeviceptr, CUstream, SUCCESS, Status, gate};
 
 /// Where each graphics resource (`CUgraphicsResource`) is mapped.
 static MAPPED: Mutex<BTreeMap<usize, u64>> = Mutex::new(BTreeMap::new());

@@ -10,7 +10,7 @@ use mneme_core::recording::manifest::AllocationKind;
 use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
 use super::sharing::{exports, imports};
-use crate::vendor::{self, CUcontext, CUdevice, SUCCESS, Status, captures};
+use crate::driver::{self, CUcontext, CUdevice, SUCCESS, Status, captures};
 
 /// Freed by the application, but perhaps still in use by work that was enqueued before.
 static DEFERRED: Mutex<Vec<Live>> = Mutex::new(Vec::new());
@@ -72,15 +72,15 @@ pub fn release(live: &Live) {
 fn wait_as_the_vendor_does() -> Status {
     if !captures::in_progress() {
         // SAFETY: no arguments.
-        return unsafe { vendor::cuCtxSynchronize() };
+        return unsafe { driver::cuCtxSynchronize() };
     }
     // That would end the capture. A free does not where the thread's capture mode allows it, else it fails: only the
     // vendor knows, hence memory of its own.
     let mut address = 0;
     // SAFETY: a valid place; what is freed has just been allocated.
     unsafe {
-        match vendor::hooked::cuMemAlloc_v2::call(&mut address, 1) {
-            SUCCESS => vendor::hooked::cuMemFree_v2::call(address),
+        match driver::hooked::cuMemAlloc_v2::call(&mut address, 1) {
+            SUCCESS => driver::hooked::cuMemFree_v2::call(address),
             error => error,
         }
     }
@@ -88,16 +88,16 @@ fn wait_as_the_vendor_does() -> Status {
 
 /// Runs a call with a context current that is alive, and puts the thread's own back.
 fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
-    let own = vendor::current_context();
+    let own = driver::current_context();
     if context == 0 || own == Some(context) || own.is_none() {
         return call();
     }
     // SAFETY: memory dies with its context, and there is memory of this one; the thread's own was current a moment ago.
     unsafe {
-        match vendor::cuCtxSetCurrent(context as CUcontext) {
+        match driver::cuCtxSetCurrent(context as CUcontext) {
             SUCCESS => {
                 let status = call();
-                vendor::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
+                driver::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
                 status
             }
             error => error,

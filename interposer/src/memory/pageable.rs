@@ -7,12 +7,12 @@ use cudarc::driver::sys::{CUdevice_attribute, CUpointer_attribute};
 
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
+use crate::driver::{self, CUdevice, SUCCESS};
 use crate::process::own_memory;
-use crate::vendor::{self, CUdevice, SUCCESS};
 
 /// Whether kernels on a device can touch ordinary host memory.
 pub fn is_accessible_from(device: CUdevice) -> bool {
-    vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device).is_some_and(|value| value != 0)
+    driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device).is_some_and(|value| value != 0)
 }
 
 /// Whether an address is in ordinary memory of this process that can be read.
@@ -28,7 +28,7 @@ fn is_known_to_vendor(address: u64) -> bool {
     let mut kind = 0u32;
     let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as u32;
     // SAFETY: the attribute is an enumerator, 4 bytes.
-    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut kind).cast(), attribute, address) };
+    let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut kind).cast(), attribute, address) };
     status == SUCCESS && kind != 0
 }
 

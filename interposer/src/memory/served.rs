@@ -13,8 +13,8 @@ use super::arena::{ALIGNMENT, vmm};
 use super::frees;
 use super::sharing::{self, imports};
 use super::tracked::track;
+use crate::driver::{self, CUdeviceptr, INVALID_CONTEXT, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, gate};
 use crate::process::settings::settings;
-use crate::vendor::{self, CUdeviceptr, INVALID_CONTEXT, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, gate};
 
 /// Pointer attributes that a mapping answers differently from an allocation.
 mod attribute {
@@ -28,10 +28,10 @@ mod attribute {
 
 /// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to report.
 fn from_arena(bytes: u64) -> Option<u64> {
-    if !vendor::context_is_sound() || (sharing::is_in_use() && !settings().arena_forced) {
+    if !driver::context_is_sound() || (sharing::is_in_use() && !settings().arena_forced) {
         return None;
     }
-    let arena = vmm::of_device(vendor::current_device()?)?;
+    let arena = vmm::of_device(driver::current_device()?)?;
     let take = || arena.arena.allocate(&arena.mapper, bytes);
     let address = take().or_else(|| if frees::reclaim() { take() } else { None })?;
     track(address, bytes, AllocationKind::Arena, Access::Peers);
@@ -73,7 +73,7 @@ pub unsafe fn allocate_pitched(
         let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
         let row = width.checked_next_multiple_of(ALIGNMENT as usize);
         let limit =
-            vendor::current_device().and_then(|device| vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
+            driver::current_device().and_then(|device| driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
         if let (true, Some(row), Some(limit)) = (valid, row, limit)
             && row <= limit as usize
             && let Some(bytes) = row.checked_mul(height)
@@ -130,7 +130,7 @@ pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, s
     if !is_ours(address) {
         return call();
     }
-    let Some(device) = vendor::current_device() else { return INVALID_CONTEXT };
+    let Some(device) = driver::current_device() else { return INVALID_CONTEXT };
     // As the vendor answers (seen with driver 580): of another device's memory it knows nothing.
     let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.device == device) else { return NOT_FOUND };
     // SAFETY: either may be null, else it is the application's place for the result.
@@ -220,7 +220,7 @@ pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize, _total: *
     let status = call();
     if status == SUCCESS
         && !free.is_null()
-        && let Some(arena) = vendor::current_device().and_then(vmm::of_device)
+        && let Some(arena) = driver::current_device().and_then(vmm::of_device)
     {
         // SAFETY: the vendor has just written it.
         unsafe { *free += arena.arena.cached() as usize };

@@ -12,7 +12,7 @@ use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
 use super::frees;
 use super::sharing::physical;
-use crate::vendor::{self, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, SUCCESS, Status, captures, contexts, gate};
+use crate::driver::{self, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, SUCCESS, Status, captures, contexts, gate};
 
 /// Flags of page-locked memory that the application asks to be mapped for kernels.
 const ALLOCATED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
@@ -24,13 +24,13 @@ const POOL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE as u3
 
 /// Notes an allocation on the current device, in the current context.
 pub fn track(address: u64, size: u64, kind: AllocationKind, access: Access) {
-    track_on(vendor::current_device(), address, size, kind, access);
+    track_on(driver::current_device(), address, size, kind, access);
 }
 
 /// Notes an allocation on a device, in the current context; a thread that has none may have allocated it all the same.
 fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationKind, access: Access) {
-    let context = vendor::current_context();
-    if let (Some(context), Some(own)) = (context, vendor::current_device()) {
+    let context = driver::current_context();
+    if let (Some(context), Some(own)) = (context, driver::current_device()) {
         contexts::note(context, own);
     }
     let (device, context) = (device.unwrap_or(HOST), context.unwrap_or(0));
@@ -41,8 +41,8 @@ fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationK
 pub fn owner(address: u64) -> Option<CUdevice> {
     let mut device = -1i32;
     // SAFETY: the attribute is an `int`.
-    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut device).cast(), DEVICE_ORDINAL, address) };
-    if status == SUCCESS && device >= 0 { Some(device) } else { vendor::current_device() }
+    let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut device).cast(), DEVICE_ORDINAL, address) };
+    if status == SUCCESS && device >= 0 { Some(device) } else { driver::current_device() }
 }
 
 /// Passes the gate and tracks memory of the host, or managed memory.
@@ -65,7 +65,7 @@ pub fn track_pooled(address: u64, bytes: u64) {
     let device = owner(address);
     let mut pool = 0usize;
     // SAFETY: the attribute is a handle, 8 bytes.
-    let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut pool).cast(), POOL, address) };
+    let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut pool).cast(), POOL, address) };
     let pool = if status == SUCCESS { pool } else { 0 };
     track_on(device, address, bytes, AllocationKind::Vendor, access::of_pool(pool, device.unwrap_or(HOST)));
 }
@@ -193,7 +193,7 @@ pub unsafe fn map(
             // SAFETY: a structure of integers and pointers, of which all zero is a value.
             let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
             // SAFETY: a valid place, and the handle has just been mapped.
-            let known = unsafe { vendor::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == SUCCESS;
+            let known = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == SUCCESS;
             let is_of_device = known && properties.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
             let device = if is_of_device { properties.location.id } else { HOST };
             let is_readable = known && !physical::is_multicast(handle);
@@ -212,7 +212,7 @@ pub fn forget_lost_mappings() {
         let (mut flags, location) = (0, vmm::location(if live.device == HOST { 0 } else { live.device }));
         matches!(live.access, Access::Mapped(_))
             // SAFETY: valid places.
-            && unsafe { vendor::cuMemGetAccess(&mut flags, &location, live.address) } != SUCCESS
+            && unsafe { driver::cuMemGetAccess(&mut flags, &location, live.address) } != SUCCESS
     };
     for live in ALLOCATIONS.all().into_iter().filter(is_lost) {
         ALLOCATIONS.remove(live.address);

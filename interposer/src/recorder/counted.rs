@@ -5,12 +5,12 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::driver::gate::{self, Pass};
 use crate::kernels::progress::Progress;
 use crate::kernels::recent;
 use crate::kernels::request::Request;
 use crate::process::asked::{self, ASKED};
 use crate::process::reentrancy::{self, Restore};
-use crate::vendor::gate::{self, Pass};
 
 /// While a counted launch is in the vendor's library.
 pub struct Counted {

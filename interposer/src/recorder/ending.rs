@@ -7,12 +7,12 @@ use mneme_core::recording::database;
 use mneme_core::summary::{self as report, Mode, Summary};
 
 use super::{FINISHED, STARTED, is_recording_process, output, profile, summary};
+use crate::driver::{self, gate};
 use crate::kernels::code::Device;
 use crate::kernels::handles::{self, Kernel};
 use crate::kernels::progress::{Failed, Occurrences};
 use crate::process::asked::ASKED;
 use crate::process::settings::settings;
-use crate::vendor::{self, gate};
 
 /// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched;
 /// whether that was now.
@@ -32,7 +32,7 @@ pub fn finish() -> bool {
         rank: settings.rank,
         selected: settings.rank_selected,
         mode: settings.mode,
-        device: vendor::current_device().map(|device| Device::of(device).name).unwrap_or_default(),
+        device: driver::current_device().map(|device| Device::of(device).name).unwrap_or_default(),
         folder: settings.folder.display().to_string(),
         seconds: STARTED.get().map_or(0.0, |start| start.elapsed().as_secs_f64()),
         kernels,

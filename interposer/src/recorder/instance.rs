@@ -17,6 +17,9 @@ use mneme_core::recording::store;
 use super::host_writes::Watch;
 use super::output::{self, Pending};
 use super::{Plan, reachable};
+use crate::driver::streams::{self, CaptureMode};
+use crate::driver::timing::Timer;
+use crate::driver::{self, CUcontext, SUCCESS, Status, captures, gate};
 use crate::kernels::code::VariableKind;
 use crate::kernels::handles;
 use crate::kernels::request::Request;
@@ -27,9 +30,6 @@ use crate::process::log::debug;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
-use crate::vendor::streams::{self, CaptureMode};
-use crate::vendor::timing::Timer;
-use crate::vendor::{self, CUcontext, SUCCESS, Status, captures, gate};
 
 /// How much longer than a device needs to become idle a kernel may run while the gate is closed.
 const KERNEL_PATIENCE: u32 = 30;
@@ -186,7 +186,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         args: plan.arguments.iter().map(scalar).collect(),
         occurrences: 1,
         ours: InstanceDetails {
-            attributes: LaunchAttributes { limits: vendor::limits(), ..plan.code.attributes(request, &plan.function, plan.context.device) },
+            attributes: LaunchAttributes { limits: driver::limits(), ..plan.code.attributes(request, &plan.function, plan.context.device) },
             memory_bytes: prologue.memory_bytes(),
             original: plan.code.original(),
             compiled: plan.code.compiled.clone(),
@@ -305,8 +305,8 @@ fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> 
                 // SAFETY: the context is alive: whoever destroys it waits at the gate. One that died in a way that is not hooked has
                 // nothing to wait for.
                 unsafe {
-                    match vendor::cuCtxSetCurrent(context as CUcontext) {
-                        SUCCESS => vendor::cuCtxSynchronize(),
+                    match driver::cuCtxSetCurrent(context as CUcontext) {
+                        SUCCESS => driver::cuCtxSynchronize(),
                         _ => SUCCESS,
                     }
                 }

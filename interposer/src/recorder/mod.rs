@@ -23,6 +23,8 @@ use mneme_core::summary::Mode;
 pub use ending::finish;
 use instance::{Failure, record_launch};
 
+use crate::driver::contexts::{self, Context};
+use crate::driver::{self, CUfunction, SUCCESS, Status, gate};
 use crate::kernels::code::{Device, KernelCode};
 use crate::kernels::handles::{self, Function};
 use crate::kernels::key::{Key, Shape};
@@ -32,8 +34,6 @@ use crate::kernels::request::Request;
 use crate::process::asked::ASKED;
 use crate::process::log::warning;
 use crate::process::settings::{Settings, settings};
-use crate::vendor::contexts::{self, Context};
-use crate::vendor::{self, CUfunction, SUCCESS, Status, gate};
 
 /// How many launches of a kernel host threads may spoil, or find the device at work, before it is given up.
 const ATTEMPTS: u64 = 3;
@@ -175,8 +175,8 @@ fn decide(function: &Function, request: &Request) -> Option<Decision> {
         progress.recorded().count_failures(reason, 1, true);
         return None;
     }
-    let device = vendor::current_device()?;
-    let context = vendor::current_context()?;
+    let device = driver::current_device()?;
+    let context = driver::current_context()?;
     let code = match progress.code.get() {
         Some(code) => code,
         None => {

@@ -1,6 +1,6 @@
 //! `MNEME_MODE=profile`: which kernels take the GPU's time.
 //!
-//! A launch is timed by two events ([`timing`](crate::vendor::timing)) that a thread of ours reads when they have been reached, so that nothing waits
+//! A launch is timed by two events ([`timing`](crate::driver::timing)) that a thread of ours reads when they have been reached, so that nothing waits
 //! for anything. Two events cost a few microseconds: of a kernel whose launches are short only a sample is timed, chosen at
 //! random, because a program's launches repeat in patterns.
 
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use mneme_core::recording::store::without_signals;
 
+use crate::driver::timing::Timer;
+use crate::driver::{self, CUcontext, SUCCESS, Status, captures, streams};
 use crate::kernels::handles::{Function, Kernel};
 use crate::kernels::request::Request;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
-use crate::vendor::timing::Timer;
-use crate::vendor::{self, CUcontext, SUCCESS, Status, captures, streams};
 
 /// First launches of a kernel, all of which are timed.
 const FIRST: u64 = 256;
@@ -49,7 +49,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: &Request, function: &Function,
     if !is_due(number, mean, settings().sample) || captures::in_progress() {
         return call();
     }
-    let Some(context) = streams::context_of(request.stream).or_else(vendor::current_context) else { return call() };
+    let Some(context) = streams::context_of(request.stream).or_else(driver::current_context) else { return call() };
     let Some(timer) = timer(context) else { return call() };
     if !timer.start(request.stream) {
         give_back(context, timer);
@@ -91,7 +91,7 @@ fn timer(context: usize) -> Option<Timer> {
     let (free, may_create) = rings(|rings| {
         let ring = rings.entry(context).or_default();
         let free = ring.free.pop();
-        let may_create = free.is_none() && ring.created < PAIRS && vendor::current_context() == Some(context);
+        let may_create = free.is_none() && ring.created < PAIRS && driver::current_context() == Some(context);
         ring.created += usize::from(may_create);
         (free, may_create)
     });
@@ -155,11 +155,11 @@ pub fn collect() {
 }
 
 fn collect_contexts() {
-    let before = vendor::current_context();
+    let before = driver::current_context();
     for context in rings(|rings| rings.keys().copied().collect::<Vec<_>>()) {
         let mut pending = rings(|rings| rings.get_mut(&context).map(|ring| std::mem::take(&mut ring.pending)).unwrap_or_default());
         // SAFETY: the context is alive: whoever destroys it collects first, then has it forgotten.
-        if pending.is_empty() || unsafe { vendor::cuCtxSetCurrent(context as CUcontext) } != SUCCESS {
+        if pending.is_empty() || unsafe { driver::cuCtxSetCurrent(context as CUcontext) } != SUCCESS {
             put_back(context, pending, Vec::new());
             continue;
         }
@@ -182,7 +182,7 @@ fn collect_contexts() {
         put_back(context, waiting, reached);
     }
     // SAFETY: what was current a moment ago.
-    unsafe { vendor::cuCtxSetCurrent(before.unwrap_or_default() as CUcontext) };
+    unsafe { driver::cuCtxSetCurrent(before.unwrap_or_default() as CUcontext) };
 }
 
 fn put_back(context: usize, mut waiting: VecDeque<(Timer, Arc<Kernel>)>, reached: Vec<Timer>) {

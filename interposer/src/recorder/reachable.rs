@@ -8,12 +8,12 @@ use mneme_core::recording::manifest::{Allocation, AllocationKind, Variable};
 use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
+use crate::driver::{self, SUCCESS};
 use crate::memory::access::Access;
 use crate::memory::allocations::{ALLOCATIONS, Live};
 use crate::memory::annotations::ANNOTATIONS;
 use crate::memory::sharing::physical;
 use crate::snapshot::{self, SnapshotError};
-use crate::vendor::{self, SUCCESS};
 
 /// Where device memory can be: not in the first page, and below the end of user space with five levels of page tables.
 const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
@@ -101,7 +101,7 @@ pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Al
         }
         let (mut address, mut bytes) = (0, 0);
         // SAFETY: valid places; the driver answers with an error for what is no address of its.
-        let status = unsafe { vendor::hooked::cuMemGetAddressRange_v2::call(&mut address, &mut bytes, word) };
+        let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut address, &mut bytes, word) };
         let (end, size) = (address.saturating_add(bytes as u64), bytes as u64);
         let overlaps = |(start, size): &(u64, u64)| *start < end && address < start.saturating_add(*size);
         if status == SUCCESS && !known.iter().any(overlaps) {

@@ -144,7 +144,7 @@ macro_rules! older_forms {
         pub unsafe extern "C" fn $name(signal: c_int, action: sighandler_t) -> sighandler_t {
             type Function = unsafe extern "C" fn(c_int, sighandler_t) -> sighandler_t;
             static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-            let function = next(&NEXT, const { crate::vendor::c_name(concat!(stringify!($name), "\0")) });
+            let function = next(&NEXT, const { crate::driver::c_name(concat!(stringify!($name), "\0")) });
             if function.is_null() {
                 return SIG_ERR;
             }

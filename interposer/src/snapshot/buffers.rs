@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use mneme_core::recording::manifest::CHUNK;
 
 use super::pinned::Pinned;
+use crate::driver::Status;
 use crate::process::settings::settings;
-use crate::vendor::Status;
 
 /// Size of a buffer, bytes: large enough for the bus, small enough to keep all threads busy.
 pub const SIZE: usize = 64 * CHUNK as usize;

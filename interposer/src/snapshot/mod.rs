@@ -23,10 +23,10 @@ use mneme_core::hash::{ChunkId, recorded_id};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, State, Variable, chunk_count};
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
+use crate::driver::{self, CUstream, SUCCESS, Status};
 use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
-use crate::vendor::{self, CUstream, SUCCESS, Status};
 use background::{Background, Batch, Chunk};
 use buffers::{Buffer, Pool};
 use hasher::Hasher;
@@ -112,10 +112,10 @@ impl Reader {
         }
         // SAFETY: valid places for the results.
         let status = unsafe {
-            let mut status = vendor::cuStreamCreate(&mut reader.stream, NON_BLOCKING);
+            let mut status = driver::cuStreamCreate(&mut reader.stream, NON_BLOCKING);
             for event in &mut reader.events {
                 if status == SUCCESS {
-                    status = vendor::cuEventCreate(event, DISABLE_TIMING);
+                    status = driver::cuEventCreate(event, DISABLE_TIMING);
                 }
             }
             status
@@ -138,8 +138,8 @@ impl Reader {
         if matches!(place, Place::Device { .. }) {
             // SAFETY: a place of that many bytes, which is waited for; a bad source is the driver's error.
             let status = unsafe {
-                match vendor::hooked::cuMemcpyDtoHAsync_v2::call(copy.as_mut_ptr().cast(), stretch.address, copy.len(), self.stream) {
-                    SUCCESS => vendor::cuStreamSynchronize(self.stream),
+                match driver::hooked::cuMemcpyDtoHAsync_v2::call(copy.as_mut_ptr().cast(), stretch.address, copy.len(), self.stream) {
+                    SUCCESS => driver::cuStreamSynchronize(self.stream),
                     error => error,
                 }
             };
@@ -459,7 +459,7 @@ impl<'a> Gathering<'a> {
         } else {
             self.enqueue(Copy { address: stretch.address, bytes: stretch.length, offset, joined: false })?;
             // SAFETY: our own stream.
-            let status = unsafe { vendor::cuStreamSynchronize(self.reader.stream) };
+            let status = unsafe { driver::cuStreamSynchronize(self.reader.stream) };
             if status != SUCCESS {
                 return Err(failed(stretch, status));
             }
@@ -515,7 +515,7 @@ impl<'a> Gathering<'a> {
         // SAFETY: inside the buffer, which nobody reads before the copy has been waited for; a bad source is the driver's error.
         let status = unsafe {
             let place: *mut c_void = buffer.as_ptr().add(copy.offset).cast();
-            vendor::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.stream)
+            driver::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.stream)
         };
         if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Copy { address, bytes, status, names: String::new() }) }
     }
@@ -537,7 +537,7 @@ impl<'a> Gathering<'a> {
         let event = self.reader.events[self.sealed % DEPTH];
         self.sealed += 1;
         // SAFETY: our own event and stream. Should it fail, waiting for it fails, too.
-        let status = unsafe { vendor::cuEventRecord(event, self.reader.stream) };
+        let status = unsafe { driver::cuEventRecord(event, self.reader.stream) };
         self.in_flight.push_back((event, batch));
         if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Staging(status)) }
     }
@@ -546,7 +546,7 @@ impl<'a> Gathering<'a> {
     fn submit_oldest(&mut self) -> Result<(), SnapshotError> {
         let Some((event, batch)) = self.in_flight.pop_front() else { return Ok(()) };
         // SAFETY: our own event.
-        let status = unsafe { vendor::cuEventSynchronize(event) };
+        let status = unsafe { driver::cuEventSynchronize(event) };
         if status != SUCCESS {
             self.destination.store.lose(batch.chunks.iter().map(|chunk| &chunk.id));
             self.in_flight.push_front((event, batch));
@@ -570,7 +570,7 @@ impl Drop for Gathering<'_> {
     fn drop(&mut self) {
         if !self.reader.stream.is_null() && (self.buffer.is_some() || !self.in_flight.is_empty()) {
             // SAFETY: our own stream.
-            unsafe { vendor::cuStreamSynchronize(self.reader.stream) };
+            unsafe { driver::cuStreamSynchronize(self.reader.stream) };
         }
     }
 }

@@ -6,9 +6,9 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::driver::{self, OUT_OF_MEMORY, SUCCESS, Status};
 use crate::process::linker;
 use crate::process::log::debug;
-use crate::vendor::{self, OUT_OF_MEMORY, SUCCESS, Status};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
 const FLAGS: u32 = cudarc::driver::sys::CU_MEMHOSTREGISTER_PORTABLE | cudarc::driver::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
@@ -51,8 +51,8 @@ impl Pinned {
         if linker::cpu_device().is_none() {
             // SAFETY: the range is mapped, page-aligned and ours; the place for the result is valid.
             let status = unsafe {
-                match vendor::hooked::cuMemHostRegister_v2::call(start.as_ptr().cast(), length, FLAGS) {
-                    SUCCESS => vendor::cuMemHostGetDevicePointer_v2(&mut pinned.device, start.as_ptr().cast(), 0),
+                match driver::hooked::cuMemHostRegister_v2::call(start.as_ptr().cast(), length, FLAGS) {
+                    SUCCESS => driver::cuMemHostGetDevicePointer_v2(&mut pinned.device, start.as_ptr().cast(), 0),
                     error => error,
                 }
             };
@@ -77,7 +77,7 @@ impl Pinned {
     pub fn unregister(self) {
         if self.device != 0 {
             // SAFETY: registered by `new`.
-            unsafe { vendor::hooked::cuMemHostUnregister::call(self.start.as_ptr().cast()) };
+            unsafe { driver::hooked::cuMemHostUnregister::call(self.start.as_ptr().cast()) };
         }
     }
 

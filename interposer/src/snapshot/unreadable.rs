@@ -3,8 +3,8 @@
 use mneme_core::recording::manifest::Variable;
 
 use super::SnapshotError;
+use crate::driver::{self, SUCCESS};
 use crate::process::log::{self, debug};
-use crate::vendor::{self, SUCCESS};
 
 use cudarc::driver::sys::CUpointer_attribute as Attribute;
 
@@ -38,12 +38,12 @@ pub fn explain(error: SnapshotError, variables: &[Variable]) -> SnapshotError {
 fn told_by_the_driver(address: u64) -> String {
     let (mut start, mut size) = (0, 0);
     // SAFETY: valid places; the driver answers with an error for what is no address of its.
-    let status = unsafe { vendor::hooked::cuMemGetAddressRange_v2::call(&mut start, &mut size, address) };
+    let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut start, &mut size, address) };
     let mut text = format!("allocation of {size} bytes at {start:#x} (CUDA error {status})");
     for (name, attribute) in ATTRIBUTES {
         let mut value = 0u64;
         // SAFETY: the largest of these attributes has eight bytes, and the rest stays zero.
-        let status = unsafe { vendor::hooked::cuPointerGetAttribute::call((&raw mut value).cast(), attribute as u32, address) };
+        let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut value).cast(), attribute as u32, address) };
         text += &if status == SUCCESS { format!(", {name} {value:#x}") } else { format!(", {name}: CUDA error {status}") };
     }
     text

@@ -13,10 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
+use crate::driver::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, SUCCESS, Status, captures, contexts, gate};
 use crate::kernels::request::{Arguments, Request};
 use crate::process::settings::settings;
 use crate::recorder;
-use crate::vendor::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, SUCCESS, Status, captures, contexts, gate};
 use steps::{Step, Steps, obstacle_in, steps};
 
 /// `CUgraph`, `CUgraphNode`, `CUgraphExec`
@@ -92,22 +92,22 @@ fn perform(step: &Step, handle: usize) -> Status {
     match step {
         Step::Kernel { parameters, attributes } => launch_kernel(parameters, *attributes, handle),
         // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
-        Step::Copy(copy) => gate::passing(&|| unsafe { vendor::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) }),
+        Step::Copy(copy) => gate::passing(&|| unsafe { driver::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) }),
         Step::Set(set) => gate::passing(&|| {
             let (pitch, rows) = if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.elementSize as usize, 1) };
             // SAFETY: as above.
             unsafe {
                 match set.elementSize {
-                    1 => vendor::hooked::cuMemsetD2D8Async::call(set.dst, pitch, set.value as u8, set.width, rows, stream),
-                    2 => vendor::hooked::cuMemsetD2D16Async::call(set.dst, pitch, set.value as u16, set.width, rows, stream),
-                    _ => vendor::hooked::cuMemsetD2D32Async::call(set.dst, pitch, set.value, set.width, rows, stream),
+                    1 => driver::hooked::cuMemsetD2D8Async::call(set.dst, pitch, set.value as u8, set.width, rows, stream),
+                    2 => driver::hooked::cuMemsetD2D16Async::call(set.dst, pitch, set.value as u16, set.width, rows, stream),
+                    _ => driver::hooked::cuMemsetD2D32Async::call(set.dst, pitch, set.value, set.width, rows, stream),
                 }
             }
         }),
         Step::Host(host) => {
             let function = host.fn_.map_or(std::ptr::null_mut(), |function| function as *mut c_void);
             // SAFETY: as above.
-            gate::passing(&|| unsafe { vendor::hooked::cuLaunchHostFunc::call(stream, function, host.userData) })
+            gate::passing(&|| unsafe { driver::hooked::cuLaunchHostFunc::call(stream, function, host.userData) })
         }
     }
 }
@@ -135,7 +135,7 @@ fn launch_kernel(node: &CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes, h
         numAttrs: list.len() as u32,
     };
     // SAFETY: the parameters belong to the clone's node and live as long as it; the configuration lives until the call returns.
-    let call = || unsafe { vendor::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
+    let call = || unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
     let arguments = Arguments::new(node.kernelParams, node.extra);
     recorder::launch(&call, Request { function, launch, stream: handle, arguments })
 }
@@ -164,7 +164,7 @@ fn keep(executable: Executable, clone: Option<Result<usize, &'static str>>) {
     drop(graphs);
     if let Some(Ok(old)) = old {
         // SAFETY: our own clone, which nothing else refers to.
-        unsafe { vendor::cuGraphDestroy(old as Graph) };
+        unsafe { driver::cuGraphDestroy(old as Graph) };
     }
 }
 
@@ -183,7 +183,7 @@ fn cloned(graph: Graph) -> Result<usize, &'static str> {
     }
     let mut clone = std::ptr::null_mut();
     // SAFETY: a valid place, and a graph that the driver has just read.
-    let status = unsafe { vendor::cuGraphClone(&mut clone, graph) };
+    let status = unsafe { driver::cuGraphClone(&mut clone, graph) };
     if status == SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }
 }
 
@@ -268,8 +268,8 @@ pub unsafe fn set_kernel(
         let mut twin = std::ptr::null_mut();
         // SAFETY: the driver has just taken the same parameters for the same node of the original.
         let set = unsafe {
-            vendor::cuGraphNodeFindInClone(&mut twin, node, clone as Graph) == SUCCESS
-                && vendor::cuGraphKernelNodeSetParams_v2(twin, parameters) == SUCCESS
+            driver::cuGraphNodeFindInClone(&mut twin, node, clone as Graph) == SUCCESS
+                && driver::cuGraphKernelNodeSetParams_v2(twin, parameters) == SUCCESS
         };
         if !set {
             keep(executable, Some(Err(CHANGED)));
@@ -361,10 +361,10 @@ mod tests {
             unsafe { *out = 0x99 as Graph };
             SUCCESS
         }
-        vendor::own::cuGraphGetNodes::SLOT.learn(nodes as *mut c_void);
-        vendor::own::cuGraphNodeGetType::SLOT.learn(kind as *mut c_void);
-        vendor::own::cuGraphChildGraphNodeGetGraph::SLOT.learn(child as *mut c_void);
-        vendor::own::cuGraphClone::SLOT.learn(clone as *mut c_void);
+        driver::own::cuGraphGetNodes::SLOT.learn(nodes as *mut c_void);
+        driver::own::cuGraphNodeGetType::SLOT.learn(kind as *mut c_void);
+        driver::own::cuGraphChildGraphNodeGetGraph::SLOT.learn(child as *mut c_void);
+        driver::own::cuGraphClone::SLOT.learn(clone as *mut c_void);
         let memory = Err("it has nodes that allocate or free memory");
         assert_eq!([1, 2, 3, 4].map(|graph| cloned(graph as Graph)), [memory, memory, Ok(0x99), Ok(0x99)]);
     }

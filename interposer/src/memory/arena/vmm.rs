@@ -9,9 +9,9 @@ use cudarc::driver::sys::{
 };
 
 use super::{Arena, Mapper};
+use crate::driver::{self, CUdevice, OUT_OF_MEMORY, SUCCESS, Status};
 use crate::memory::sharing;
 use crate::process::settings::settings;
-use crate::vendor::{self, CUdevice, OUT_OF_MEMORY, SUCCESS, Status};
 
 /// Where the first device's arena is asked for; a driver with 47 address bits honours it exactly.
 const BASE: u64 = 0x1000_0000_0000;
@@ -48,7 +48,7 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
     if !settings().arena || (sharing::is_expected() && !settings().arena_forced) {
         return None;
     }
-    if vendor::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)? == 0 {
+    if driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)? == 0 {
         crate::process::log::info!(
             "device {device} has no virtual memory management; its allocations are recorded at the vendor's addresses"
         );
@@ -65,7 +65,7 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
     while size >= SMALLEST {
         let mut address = 0;
         // SAFETY: the pointer is valid to write.
-        let status = unsafe { vendor::cuMemAddressReserve(&mut address, size as usize, 0, hint, 0) };
+        let status = unsafe { driver::cuMemAddressReserve(&mut address, size as usize, 0, hint, 0) };
         if status == SUCCESS && address != 0 {
             if address != hint {
                 crate::process::log::info!("the arena of device {device} is at {address:#x}, not at {hint:#x}");
@@ -97,7 +97,7 @@ pub struct Vmm {
 
 impl Vmm {
     fn new(device: CUdevice) -> Self {
-        let supports = |attribute| vendor::device_attribute(attribute, device).is_some_and(|supported| supported != 0);
+        let supports = |attribute| driver::device_attribute(attribute, device).is_some_and(|supported| supported != 0);
         let shareable = supports(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
         Self {
             device,
@@ -124,7 +124,7 @@ impl Vmm {
     fn granularity(&self) -> Option<u64> {
         let mut granularity = 0;
         // SAFETY: valid pointers; option 0 is CU_MEM_ALLOC_GRANULARITY_MINIMUM.
-        let status = unsafe { vendor::cuMemGetAllocationGranularity(&mut granularity, &self.properties(), 0) };
+        let status = unsafe { driver::cuMemGetAllocationGranularity(&mut granularity, &self.properties(), 0) };
         (status == SUCCESS && granularity.is_power_of_two()).then_some(granularity as u64)
     }
 
@@ -138,7 +138,7 @@ impl Vmm {
         let mut handle = 0;
         let properties = self.properties();
         // SAFETY: valid pointers.
-        match unsafe { vendor::hooked::cuMemCreate::call(&mut handle, size as usize, (&raw const properties).cast(), 0) } {
+        match unsafe { driver::hooked::cuMemCreate::call(&mut handle, size as usize, (&raw const properties).cast(), 0) } {
             SUCCESS => Ok(handle),
             status if status != OUT_OF_MEMORY && self.shareable.swap(false, Ordering::Relaxed) => self.create(size),
             status => Err(status),
@@ -152,7 +152,7 @@ impl Vmm {
     fn give_to(&self, accessors: &[CUdevice], flags: CUmemAccess_flags, address: u64, size: u64) -> bool {
         let descriptors: Vec<_> = accessors.iter().map(|device| CUmemAccessDesc { location: location(*device), flags }).collect();
         // SAFETY: the range is mapped, the descriptors are valid for their count.
-        unsafe { vendor::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
+        unsafe { driver::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
     }
 }
 
@@ -189,8 +189,8 @@ impl Mapper for Vmm {
         let handle = self.create(size).ok()?;
         // SAFETY: the address range is reserved and nothing is mapped there (the arena's invariant).
         unsafe {
-            if vendor::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != SUCCESS {
-                vendor::cuMemRelease(handle);
+            if driver::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != SUCCESS {
+                driver::cuMemRelease(handle);
                 return None;
             }
         }
@@ -205,8 +205,8 @@ impl Mapper for Vmm {
     fn unmap(&self, address: u64, size: u64, handle: u64) {
         // SAFETY: the range is a slab that nothing uses any more, the handle is its memory.
         unsafe {
-            vendor::hooked::cuMemUnmap::call(address, size as usize);
-            vendor::cuMemRelease(handle);
+            driver::hooked::cuMemUnmap::call(address, size as usize);
+            driver::cuMemRelease(handle);
         }
     }
 }

@@ -14,10 +14,10 @@ use mneme_core::recording::store::without_signals;
 use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt::PeerCredentials};
 
 use super::handle::{Handle, Layout};
+use crate::driver::{self, SUCCESS};
 use crate::memory::allocations::Live;
 use crate::memory::arena::vmm;
 use crate::process::{log, reentrancy};
-use crate::vendor::{self, SUCCESS};
 
 /// How long a process on the other side may be silent: it asks as soon as it is there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ fn descriptor(handle: u64) -> Option<Arc<OwnedFd>> {
     let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
     let mut descriptor = -1i32;
     // SAFETY: a valid place of the type that this kind of handle has; the slab holds an allocation, so the handle is alive.
-    let status = unsafe { vendor::hooked::cuMemExportToShareableHandle::call((&raw mut descriptor).cast(), handle, kind, 0) };
+    let status = unsafe { driver::hooked::cuMemExportToShareableHandle::call((&raw mut descriptor).cast(), handle, kind, 0) };
     if status != SUCCESS || descriptor < 0 {
         return None;
     }

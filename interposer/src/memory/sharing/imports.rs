@@ -14,11 +14,11 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 use super::exports::{self, check_user};
 use super::handle::{Handle, Layout};
+use crate::driver::{self, INVALID_CONTEXT, INVALID_HANDLE, MAP_FAILED, SUCCESS, Status};
 use crate::memory::allocations::ALLOCATIONS;
 use crate::memory::arena::vmm;
 use crate::memory::frees;
 use crate::process::log;
-use crate::vendor::{self, INVALID_CONTEXT, INVALID_HANDLE, MAP_FAILED, SUCCESS, Status};
 
 /// How long the other process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -220,7 +220,7 @@ impl Mapping {
         let hint = NEXT.fetch_add(size, Ordering::Relaxed);
         let mut start = 0;
         // SAFETY: the pointer is valid to write.
-        if unsafe { vendor::cuMemAddressReserve(&mut start, size as usize, 0, hint, 0) } != SUCCESS {
+        if unsafe { driver::cuMemAddressReserve(&mut start, size as usize, 0, hint, 0) } != SUCCESS {
             return None;
         }
         let mut mapping = Self { start, size, slabs: Vec::new() };
@@ -235,13 +235,13 @@ impl Mapping {
             }
             at += size;
         }
-        let access = vendor::current_device().map(|device| CUmemAccessDesc {
+        let access = driver::current_device().map(|device| CUmemAccessDesc {
             location: vmm::location(device),
             flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         });
         // SAFETY: the whole range is mapped, and the description is one.
         let granted = access.is_some_and(|access| unsafe {
-            vendor::hooked::cuMemSetAccess::call(mapping.start, mapping.size as usize, &access, 1) == SUCCESS
+            driver::hooked::cuMemSetAccess::call(mapping.start, mapping.size as usize, &access, 1) == SUCCESS
         });
         if !granted {
             mapping.remove();
@@ -255,11 +255,11 @@ impl Mapping {
         // SAFETY: the slabs are mapped there one behind the other, and nothing uses them any more.
         unsafe {
             for (size, memory) in self.slabs {
-                vendor::hooked::cuMemUnmap::call(at, size as usize);
-                vendor::cuMemRelease(memory);
+                driver::hooked::cuMemUnmap::call(at, size as usize);
+                driver::cuMemRelease(memory);
                 at += size;
             }
-            vendor::cuMemAddressFree(self.start, self.size as usize);
+            driver::cuMemAddressFree(self.start, self.size as usize);
         }
     }
 }
@@ -270,11 +270,11 @@ fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
     let mut memory = 0;
     // SAFETY: a valid place; a descriptor is passed in the pointer's place; the range is reserved and nothing is mapped there.
     unsafe {
-        if vendor::hooked::cuMemImportFromShareableHandle::call(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind) != SUCCESS {
+        if driver::hooked::cuMemImportFromShareableHandle::call(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind) != SUCCESS {
             return None;
         }
-        if vendor::hooked::cuMemMap::call(at, size as usize, 0, memory, 0) != SUCCESS {
-            vendor::cuMemRelease(memory);
+        if driver::hooked::cuMemMap::call(at, size as usize, 0, memory, 0) != SUCCESS {
+            driver::cuMemRelease(memory);
             return None;
         }
     }

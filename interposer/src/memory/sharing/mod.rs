@@ -21,8 +21,8 @@ use super::access::Access;
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
 use super::tracked::{track, track_pooled};
+use crate::driver::{self, CUdeviceptr, SUCCESS, Status, gate};
 use crate::process::log::warning;
-use crate::vendor::{self, CUdeviceptr, SUCCESS, Status, gate};
 use handle::Handle;
 
 /// Whether the program says in its own symbol table that it shares memory. Its libraries do not count: frameworks have the function, and
@@ -48,7 +48,7 @@ pub fn is_in_use() -> bool {
 pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUdeviceptr) -> Status {
     static TOLD: Once = Once::new();
     // A context that is broken, or none, is the vendor's to report.
-    if !vendor::context_is_sound() {
+    if !driver::context_is_sound() {
         return call();
     }
     let live = vmm::of_address(address).and_then(|_| ALLOCATIONS.containing(address));
@@ -94,7 +94,7 @@ unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: 
             let (mut base, mut size) = (0, 0);
             // SAFETY: the caller's promise, and valid places.
             let (address, known) =
-                unsafe { (*address, vendor::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == SUCCESS) };
+                unsafe { (*address, driver::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == SUCCESS) };
             if known {
                 track(address, (base + size as u64).saturating_sub(address));
             }
@@ -110,7 +110,7 @@ pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, 
         && let Some(handle) = Handle::decode(&handle)
     {
         // A context that is broken, or none, is the vendor's to report.
-        let Some(context) = vendor::current_context().filter(|_| vendor::context_is_sound()) else { return call() };
+        let Some(context) = driver::current_context().filter(|_| driver::context_is_sound()) else { return call() };
         // SAFETY: not null, and the application's place for the result.
         let put = |opened: u64| unsafe { *address = opened };
         if let Some((opened, _)) = imports::reopen(handle, context) {

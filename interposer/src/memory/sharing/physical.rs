@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle};
 
 use super::imports;
+use crate::driver::{CUdevice, CUdeviceptr, INVALID_VALUE, SUCCESS, Status, gate};
 use crate::memory::allocations::ALLOCATIONS;
 use crate::memory::arena::vmm;
-use crate::vendor::{CUdevice, CUdeviceptr, INVALID_VALUE, SUCCESS, Status, gate};
 
 const DESCRIPTOR: c_uint = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
 

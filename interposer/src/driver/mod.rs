@@ -95,14 +95,14 @@ macro_rules! function {
     ($name:ident($($argument:ident: $type:ty),* $(,)?)) => {
         pub mod $name {
             use super::*;
-            pub static SLOT: $crate::vendor::Slot = $crate::vendor::Slot::new();
+            pub static SLOT: $crate::driver::Slot = $crate::driver::Slot::new();
 
             /// # Safety
             /// As for the driver function of this name.
             #[allow(clippy::too_many_arguments)]
             #[inline]
             pub unsafe fn call($($argument: $type),*) -> Status {
-                let address = SLOT.get(const { $crate::vendor::c_name(concat!(stringify!($name), "\0")) });
+                let address = SLOT.get(const { $crate::driver::c_name(concat!(stringify!($name), "\0")) });
                 // SAFETY: the slot of this name; the caller vouches for the arguments.
                 unsafe { call_at(address, $($argument),*) }
             }
@@ -113,7 +113,7 @@ macro_rules! function {
             #[inline]
             pub unsafe fn call_at(address: *mut std::ffi::c_void, $($argument: $type),*) -> Status {
                 if address.is_null() {
-                    return $crate::vendor::NOT_FOUND;
+                    return $crate::driver::NOT_FOUND;
                 }
                 // SAFETY: the symbol of this name has this type in every version of the driver API.
                 let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> Status>(address) };

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use super::{self as vendor, CUstream, SUCCESS};
+use super::{self as driver, CUstream, SUCCESS};
 
 /// Two events of the current context.
 pub struct Timer {
@@ -20,11 +20,11 @@ impl Timer {
         let mut timer = Self { start: std::ptr::null_mut(), end: std::ptr::null_mut() };
         // SAFETY: valid places for the handles; 0 are an event's default flags, with timing.
         unsafe {
-            if vendor::cuEventCreate(&mut timer.start, 0) != SUCCESS {
+            if driver::cuEventCreate(&mut timer.start, 0) != SUCCESS {
                 return None;
             }
-            if vendor::cuEventCreate(&mut timer.end, 0) != SUCCESS {
-                vendor::cuEventDestroy_v2(timer.start);
+            if driver::cuEventCreate(&mut timer.end, 0) != SUCCESS {
+                driver::cuEventDestroy_v2(timer.start);
                 return None;
             }
         }
@@ -34,13 +34,13 @@ impl Timer {
     /// Before the launch; whether the stream took the event.
     pub fn start(&self, stream: usize) -> bool {
         // SAFETY: an event of ours, and the stream that the application launches into.
-        unsafe { vendor::cuEventRecord(self.start, stream as CUstream) == SUCCESS }
+        unsafe { driver::cuEventRecord(self.start, stream as CUstream) == SUCCESS }
     }
 
     /// After the launch.
     pub fn stop(&self, stream: usize) -> bool {
         // SAFETY: as above.
-        unsafe { vendor::cuEventRecord(self.end, stream as CUstream) == SUCCESS }
+        unsafe { driver::cuEventRecord(self.end, stream as CUstream) == SUCCESS }
     }
 
     /// ns between the two, once both have been reached; does not wait.
@@ -48,7 +48,7 @@ impl Timer {
         let mut milliseconds = 0f32;
         // SAFETY: events of ours and a valid place.
         let done = unsafe {
-            vendor::cuEventQuery(self.end) == SUCCESS && vendor::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == SUCCESS
+            driver::cuEventQuery(self.end) == SUCCESS && driver::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == SUCCESS
         };
         (done && milliseconds >= 0.0).then(|| (f64::from(milliseconds) * 1e6) as u64)
     }
@@ -57,8 +57,8 @@ impl Timer {
     pub fn destroy(self) {
         // SAFETY: events of ours in a context that is alive, used no more.
         unsafe {
-            vendor::cuEventDestroy_v2(self.start);
-            vendor::cuEventDestroy_v2(self.end);
+            driver::cuEventDestroy_v2(self.start);
+            driver::cuEventDestroy_v2(self.end);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{self as vendor, CUcontext, CUdevice, SUCCESS, Status};
+use super::{self as driver, CUcontext, CUdevice, SUCCESS, Status};
 
 #[derive(Default)]
 struct Contexts {
@@ -87,14 +87,14 @@ pub fn device_of(context: usize) -> Option<CUdevice> {
     if let Some(device) = with(|contexts| contexts.devices.get(&context).copied()) {
         return Some(device);
     }
-    let own = vendor::current_context();
+    let own = driver::current_context();
     // SAFETY: the context is one that the application has just used, and its own is put back.
     unsafe {
-        if vendor::cuCtxSetCurrent(context as CUcontext) != SUCCESS {
+        if driver::cuCtxSetCurrent(context as CUcontext) != SUCCESS {
             return None;
         }
-        let device = vendor::current_device();
-        vendor::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
+        let device = driver::current_device();
+        driver::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
         device
     }
 }
