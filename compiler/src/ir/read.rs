@@ -71,26 +71,28 @@ mod tests {
 
     /// The beginning of a bitcode file that says that `producer` wrote it.
     fn forge(producer: &str) -> Vec<u8> {
-        let mut bits: Vec<bool> = Vec::new();
-        let mut variable = |mut value: u64, width: u32| {
+        fn fixed(bits: &mut Vec<bool>, value: u64, width: u32) {
+            bits.extend((0..width).map(|at| value >> at & 1 == 1));
+        }
+        fn variable(bits: &mut Vec<bool>, mut value: u64, width: u32) {
             let more = 1 << (width - 1);
-            let mut fixed = |value: u64| bits.extend((0..width).map(|at| value >> at & 1 == 1));
             while value >= more {
-                fixed(value & (more - 1) | more);
+                fixed(bits, value & (more - 1) | more, width);
                 value >>= width - 1;
             }
-            fixed(value);
-        };
-        // ENTER_SUBBLOCK of the identification block, with abbreviations of 5 bits.
-        variable(1, 2);
-        variable(13, 8);
-        variable(5, 4);
-        // Up to the next word, and the block's length.
-        (0..50).for_each(|_| variable(0, 1));
-        // An unabbreviated record.
-        (0..5).for_each(|at| variable(3 >> at & 1, 1));
-        [1, producer.len() as u64].into_iter().chain(producer.bytes().map(u64::from)).for_each(|value| variable(value, 6));
-        (0..5).for_each(|_| variable(0, 1));
+            fixed(bits, value, width);
+        }
+        let mut bits = Vec::new();
+        // The identification block, with abbreviations of 5 bits.
+        fixed(&mut bits, 1, 2);
+        variable(&mut bits, 13, 8);
+        variable(&mut bits, 5, 4);
+        bits.resize(32, false);
+        fixed(&mut bits, 0, 32);
+        // An unabbreviated record, and the block's end.
+        fixed(&mut bits, 3, 5);
+        [1, producer.len() as u64].into_iter().chain(producer.bytes().map(u64::from)).for_each(|value| variable(&mut bits, value, 6));
+        fixed(&mut bits, 0, 5);
         let bytes = bits.chunks(8).map(|byte| byte.iter().enumerate().fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at));
         b"BC\xC0\xDE".iter().copied().chain(bytes).collect()
     }

@@ -9,28 +9,14 @@ pub mod hooked;
 pub mod streams;
 pub mod timing;
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use cudarc::driver::sys::{
-    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUdevice_attribute, CUlimit, CUmemAllocationProp,
-    CUmemGenericAllocationHandle, CUmemLocation,
-};
-pub use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream};
-
+use cudarc::driver::sys::{CUdevice_attribute, CUlimit};
+pub use mneme_abi::cuda::types::*;
 use mneme_core::launch::Limits;
 
 use crate::process::linker::vendor_symbol;
-
-/// `CUresult`.
-pub type Status = u32;
-pub const SUCCESS: Status = 0;
-pub const INVALID_VALUE: Status = 1;
-pub const OUT_OF_MEMORY: Status = 2;
-pub const INVALID_CONTEXT: Status = 201;
-pub const MAP_FAILED: Status = 205;
-pub const INVALID_HANDLE: Status = 400;
-pub const NOT_FOUND: Status = 500;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, the names of stream 0 under its two meanings.
 pub const STREAM_LEGACY: usize = 1;
@@ -92,7 +78,7 @@ pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
 /// Declares module `$name` with `call`, which answers `NOT_FOUND` where the vendor has no such function. [`Status`] and the
 /// arguments' types are taken from the module around.
 macro_rules! function {
-    ($name:ident($($argument:ident: $type:ty),* $(,)?)) => {
+    ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         pub mod $name {
             use super::*;
             pub static SLOT: $crate::driver::Slot = $crate::driver::Slot::new();
@@ -125,77 +111,81 @@ macro_rules! function {
 }
 pub(crate) use function;
 
+/// A plain function for a module of [`function`].
+macro_rules! plain {
+    ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
+        /// # Safety
+        /// As for the driver function of this name.
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub unsafe fn $name($($argument: $type),*) -> Status {
+            // SAFETY: the caller vouches for the arguments.
+            unsafe { own::$name::call($($argument),*) }
+        }
+    };
+}
+
 /// Functions that the recorder calls for itself and does not hook.
 macro_rules! functions {
-    ($($name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
-        #[expect(non_snake_case, reason = "the driver's names")]
-        pub(crate) mod own { use super::*; $(function!($name($($argument: $type),*));)* }
-        $(
-            /// # Safety
-            /// As for the driver function of this name.
-            #[allow(non_snake_case, clippy::too_many_arguments)]
-            pub unsafe fn $name($($argument: $type),*) -> Status {
-                // SAFETY: the caller vouches for the arguments.
-                unsafe { own::$name::call($($argument),*) }
-            }
-        )*
+    ($($name:ident;)*) => {
+        pub(crate) mod own { use super::*; $(mneme_abi::$name! { function {} })* }
+        $(mneme_abi::$name! { plain {} })*
     };
 }
 
 functions! {
-    cuCtxGetCurrent(context: *mut CUcontext);
-    cuCtxSetCurrent(context: CUcontext);
-    cuCtxGetDevice(device: *mut CUdevice);
-    cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
-    cuCtxGetLimit(value: *mut usize, limit: c_uint);
-    cuCtxSynchronize();
-    cuEventCreate(event: *mut *mut c_void, flags: c_uint);
-    cuEventDestroy_v2(event: *mut c_void);
-    cuEventElapsedTime(milliseconds: *mut f32, start: *mut c_void, end: *mut c_void);
-    cuEventQuery(event: *mut c_void);
-    cuEventRecord(event: *mut c_void, stream: CUstream);
-    cuEventSynchronize(event: *mut c_void);
-    cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
-    cuDeviceGetName(name: *mut c_char, length: c_int, device: CUdevice);
-    cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int);
-    cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
-    cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
-    cuFuncGetName(name: *mut *const c_char, function: CUfunction);
-    cuGraphChildGraphNodeGetGraph(node: *mut c_void, graph: *mut *mut c_void);
-    cuGraphClone(clone: *mut *mut c_void, graph: *mut c_void);
-    cuGraphDestroy(graph: *mut c_void);
-    cuGraphGetEdges(graph: *mut c_void, from: *mut *mut c_void, to: *mut *mut c_void, count: *mut usize);
-    cuGraphGetNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize);
-    cuGraphHostNodeGetParams(node: *mut c_void, parameters: *mut CUDA_HOST_NODE_PARAMS);
-    cuGraphKernelNodeGetAttribute(node: *mut c_void, attribute: c_uint, value: *mut c_void);
-    cuGraphKernelNodeGetParams_v2(node: *mut c_void, parameters: *mut CUDA_KERNEL_NODE_PARAMS);
-    cuGraphKernelNodeSetParams_v2(node: *mut c_void, parameters: *const CUDA_KERNEL_NODE_PARAMS);
-    cuGraphMemcpyNodeGetParams(node: *mut c_void, parameters: *mut [u64; 25]);
-    cuGraphMemsetNodeGetParams(node: *mut c_void, parameters: *mut CUDA_MEMSET_NODE_PARAMS);
-    cuGraphNodeFindInClone(twin: *mut *mut c_void, node: *mut c_void, clone: *mut c_void);
-    cuGraphNodeGetType(node: *mut c_void, kind: *mut c_uint);
-    cuKernelGetAttribute(value: *mut c_int, attribute: c_uint, kernel: CUkernel, device: CUdevice);
-    cuKernelGetLibrary(library: *mut CUlibrary, kernel: CUkernel);
-    cuKernelGetName(name: *mut *const c_char, kernel: CUkernel);
-    cuLibraryGetGlobal(address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char);
-    cuLibraryGetManaged(address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary, name: *const c_char);
-    cuLinkAddData_v2(linker: *mut c_void, kind: c_uint, data: *mut c_void, bytes: usize, name: *const c_char, count: c_uint, options: *mut c_uint, values: *mut *mut c_void);
-    cuLinkComplete(linker: *mut c_void, cubin: *mut *mut c_void, bytes: *mut usize);
-    cuLinkCreate_v2(count: c_uint, options: *mut c_uint, values: *mut *mut c_void, linker: *mut *mut c_void);
-    cuLinkDestroy(linker: *mut c_void);
-    cuMemAddressFree(address: CUdeviceptr, size: usize);
-    cuMemAddressReserve(address: *mut CUdeviceptr, size: usize, alignment: usize, hint: CUdeviceptr, flags: c_ulonglong);
-    cuMemGetAccess(flags: *mut c_ulonglong, location: *const CUmemLocation, address: CUdeviceptr);
-    cuMemGetAllocationGranularity(granularity: *mut usize, properties: *const CUmemAllocationProp, option: c_uint);
-    cuMemGetAllocationPropertiesFromHandle(properties: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle);
-    cuMemRelease(handle: CUmemGenericAllocationHandle);
-    cuModuleGetGlobal_v2(address: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char);
-    cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, host: *mut c_void, flags: c_uint);
-    cuStreamCreate(stream: *mut CUstream, flags: c_uint);
-    cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
-    cuStreamIsCapturing(stream: CUstream, status: *mut c_uint);
-    cuStreamSynchronize(stream: CUstream);
-    cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
+    cuCtxGetCurrent;
+    cuCtxSetCurrent;
+    cuCtxGetDevice;
+    cuCtxGetStreamPriorityRange;
+    cuCtxGetLimit;
+    cuCtxSynchronize;
+    cuEventCreate;
+    cuEventDestroy_v2;
+    cuEventElapsedTime;
+    cuEventQuery;
+    cuEventRecord;
+    cuEventSynchronize;
+    cuDeviceGetAttribute;
+    cuDeviceGetName;
+    cuDevicePrimaryCtxGetState;
+    cuFuncGetAttribute;
+    cuFuncGetModule;
+    cuFuncGetName;
+    cuGraphChildGraphNodeGetGraph;
+    cuGraphClone;
+    cuGraphDestroy;
+    cuGraphGetEdges;
+    cuGraphGetNodes;
+    cuGraphHostNodeGetParams;
+    cuGraphKernelNodeGetAttribute;
+    cuGraphKernelNodeGetParams_v2;
+    cuGraphKernelNodeSetParams_v2;
+    cuGraphMemcpyNodeGetParams;
+    cuGraphMemsetNodeGetParams;
+    cuGraphNodeFindInClone;
+    cuGraphNodeGetType;
+    cuKernelGetAttribute;
+    cuKernelGetLibrary;
+    cuKernelGetName;
+    cuLibraryGetGlobal;
+    cuLibraryGetManaged;
+    cuLinkAddData_v2;
+    cuLinkComplete;
+    cuLinkCreate_v2;
+    cuLinkDestroy;
+    cuMemAddressFree;
+    cuMemAddressReserve;
+    cuMemGetAccess;
+    cuMemGetAllocationGranularity;
+    cuMemGetAllocationPropertiesFromHandle;
+    cuMemRelease;
+    cuModuleGetGlobal_v2;
+    cuMemHostGetDevicePointer_v2;
+    cuStreamCreate;
+    cuStreamGetCtx;
+    cuStreamIsCapturing;
+    cuStreamSynchronize;
+    cuThreadExchangeStreamCaptureMode;
 }
 
 /// The current context of this thread, if it has one.

@@ -2,14 +2,12 @@
 //!
 //! A kernel that starts on an idle device is charged with the time of its submission too, a few microseconds.
 
-use std::ffi::c_void;
-
-use super::{self as driver, CUstream, SUCCESS};
+use super::{self as driver, CUevent, CUstream, SUCCESS};
 
 /// Two events of the current context.
 pub struct Timer {
-    start: *mut c_void,
-    end: *mut c_void,
+    start: CUevent,
+    end: CUevent,
 }
 
 // SAFETY: driver handles may be used from any thread; one has a timer at a time.

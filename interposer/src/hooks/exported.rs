@@ -1,16 +1,9 @@
 //! The exported functions, and the table of them.
 
-use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
-
-use cudarc::driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUarray, CUipcMemHandle, CUlaunchConfig, CUmemAccessDesc,
-    CUmemGenericAllocationHandle, CUmemLocation, CUmemoryPool,
-};
+use mneme_abi::cuda::types::*;
 
 use super::{Hook, enter, proc_address};
-use crate::driver::{
-    self, CUcontext, CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUstream, Status, captures, contexts, gate,
-};
+use crate::driver::{self, captures, contexts, gate};
 use crate::kernels::loading;
 use crate::launches::{forms, graphs, legacy};
 use crate::lifetimes::{contexts as ends, green};
@@ -44,7 +37,7 @@ macro_rules! body {
             None => unsafe { otherwise($($argument),*) },
         }
     }};
-    ($name:ident, ($($argument:ident: $type:ty),*), $handler:path) => {
+    ($name:ident, ($($argument:ident: $type:ty),*), ($handler:path)) => {
         // SAFETY: the arguments are the application's own, as the handler's contract wants.
         enter(outer_call!($name($($argument),*)), vendor_call!($name($($argument),*)), |call| unsafe { $handler(call, $($argument),*) })
     };
@@ -69,32 +62,40 @@ macro_rules! vendor_call {
     ($name:ident($($argument:ident),*)) => { || unsafe { driver::hooked::$name::call($($argument),*) } };
 }
 
-/// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=> path` calls a handler
-/// with the call itself (`&dyn Fn() -> Status`) and the arguments.
-macro_rules! export {
-    ($( $purpose:literal $tests:tt { $( $since:literal $name:ident($($argument:ident: $type:ty),* $(,)?) => $handler:tt $(:: $rest:ident)*; )* } )*) => {
-        /// Every hooked function.
-        pub static TABLE: &[Hook] = &[$($(
-            Hook {
-                name: driver::c_name(concat!(stringify!($name), "\0")),
-                since: $since,
-                arguments: &[$(stringify!($type)),*],
-                purpose: $purpose,
-                tests: &$tests,
-                address: || $name as *const () as *mut std::ffi::c_void,
-                real: &driver::hooked::$name::SLOT,
-            },
-        )*)*];
+/// The row of [`TABLE`] for a function.
+macro_rules! row {
+    ({ $purpose:literal $tests:tt } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
+        Hook {
+            name: driver::c_name(concat!(stringify!($name), "\0")),
+            since: $since,
+            purpose: $purpose,
+            tests: &$tests,
+            address: || $name as *const () as *mut std::ffi::c_void,
+            real: &driver::hooked::$name::SLOT,
+        }
+    };
+}
 
-        $($(
-            /// # Safety
-            /// As for the driver function of this name.
-            #[allow(non_snake_case, clippy::too_many_arguments)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-                body!($name, ($($argument: $type),*), $handler $(:: $rest)*)
-            }
-        )*)*
+macro_rules! exported {
+    ({ $handler:tt } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
+        /// # Safety
+        /// As for the driver function of this name.
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {
+            body!($name, ($($argument: $type),*), $handler)
+        }
+    };
+}
+
+/// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=> (path)` calls a
+/// handler with the call itself (`&dyn Fn() -> Status`) and the arguments.
+macro_rules! export {
+    ($( $purpose:literal $tests:tt { $( $($name:ident),+ => $handler:tt; )* } )*) => {
+        /// Every hooked function.
+        pub static TABLE: &[Hook] = &[$($($( mneme_abi::$name! { row { $purpose $tests } }, )+)*)*];
+
+        $($($( mneme_abi::$name! { exported { $handler } } )+)*)*
     };
 }
 

@@ -1,4 +1,5 @@
-//! The table against NVIDIA's own headers: every function of the driver is hooked, or need not be for a reason that is written down.
+//! The declarations and the table against NVIDIA's own headers: every function of the driver is hooked, or need not be for a reason
+//! that is written down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,9 +7,11 @@ use std::process::Command;
 
 use regex::Regex;
 
+use super::TABLE;
 use super::proc_address::{NEWEST, variant};
 use super::unhooked::UNHOOKED;
-use super::{TABLE, split_name};
+use mneme_abi::cuda::driver::FUNCTIONS;
+use mneme_abi::cuda::{Function, split_name};
 
 /// What a header declares.
 struct Header {
@@ -54,12 +57,18 @@ impl Header {
         }
         let mut handles = found(&declared, r"typedef\s+struct\s+\w+\s*\*\s*(\w+)\s*;");
         handles.extend(found(&declared, r"typedef\s+\w+\s*\(\s*\*\s*(\w+)\s*\)\s*\("));
+        let mut enumerations = found(&declared, r"typedef\s+enum\s+\w+\s*\{[^}]*\}\s*(\w+)\s*;");
+        for alias in expression(r"typedef\s+(\w+)\s+(\w+)\s*;").captures_iter(&declared) {
+            if enumerations.contains(&alias[1]) {
+                enumerations.insert(alias[2].to_owned());
+            }
+        }
         Self {
             version: expression(r"#define CUDA_VERSION (\d+)").captures(&source).unwrap()[1].parse().unwrap(),
             functions,
             since,
             handles,
-            enumerations: found(&declared, r"typedef\s+enum\s+\w+\s*\{[^}]*\}\s*(\w+)\s*;"),
+            enumerations,
         }
     }
 }
@@ -104,7 +113,9 @@ impl Passed {
 fn in_rust(text: &str) -> Passed {
     match text {
         _ if text.starts_with('*') => Passed::Pointer,
-        "CUcontext" | "CUstream" | "CUfunction" | "CUkernel" | "CUlibrary" | "CUmodule" | "CUarray" | "CUmemoryPool" => Passed::Handle,
+        "CUcontext" | "CUevent" | "CUstream" | "CUfunction" | "CUkernel" | "CUlibrary" | "CUmodule" | "CUarray" | "CUmemoryPool" => {
+            Passed::Handle
+        }
         "usize" | "u64" | "c_ulonglong" | "CUdeviceptr" | "CUmemGenericAllocationHandle" => Passed::Integer(8),
         "c_int" | "c_uint" | "u32" | "CUdevice" => Passed::Integer(4),
         "c_ushort" => Passed::Integer(2),
@@ -170,12 +181,12 @@ fn every_function_of_the_driver_is_hooked_or_need_not_be() {
 #[test]
 fn arguments_are_those_of_the_headers() {
     for header in headers() {
-        for hook in TABLE {
-            let Some(types) = header.functions.get(hook.name.to_str().unwrap()) else { continue };
-            let ours: Vec<Passed> = hook.arguments.iter().map(|argument| in_rust(argument)).collect();
+        for function in FUNCTIONS {
+            let Some(types) = header.functions.get(function.name) else { continue };
+            let ours: Vec<Passed> = function.arguments.iter().map(|(_, argument)| in_rust(argument)).collect();
             let theirs: Vec<Passed> = types.iter().map(|text| in_c(text, &header)).collect();
             let agree = ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| ours.agrees_with(theirs));
-            assert!(agree, "{:?} of {}: {ours:?}, the header has {types:?}: {theirs:?}", hook.name, header.version);
+            assert!(agree, "{} of {}: {ours:?}, the header has {types:?}: {theirs:?}", function.name, header.version);
         }
     }
 }
@@ -186,21 +197,21 @@ fn versions_are_those_of_the_headers() {
     let mut since = BTreeMap::<&(String, String), BTreeSet<i32>>::new();
     headers.iter().flat_map(|header| &header.since).for_each(|(name, versions)| since.entry(name).or_default().extend(versions));
     let symbols: BTreeSet<&String> = headers.iter().flat_map(|header| header.functions.keys()).collect();
-    for hook in TABLE {
-        let name = hook.name.to_str().unwrap();
+    for Function { name, since: declared, .. } in FUNCTIONS {
+        assert!(symbols.iter().any(|symbol| symbol == name), "{name} is in no header");
         let (form, _) = form_of(name);
         let (base, _) = split_name(name);
         let key = (base.to_owned(), form.to_owned());
         let versions = since.get(&key).unwrap_or_else(|| panic!("{name} has no version in any cudaTypedefs.h"));
-        assert!(versions.contains(&hook.since), "{name}: {} is none of {versions:?}", hook.since);
+        assert!(versions.contains(declared), "{name}: {declared} is none of {versions:?}");
         // Where there are as many symbols as versions, they go together in order.
         let variants: Vec<String> = (1..9)
             .map(|number| if number == 1 { format!("{base}{form}") } else { format!("{base}_v{number}{form}") })
             .filter(|variant| symbols.contains(variant))
             .collect();
         if variants.len() == versions.len() {
-            let expected = versions.iter().zip(&variants).find(|(_, variant)| *variant == name).unwrap().0;
-            assert_eq!(hook.since, *expected, "{name} among {variants:?} of {versions:?}");
+            let expected = versions.iter().zip(&variants).find(|(_, variant)| *variant == *name).unwrap().0;
+            assert_eq!(declared, expected, "{name} among {variants:?} of {versions:?}");
         }
     }
 }

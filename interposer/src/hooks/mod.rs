@@ -1,4 +1,4 @@
-//! The hooked functions of the driver API: what each does. From one table (`table.rs`) the exported functions, the map for `dlsym`
+//! The hooked functions of the driver API: what each does. From one table (`table.rs`) and the declarations of `mneme_abi` the exported functions, the map for `dlsym`
 //! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/hooks.md are made.
 
 pub mod dlsym;
@@ -14,6 +14,8 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
+use mneme_abi::cuda::{DefaultStream, split_name};
+
 use crate::driver::{Slot, Status};
 use crate::process::reentrancy;
 
@@ -25,8 +27,6 @@ pub struct Hook {
     pub name: &'static CStr,
     /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 = 12.0).
     pub since: i32,
-    /// Types of its arguments, as in the table.
-    pub arguments: &'static [&'static str],
     /// What the recorder does there, for docs/hooks.md.
     pub purpose: &'static str,
     /// Tests that cover it, each as file and test of the source tree, e.g. `tests/tests/e2e/coverage.rs: pools`.
@@ -35,23 +35,14 @@ pub struct Hook {
     pub(crate) real: &'static Slot,
 }
 
-/// How a function treats stream 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DefaultStream {
-    Legacy,
-    PerThread,
-}
-
 impl Hook {
     pub fn address(&self) -> *mut c_void {
         (self.address)()
     }
 
-    /// The version from which on `cuGetProcAddress` may mean this function by a base name. From 12.0 on `cuGraphInstantiate` is a
-    /// function that has a name of its own (a macro of `cuda.h`).
+    /// The version from which on `cuGetProcAddress` may mean this function by a base name.
     pub fn since_as(&self, base: &str) -> Option<i32> {
-        let renamed = base == "cuGraphInstantiate" && self.name == c"cuGraphInstantiateWithFlags";
-        if renamed { Some(12000) } else { (self.base_name() == base).then_some(self.since) }
+        mneme_abi::cuda::since_as(self.name.to_str().unwrap_or_default(), self.since, base)
     }
 
     /// The name without its version and stream suffixes, what `cuGetProcAddress` is asked for.
@@ -62,16 +53,6 @@ impl Hook {
     pub fn default_stream(&self) -> DefaultStream {
         split_name(self.name.to_str().unwrap_or_default()).1
     }
-}
-
-/// Splits `cuMemcpyHtoD_v2_ptds` into `cuMemcpyHtoD` and its treatment of stream 0.
-fn split_name(name: &'static str) -> (&'static str, DefaultStream) {
-    let (name, stream) = match name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")) {
-        Some(name) => (name, DefaultStream::PerThread),
-        None => (name, DefaultStream::Legacy),
-    };
-    let base = name.rsplit_once("_v").filter(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()));
-    (base.map_or(name, |(base, _)| base), stream)
 }
 
 /// Our function of a name, if it is hooked.
@@ -123,14 +104,6 @@ pub(crate) fn enter(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_split_into_base_and_stream_semantics() {
-        assert_eq!(split_name("cuMemcpyHtoD_v2_ptds"), ("cuMemcpyHtoD", DefaultStream::PerThread));
-        assert_eq!(split_name("cuLaunchKernel_ptsz"), ("cuLaunchKernel", DefaultStream::PerThread));
-        assert_eq!(split_name("cuMemAlloc_v2"), ("cuMemAlloc", DefaultStream::Legacy));
-        assert_eq!(split_name("cuLaunchKernelEx"), ("cuLaunchKernelEx", DefaultStream::Legacy));
-    }
 
     #[test]
     fn names_are_unique_and_found() {

@@ -78,7 +78,7 @@ pub struct Destination<'a> {
 /// What reading needs in one context: a stream of our own, so that nothing of the application's is waited for.
 struct Reader {
     stream: CUstream,
-    events: [*mut c_void; DEPTH],
+    events: [driver::CUevent; DEPTH],
     /// Absent where the driver takes no PTX; then all memory is fetched.
     hasher: Option<Hasher>,
 }
@@ -414,7 +414,7 @@ struct Gathering<'a> {
     used: usize,
     copy: Option<Copy>,
     chunks: Vec<Chunk>,
-    in_flight: VecDeque<(*mut c_void, Batch)>,
+    in_flight: VecDeque<(driver::CUevent, Batch)>,
     sealed: usize,
 }
 

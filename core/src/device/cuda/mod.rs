@@ -2,29 +2,23 @@
 
 mod table;
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::ptr::null_mut;
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute as DeviceAttribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute as FunctionAttribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUlimit, CUmemAccess_flags,
-    CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemAllocationType, CUmemLocationType, CUmodule, CUresult,
-    CUstream,
+    CUdevice_attribute as DeviceAttribute, CUfunction_attribute as FunctionAttribute, CUlaunchAttribute, CUlaunchAttributeID, CUlimit,
+    CUmemAccess_flags, CUmemAllocationGranularity_flags, CUmemAllocationType, CUmemLocationType,
 };
+use mneme_abi::cuda::types::*;
 
-use self::table::{Code, Table};
+use self::table::Table;
 use super::cupti::Cupti;
 use super::{Description, Device, DeviceError, DeviceLimits, Function, FunctionUse, Limit, Module, Timer};
 use crate::launch::{Dim3, Launch};
 
 /// NVIDIA's driver library.
 pub const LIBRARY: &str = "libcuda.so.1";
-
-const CUDA_SUCCESS: Code = CUresult::CUDA_SUCCESS as Code;
-const CUDA_ERROR_NO_DEVICE: Code = CUresult::CUDA_ERROR_NO_DEVICE as Code;
-const CUDA_ERROR_OUT_OF_MEMORY: Code = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Code;
-const CUDA_ERROR_NOT_FOUND: Code = CUresult::CUDA_ERROR_NOT_FOUND as Code;
 
 /// `CU_STREAM_DEFAULT`: in order with the default stream, which copies from and to the host and memsets run in.
 const STREAM_DEFAULT: u32 = 0;
@@ -49,17 +43,17 @@ impl Cuda {
         let table = Table::load(library)?;
         // SAFETY: cuInit takes no pointers; it may be called at any time.
         let started = unsafe { (table.cuInit)(0) };
-        if started == CUDA_ERROR_NO_DEVICE {
+        if started == NO_DEVICE {
             return Err(DeviceError::NoDevice { library: name() });
         }
         let failed = |function, code| Err(call_error(&table, function, code));
-        if started != CUDA_SUCCESS {
+        if started != SUCCESS {
             return failed("cuInit", started);
         }
         let mut count = 0;
         // SAFETY: `count` is a valid place for the answer.
         let counted = unsafe { (table.cuDeviceGetCount)(&mut count) };
-        if counted != CUDA_SUCCESS {
+        if counted != SUCCESS {
             return failed("cuDeviceGetCount", counted);
         }
         if count == 0 {
@@ -73,11 +67,11 @@ impl Cuda {
         // SAFETY: the ordinal was checked, and both places are valid for the answers.
         let opened = unsafe {
             match (table.cuDeviceGet)(&mut device, ordinal) {
-                CUDA_SUCCESS => (table.cuDevicePrimaryCtxRetain)(&mut context, device),
+                SUCCESS => (table.cuDevicePrimaryCtxRetain)(&mut context, device),
                 error => error,
             }
         };
-        if opened != CUDA_SUCCESS {
+        if opened != SUCCESS {
             return failed("cuDevicePrimaryCtxRetain", opened);
         }
         let mut cuda = Self {
@@ -115,7 +109,7 @@ impl Cuda {
             let properties = self.memory_properties();
             self.check(
                 "cuMemGetAllocationGranularity",
-                (self.table.cuMemGetAllocationGranularity)(&mut granularity, &properties, minimum),
+                (self.table.cuMemGetAllocationGranularity)(&mut granularity, &properties, minimum as c_uint),
             )?;
             self.page_size = granularity as u64;
         }
@@ -175,15 +169,15 @@ impl Cuda {
     fn attribute(&self, attribute: DeviceAttribute) -> Result<c_int, DeviceError> {
         let mut value = 0;
         // SAFETY: `value` is a valid place for the answer.
-        self.check("cuDeviceGetAttribute", unsafe { (self.table.cuDeviceGetAttribute)(&mut value, attribute, self.device) })?;
+        self.check("cuDeviceGetAttribute", unsafe { (self.table.cuDeviceGetAttribute)(&mut value, attribute as c_uint, self.device) })?;
         Ok(value)
     }
 
     fn function_attribute(&self, function: Function, attribute: FunctionAttribute) -> i64 {
         let mut value = 0;
         // SAFETY: the handle is one the driver gave; `value` is a valid place for the answer.
-        match unsafe { (self.table.cuFuncGetAttribute)(&mut value, attribute, function.0 as CUfunction) } {
-            CUDA_SUCCESS => i64::from(value),
+        match unsafe { (self.table.cuFuncGetAttribute)(&mut value, attribute as c_uint, function.0 as CUfunction) } {
+            SUCCESS => i64::from(value),
             _ => -1,
         }
     }
@@ -204,7 +198,7 @@ impl Cuda {
         let properties = self.memory_properties();
         // SAFETY: plain data in, one handle out.
         let created = unsafe { (self.table.cuMemCreate)(&mut handle, bytes, &properties, 0) };
-        if created == CUDA_ERROR_OUT_OF_MEMORY {
+        if created == OUT_OF_MEMORY {
             return Err(DeviceError::OutOfMemory { size });
         }
         self.check("cuMemCreate", created)?;
@@ -222,8 +216,8 @@ impl Cuda {
         self.check("cuMemSetAccess", unsafe { (self.table.cuMemSetAccess)(address, size as usize, &access, 1) })
     }
 
-    fn check(&self, function: &'static str, code: Code) -> Result<(), DeviceError> {
-        if code == CUDA_SUCCESS { Ok(()) } else { Err(call_error(&self.table, function, code)) }
+    fn check(&self, function: &'static str, code: Status) -> Result<(), DeviceError> {
+        if code == SUCCESS { Ok(()) } else { Err(call_error(&self.table, function, code)) }
     }
 
     fn launch(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
@@ -284,13 +278,13 @@ pub fn attributes(launch: &Launch) -> Vec<CUlaunchAttribute> {
     attributes
 }
 
-fn call_error(table: &Table, function: &'static str, code: Code) -> DeviceError {
-    let text = |get: unsafe extern "C" fn(Code, *mut *const i8) -> Code| {
+fn call_error(table: &Table, function: &'static str, code: Status) -> DeviceError {
+    let text = |get: unsafe extern "C" fn(Status, *mut *const i8) -> Status| {
         let mut text = std::ptr::null();
         // SAFETY: `text` is a valid place; on success the driver points it at a string constant.
         unsafe {
             match get(code, &mut text) {
-                CUDA_SUCCESS if !text.is_null() => Some(CStr::from_ptr(text).to_string_lossy().into_owned()),
+                SUCCESS if !text.is_null() => Some(CStr::from_ptr(text).to_string_lossy().into_owned()),
                 _ => None,
             }
         }
@@ -303,8 +297,8 @@ fn call_error(table: &Table, function: &'static str, code: Code) -> DeviceError 
 fn name_of(name: &str) -> Result<CString, DeviceError> {
     CString::new(name).map_err(|_| DeviceError::Call {
         function: "cuModuleGetFunction",
-        code: CUDA_ERROR_NOT_FOUND,
-        name: "CUDA_ERROR_NOT_FOUND".into(),
+        code: NOT_FOUND,
+        name: "NOT_FOUND".into(),
         text: format!("the name {name:?} contains a zero byte"),
     })
 }
@@ -330,7 +324,7 @@ impl Device for Cuda {
         let mut reserved: CUdeviceptr = 0;
         // SAFETY: `reserved` is a valid place; the range is only reserved, nothing of this process is replaced.
         let code = unsafe { (self.table.cuMemAddressReserve)(&mut reserved, bytes, 0, address, 0) };
-        if code != CUDA_SUCCESS {
+        if code != SUCCESS {
             return Err(DeviceError::Clash { address, size });
         }
         if reserved != address {
@@ -365,7 +359,7 @@ impl Device for Cuda {
         let mut address = 0;
         // SAFETY: `address` is a valid place for the answer.
         match unsafe { (self.table.cuMemAlloc_v2)(&mut address, size as usize) } {
-            CUDA_ERROR_OUT_OF_MEMORY => Err(DeviceError::OutOfMemory { size }),
+            OUT_OF_MEMORY => Err(DeviceError::OutOfMemory { size }),
             code => self.check("cuMemAlloc", code).map(|()| address),
         }
     }
@@ -412,7 +406,7 @@ impl Device for Cuda {
         let name = name_of(name)?;
         // SAFETY: the handle is the driver's, the name is terminated, both places are valid.
         match unsafe { (self.table.cuModuleGetGlobal_v2)(&mut address, &mut size, module.0 as CUmodule, name.as_ptr()) } {
-            CUDA_ERROR_NOT_FOUND => Ok(None),
+            NOT_FOUND => Ok(None),
             code => self.check("cuModuleGetGlobal", code).map(|()| Some((address, size as u64))),
         }
     }
@@ -442,7 +436,7 @@ impl Device for Cuda {
         // SAFETY: the handle is the driver's; `blocks` is a valid place for the answer.
         let code = unsafe { ask(&mut blocks, function.0 as CUfunction, threads, launch.shared_mem as usize, 0) };
         let resident = self.description.limits.threads_per_multiprocessor?;
-        (code == CUDA_SUCCESS).then(|| (i64::from(blocks), f64::from(blocks) * f64::from(threads) / f64::from(resident)))
+        (code == SUCCESS).then(|| (i64::from(blocks), f64::from(blocks) * f64::from(threads) / f64::from(resident)))
     }
 
     fn cache_bytes(&self) -> u64 {
@@ -456,20 +450,20 @@ impl Device for Cuda {
             Limit::MallocHeap => CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE,
         };
         // SAFETY: no pointers; the context is current.
-        self.check("cuCtxSetLimit", unsafe { (self.table.cuCtxSetLimit)(limit, value as usize) })
+        self.check("cuCtxSetLimit", unsafe { (self.table.cuCtxSetLimit)(limit as c_uint, value as usize) })
     }
 
     fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError> {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         // SAFETY: the handle is the driver's; no pointers besides.
-        self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute, bytes) })
+        self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, bytes) })
     }
 
     fn allow_large_clusters(&self, function: Function) -> Result<(), DeviceError> {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         // SAFETY: the handle is the driver's; no pointers besides.
-        self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute, 1) })
+        self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, 1) })
     }
 
     fn bus_id(&self) -> Option<String> {
@@ -477,7 +471,7 @@ impl Device for Cuda {
         // SAFETY: the buffer is as long as it is said to be, and the driver terminates the text.
         unsafe {
             let code = (self.table.cuDeviceGetPCIBusId)(text.as_mut_ptr(), text.len() as c_int, self.device);
-            (code == CUDA_SUCCESS).then(|| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+            (code == SUCCESS).then(|| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
         }
     }
 

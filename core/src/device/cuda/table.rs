@@ -1,29 +1,21 @@
 //! The functions of the driver that a replay calls, found by name in a library that was loaded by path.
 //!
-//! cudarc declares the types; its own loader is not used, because it knows one library only and would find a preloaded
-//! recorder's wrappers.
+//! cudarc's own loader is not used, because it knows one library only and would find a preloaded recorder's wrappers.
 
 use std::error::Error;
-use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
 use std::path::Path;
 
-use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUlaunchConfig, CUlimit,
-    CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUstream,
-};
 use libloading::Library;
+use mneme_abi::cuda::driver::pointers;
 
 use crate::device::DeviceError;
 
-/// A `CUresult` as the number that it is: a driver newer than the enumeration may return others.
-pub type Code = c_uint;
-
 macro_rules! table {
-    ($($symbol:ident($($argument:ty),*);)*) => {
+    ($($symbol:ident;)*) => {
         /// Entry points, each named by its symbol.
         #[expect(non_snake_case, reason = "fields are named like the symbols")]
         pub struct Table {
-            $(pub $symbol: unsafe extern "C" fn($($argument),*) -> Code,)*
+            $(pub $symbol: pointers::$symbol,)*
             /// Keeps the functions in memory.
             _library: Library,
         }
@@ -48,47 +40,47 @@ macro_rules! table {
 }
 
 table! {
-    cuInit(c_uint);
-    cuDriverGetVersion(*mut c_int);
-    cuGetErrorName(Code, *mut *const c_char);
-    cuGetErrorString(Code, *mut *const c_char);
-    cuDeviceGetCount(*mut c_int);
-    cuDeviceGet(*mut CUdevice, c_int);
-    cuDeviceGetName(*mut c_char, c_int, CUdevice);
-    cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice);
-    cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
-    cuCtxSetCurrent(CUcontext);
-    cuCtxSynchronize();
-    cuMemGetInfo_v2(*mut usize, *mut usize);
-    cuMemGetAllocationGranularity(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
-    cuMemAddressReserve(*mut CUdeviceptr, usize, usize, CUdeviceptr, c_ulonglong);
-    cuMemAddressFree(CUdeviceptr, usize);
-    cuMemCreate(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong);
-    cuMemRelease(CUmemGenericAllocationHandle);
-    cuMemMap(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, c_ulonglong);
-    cuMemSetAccess(CUdeviceptr, usize, *const CUmemAccessDesc, usize);
-    cuDeviceGetPCIBusId(*mut c_char, c_int, CUdevice);
-    cuMemFree_v2(CUdeviceptr);
-    cuMemAlloc_v2(*mut CUdeviceptr, usize);
-    cuMemcpyHtoD_v2(CUdeviceptr, *const c_void, usize);
-    cuMemcpyDtoH_v2(*mut c_void, CUdeviceptr, usize);
-    cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
-    cuMemsetD8_v2(CUdeviceptr, c_uchar, usize);
-    cuModuleLoadData(*mut CUmodule, *const c_void);
-    cuModuleUnload(CUmodule);
-    cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
-    cuModuleGetGlobal_v2(*mut CUdeviceptr, *mut usize, CUmodule, *const c_char);
-    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(*mut c_int, CUfunction, c_int, usize, c_uint);
-    cuCtxSetLimit(CUlimit, usize);
-    cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction);
-    cuFuncSetAttribute(CUfunction, CUfunction_attribute, c_int);
-    cuStreamCreate(*mut CUstream, c_uint);
-    cuEventCreate(*mut CUevent, c_uint);
-    cuEventRecord(CUevent, CUstream);
-    cuEventElapsedTime(*mut f32, CUevent, CUevent);
-    cuStreamSynchronize(CUstream);
-    cuLaunchKernel(CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void);
-    cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+    cuInit;
+    cuDriverGetVersion;
+    cuGetErrorName;
+    cuGetErrorString;
+    cuDeviceGetCount;
+    cuDeviceGet;
+    cuDeviceGetName;
+    cuDeviceGetAttribute;
+    cuDevicePrimaryCtxRetain;
+    cuCtxSetCurrent;
+    cuCtxSynchronize;
+    cuMemGetInfo_v2;
+    cuMemGetAllocationGranularity;
+    cuMemAddressReserve;
+    cuMemAddressFree;
+    cuMemCreate;
+    cuMemRelease;
+    cuMemMap;
+    cuMemSetAccess;
+    cuDeviceGetPCIBusId;
+    cuMemFree_v2;
+    cuMemAlloc_v2;
+    cuMemcpyHtoD_v2;
+    cuMemcpyDtoH_v2;
+    cuMemcpyDtoDAsync_v2;
+    cuMemsetD8_v2;
+    cuModuleLoadData;
+    cuModuleUnload;
+    cuModuleGetFunction;
+    cuModuleGetGlobal_v2;
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags;
+    cuCtxSetLimit;
+    cuFuncGetAttribute;
+    cuFuncSetAttribute;
+    cuStreamCreate;
+    cuEventCreate;
+    cuEventRecord;
+    cuEventElapsedTime;
+    cuStreamSynchronize;
+    cuLaunchKernel;
+    cuLaunchKernelEx;
 }
 
 #[cfg(test)]

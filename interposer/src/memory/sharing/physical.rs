@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle};
 
 use super::imports;
-use crate::driver::{CUdevice, CUdeviceptr, INVALID_VALUE, SUCCESS, Status, gate};
+use crate::driver::{CUdevice, CUdeviceptr, CUmemAllocationProp, INVALID_VALUE, SUCCESS, Status, gate};
 use crate::memory::allocations::ALLOCATIONS;
 use crate::memory::arena::vmm;
 
@@ -166,7 +166,13 @@ unsafe fn with_new(call: &dyn Fn() -> Status, handle: *const Handle, note: impl 
 ///
 /// # Safety
 /// The arguments are those of `cuMemCreate`.
-pub unsafe fn create(call: &dyn Fn() -> Status, handle: *mut Handle, _bytes: usize, _properties: *const c_void, _flags: u64) -> Status {
+pub unsafe fn create(
+    call: &dyn Fn() -> Status,
+    handle: *mut Handle,
+    _bytes: usize,
+    _properties: *const CUmemAllocationProp,
+    _flags: u64,
+) -> Status {
     // SAFETY: the vendor writes it.
     unsafe { with_new(call, handle, |new| _ = physical().name_new(new)) }
 }

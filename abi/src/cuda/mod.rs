@@ -1,0 +1,60 @@
+//! CUDA: the driver API.
+
+pub mod driver;
+pub mod types;
+
+/// A declared function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
+    pub name: &'static str,
+    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 = 12.0).
+    pub since: i32,
+    /// Name and type of each argument, as declared.
+    pub arguments: &'static [(&'static str, &'static str)],
+}
+
+/// How a function treats stream 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultStream {
+    Legacy,
+    PerThread,
+}
+
+/// Splits `cuMemcpyHtoD_v2_ptds` into `cuMemcpyHtoD`, what `cuGetProcAddress` is asked for, and its treatment of stream 0.
+pub fn split_name(name: &str) -> (&str, DefaultStream) {
+    let (name, stream) = match name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")) {
+        Some(name) => (name, DefaultStream::PerThread),
+        None => (name, DefaultStream::Legacy),
+    };
+    let base = name.rsplit_once("_v").filter(|(_, version)| version.bytes().all(|byte| byte.is_ascii_digit()));
+    (base.map_or(name, |(base, _)| base), stream)
+}
+
+/// The version from which on `cuGetProcAddress` may mean the function `name`, current since `since`, by a base name. From 12.0 on
+/// `cuGraphInstantiate` is a function that has a name of its own (a macro of `cuda.h`).
+pub fn since_as(name: &str, since: i32, base: &str) -> Option<i32> {
+    let renamed = base == "cuGraphInstantiate" && name == "cuGraphInstantiateWithFlags";
+    if renamed { Some(12000) } else { (split_name(name).0 == base).then_some(since) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_split_into_base_and_stream_semantics() {
+        assert_eq!(split_name("cuMemcpyHtoD_v2_ptds"), ("cuMemcpyHtoD", DefaultStream::PerThread));
+        assert_eq!(split_name("cuLaunchKernel_ptsz"), ("cuLaunchKernel", DefaultStream::PerThread));
+        assert_eq!(split_name("cuMemAlloc_v2"), ("cuMemAlloc", DefaultStream::Legacy));
+        assert_eq!(split_name("cuLaunchKernelEx"), ("cuLaunchKernelEx", DefaultStream::Legacy));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = driver::FUNCTIONS.iter().map(|function| function.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), driver::FUNCTIONS.len());
+    }
+}
