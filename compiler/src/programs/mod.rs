@@ -3,7 +3,7 @@
 //! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us are memory of
 //! this process, which other processes open by the name that /proc gives them.
 
-mod warden;
+mod group_guard;
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 use std::time::{Duration, Instant};
 
-use self::warden::Warden;
+use self::group_guard::GroupGuard;
 
 /// A file that is gone when this process is.
 pub(crate) struct Passed {
@@ -57,14 +57,14 @@ impl Passed {
 
 /// Runs the program to its end; its words. When this process ends, however it does, so does all that the program has started.
 pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
-    let warden = Warden::start()?;
-    warden.guard(command).output()
+    let guard = GroupGuard::start()?;
+    guard.guard(command).output()
 }
 
 /// Runs the program to its end; `None` where it takes longer than `limit` and was killed, with all that it started.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    let warden = Warden::start()?;
-    let mut child = warden.guard(command).spawn()?;
+    let guard = GroupGuard::start()?;
+    let mut child = guard.guard(command).spawn()?;
     let start = Instant::now();
     let mut pause = Duration::from_micros(200);
     loop {
@@ -72,7 +72,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> io::Result<Option<E
             return Ok(Some(status));
         }
         if start.elapsed() >= limit {
-            drop(warden);
+            drop(guard);
             return child.wait().map(|_| None);
         }
         std::thread::sleep(pause);

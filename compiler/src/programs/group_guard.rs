@@ -10,13 +10,13 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// The leader of a group of programs, all of which end when this is dropped, or when this process ends.
-pub struct Warden {
+pub struct GroupGuard {
     leader: libc::pid_t,
     /// Closed by our end, whatever that is, as nobody else has it.
     _ours: OwnedFd,
 }
 
-impl Warden {
+impl GroupGuard {
     /// # Errors
     /// The system has no room for another process, or no descriptor.
     pub fn start() -> io::Result<Self> {
@@ -53,7 +53,7 @@ impl Warden {
     }
 }
 
-impl Drop for Warden {
+impl Drop for GroupGuard {
     fn drop(&mut self) {
         // SAFETY: takes no pointers but to nothing. The leader has not been waited for: no other process or group has its number.
         unsafe {
