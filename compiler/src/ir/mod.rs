@@ -5,7 +5,7 @@ pub mod annotations;
 pub mod attributes;
 pub mod contraction;
 pub mod diagnostics;
-pub mod edit;
+pub(crate) mod edit;
 pub mod parameters;
 pub mod reach;
 pub mod read;

@@ -59,8 +59,7 @@ fn run(
         compiled: compiled.as_ref(),
     };
     let before = inputs.keep.before || spec.probe.before;
-    request.keep =
-        Keep { before, pipeline: spec.probe.expanded, until: spec.probe.until, after: inputs.keep.after || spec.keep_ir, ..inputs.keep };
+    request.keep = Keep { before, pipeline: spec.probe.expanded, until: spec.probe.until, after: inputs.keep.after || spec.keep_ir };
     request.external = inputs.external;
     request.instrument = spec.instrument;
     request.progress = build.progress;
