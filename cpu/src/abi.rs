@@ -1,6 +1,6 @@
 //! Arguments as C callers pass them, wrapped where they enter so that everything behind the ABI is safe code.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::status::{Done, Status};
@@ -122,6 +122,167 @@ impl Text {
         unsafe { CStr::from_ptr(self.0) }.to_str().map_err(|_| Status::INVALID_VALUE)
     }
 }
+
+/// An argument of a safe function, made of the one that a C caller passed.
+pub trait Take<Raw> {
+    /// # Safety
+    /// A pointer is null or valid for what the API says that it leads to, and `Self` is that.
+    unsafe fn take(raw: Raw) -> Self;
+}
+
+/// An argument of a C function, made of one that keeps its promise by its type.
+pub trait Give<Raw> {
+    fn give(self) -> Raw;
+}
+
+macro_rules! passed_as_they_are {
+    ($($type:ty),*) => {
+        $(
+            impl Take<$type> for $type {
+                unsafe fn take(raw: $type) -> Self {
+                    raw
+                }
+            }
+            impl Give<$type> for $type {
+                fn give(self) -> $type {
+                    self
+                }
+            }
+        )*
+    };
+}
+
+passed_as_they_are!(u8, u16, u32, i32, u64, usize, f32, *mut c_void, Status);
+
+impl Take<*const c_void> for *const c_void {
+    unsafe fn take(raw: *const c_void) -> Self {
+        raw
+    }
+}
+
+/// An argument that is only passed on.
+impl<T> Give<*const T> for *const c_void {
+    fn give(self) -> *const T {
+        self.cast()
+    }
+}
+
+impl<T> Give<*mut T> for *const c_void {
+    fn give(self) -> *mut T {
+        self.cast_mut().cast()
+    }
+}
+
+/// Lengths are of one type here.
+impl Take<u32> for usize {
+    unsafe fn take(raw: u32) -> Self {
+        raw as usize
+    }
+}
+
+/// Functions of the application, which the ABI has as addresses.
+macro_rules! functions {
+    ($($type:ty),*) => {
+        $(
+            impl Take<*mut c_void> for $type {
+                unsafe fn take(raw: *mut c_void) -> Self {
+                    // SAFETY: an address of such a function or null by the caller's promise, which is `None`.
+                    unsafe { std::mem::transmute::<*mut c_void, Self>(raw) }
+                }
+            }
+            impl Give<*mut c_void> for $type {
+                fn give(self) -> *mut c_void {
+                    self.map_or(std::ptr::null_mut(), |function| function as *mut c_void)
+                }
+            }
+        )*
+    };
+}
+
+functions!(HostFunction, Callback);
+
+/// Handles and addresses are numbers here.
+macro_rules! numbers_for_pointers {
+    ($($number:ty),*) => {
+        $(
+            impl<T> Take<*mut T> for $number {
+                unsafe fn take(raw: *mut T) -> Self {
+                    raw as $number
+                }
+            }
+            impl<T> Take<*const T> for $number {
+                unsafe fn take(raw: *const T) -> Self {
+                    raw as $number
+                }
+            }
+            impl<T> Give<*mut T> for $number {
+                fn give(self) -> *mut T {
+                    self as *mut T
+                }
+            }
+            impl<T> Give<*const T> for $number {
+                fn give(self) -> *const T {
+                    self as *const T
+                }
+            }
+        )*
+    };
+}
+
+numbers_for_pointers!(u64, usize);
+
+impl<T, U> Take<*mut T> for Out<U> {
+    unsafe fn take(raw: *mut T) -> Self {
+        Self(raw.cast())
+    }
+}
+
+impl<T, U> Give<*mut T> for Out<U> {
+    fn give(self) -> *mut T {
+        self.0.cast()
+    }
+}
+
+impl<T, U> Take<*mut T> for In<U> {
+    unsafe fn take(raw: *mut T) -> Self {
+        Self(raw.cast())
+    }
+}
+
+impl<T, U> Take<*const T> for In<U> {
+    unsafe fn take(raw: *const T) -> Self {
+        Self(raw.cast())
+    }
+}
+
+impl<T, U> Give<*mut T> for In<U> {
+    fn give(self) -> *mut T {
+        self.0.cast_mut().cast()
+    }
+}
+
+impl<T, U> Give<*const T> for In<U> {
+    fn give(self) -> *const T {
+        self.0.cast()
+    }
+}
+
+impl Take<*const c_char> for Text {
+    unsafe fn take(raw: *const c_char) -> Self {
+        Self(raw)
+    }
+}
+
+impl Give<*const c_char> for Text {
+    fn give(self) -> *const c_char {
+        self.0
+    }
+}
+
+/// `CUhostFn`
+pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+/// `CUstreamCallback`
+pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
 
 /// Runs the body of an exported function; a panic becomes a status instead of crossing into C.
 pub fn enter(body: impl FnOnce() -> Done) -> Status {

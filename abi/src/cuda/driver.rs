@@ -61,8 +61,11 @@ declare! { ($)
     );
     2000 cuInit(flags: c_uint);
     2020 cuDriverGetVersion(version: *mut c_int);
-    6000 cuGetErrorName(status: c_uint, name: *mut *const c_char);
-    6000 cuGetErrorString(status: c_uint, text: *mut *const c_char);
+    6000 cuGetErrorName(status: Status, name: *mut *const c_char);
+    6000 cuGetErrorString(status: Status, text: *mut *const c_char);
+    3000 cuGetExportTable(table: *mut *const c_void, id: *const CUuuid);
+    4000 cuProfilerStart();
+    4000 cuProfilerStop();
 
     // Devices
     2000 cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
@@ -70,6 +73,16 @@ declare! { ($)
     2000 cuDeviceGetCount(count: *mut c_int);
     2000 cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
     4010 cuDeviceGetPCIBusId(id: *mut c_char, length: c_int, device: CUdevice);
+    9020 cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice);
+    11040 cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+    10000 cuDeviceGetLuid(luid: *mut c_char, mask: *mut c_uint, device: CUdevice);
+    3020 cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+    2000 cuDeviceGetProperties(properties: *mut CUdevprop, device: CUdevice);
+    2000 cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: CUdevice);
+    4010 cuDeviceGetByPCIBusId(device: *mut CUdevice, id: *const c_char);
+    4000 cuDeviceCanAccessPeer(can: *mut c_int, device: CUdevice, peer: CUdevice);
+    8000 cuDeviceGetP2PAttribute(value: *mut c_int, attribute: c_uint, from: CUdevice, to: CUdevice);
+    11040 cuDeviceGetExecAffinitySupport(value: *mut c_int, kind: c_uint, device: CUdevice);
 
     // Contexts
     4000 cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
@@ -98,6 +111,18 @@ declare! { ($)
     7000 cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int);
     10010 cuThreadExchangeStreamCaptureMode(mode: *mut c_uint);
     3010 cuCtxSetLimit(limit: c_uint, value: usize);
+    11000 cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint);
+    4000 cuCtxPushCurrent_v2(context: CUcontext);
+    4000 cuCtxPopCurrent_v2(context: *mut CUcontext);
+    12000 cuCtxGetId(context: CUcontext, id: *mut c_ulonglong);
+    7000 cuCtxGetFlags(flags: *mut c_uint);
+    12010 cuCtxSetFlags(flags: c_uint);
+    3020 cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint);
+    3020 cuCtxGetCacheConfig(value: *mut c_uint);
+    3020 cuCtxSetCacheConfig(value: c_uint);
+    4020 cuCtxGetSharedMemConfig(value: *mut c_uint);
+    4020 cuCtxSetSharedMemConfig(value: c_uint);
+    11000 cuCtxResetPersistingL2Cache();
 
     // Code
     2000 cuModuleLoad(module: *mut CUmodule, file: *const c_char);
@@ -140,6 +165,33 @@ declare! { ($)
         blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize, flags: c_uint
     );
     9000 cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int);
+    12040 cuModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
+    12040 cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule);
+    11070 cuModuleGetLoadingMode(mode: *mut c_uint);
+    12040 cuLibraryGetKernelCount(count: *mut c_uint, library: CUlibrary);
+    12040 cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary);
+    3000 cuFuncSetCacheConfig(function: CUfunction, config: c_uint);
+    4020 cuFuncSetSharedMemConfig(function: CUfunction, config: c_uint);
+    12040 cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize, size: *mut usize);
+    12040 cuFuncIsLoaded(state: *mut c_uint, function: CUfunction);
+    12040 cuFuncLoad(function: CUfunction);
+    12040 cuKernelGetParamInfo(kernel: CUkernel, index: usize, offset: *mut usize, size: *mut usize);
+    12000 cuKernelSetAttribute(attribute: c_uint, value: c_int, kernel: CUkernel, device: CUdevice);
+    12000 cuKernelSetCacheConfig(kernel: CUkernel, config: c_uint, device: CUdevice);
+    6050 cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int, function: CUfunction, threads: c_int, shared: usize
+    );
+    6050 cuOccupancyMaxPotentialBlockSize(
+        grid: *mut c_int, block: *mut c_int, function: CUfunction, shared_of: *mut c_void, shared: usize,
+        limit: c_int
+    );
+    7000 cuOccupancyMaxPotentialBlockSizeWithFlags(
+        grid: *mut c_int, block: *mut c_int, function: CUfunction, shared_of: *mut c_void, shared: usize,
+        limit: c_int, flags: c_uint
+    );
+    10020 cuOccupancyAvailableDynamicSMemPerBlock(
+        bytes: *mut usize, function: CUfunction, blocks: c_int, threads: c_int
+    );
 
     // Launches
     4000 cuLaunchKernel(
@@ -365,6 +417,17 @@ declare! { ($)
     );
     10020 cuMemRelease(handle: CUmemGenericAllocationHandle);
     3020 cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, host: *mut c_void, flags: c_uint);
+    2030 cuMemHostGetFlags(flags: *mut c_uint, address: *mut c_void);
+    11020 cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevice);
+    11020 cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice);
+    11020 cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool);
+    11020 cuMemPoolDestroy(pool: CUmemoryPool);
+    11020 cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize);
+    11020 cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: c_uint, value: *mut c_void);
+    11020 cuMemPoolGetAttribute(pool: CUmemoryPool, attribute: c_uint, value: *mut c_void);
+    11020 cuMemPoolGetAccess(flags: *mut c_uint, pool: CUmemoryPool, location: *mut CUmemLocation);
+    6000 cuPointerSetAttribute(value: *const c_void, attribute: c_uint, address: CUdeviceptr);
+    8000 cuMemAdvise(address: CUdeviceptr, bytes: usize, advice: c_uint, device: CUdevice);
 
     // Streams
     6000 cuStreamAttachMemAsync(
@@ -411,6 +474,23 @@ declare! { ($)
     9020 cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
     10000 cuStreamIsCapturing(stream: CUstream, status: *mut c_uint);
     2000 cuStreamSynchronize(stream: CUstream);
+    5050 cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+    4000 cuStreamDestroy_v2(stream: CUstream);
+    2000 cuStreamQuery(stream: CUstream);
+    3020 cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    5050 cuStreamGetFlags(stream: CUstream, flags: *mut c_uint);
+    5050 cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
+    12080 cuStreamGetDevice(stream: CUstream, device: *mut CUdevice);
+    12000 cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
+    10010 cuStreamGetCaptureInfo(stream: CUstream, status: *mut c_uint, id: *mut u64);
+    11030 cuStreamGetCaptureInfo_v2(
+        stream: CUstream, status: *mut c_uint, id: *mut u64, graph: *mut *mut c_void,
+        dependencies: *mut *const *mut c_void, count: *mut usize
+    );
+    12030 cuStreamGetCaptureInfo_v3(
+        stream: CUstream, status: *mut c_uint, id: *mut u64, graph: *mut *mut c_void,
+        dependencies: *mut *const *mut c_void, edges: *mut *const c_void, count: *mut usize
+    );
 
     // Events
     2000 cuEventCreate(event: *mut CUevent, flags: c_uint);
@@ -419,6 +499,8 @@ declare! { ($)
     2000 cuEventQuery(event: CUevent);
     2000 cuEventRecord(event: CUevent, stream: CUstream);
     2000 cuEventSynchronize(event: CUevent);
+    11010 cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint);
+    12080 cuEventElapsedTime_v2(milliseconds: *mut f32, start: CUevent, end: CUevent);
 
     // Graphs
     11010 cuGraphUpload(executable: *mut c_void, stream: CUstream), 11010 cuGraphUpload_ptsz;
@@ -463,4 +545,29 @@ declare! { ($)
     10000 cuGraphMemsetNodeGetParams(node: *mut c_void, parameters: *mut CUDA_MEMSET_NODE_PARAMS);
     10000 cuGraphNodeFindInClone(twin: *mut *mut c_void, node: *mut c_void, clone: *mut c_void);
     10000 cuGraphNodeGetType(node: *mut c_void, kind: *mut c_uint);
+    10000 cuGraphCreate(graph: *mut *mut c_void, flags: c_uint);
+    12000 cuGraphAddKernelNode_v2(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
+        parameters: *const CUDA_KERNEL_NODE_PARAMS
+    );
+    10000 cuGraphAddMemcpyNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
+        parameters: *const CUDA_MEMCPY3D, context: CUcontext
+    );
+    10000 cuGraphAddMemsetNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
+        parameters: *const CUDA_MEMSET_NODE_PARAMS, context: CUcontext
+    );
+    10000 cuGraphAddHostNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
+        parameters: *const CUDA_HOST_NODE_PARAMS
+    );
+    10000 cuGraphAddEmptyNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize);
+    11040 cuGraphAddMemAllocNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
+        parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS
+    );
+    11040 cuGraphAddMemFreeNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, address: CUdeviceptr
+    );
 }

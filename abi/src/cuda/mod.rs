@@ -1,6 +1,7 @@
 //! CUDA: the driver API.
 
 pub mod driver;
+pub mod status;
 pub mod types;
 
 /// A declared function.

@@ -14,7 +14,7 @@ pub const SHARED_OPT_IN: u32 = 227 << 10;
 pub const ALIGNMENT: usize = 512;
 
 /// The value of an attribute; 0 (absent) for a feature that the device lacks, `None` for a number CUDA 12.9 does not have.
-pub fn value(attribute: i32) -> Option<i32> {
+pub fn value(attribute: u32) -> Option<i32> {
     Some(match attribute {
         1 => MAX_THREADS as i32,
         2..=4 => MAX_BLOCK[attribute as usize - 2] as i32,

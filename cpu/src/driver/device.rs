@@ -74,7 +74,7 @@ pub fn total_memory(out: Out<usize>, ordinal: i32) -> Done {
     out.put(memory().0)
 }
 
-pub fn attribute(out: Out<i32>, attribute: i32, ordinal: i32) -> Done {
+pub fn attribute(out: Out<i32>, attribute: u32, ordinal: i32) -> Done {
     context::device(ordinal)?;
     out.put(attributes::value(attribute).ok_or(Status::INVALID_VALUE)?)
 }

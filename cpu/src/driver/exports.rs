@@ -1,309 +1,338 @@
-//! The table of the driver's functions: symbol, the CUDA version from which on its base name means it, arguments, and
-//! what does the work. Export, look-up and versions come from this one place.
+//! The driver's functions: what does the work of each. Their declarations are those of [`mneme_abi`].
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
+
+use mneme_abi::cuda::types::*;
 
 use super::copy::End::{Any, Device, Host};
 use super::graph_nodes::{self, At};
-use super::launch::{Configuration, Shape};
+use super::launch::Shape;
 use super::lookup::Export;
 use super::{context, copy, device, event, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory};
-use crate::abi::{In, Out, Text, enter};
-use crate::status::Status;
+use crate::abi::{In, Out, Take, enter};
 
+/// An entry is `symbol(arguments) => handler`, an argument that the handler does not use is `_`.
 macro_rules! driver_exports {
-    ($($since:literal $symbol:ident($($argument:ident: $type:ty),* $(,)?) => $body:expr;)*) => {
-        $(
-            /// # Safety
-            /// Arguments as the CUDA driver API demands them: pointers are null or valid for their type.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $symbol($($argument: $type),*) -> Status {
-                enter(|| $body)
-            }
-        )*
+    ($($symbol:ident $arguments:tt => $handler:expr;)*) => {
+        $( mneme_abi::$symbol! { export { $arguments => $handler } } )*
 
         /// Every exported function.
-        pub static TABLE: &[Export] = &[$(Export { symbol: stringify!($symbol), since: $since, address: $symbol as *const c_void }),*];
+        pub static TABLE: &[Export] = &[$( mneme_abi::$symbol! { row {} } ),*];
     };
 }
 
-type Ignored = *const c_void;
+macro_rules! export {
+    ({ ($($argument:tt),*) => $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
+        /// # Safety
+        /// Arguments as the CUDA driver API demands them: pointers are null or valid for their type.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {
+            $( take! { $argument $raw } )*
+            enter(|| $handler)
+        }
+    };
+}
+
+macro_rules! take {
+    (_ $raw:ident) => {
+        let _ = $raw;
+    };
+    ($argument:ident $raw:ident) => {
+        // SAFETY: the caller of an exported function keeps what the API demands.
+        let $argument = unsafe { Take::take($raw) };
+    };
+}
+
+macro_rules! row {
+    ({} $since:literal $symbol:ident $arguments:tt) => {
+        Export { symbol: stringify!($symbol), since: $since, address: $symbol as *const c_void }
+    };
+}
 
 driver_exports! {
-    2000 cuInit(flags: u32) => context::initialise(flags);
-    2020 cuDriverGetVersion(version: Out<i32>) => device::driver_version(version);
-    11030 cuGetProcAddress(name: Text, function: Out<*const c_void>, version: i32, flags: u64) => lookup::get(name, function, version, flags, Out::nowhere());
-    12000 cuGetProcAddress_v2(name: Text, function: Out<*const c_void>, version: i32, flags: u64, result: Out<u32>) => lookup::get(name, function, version, flags, result);
-    6000 cuGetErrorName(error: Status, name: Out<*const c_char>) => lookup::error_name(error, name);
-    6000 cuGetErrorString(error: Status, text: Out<*const c_char>) => lookup::error_text(error, text);
-    3000 cuGetExportTable(table: Out<*const c_void>, _id: Ignored) => lookup::no_table(table);
-    4000 cuProfilerStart() => device::accept();
-    4000 cuProfilerStop() => device::accept();
+    cuInit(flags) => context::initialise(flags);
+    cuDriverGetVersion(version) => device::driver_version(version);
+    cuGetProcAddress(name, function, version, flags) => lookup::get(name, function, version, flags, Out::nowhere());
+    cuGetProcAddress_v2(name, function, version, flags, result) => lookup::get(name, function, version, flags, result);
+    cuGetErrorName(error, name) => lookup::error_name(error, name);
+    cuGetErrorString(error, text) => lookup::error_text(error, text);
+    cuGetExportTable(table, _) => lookup::no_table(table);
+    cuProfilerStart() => device::accept();
+    cuProfilerStop() => device::accept();
 
-    2000 cuDeviceGet(device: Out<i32>, ordinal: i32) => device::get(device, ordinal);
-    2000 cuDeviceGetCount(count: Out<i32>) => device::count(count);
-    2000 cuDeviceGetName(name: Out<c_char>, length: i32, device: i32) => device::name(name, length, device);
-    9020 cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) => device::uuid(uuid, device);
-    11040 cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, device: i32) => device::uuid(uuid, device);
-    10000 cuDeviceGetLuid(luid: Out<c_char>, mask: Out<u32>, device: i32) => device::luid(luid, mask, device);
-    3020 cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) => device::total_memory(bytes, device);
-    2000 cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) => device::attribute(value, attribute, device);
-    2000 cuDeviceGetProperties(properties: Out<device::Properties>, device: i32) => device::properties(properties, device);
-    2000 cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, device: i32) => device::compute_capability(major, minor, device);
-    4010 cuDeviceGetPCIBusId(id: Out<c_char>, length: i32, device: i32) => device::bus_id(id, length, device);
-    4010 cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) => device::by_bus_id(device, id);
-    4000 cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) => device::can_access_peer(can, device, peer);
-    8000 cuDeviceGetP2PAttribute(value: Out<i32>, attribute: u32, from: i32, to: i32) => device::peer_attribute(value, attribute, from, to);
-    11040 cuDeviceGetExecAffinitySupport(value: Out<i32>, _kind: u32, _device: i32) => device::put_zero(value);
+    cuDeviceGet(device, ordinal) => device::get(device, ordinal);
+    cuDeviceGetCount(count) => device::count(count);
+    cuDeviceGetName(name, length, device) => device::name(name, length, device);
+    cuDeviceGetUuid(uuid, device) => device::uuid(uuid, device);
+    cuDeviceGetUuid_v2(uuid, device) => device::uuid(uuid, device);
+    cuDeviceGetLuid(luid, mask, device) => device::luid(luid, mask, device);
+    cuDeviceTotalMem_v2(bytes, device) => device::total_memory(bytes, device);
+    cuDeviceGetAttribute(value, attribute, device) => device::attribute(value, attribute, device);
+    cuDeviceGetProperties(properties, device) => device::properties(properties, device);
+    cuDeviceComputeCapability(major, minor, device) => device::compute_capability(major, minor, device);
+    cuDeviceGetPCIBusId(id, length, device) => device::bus_id(id, length, device);
+    cuDeviceGetByPCIBusId(device, id) => device::by_bus_id(device, id);
+    cuDeviceCanAccessPeer(can, device, peer) => device::can_access_peer(can, device, peer);
+    cuDeviceGetP2PAttribute(value, attribute, from, to) => device::peer_attribute(value, attribute, from, to);
+    cuDeviceGetExecAffinitySupport(value, _, _) => device::put_zero(value);
 
-    7000 cuDevicePrimaryCtxRetain(context: Out<usize>, device: i32) => context::retain_primary(context, device);
-    7000 cuDevicePrimaryCtxRelease(device: i32) => context::release_primary(device);
-    7000 cuDevicePrimaryCtxReset(device: i32) => context::reset_primary(device);
-    11000 cuDevicePrimaryCtxRelease_v2(device: i32) => context::release_primary(device);
-    11000 cuDevicePrimaryCtxReset_v2(device: i32) => context::reset_primary(device);
-    7000 cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, active: Out<i32>) => context::primary_state(device, flags, active);
-    11000 cuDevicePrimaryCtxSetFlags_v2(device: i32, flags: u32) => context::set_primary_flags(device, flags);
-    2000 cuCtxCreate(context: Out<usize>, flags: u32, device: i32) => context::create(context, flags, device);
-    2000 cuCtxDestroy(context: usize) => context::destroy(context);
-    2000 cuCtxDetach(context: usize) => context::destroy(context);
-    3020 cuCtxCreate_v2(context: Out<usize>, flags: u32, device: i32) => context::create(context, flags, device);
-    11040 cuCtxCreate_v3(context: Out<usize>, _affinity: Ignored, _count: i32, flags: u32, device: i32) => context::create(context, flags, device);
-    12050 cuCtxCreate_v4(context: Out<usize>, _parameters: Ignored, flags: u32, device: i32) => context::create(context, flags, device);
-    4000 cuCtxDestroy_v2(context: usize) => context::destroy(context);
-    4000 cuCtxPushCurrent_v2(context: usize) => context::push(context);
-    4000 cuCtxPopCurrent_v2(context: Out<usize>) => context::pop(context);
-    4000 cuCtxSetCurrent(context: usize) => context::set_current(context);
-    4000 cuCtxGetCurrent(context: Out<usize>) => context::get_current(context);
-    2000 cuCtxGetDevice(device: Out<i32>) => context::get_device(device);
-    2000 cuCtxSynchronize() => context::synchronise();
-    12000 cuCtxGetId(context: usize, id: Out<u64>) => context::get_id(context, id);
-    7000 cuCtxGetFlags(flags: Out<u32>) => context::get_flags(flags);
-    12010 cuCtxSetFlags(flags: u32) => context::set_flags(flags);
-    3020 cuCtxGetApiVersion(context: usize, version: Out<u32>) => context::get_api_version(context, version);
-    3010 cuCtxGetLimit(value: Out<usize>, limit: u32) => context::get_limit(value, limit);
-    3010 cuCtxSetLimit(limit: u32, value: usize) => context::set_limit(limit, value);
-    3020 cuCtxGetCacheConfig(value: Out<u32>) => context::get_preference(value);
-    3020 cuCtxSetCacheConfig(_value: u32) => context::accept_preference();
-    4020 cuCtxGetSharedMemConfig(value: Out<u32>) => context::get_preference(value);
-    4020 cuCtxSetSharedMemConfig(_value: u32) => context::accept_preference();
-    11000 cuCtxResetPersistingL2Cache() => context::accept_preference();
-    5050 cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) => context::priority_range(least, greatest);
-    4000 cuCtxEnablePeerAccess(context: usize, flags: u32) => context::enable_peer(context, flags);
-    4000 cuCtxDisablePeerAccess(context: usize) => context::disable_peer(context);
+    cuDevicePrimaryCtxRetain(context, device) => context::retain_primary(context, device);
+    cuDevicePrimaryCtxRelease(device) => context::release_primary(device);
+    cuDevicePrimaryCtxReset(device) => context::reset_primary(device);
+    cuDevicePrimaryCtxRelease_v2(device) => context::release_primary(device);
+    cuDevicePrimaryCtxReset_v2(device) => context::reset_primary(device);
+    cuDevicePrimaryCtxGetState(device, flags, active) => context::primary_state(device, flags, active);
+    cuDevicePrimaryCtxSetFlags_v2(device, flags) => context::set_primary_flags(device, flags);
+    cuCtxCreate(context, flags, device) => context::create(context, flags, device);
+    cuCtxDestroy(context) => context::destroy(context);
+    cuCtxDetach(context) => context::destroy(context);
+    cuCtxCreate_v2(context, flags, device) => context::create(context, flags, device);
+    cuCtxCreate_v3(context, _, _, flags, device) => context::create(context, flags, device);
+    cuCtxCreate_v4(context, _, flags, device) => context::create(context, flags, device);
+    cuCtxDestroy_v2(context) => context::destroy(context);
+    cuCtxPushCurrent_v2(context) => context::push(context);
+    cuCtxPopCurrent_v2(context) => context::pop(context);
+    cuCtxSetCurrent(context) => context::set_current(context);
+    cuCtxGetCurrent(context) => context::get_current(context);
+    cuCtxGetDevice(device) => context::get_device(device);
+    cuCtxSynchronize() => context::synchronise();
+    cuCtxGetId(context, id) => context::get_id(context, id);
+    cuCtxGetFlags(flags) => context::get_flags(flags);
+    cuCtxSetFlags(flags) => context::set_flags(flags);
+    cuCtxGetApiVersion(context, version) => context::get_api_version(context, version);
+    cuCtxGetLimit(value, limit) => context::get_limit(value, limit);
+    cuCtxSetLimit(limit, value) => context::set_limit(limit, value);
+    cuCtxGetCacheConfig(value) => context::get_preference(value);
+    cuCtxSetCacheConfig(_) => context::accept_preference();
+    cuCtxGetSharedMemConfig(value) => context::get_preference(value);
+    cuCtxSetSharedMemConfig(_) => context::accept_preference();
+    cuCtxResetPersistingL2Cache() => context::accept_preference();
+    cuCtxGetStreamPriorityRange(least, greatest) => context::priority_range(least, greatest);
+    cuCtxEnablePeerAccess(context, flags) => context::enable_peer(context, flags);
+    cuCtxDisablePeerAccess(context) => context::disable_peer(context);
 
-    3020 cuMemAlloc_v2(address: Out<u64>, bytes: usize) => memory::allocate(address, bytes);
-    3020 cuMemFree_v2(address: u64) => memory::free(address);
-    3020 cuMemAllocPitch_v2(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32) => memory::allocate_pitched(address, pitch, width, height, element);
-    3020 cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) => memory::information(free, total);
-    3020 cuMemGetAddressRange_v2(base: Out<u64>, size: Out<usize>, address: u64) => memory::address_range(base, size, address);
-    6000 cuMemAllocManaged(address: Out<u64>, bytes: usize, flags: u32) => memory::allocate_managed(address, bytes, flags);
-    2000 cuMemAllocHost(address: Out<u64>, bytes: u32) => memory::allocate_host(address, bytes as usize);
-    3020 cuMemAllocHost_v2(address: Out<u64>, bytes: usize) => memory::allocate_host(address, bytes);
-    2020 cuMemHostAlloc(address: Out<u64>, bytes: usize, _flags: u32) => memory::allocate_host(address, bytes);
-    2000 cuMemFreeHost(address: u64) => memory::free_host(address);
-    4000 cuMemHostRegister(address: u64, bytes: usize, flags: u32) => memory::register_host(address, bytes, flags);
-    6050 cuMemHostRegister_v2(address: u64, bytes: usize, flags: u32) => memory::register_host(address, bytes, flags);
-    4000 cuMemHostUnregister(address: u64) => memory::unregister_host(address);
-    3020 cuMemHostGetDevicePointer_v2(out: Out<u64>, address: u64, flags: u32) => memory::host_device_pointer(out, address, flags);
-    2030 cuMemHostGetFlags(flags: Out<u32>, address: u64) => memory::host_flags(flags, address);
-    4010 cuIpcGetMemHandle(handle: Out<sharing::Handle>, address: u64) => sharing::share(handle, address);
-    4010 cuIpcOpenMemHandle(address: Out<u64>, handle: sharing::Handle, flags: u32) => sharing::open(address, handle, flags);
-    11000 cuIpcOpenMemHandle_v2(address: Out<u64>, handle: sharing::Handle, flags: u32) => sharing::open(address, handle, flags);
-    4010 cuIpcCloseMemHandle(address: u64) => sharing::close(address);
-    11020 cuMemAllocAsync(address: Out<u64>, bytes: usize, stream: usize) => memory::allocate_on_stream(address, bytes, stream);
-    11020 cuMemFreeAsync(address: u64, stream: usize) => memory::free_on_stream(address, stream);
-    11020 cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: usize, stream: usize) => memory::allocate_from_pool(address, bytes, pool, stream);
-    11020 cuDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) => memory::pool(pool, device);
-    11020 cuDeviceGetMemPool(pool: Out<usize>, device: i32) => memory::current_pool(pool, device);
-    11020 cuDeviceSetMemPool(device: i32, pool: usize) => memory::set_current_pool(device, pool);
-    11020 cuMemPoolCreate(pool: Out<usize>, properties: In<[i32; 4]>) => memory::create_pool(pool, properties);
-    11020 cuMemPoolDestroy(pool: usize) => memory::destroy_pool(pool);
-    11020 cuMemPoolTrimTo(pool: usize, _keep: usize) => memory::check_pool(pool);
-    11020 cuMemPoolSetAttribute(pool: usize, _attribute: u32, _value: Ignored) => memory::check_pool(pool);
-    11020 cuMemPoolGetAttribute(pool: usize, attribute: u32, value: Out<u64>) => memory::pool_attribute(pool, attribute, value);
-    11020 cuMemPoolSetAccess(pool: usize, accesses: In<virtual_memory::Access>, count: usize) => memory::set_pool_access(pool, accesses, count);
-    11020 cuMemPoolGetAccess(flags: Out<u32>, pool: usize, location: In<virtual_memory::Location>) => memory::pool_access(flags, pool, location);
-    4000 cuPointerGetAttribute(value: Out<u8>, attribute: u32, address: u64) => memory::pointer_attribute(value, attribute, address);
-    7000 cuPointerGetAttributes(count: u32, attributes: In<u32>, data: In<usize>, address: u64) => memory::pointer_attributes(count, attributes, data, address);
-    6000 cuPointerSetAttribute(_value: Ignored, _attribute: u32, address: u64) => copy::accept_hint(address, 1);
-    8000 cuMemAdvise(address: u64, bytes: usize, _advice: u32, _device: i32) => copy::accept_hint(address, bytes);
-    8000 cuMemPrefetchAsync(address: u64, bytes: usize, _device: i32, _stream: usize) => copy::accept_hint(address, bytes);
+    cuMemAlloc_v2(address, bytes) => memory::allocate(address, bytes);
+    cuMemFree_v2(address) => memory::free(address);
+    cuMemAllocPitch_v2(address, pitch, width, height, element) =>
+        memory::allocate_pitched(address, pitch, width, height, element);
+    cuMemGetInfo_v2(free, total) => memory::information(free, total);
+    cuMemGetAddressRange_v2(base, size, address) => memory::address_range(base, size, address);
+    cuMemAllocManaged(address, bytes, flags) => memory::allocate_managed(address, bytes, flags);
+    cuMemAllocHost(address, bytes) => memory::allocate_host(address, bytes);
+    cuMemAllocHost_v2(address, bytes) => memory::allocate_host(address, bytes);
+    cuMemHostAlloc(address, bytes, _) => memory::allocate_host(address, bytes);
+    cuMemFreeHost(address) => memory::free_host(address);
+    cuMemHostRegister(address, bytes, flags) => memory::register_host(address, bytes, flags);
+    cuMemHostRegister_v2(address, bytes, flags) => memory::register_host(address, bytes, flags);
+    cuMemHostUnregister(address) => memory::unregister_host(address);
+    cuMemHostGetDevicePointer_v2(out, address, flags) => memory::host_device_pointer(out, address, flags);
+    cuMemHostGetFlags(flags, address) => memory::host_flags(flags, address);
+    cuIpcGetMemHandle(handle, address) => sharing::share(handle, address);
+    cuIpcOpenMemHandle(address, handle, flags) => sharing::open(address, handle, flags);
+    cuIpcOpenMemHandle_v2(address, handle, flags) => sharing::open(address, handle, flags);
+    cuIpcCloseMemHandle(address) => sharing::close(address);
+    cuMemAllocAsync(address, bytes, stream) => memory::allocate_on_stream(address, bytes, stream);
+    cuMemFreeAsync(address, stream) => memory::free_on_stream(address, stream);
+    cuMemAllocFromPoolAsync(address, bytes, pool, stream) => memory::allocate_from_pool(address, bytes, pool, stream);
+    cuDeviceGetDefaultMemPool(pool, device) => memory::pool(pool, device);
+    cuDeviceGetMemPool(pool, device) => memory::current_pool(pool, device);
+    cuDeviceSetMemPool(device, pool) => memory::set_current_pool(device, pool);
+    cuMemPoolCreate(pool, properties) => memory::create_pool(pool, properties);
+    cuMemPoolDestroy(pool) => memory::destroy_pool(pool);
+    cuMemPoolTrimTo(pool, _) => memory::check_pool(pool);
+    cuMemPoolSetAttribute(pool, _, _) => memory::check_pool(pool);
+    cuMemPoolGetAttribute(pool, attribute, value) => memory::pool_attribute(pool, attribute, value);
+    cuMemPoolSetAccess(pool, accesses, count) => memory::set_pool_access(pool, accesses, count);
+    cuMemPoolGetAccess(flags, pool, location) => memory::pool_access(flags, pool, location);
+    cuPointerGetAttribute(value, attribute, address) => memory::pointer_attribute(value, attribute, address);
+    cuPointerGetAttributes(count, attributes, data, address) =>
+        memory::pointer_attributes(count, attributes, data, address);
+    cuPointerSetAttribute(_, _, address) => copy::accept_hint(address, 1);
+    cuMemAdvise(address, bytes, _, _) => copy::accept_hint(address, bytes);
+    cuMemPrefetchAsync(address, bytes, _, _) => copy::accept_hint(address, bytes);
 
-    13000 cuMemPrefetchBatchAsync(addresses: In<u64>, sizes: In<usize>, count: usize, _places: Ignored, _indices: Ignored, _place_count: usize, _flags: u64, _stream: usize) =>
+    cuMemPrefetchBatchAsync(addresses, sizes, count, _, _, _, _, _) => copy::accept_hints(addresses, sizes, count);
+    cuMemDiscardBatchAsync(addresses, sizes, count, _, _) => copy::accept_hints(addresses, sizes, count);
+    cuMemDiscardAndPrefetchBatchAsync(addresses, sizes, count, _, _, _, _, _) =>
         copy::accept_hints(addresses, sizes, count);
-    13000 cuMemDiscardBatchAsync(addresses: In<u64>, sizes: In<usize>, count: usize, _flags: u64, _stream: usize) => copy::accept_hints(addresses, sizes, count);
-    13000 cuMemDiscardAndPrefetchBatchAsync(addresses: In<u64>, sizes: In<usize>, count: usize, _places: Ignored, _indices: Ignored, _place_count: usize, _flags: u64, _stream: usize) =>
-        copy::accept_hints(addresses, sizes, count);
 
-    4000 cuMemcpy(to: u64, from: u64, bytes: usize) => copy::copy(Any(to), Any(from), bytes);
-    4000 cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: usize) => copy::copy_on(Any(to), Any(from), bytes, stream);
-    13020 cuMemcpyWithAttributesAsync(to: u64, from: u64, bytes: usize, _attributes: Ignored, stream: usize) => copy::copy_on(Any(to), Any(from), bytes, stream);
-    3020 cuMemcpyHtoD_v2(to: u64, from: u64, bytes: usize) => copy::copy(Device(to), Host(from), bytes);
-    3020 cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) => copy::copy_on(Device(to), Host(from), bytes, stream);
-    3020 cuMemcpyDtoH_v2(to: u64, from: u64, bytes: usize) => copy::copy(Host(to), Device(from), bytes);
-    3020 cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) => copy::copy_on(Host(to), Device(from), bytes, stream);
-    3020 cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) => copy::copy(Device(to), Device(from), bytes);
-    3020 cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) => copy::copy_on(Device(to), Device(from), bytes, stream);
-    4000 cuMemcpyPeer(to: u64, _to_context: usize, from: u64, _from_context: usize, bytes: usize) => copy::copy(Device(to), Device(from), bytes);
-    4000 cuMemcpyPeerAsync(to: u64, _to_context: usize, from: u64, _from_context: usize, bytes: usize, stream: usize) => copy::copy_on(Device(to), Device(from), bytes, stream);
-    3020 cuMemcpy2D_v2(what: In<copy::Copy2d>) => copy::copy_2d(what);
-    3020 cuMemcpy2DUnaligned_v2(what: In<copy::Copy2d>) => copy::copy_2d(what);
-    3020 cuMemcpy2DAsync_v2(what: In<copy::Copy2d>, stream: usize) => copy::copy_2d_on(what, stream);
-    3020 cuMemcpy3D_v2(what: In<copy::Copy3d>) => copy::copy_3d(what);
-    3020 cuMemcpy3DAsync_v2(what: In<copy::Copy3d>, stream: usize) => copy::copy_3d_on(what, stream);
-    3020 cuMemsetD8_v2(address: u64, value: u8, count: usize) => copy::fill(address, value, count);
-    3020 cuMemsetD16_v2(address: u64, value: u16, count: usize) => copy::fill(address, value, count);
-    3020 cuMemsetD32_v2(address: u64, value: u32, count: usize) => copy::fill(address, value, count);
-    3020 cuMemsetD8Async(address: u64, value: u8, count: usize, stream: usize) => copy::fill_on(address, value, count, stream);
-    3020 cuMemsetD16Async(address: u64, value: u16, count: usize, stream: usize) => copy::fill_on(address, value, count, stream);
-    3020 cuMemsetD32Async(address: u64, value: u32, count: usize, stream: usize) => copy::fill_on(address, value, count, stream);
-    3020 cuMemsetD2D8_v2(address: u64, pitch: usize, value: u8, width: usize, height: usize) => copy::fill_2d(address, pitch, value, width, height);
-    3020 cuMemsetD2D16_v2(address: u64, pitch: usize, value: u16, width: usize, height: usize) => copy::fill_2d(address, pitch, value, width, height);
-    3020 cuMemsetD2D32_v2(address: u64, pitch: usize, value: u32, width: usize, height: usize) => copy::fill_2d(address, pitch, value, width, height);
-    3020 cuMemsetD2D8Async(address: u64, pitch: usize, value: u8, width: usize, height: usize, stream: usize) => copy::fill_2d_on(address, pitch, value, width, height, stream);
-    3020 cuMemsetD2D16Async(address: u64, pitch: usize, value: u16, width: usize, height: usize, stream: usize) => copy::fill_2d_on(address, pitch, value, width, height, stream);
-    3020 cuMemsetD2D32Async(address: u64, pitch: usize, value: u32, width: usize, height: usize, stream: usize) => copy::fill_2d_on(address, pitch, value, width, height, stream);
+    cuMemcpy(to, from, bytes) => copy::copy(Any(to), Any(from), bytes);
+    cuMemcpyAsync(to, from, bytes, stream) => copy::copy_on(Any(to), Any(from), bytes, stream);
+    cuMemcpyWithAttributesAsync(to, from, bytes, _, stream) => copy::copy_on(Any(to), Any(from), bytes, stream);
+    cuMemcpyHtoD_v2(to, from, bytes) => copy::copy(Device(to), Host(from), bytes);
+    cuMemcpyHtoDAsync_v2(to, from, bytes, stream) => copy::copy_on(Device(to), Host(from), bytes, stream);
+    cuMemcpyDtoH_v2(to, from, bytes) => copy::copy(Host(to), Device(from), bytes);
+    cuMemcpyDtoHAsync_v2(to, from, bytes, stream) => copy::copy_on(Host(to), Device(from), bytes, stream);
+    cuMemcpyDtoD_v2(to, from, bytes) => copy::copy(Device(to), Device(from), bytes);
+    cuMemcpyDtoDAsync_v2(to, from, bytes, stream) => copy::copy_on(Device(to), Device(from), bytes, stream);
+    cuMemcpyPeer(to, _, from, _, bytes) => copy::copy(Device(to), Device(from), bytes);
+    cuMemcpyPeerAsync(to, _, from, _, bytes, stream) => copy::copy_on(Device(to), Device(from), bytes, stream);
+    cuMemcpy2D_v2(what) => copy::copy_2d(what);
+    cuMemcpy2DUnaligned_v2(what) => copy::copy_2d(what);
+    cuMemcpy2DAsync_v2(what, stream) => copy::copy_2d_on(what, stream);
+    cuMemcpy3D_v2(what) => copy::copy_3d(what);
+    cuMemcpy3DAsync_v2(what, stream) => copy::copy_3d_on(what, stream);
+    cuMemsetD8_v2(address, value, count) => copy::fill::<u8>(address, value, count);
+    cuMemsetD16_v2(address, value, count) => copy::fill::<u16>(address, value, count);
+    cuMemsetD32_v2(address, value, count) => copy::fill::<u32>(address, value, count);
+    cuMemsetD8Async(address, value, count, stream) => copy::fill_on::<u8>(address, value, count, stream);
+    cuMemsetD16Async(address, value, count, stream) => copy::fill_on::<u16>(address, value, count, stream);
+    cuMemsetD32Async(address, value, count, stream) => copy::fill_on::<u32>(address, value, count, stream);
+    cuMemsetD2D8_v2(address, pitch, value, width, height) => copy::fill_2d::<u8>(address, pitch, value, width, height);
+    cuMemsetD2D16_v2(address, pitch, value, width, height) => copy::fill_2d::<u16>(address, pitch, value, width, height);
+    cuMemsetD2D32_v2(address, pitch, value, width, height) => copy::fill_2d::<u32>(address, pitch, value, width, height);
+    cuMemsetD2D8Async(address, pitch, value, width, height, stream) =>
+        copy::fill_2d_on::<u8>(address, pitch, value, width, height, stream);
+    cuMemsetD2D16Async(address, pitch, value, width, height, stream) =>
+        copy::fill_2d_on::<u16>(address, pitch, value, width, height, stream);
+    cuMemsetD2D32Async(address, pitch, value, width, height, stream) =>
+        copy::fill_2d_on::<u32>(address, pitch, value, width, height, stream);
 
-    10020 cuMemAddressReserve(address: Out<u64>, size: usize, alignment: usize, hint: u64, flags: u64) => virtual_memory::reserve(address, size, alignment, hint, flags);
-    10020 cuMemAddressFree(address: u64, size: usize) => virtual_memory::free_reservation(address, size);
-    10020 cuMemCreate(handle: Out<u64>, size: usize, properties: In<virtual_memory::Properties>, flags: u64) => virtual_memory::create(handle, size, properties, flags);
-    10020 cuMemRelease(handle: u64) => virtual_memory::release(handle);
-    10020 cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: u64) => virtual_memory::map(address, size, offset, handle, flags);
-    10020 cuMemUnmap(address: u64, size: usize) => virtual_memory::unmap(address, size);
-    10020 cuMemSetAccess(address: u64, size: usize, accesses: In<virtual_memory::Access>, count: usize) => virtual_memory::set_access(address, size, accesses, count);
-    10020 cuMemGetAccess(flags: Out<u64>, location: In<virtual_memory::Location>, address: u64) => virtual_memory::get_access(flags, location, address);
-    10020 cuMemExportToShareableHandle(descriptor: Out<i32>, handle: u64, kind: u32, flags: u64) => virtual_memory::export(descriptor, handle, kind, flags);
-    10020 cuMemImportFromShareableHandle(handle: Out<u64>, descriptor: usize, kind: u32) => virtual_memory::import(handle, descriptor, kind);
-    10020 cuMemGetAllocationGranularity(granularity: Out<usize>, properties: In<virtual_memory::Properties>, option: u32) => virtual_memory::granularity(granularity, properties, option);
-    10020 cuMemGetAllocationPropertiesFromHandle(properties: Out<virtual_memory::Properties>, handle: u64) => virtual_memory::properties_of(properties, handle);
-    11000 cuMemRetainAllocationHandle(handle: Out<u64>, address: u64) => virtual_memory::retain(handle, address);
+    cuMemAddressReserve(address, size, alignment, hint, flags) =>
+        virtual_memory::reserve(address, size, alignment, hint, flags);
+    cuMemAddressFree(address, size) => virtual_memory::free_reservation(address, size);
+    cuMemCreate(handle, size, properties, flags) => virtual_memory::create(handle, size, properties, flags);
+    cuMemRelease(handle) => virtual_memory::release(handle);
+    cuMemMap(address, size, offset, handle, flags) => virtual_memory::map(address, size, offset, handle, flags);
+    cuMemUnmap(address, size) => virtual_memory::unmap(address, size);
+    cuMemSetAccess(address, size, accesses, count) => virtual_memory::set_access(address, size, accesses, count);
+    cuMemGetAccess(flags, location, address) => virtual_memory::get_access(flags, location, address);
+    cuMemExportToShareableHandle(descriptor, handle, kind, flags) =>
+        virtual_memory::export(descriptor, handle, kind, flags);
+    cuMemImportFromShareableHandle(handle, descriptor, kind) => virtual_memory::import(handle, descriptor, kind);
+    cuMemGetAllocationGranularity(granularity, properties, option) =>
+        virtual_memory::granularity(granularity, properties, option);
+    cuMemGetAllocationPropertiesFromHandle(properties, handle) => virtual_memory::properties_of(properties, handle);
+    cuMemRetainAllocationHandle(handle, address) => virtual_memory::retain(handle, address);
 
-    2000 cuStreamCreate(stream: Out<usize>, flags: u32) => stream::create(stream, flags, 0);
-    5050 cuStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) => stream::create(stream, flags, priority);
-    4000 cuStreamDestroy_v2(stream: usize) => stream::destroy(stream);
-    2000 cuStreamQuery(stream: usize) => stream::done(stream);
-    2000 cuStreamSynchronize(stream: usize) => stream::done(stream);
-    3020 cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) => stream::wait_event(stream, event);
-    5050 cuStreamGetFlags(stream: usize, flags: Out<u32>) => stream::get_flags(stream, flags);
-    5050 cuStreamGetPriority(stream: usize, priority: Out<i32>) => stream::get_priority(stream, priority);
-    9020 cuStreamGetCtx(stream: usize, context: Out<usize>) => stream::get_context(stream, context);
-    12080 cuStreamGetDevice(stream: usize, device: Out<i32>) => stream::get_device(stream, device);
-    12000 cuStreamGetId(stream: usize, id: Out<u64>) => stream::get_id(stream, id);
-    5000 cuStreamAddCallback(stream: usize, function: stream::Callback, data: *mut c_void, _flags: u32) => stream::add_callback(stream, function, data);
-    10000 cuLaunchHostFunc(stream: usize, function: stream::HostFunction, data: *mut c_void) => stream::launch_host_function(stream, function, data);
-    13010 cuLaunchHostFunc_v2(stream: usize, function: stream::HostFunction, data: *mut c_void, _mode: u32) => stream::launch_host_function(stream, function, data);
-    6000 cuStreamAttachMemAsync(stream: usize, _address: u64, _length: usize, _flags: u32) => stream::done(stream);
-    10000 cuStreamIsCapturing(stream: usize, status: Out<u32>) => stream::is_capturing(stream, status);
-    10010 cuStreamGetCaptureInfo(stream: usize, status: Out<u32>, id: Out<u64>) => stream::capture_info(stream, status, id);
-    11030 cuStreamGetCaptureInfo_v2(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _count: Ignored) => stream::capture_info(stream, status, id);
-    12030 cuStreamGetCaptureInfo_v3(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _edges: Ignored, _count: Ignored) => stream::capture_info(stream, status, id);
-    10010 cuThreadExchangeStreamCaptureMode(mode: Out<u32>) => stream::exchange_capture_mode(mode);
-    10010 cuStreamBeginCapture_v2(stream: usize, _mode: u32) => graph::begin_capture(stream);
-    13030 cuStreamBeginRecaptureToGraph(stream: usize, _mode: u32, graph: usize, _callback: Ignored, _data: Ignored) => graph::begin_recapture(stream, graph);
-    10000 cuStreamEndCapture(stream: usize, graph: Out<usize>) => graph::end_capture(stream, graph);
+    cuStreamCreate(stream, flags) => stream::create(stream, flags, 0);
+    cuStreamCreateWithPriority(stream, flags, priority) => stream::create(stream, flags, priority);
+    cuStreamDestroy_v2(stream) => stream::destroy(stream);
+    cuStreamQuery(stream) => stream::done(stream);
+    cuStreamSynchronize(stream) => stream::done(stream);
+    cuStreamWaitEvent(stream, event, _) => stream::wait_event(stream, event);
+    cuStreamGetFlags(stream, flags) => stream::get_flags(stream, flags);
+    cuStreamGetPriority(stream, priority) => stream::get_priority(stream, priority);
+    cuStreamGetCtx(stream, context) => stream::get_context(stream, context);
+    cuStreamGetDevice(stream, device) => stream::get_device(stream, device);
+    cuStreamGetId(stream, id) => stream::get_id(stream, id);
+    cuStreamAddCallback(stream, function, data, _) => stream::add_callback(stream, function, data);
+    cuLaunchHostFunc(stream, function, data) => stream::launch_host_function(stream, function, data);
+    cuLaunchHostFunc_v2(stream, function, data, _) => stream::launch_host_function(stream, function, data);
+    cuStreamAttachMemAsync(stream, _, _, _) => stream::done(stream);
+    cuStreamIsCapturing(stream, status) => stream::is_capturing(stream, status);
+    cuStreamGetCaptureInfo(stream, status, id) => stream::capture_info(stream, status, id);
+    cuStreamGetCaptureInfo_v2(stream, status, id, _, _, _) => stream::capture_info(stream, status, id);
+    cuStreamGetCaptureInfo_v3(stream, status, id, _, _, _, _) => stream::capture_info(stream, status, id);
+    cuThreadExchangeStreamCaptureMode(mode) => stream::exchange_capture_mode(mode);
+    cuStreamBeginCapture_v2(stream, _) => graph::begin_capture(stream);
+    cuStreamBeginRecaptureToGraph(stream, _, graph, _, _) => graph::begin_recapture(stream, graph);
+    cuStreamEndCapture(stream, graph) => graph::end_capture(stream, graph);
 
-    10000 cuGraphCreate(graph: Out<usize>, _flags: u32) => graph::create(graph);
-    10000 cuGraphDestroy(graph: usize) => graph::destroy(graph);
-    12000 cuGraphAddKernelNode_v2(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::KernelParameters>) =>
+    cuGraphCreate(graph, _) => graph::create(graph);
+    cuGraphDestroy(graph) => graph::destroy(graph);
+    cuGraphAddKernelNode_v2(node, graph, after, count, parameters) =>
         graph_nodes::kernel(node, At { graph, after, count }, parameters);
-    10000 cuGraphAddMemcpyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<copy::Copy3d>, _context: usize) =>
+    cuGraphAddMemcpyNode(node, graph, after, count, parameters, _) =>
         graph_nodes::copy(node, At { graph, after, count }, parameters);
-    10000 cuGraphAddMemsetNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::Fill>, _context: usize) =>
+    cuGraphAddMemsetNode(node, graph, after, count, parameters, _) =>
         graph_nodes::fill(node, At { graph, after, count }, parameters);
-    10000 cuGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::Host>) =>
+    cuGraphAddHostNode(node, graph, after, count, parameters) =>
         graph_nodes::host(node, At { graph, after, count }, parameters);
-    10000 cuGraphAddEmptyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize) => graph_nodes::empty(node, At { graph, after, count });
-    11040 cuGraphAddMemAllocNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: Out<graph_nodes::Allocation>) =>
+    cuGraphAddEmptyNode(node, graph, after, count) => graph_nodes::empty(node, At { graph, after, count });
+    cuGraphAddMemAllocNode(node, graph, after, count, parameters) =>
         graph_nodes::allocation(node, At { graph, after, count }, parameters);
-    11040 cuGraphAddMemFreeNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, address: u64) =>
+    cuGraphAddMemFreeNode(node, graph, after, count, address) =>
         graph_nodes::free(node, At { graph, after, count }, address);
-    10000 cuGraphClone(copy: Out<usize>, graph: usize) => graph::clone(copy, graph);
-    10000 cuGraphNodeFindInClone(twin: Out<usize>, node: usize, copy: usize) => graph::find_in_clone(twin, node, copy);
-    10000 cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) => graph::nodes(graph, nodes, count);
-    10000 cuGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) => graph::edges(graph, from, to, count);
-    10000 cuGraphNodeGetType(node: usize, kind: Out<u32>) => graph::node_type(node, kind);
-    12000 cuGraphKernelNodeGetParams_v2(node: usize, parameters: Out<graph::KernelParameters>) => graph::kernel_parameters(node, parameters);
-    12000 cuGraphKernelNodeSetParams_v2(node: usize, parameters: In<graph::KernelParameters>) => graph::set_kernel_parameters(node, parameters);
-    11000 cuGraphKernelNodeGetAttribute(node: usize, attribute: u32, value: Out<[u32; 16]>) => graph::kernel_attribute(node, attribute, value);
-    10000 cuGraphMemcpyNodeGetParams(node: usize, parameters: Out<copy::Copy3d>) => graph::copy_parameters(node, parameters);
-    10000 cuGraphMemsetNodeGetParams(node: usize, parameters: Out<graph::Fill>) => graph::fill_parameters(node, parameters);
-    10000 cuGraphHostNodeGetParams(node: usize, parameters: Out<graph::Host>) => graph::host_parameters(node, parameters);
-    12000 cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, _flags: u64) => graph::instantiate(executable, graph);
-    12000 cuGraphExecUpdate_v2(executable: usize, graph: usize, result: Out<u32>) => graph::update(executable, graph, result);
-    12000 cuGraphExecKernelNodeSetParams_v2(executable: usize, node: usize, parameters: In<graph::KernelParameters>) => graph::set_executable_kernel(executable, node, parameters);
-    10000 cuGraphExecDestroy(executable: usize) => graph::destroy_executable(executable);
-    10000 cuGraphLaunch(executable: usize, stream: usize) => graph::launch(executable, stream);
+    cuGraphClone(copy, graph) => graph::clone(copy, graph);
+    cuGraphNodeFindInClone(twin, node, copy) => graph::find_in_clone(twin, node, copy);
+    cuGraphGetNodes(graph, nodes, count) => graph::nodes(graph, nodes, count);
+    cuGraphGetEdges(graph, from, to, count) => graph::edges(graph, from, to, count);
+    cuGraphNodeGetType(node, kind) => graph::node_type(node, kind);
+    cuGraphKernelNodeGetParams_v2(node, parameters) => graph::kernel_parameters(node, parameters);
+    cuGraphKernelNodeSetParams_v2(node, parameters) => graph::set_kernel_parameters(node, parameters);
+    cuGraphKernelNodeGetAttribute(node, attribute, value) => graph::kernel_attribute(node, attribute, value);
+    cuGraphMemcpyNodeGetParams(node, parameters) => graph::copy_parameters(node, parameters);
+    cuGraphMemsetNodeGetParams(node, parameters) => graph::fill_parameters(node, parameters);
+    cuGraphHostNodeGetParams(node, parameters) => graph::host_parameters(node, parameters);
+    cuGraphInstantiateWithFlags(executable, graph, _) => graph::instantiate(executable, graph);
+    cuGraphExecUpdate_v2(executable, graph, result) => graph::update(executable, graph, result);
+    cuGraphExecKernelNodeSetParams_v2(executable, node, parameters) =>
+        graph::set_executable_kernel(executable, node, parameters);
+    cuGraphExecDestroy(executable) => graph::destroy_executable(executable);
+    cuGraphLaunch(executable, stream) => graph::launch(executable, stream);
 
-    2000 cuEventCreate(event: Out<usize>, flags: u32) => event::create(event, flags);
-    4000 cuEventDestroy_v2(event: usize) => event::destroy(event);
-    2000 cuEventRecord(event: usize, stream: usize) => event::record(event, stream);
-    11010 cuEventRecordWithFlags(event: usize, stream: usize, _flags: u32) => event::record(event, stream);
-    2000 cuEventQuery(event: usize) => event::reached(event);
-    2000 cuEventSynchronize(event: usize) => event::reached(event);
-    2000 cuEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) => event::elapsed(milliseconds, start, end);
-    12080 cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) => event::elapsed(milliseconds, start, end);
+    cuEventCreate(event, flags) => event::create(event, flags);
+    cuEventDestroy_v2(event) => event::destroy(event);
+    cuEventRecord(event, stream) => event::record(event, stream);
+    cuEventRecordWithFlags(event, stream, _) => event::record(event, stream);
+    cuEventQuery(event) => event::reached(event);
+    cuEventSynchronize(event) => event::reached(event);
+    cuEventElapsedTime(milliseconds, start, end) => event::elapsed(milliseconds, start, end);
+    cuEventElapsedTime_v2(milliseconds, start, end) => event::elapsed(milliseconds, start, end);
 
-    2000 cuModuleLoad(module: Out<usize>, path: Text) => module::load_file(module, path);
-    2000 cuModuleLoadData(module: Out<usize>, image: *const c_void) => module::load_data(module, image);
-    2010 cuModuleLoadDataEx(module: Out<usize>, image: *const c_void, _count: u32, _options: Ignored, _values: Ignored) => module::load_data(module, image);
-    2000 cuModuleLoadFatBinary(module: Out<usize>, image: *const c_void) => module::load_data(module, image);
-    2000 cuModuleUnload(module: usize) => module::unload(module);
-    2000 cuModuleGetFunction(function: Out<usize>, module: usize, name: Text) => module::get_function(function, module, name);
-    3020 cuModuleGetGlobal_v2(address: Out<u64>, size: Out<usize>, module: usize, name: Text) => module::get_global(address, size, module, name);
-    12040 cuModuleGetFunctionCount(count: Out<u32>, module: usize) => module::function_count(count, module);
-    12040 cuModuleEnumerateFunctions(functions: Out<usize>, count: u32, module: usize) => module::enumerate(functions, count, module);
-    11070 cuModuleGetLoadingMode(mode: Out<u32>) => module::loading_mode(mode);
-    12000 cuLibraryLoadData(library: Out<usize>, image: *const c_void, _jit: Ignored, _jit_values: Ignored, _jit_count: u32, _options: Ignored, _values: Ignored, _count: u32) => module::load_library(library, image);
-    12000 cuLibraryLoadFromFile(library: Out<usize>, path: Text, _jit: Ignored, _jit_values: Ignored, _jit_count: u32, _options: Ignored, _values: Ignored, _count: u32) => module::load_library_file(library, path);
-    12000 cuLibraryUnload(library: usize) => module::unload_library(library);
-    12000 cuLibraryGetKernel(kernel: Out<usize>, library: usize, name: Text) => module::get_kernel(kernel, library, name);
-    12000 cuLibraryGetModule(module: Out<usize>, library: usize) => module::get_module(module, library);
-    12000 cuLibraryGetGlobal(address: Out<u64>, size: Out<usize>, library: usize, name: Text) => module::library_global(address, size, library, name);
-    12000 cuLibraryGetManaged(address: Out<u64>, size: Out<usize>, library: usize, name: Text) => module::library_managed(address, size, library, name);
-    12040 cuLibraryGetKernelCount(count: Out<u32>, library: usize) => module::kernel_count(count, library);
-    12040 cuLibraryEnumerateKernels(kernels: Out<usize>, count: u32, library: usize) => module::enumerate_kernels(kernels, count, library);
+    cuModuleLoad(module, path) => module::load_file(module, path);
+    cuModuleLoadData(module, image) => module::load_data(module, image);
+    cuModuleLoadDataEx(module, image, _, _, _) => module::load_data(module, image);
+    cuModuleLoadFatBinary(module, image) => module::load_data(module, image);
+    cuModuleUnload(module) => module::unload(module);
+    cuModuleGetFunction(function, module, name) => module::get_function(function, module, name);
+    cuModuleGetGlobal_v2(address, size, module, name) => module::get_global(address, size, module, name);
+    cuModuleGetFunctionCount(count, module) => module::function_count(count, module);
+    cuModuleEnumerateFunctions(functions, count, module) => module::enumerate(functions, count, module);
+    cuModuleGetLoadingMode(mode) => module::loading_mode(mode);
+    cuLibraryLoadData(library, image, _, _, _, _, _, _) => module::load_library(library, image);
+    cuLibraryLoadFromFile(library, path, _, _, _, _, _, _) => module::load_library_file(library, path);
+    cuLibraryUnload(library) => module::unload_library(library);
+    cuLibraryGetKernel(kernel, library, name) => module::get_kernel(kernel, library, name);
+    cuLibraryGetModule(module, library) => module::get_module(module, library);
+    cuLibraryGetGlobal(address, size, library, name) => module::library_global(address, size, library, name);
+    cuLibraryGetManaged(address, size, library, name) => module::library_managed(address, size, library, name);
+    cuLibraryGetKernelCount(count, library) => module::kernel_count(count, library);
+    cuLibraryEnumerateKernels(kernels, count, library) => module::enumerate_kernels(kernels, count, library);
 
-    2020 cuFuncGetAttribute(value: Out<i32>, attribute: u32, function: usize) => function::attribute(value, attribute, function);
-    9000 cuFuncSetAttribute(function: usize, attribute: u32, value: i32) => function::set_attribute(function, attribute, value);
-    3000 cuFuncSetCacheConfig(function: usize, _config: u32) => function::accept(function);
-    4020 cuFuncSetSharedMemConfig(function: usize, _config: u32) => function::accept(function);
-    11000 cuFuncGetModule(module: Out<usize>, function: usize) => function::owner(module, function);
-    12030 cuFuncGetName(name: Out<*const c_char>, function: usize) => function::name(name, function);
-    12040 cuFuncGetParamInfo(function: usize, index: usize, offset: Out<usize>, size: Out<usize>) => function::parameter(function, index, offset, size);
-    12040 cuFuncIsLoaded(state: Out<u32>, function: usize) => function::is_loaded(state, function);
-    12040 cuFuncLoad(function: usize) => function::accept(function);
-    12000 cuKernelGetFunction(function: Out<usize>, kernel: usize) => function::of_kernel(function, kernel);
-    12050 cuKernelGetLibrary(library: Out<usize>, kernel: usize) => function::owner(library, kernel);
-    12030 cuKernelGetName(name: Out<*const c_char>, kernel: usize) => function::name(name, kernel);
-    12040 cuKernelGetParamInfo(kernel: usize, index: usize, offset: Out<usize>, size: Out<usize>) => function::parameter(kernel, index, offset, size);
-    12000 cuKernelGetAttribute(value: Out<i32>, attribute: u32, kernel: usize, _device: i32) => function::attribute(value, attribute, kernel);
-    12000 cuKernelSetAttribute(attribute: u32, value: i32, kernel: usize, _device: i32) => function::set_attribute(kernel, attribute, value);
-    12000 cuKernelSetCacheConfig(kernel: usize, _config: u32, _device: i32) => function::accept(kernel);
-    6050 cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: usize, threads: i32, shared: usize) => function::occupancy(blocks, function, threads, shared);
-    7000 cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<i32>, function: usize, threads: i32, shared: usize, _flags: u32) => function::occupancy(blocks, function, threads, shared);
-    6050 cuOccupancyMaxPotentialBlockSize(grid: Out<i32>, block: Out<i32>, function: usize, _shared_of: Ignored, _shared: usize, limit: i32) => function::potential_block(grid, block, function, limit);
-    7000 cuOccupancyMaxPotentialBlockSizeWithFlags(grid: Out<i32>, block: Out<i32>, function: usize, _shared_of: Ignored, _shared: usize, limit: i32, _flags: u32) => function::potential_block(grid, block, function, limit);
-    11000 cuOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: usize, _blocks: i32, _threads: i32) => function::available_shared(bytes, function);
+    cuFuncGetAttribute(value, attribute, function) => function::attribute(value, attribute, function);
+    cuFuncSetAttribute(function, attribute, value) => function::set_attribute(function, attribute, value);
+    cuFuncSetCacheConfig(function, _) => function::accept(function);
+    cuFuncSetSharedMemConfig(function, _) => function::accept(function);
+    cuFuncGetModule(module, function) => function::owner(module, function);
+    cuFuncGetName(name, function) => function::name(name, function);
+    cuFuncGetParamInfo(function, index, offset, size) => function::parameter(function, index, offset, size);
+    cuFuncIsLoaded(state, function) => function::is_loaded(state, function);
+    cuFuncLoad(function) => function::accept(function);
+    cuKernelGetFunction(function, kernel) => function::of_kernel(function, kernel);
+    cuKernelGetLibrary(library, kernel) => function::owner(library, kernel);
+    cuKernelGetName(name, kernel) => function::name(name, kernel);
+    cuKernelGetParamInfo(kernel, index, offset, size) => function::parameter(kernel, index, offset, size);
+    cuKernelGetAttribute(value, attribute, kernel, _) => function::attribute(value, attribute, kernel);
+    cuKernelSetAttribute(attribute, value, kernel, _) => function::set_attribute(kernel, attribute, value);
+    cuKernelSetCacheConfig(kernel, _, _) => function::accept(kernel);
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared) =>
+        function::occupancy(blocks, function, threads, shared);
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, _) =>
+        function::occupancy(blocks, function, threads, shared);
+    cuOccupancyMaxPotentialBlockSize(grid, block, function, _, _, limit) =>
+        function::potential_block(grid, block, function, limit);
+    cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, _, _, limit, _) =>
+        function::potential_block(grid, block, function, limit);
+    cuOccupancyAvailableDynamicSMemPerBlock(bytes, function, _, _) => function::available_shared(bytes, function);
 
-    4000 cuLaunchKernel(
-        function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: usize,
-        parameters: In<*const u8>, extra: In<usize>,
-    ) => launch::launch(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, extra);
-    11060 cuLaunchKernelEx(configuration: In<Configuration>, function: usize, parameters: In<*const u8>, extra: In<usize>) => launch::launch_extended(configuration, function, parameters, extra);
-    9000 cuLaunchCooperativeKernel(
-        function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: usize,
-        parameters: In<*const u8>,
-    ) => launch::launch_cooperative(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, In::of_place(0));
+    cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra) =>
+        launch::launch(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, extra);
+    cuLaunchKernelEx(configuration, function, parameters, extra) =>
+        launch::launch_extended(configuration, function, parameters, extra);
+    cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters) =>
+        launch::launch_cooperative(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, In::of_place(0));
 
-    2000 cuFuncSetBlockShape(function: usize, x: i32, y: i32, z: i32) => legacy::set_block(function, [x, y, z]);
-    2000 cuFuncSetSharedSize(function: usize, bytes: u32) => legacy::set_shared(function, bytes);
-    2000 cuParamSetSize(function: usize, bytes: u32) => legacy::set_size(function, bytes);
-    2000 cuParamSeti(function: usize, offset: i32, value: u32) => legacy::set_word(function, offset, value);
-    2000 cuParamSetf(function: usize, offset: i32, value: f32) => legacy::set_word(function, offset, value.to_bits());
-    2000 cuParamSetv(function: usize, offset: i32, bytes: In<u8>, count: u32) => legacy::set_bytes(function, offset, bytes, count as usize);
-    2000 cuLaunch(function: usize) => legacy::launch(function, 1, 1, 0);
-    2000 cuLaunchGrid(function: usize, width: i32, height: i32) => legacy::launch(function, width, height, 0);
-    2000 cuLaunchGridAsync(function: usize, width: i32, height: i32, stream: usize) => legacy::launch(function, width, height, stream);
+    cuFuncSetBlockShape(function, x, y, z) => legacy::set_block(function, [x, y, z]);
+    cuFuncSetSharedSize(function, bytes) => legacy::set_shared(function, bytes);
+    cuParamSetSize(function, bytes) => legacy::set_size(function, bytes);
+    cuParamSeti(function, offset, value) => legacy::set_word(function, offset, value);
+    cuParamSetf(function, offset, value) => legacy::set_word(function, offset, f32::to_bits(value));
+    cuParamSetv(function, offset, bytes, count) => legacy::set_bytes(function, offset, bytes, count);
+    cuLaunch(function) => legacy::launch(function, 1, 1, 0);
+    cuLaunchGrid(function, width, height) => legacy::launch(function, width, height, 0);
+    cuLaunchGridAsync(function, width, height, stream) => legacy::launch(function, width, height, stream);
 }

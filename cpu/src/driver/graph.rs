@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::copy::Copy3d;
 use super::launch::{self, Shape};
-use super::stream::HostFunction;
 use super::{context, copy, graph_memory, stream};
-use crate::abi::{In, Out};
+use crate::abi::{HostFunction, In, Out};
 use crate::handles::Registry;
 use crate::status::{Done, Status};
 

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use mneme_abi::cuda::{since_as, split_name};
+
 use super::exports::TABLE;
 use crate::abi::{Out, Text};
 use crate::status::{Done, Status};
@@ -18,29 +20,17 @@ pub struct Export {
 // SAFETY: the address is that of a function.
 unsafe impl Sync for Export {}
 
-/// `cuMemAlloc_v2` and `cuLaunchKernel_ptsz` → `cuMemAlloc`, `cuLaunchKernel`.
-fn base(symbol: &str) -> &str {
-    let symbol = symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds")).unwrap_or(symbol);
-    match symbol.rsplit_once("_v") {
-        Some((base, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => base,
-        _ => symbol,
-    }
-}
-
 /// The function that a name means to a caller built for a CUDA version: an exact symbol, or the newest version of a base
 /// name that is not newer than the caller. Per-thread variants are the plain functions: streams execute at enqueue.
 pub fn find(name: &str, version: i32) -> Option<*const c_void> {
     let plain = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
-    // A macro of cuda.h since 12.0.
-    let plain = if plain == "cuGraphInstantiate" && version >= 12000 { "cuGraphInstantiateWithFlags" } else { plain };
-    let wanted = base(plain);
-    if plain != wanted {
+    if plain != split_name(plain).0 {
         return TABLE.iter().find(|export| export.symbol == plain).map(|export| export.address);
     }
-    let same = || TABLE.iter().filter(|export| base(export.symbol) == wanted);
-    let newest = same().filter(|export| export.since <= version).max_by_key(|export| export.since);
+    let same = || TABLE.iter().filter_map(|export| Some((since_as(export.symbol, export.since, plain)?, export.address)));
+    let newest = same().filter(|(since, _)| *since <= version).max_by_key(|(since, _)| *since);
     // A version of 0 asks for whatever there is.
-    newest.or_else(|| same().min_by_key(|export| export.since).filter(|_| version == 0)).map(|export| export.address)
+    newest.or_else(|| same().min_by_key(|(since, _)| *since).filter(|_| version == 0)).map(|(_, address)| address)
 }
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`

@@ -7,9 +7,11 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use mneme_abi::cuda::types::CUipcMemHandle;
+
 use super::memory::{self, Kind};
 use super::{context, device};
-use crate::abi::Out;
+use crate::abi::{Give, Out, Take};
 use crate::status::{Done, Status};
 
 const NAME: &CStr = c"mneme-cpu-shared";
@@ -25,6 +27,20 @@ pub struct Handle {
     bytes: u64,
     device: i32,
     rest: [u8; 36],
+}
+
+impl Take<CUipcMemHandle> for Handle {
+    unsafe fn take(raw: CUipcMemHandle) -> Self {
+        // SAFETY: both are 64 bytes of plain data.
+        unsafe { std::mem::transmute::<CUipcMemHandle, Self>(raw) }
+    }
+}
+
+impl Give<CUipcMemHandle> for Handle {
+    fn give(self) -> CUipcMemHandle {
+        // SAFETY: as above.
+        unsafe { std::mem::transmute::<Self, CUipcMemHandle>(self) }
+    }
 }
 
 /// The files of shared allocations, by address.

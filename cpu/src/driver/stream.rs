@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::graph::{self, Host, Work};
 use super::{context, event};
-use crate::abi::Out;
+use crate::abi::{Callback, HostFunction, Out};
 use crate::handles::Registry;
 use crate::status::{Done, Status};
 
@@ -99,9 +99,6 @@ pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> Done {
 pub fn exchange_capture_mode(mode: Out<u32>) -> Done {
     if mode.is_null() { Err(Status::INVALID_VALUE) } else { Ok(()) }
 }
-
-pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
-pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
 
 pub fn launch_host_function(stream: usize, function: HostFunction, data: *mut c_void) -> Done {
     context::usable()?;

@@ -5,7 +5,7 @@ use std::sync::Once;
 
 use super::exports as cu;
 use super::virtual_memory::{Access, Location, Properties};
-use crate::abi::{In, Out, Text};
+use crate::abi::{Give, In, Out, Text};
 use crate::status::Status;
 use crate::testing::{self, kernel};
 
@@ -13,14 +13,14 @@ use crate::testing::{self, kernel};
 macro_rules! ok {
     ($function:ident($($argument:expr),* $(,)?)) => {
         // SAFETY: the arguments are as the function's type says.
-        assert_eq!(unsafe { cu::$function($($argument),*) }, Status::SUCCESS, stringify!($function))
+        assert_eq!(unsafe { cu::$function($(Give::give($argument)),*) }, Status::SUCCESS, stringify!($function))
     };
 }
 
 macro_rules! status {
     ($function:ident($($argument:expr),* $(,)?)) => {
         // SAFETY: as above.
-        unsafe { cu::$function($($argument),*) }
+        unsafe { cu::$function($(Give::give($argument)),*) }
     };
 }
 
@@ -28,7 +28,7 @@ macro_rules! status {
 fn enter() {
     static INITIALISE: Once = Once::new();
     INITIALISE.call_once(|| ok!(cuInit(0)));
-    let mut context = 0;
+    let mut context = 0usize;
     ok!(cuDevicePrimaryCtxRetain(Out::to(&mut context), 0));
     ok!(cuCtxSetCurrent(context));
 }
@@ -42,24 +42,25 @@ fn number<T: Default>(read: impl FnOnce(Out<T>)) -> T {
 #[test]
 fn memory_of_a_pool_is_known_by_it_and_shared_with_it() {
     enter();
-    let attribute =
-        |address, attribute: u32| number(|out: Out<u64>| ok!(cuPointerGetAttribute(Out::to_place(out.address()), attribute, address)));
+    let attribute = |address, attribute: u32| {
+        number(|out: Out<u64>| ok!(cuPointerGetAttribute(Out::<u8>::to_place(out.address()), attribute, address)))
+    };
     // CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE
     const POOL: u32 = 17;
-    let pool = number(|out| ok!(cuMemPoolCreate(out, In::from(&[1, 0, 1, 0]))));
-    let pooled = number(|out| ok!(cuMemAllocFromPoolAsync(out, 100, pool, 0)));
+    let pool = number::<usize>(|out| ok!(cuMemPoolCreate(out, In::from(&[1, 0, 1, 0]))));
+    let pooled = number::<u64>(|out| ok!(cuMemAllocFromPoolAsync(out, 100, pool, 0usize)));
     assert_eq!(attribute(pooled, POOL), pool as u64);
-    let default = number(|out| ok!(cuDeviceGetMemPool(out, 0)));
+    let default = number::<usize>(|out| ok!(cuDeviceGetMemPool(out, 0)));
     ok!(cuDeviceSetMemPool(0, pool));
-    assert_eq!(number(|out| ok!(cuDeviceGetMemPool(out, 0))), pool);
-    let current = number(|out| ok!(cuMemAllocAsync(out, 100, 0)));
+    assert_eq!(number::<usize>(|out| ok!(cuDeviceGetMemPool(out, 0))), pool);
+    let current = number::<u64>(|out| ok!(cuMemAllocAsync(out, 100, 0usize)));
     assert_eq!(attribute(current, POOL), pool as u64);
     ok!(cuDeviceSetMemPool(0, default));
-    let plain = number(|out| ok!(cuMemAlloc_v2(out, 100)));
+    let plain = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 100)));
     assert_eq!(attribute(plain, POOL), 0);
     let refused = Access { location: Location::device(0), flags: 0 };
     assert_eq!(status!(cuMemPoolSetAccess(pool, In::from(&refused), 1)), Status::INVALID_VALUE, "a device keeps its own pool");
-    assert_eq!(number(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&Location::device(0))))), 3u32);
+    assert_eq!(number::<u32>(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&Location::device(0))))), 3u32);
     [pooled, current, plain].into_iter().for_each(|address| ok!(cuMemFree_v2(address)));
     ok!(cuMemPoolDestroy(pool));
 }
@@ -75,11 +76,11 @@ const SIZE: usize = 4 << 20;
 fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     enter();
     let wanted = 0x1100_0000_0000;
-    let address = number(|out| ok!(cuMemAddressReserve(out, 4 * SIZE, 0, wanted, 0)));
+    let address = number::<u64>(|out| ok!(cuMemAddressReserve(out, 4 * SIZE, 0, wanted, 0)));
     assert_eq!(address, wanted);
     let elsewhere = number::<u64>(|out| ok!(cuMemAddressReserve(out, SIZE, 0, wanted, 0)));
     assert!(elsewhere != 0 && !(wanted..wanted + 4 * SIZE as u64).contains(&elsewhere));
-    let handle = number(|out| ok!(cuMemCreate(out, SIZE, In::from(&Properties::pinned(0)), 0)));
+    let handle = number::<u64>(|out| ok!(cuMemCreate(out, SIZE, In::from(&Properties::pinned(0)), 0)));
     ok!(cuMemMap(address, SIZE, 0, handle, 0));
     ok!(cuMemMap(address + SIZE as u64, SIZE, 0, handle, 0));
     assert_eq!(status!(cuMemMap(address, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
@@ -101,7 +102,7 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemRelease(handle));
     allow(elsewhere, SIZE, 1);
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), elsewhere + 4096, 4))), 77);
-    assert_eq!(number(|out| ok!(cuMemGetAccess(out, In::from(&Location::device(0)), elsewhere))), 1);
+    assert_eq!(number::<u64>(|out| ok!(cuMemGetAccess(out, In::from(&Location::device(0)), elsewhere))), 1);
     ok!(cuMemUnmap(elsewhere, SIZE));
     ok!(cuMemAddressFree(elsewhere, SIZE));
     ok!(cuMemAddressFree(address, 4 * SIZE));
@@ -116,7 +117,7 @@ fn place<T>(out: Out<T>) -> u64 {
 fn allocations_are_known_by_their_bounds() {
     enter();
     for bytes in [1usize, 1000, 3 << 20] {
-        let address = number(|out| ok!(cuMemAlloc_v2(out, bytes)));
+        let address = number::<u64>(|out| ok!(cuMemAlloc_v2(out, bytes)));
         assert_eq!(address % 512, 0);
         let (mut base, mut size) = (0, 0);
         ok!(cuMemGetAddressRange_v2(Out::to(&mut base), Out::to(&mut size), address + bytes as u64 - 1));
@@ -132,10 +133,10 @@ fn allocations_are_known_by_their_bounds() {
 #[test]
 fn memory_belongs_to_the_context_that_it_was_allocated_in() {
     enter();
-    let (own, address) = (number(|out| ok!(cuCtxGetCurrent(out))), number(|out| ok!(cuMemAlloc_v2(out, 64))));
+    let (own, address) = (number::<usize>(|out| ok!(cuCtxGetCurrent(out))), number::<u64>(|out| ok!(cuMemAlloc_v2(out, 64))));
     let other = number::<usize>(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
     let (mut owner, context) = (0usize, 1);
-    ok!(cuPointerGetAttribute(Out::to_place((&raw mut owner).expose_provenance()), context, address));
+    ok!(cuPointerGetAttribute(Out::<u8>::to_place((&raw mut owner).expose_provenance()), context, address));
     assert_eq!(owner, own);
     ok!(cuCtxDestroy_v2(other));
     ok!(cuMemFree_v2(address));
@@ -148,19 +149,19 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
         void scale(const struct arguments *a) { const struct context *c = __mneme_cpu_thread(); u64 i = c->ctaid[0] * c->ntid[0] + c->tid[0]; if (i < a->n) a->to[i] = factor * i; }"#;
     let variable = mneme_core::image::cpu_object::Variable { name: "factor".into(), symbol: "factor".into(), size: 4, constant: false };
     let object = testing::object(source, vec![kernel("scale", 2, false)], vec![variable]);
-    let module = number(|out| ok!(cuModuleLoadData(out, object.as_ptr().cast::<c_void>())));
+    let module = number::<usize>(|out| ok!(cuModuleLoadData(out, object.as_ptr().cast::<c_void>())));
     let name = CString::new("scale").unwrap();
-    let function = number(|out| ok!(cuModuleGetFunction(out, module, Text(name.as_ptr()))));
+    let function = number::<usize>(|out| ok!(cuModuleGetFunction(out, module, Text(name.as_ptr()))));
     assert_eq!(status!(cuModuleGetFunction(Out::to(&mut 0), module, Text(c"absent".as_ptr()))), Status::NOT_FOUND);
     let (mut offset, mut size) = (0, 0);
     ok!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size)));
     assert_eq!((offset, size), (8, 8));
     assert_eq!(status!(cuFuncGetParamInfo(function, 2, Out::to(&mut offset), Out::to(&mut size))), Status::INVALID_VALUE);
 
-    let array = number(|out| ok!(cuMemAlloc_v2(out, 4000)));
+    let array = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4000)));
     let n = 1000u64;
     let arguments: [*const c_void; 2] = [(&raw const array).cast(), (&raw const n).cast()];
-    ok!(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, 0, In::of_place(arguments.as_ptr() as usize), In::of_place(0)));
+    ok!(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize));
     let element = |index: u64| number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), array + 4 * index, 4)));
     assert_eq!((element(1), element(999)), (3, 2997));
 
@@ -171,17 +172,14 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
     ok!(cuMemsetD32_v2(address, 5, 1));
     let (buffer, length) = ([array, n], 16usize);
     let extra: [usize; 5] = [1, buffer.as_ptr() as usize, 2, &raw const length as usize, 0];
-    ok!(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, 0, In::of_place(0), In::of_place(extra.as_ptr() as usize)));
+    ok!(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, 0usize, 0usize, extra.as_ptr() as usize));
     assert_eq!((element(1), element(999)), (5, 4995));
 
     assert_eq!(
-        status!(cuLaunchKernel(function, 8, 1, 1, 2048, 1, 1, 0, 0, In::of_place(arguments.as_ptr() as usize), In::of_place(0))),
+        status!(cuLaunchKernel(function, 8, 1, 1, 2048, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize)),
         Status::INVALID_VALUE
     );
-    assert_eq!(
-        status!(cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, 0, In::of_place(arguments.as_ptr() as usize), In::of_place(0))),
-        Status::INVALID_VALUE
-    );
+    assert_eq!(status!(cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize)), Status::INVALID_VALUE);
     ok!(cuMemFree_v2(array));
     ok!(cuModuleUnload(module));
     assert_eq!(status!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size))), Status::INVALID_HANDLE);
@@ -198,12 +196,12 @@ fn machine_code_for_a_gpu_is_refused() {
 fn contexts_and_handles_are_checked() {
     std::thread::spawn(|| {
         ok!(cuInit(0));
-        assert_eq!(number(|out| ok!(cuCtxGetCurrent(out))), 0usize);
+        assert_eq!(number::<usize>(|out| ok!(cuCtxGetCurrent(out))), 0usize);
         assert_eq!(status!(cuMemAlloc_v2(Out::to(&mut 0), 16)), Status::INVALID_CONTEXT);
-        let context = number(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
-        assert_eq!(number(|out| ok!(cuCtxGetCurrent(out))), context);
-        assert_eq!(status!(cuStreamSynchronize(0xdead_beef)), Status::INVALID_HANDLE);
-        assert_eq!(status!(cuEventRecord(context, 0)), Status::INVALID_HANDLE);
+        let context = number::<usize>(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
+        assert_eq!(number::<usize>(|out| ok!(cuCtxGetCurrent(out))), context);
+        assert_eq!(status!(cuStreamSynchronize(0xdead_beefusize)), Status::INVALID_HANDLE);
+        assert_eq!(status!(cuEventRecord(context, 0usize)), Status::INVALID_HANDLE);
         ok!(cuCtxDestroy_v2(context));
         assert_eq!(status!(cuCtxSynchronize()), Status::INVALID_CONTEXT);
     })
@@ -214,12 +212,12 @@ fn contexts_and_handles_are_checked() {
 #[test]
 fn events_measure_what_lies_between_them() {
     enter();
-    let [start, end] = [(); 2].map(|()| number(|out| ok!(cuEventCreate(out, 0))));
+    let [start, end] = [(); 2].map(|()| number::<usize>(|out| ok!(cuEventCreate(out, 0))));
     assert_eq!(status!(cuEventElapsedTime(Out::to(&mut 0.0), start, end)), Status::INVALID_HANDLE);
-    ok!(cuEventRecord(start, 0));
+    ok!(cuEventRecord(start, 0usize));
     std::thread::sleep(std::time::Duration::from_millis(20));
-    ok!(cuEventRecord(end, 0));
-    let milliseconds = number(|out| ok!(cuEventElapsedTime_v2(out, start, end)));
+    ok!(cuEventRecord(end, 0usize));
+    let milliseconds = number::<f32>(|out| ok!(cuEventElapsedTime_v2(out, start, end)));
     assert!((20.0..2000.0).contains(&milliseconds), "{milliseconds}");
 }
 
@@ -233,29 +231,29 @@ fn names_are_cut_to_their_buffer() {
 
 /// What the nodes of a graph are, as `CUgraphNodeType`.
 fn kinds(graph: usize) -> Vec<u32> {
-    let mut count = number(|out| ok!(cuGraphGetNodes(graph, Out::nowhere(), out)));
+    let mut count = number::<usize>(|out| ok!(cuGraphGetNodes(graph, 0usize, out)));
     let mut nodes = vec![0usize; count];
     ok!(cuGraphGetNodes(graph, Out::to(&mut nodes[0]), Out::to(&mut count)));
-    nodes.into_iter().map(|node| number(|out| ok!(cuGraphNodeGetType(node, out)))).collect()
+    nodes.into_iter().map(|node| number::<u32>(|out| ok!(cuGraphNodeGetType(node, out)))).collect()
 }
 
 fn is_known(address: u64) -> bool {
-    status!(cuMemGetAddressRange_v2(Out::nowhere(), Out::nowhere(), address)) == Status::SUCCESS
+    status!(cuMemGetAddressRange_v2(0usize, 0usize, address)) == Status::SUCCESS
 }
 
 #[test]
 fn a_captured_allocation_lives_while_its_graph_runs() {
     enter();
-    let stream = number(|out| ok!(cuStreamCreate(out, 1)));
+    let stream = number::<usize>(|out| ok!(cuStreamCreate(out, 1)));
     ok!(cuStreamBeginCapture_v2(stream, 0));
-    let address = number(|out| ok!(cuMemAllocAsync(out, 5000, stream)));
+    let address = number::<u64>(|out| ok!(cuMemAllocAsync(out, 5000, stream)));
     ok!(cuMemsetD8Async(address, 7, 5000, stream));
     ok!(cuMemFreeAsync(address, stream));
-    let graph = number(|out| ok!(cuStreamEndCapture(stream, out)));
+    let graph = number::<usize>(|out| ok!(cuStreamEndCapture(stream, out)));
     assert_eq!(kinds(graph), [10, 2, 11]);
     assert_eq!(status!(cuGraphClone(Out::to(&mut 0), graph)), Status::NOT_SUPPORTED);
     assert_eq!(status!(cuMemsetD8_v2(address, 1, 1)), Status::INVALID_VALUE, "no memory yet");
-    let executable = number(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    let executable = number::<usize>(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
     for _ in 0..2 {
         ok!(cuGraphLaunch(executable, stream));
         assert!(!is_known(address));
@@ -268,17 +266,17 @@ fn a_captured_allocation_lives_while_its_graph_runs() {
 #[test]
 fn a_graph_is_captured_again() {
     enter();
-    let stream = number(|out| ok!(cuStreamCreate(out, 0)));
-    let address = number(|out| ok!(cuMemAlloc_v2(out, 4096)));
+    let stream = number::<usize>(|out| ok!(cuStreamCreate(out, 0)));
+    let address = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4096)));
     ok!(cuStreamBeginCapture_v2(stream, 0));
     ok!(cuMemsetD32Async(address, 1, 1024, stream));
-    let graph = number(|out| ok!(cuStreamEndCapture(stream, out)));
+    let graph = number::<usize>(|out| ok!(cuStreamEndCapture(stream, out)));
     let again = || ok!(cuStreamBeginRecaptureToGraph(stream, 0, graph, std::ptr::null(), std::ptr::null()));
     again();
     assert_eq!(number::<u32>(|out| ok!(cuStreamIsCapturing(stream, out))), 1);
     ok!(cuMemsetD32Async(address, 2, 1024, stream));
-    assert_eq!(number(|out| ok!(cuStreamEndCapture(stream, out))), graph);
-    let executable = number(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    assert_eq!(number::<usize>(|out| ok!(cuStreamEndCapture(stream, out))), graph);
+    let executable = number::<usize>(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
     ok!(cuGraphLaunch(executable, stream));
     let mut word = 0u32;
     ok!(cuMemcpyDtoH_v2(&raw mut word as u64, address, 4));
@@ -292,28 +290,28 @@ fn a_graph_is_captured_again() {
 #[test]
 fn what_a_graph_allocates_can_be_kept() {
     enter();
-    let graph = number(|out| ok!(cuGraphCreate(out, 0)));
+    let graph = number::<usize>(|out| ok!(cuGraphCreate(out, 0)));
     // CUDA_MEM_ALLOC_NODE_PARAMS: pinned memory of device 0, 4096 bytes.
     let mut wanted = [0u32; 30];
     (wanted[0], wanted[2], wanted[26]) = (1, 1, 4096);
     let allocation: usize =
-        number(|out| ok!(cuGraphAddMemAllocNode(out, graph, In::of_place(0), 0, Out::to_place(wanted.as_mut_ptr() as usize))));
+        number::<usize>(|out| ok!(cuGraphAddMemAllocNode(out, graph, 0usize, 0, Out::<u8>::to_place(wanted.as_mut_ptr() as usize))));
     let address = u64::from(wanted[28]) | u64::from(wanted[29]) << 32;
     let filled = super::graph::Fill { to: address, pitch: 0, value: 9, element: 4, width: 1024, height: 1 };
-    let fill = number(|out| ok!(cuGraphAddMemsetNode(out, graph, In::from(&allocation), 1, In::from(&filled), 0)));
+    let fill = number::<usize>(|out| ok!(cuGraphAddMemsetNode(out, graph, In::from(&allocation), 1, In::from(&filled), 0usize)));
     number::<usize>(|out| ok!(cuGraphAddEmptyNode(out, graph, In::from(&fill), 1)));
     assert_eq!(status!(cuGraphAddEmptyNode(Out::to(&mut 0), graph, In::from(&0xdead_usize), 1)), Status::INVALID_VALUE);
     assert_eq!(kinds(graph), [10, 2, 5]);
-    let executable = number(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
-    ok!(cuGraphLaunch(executable, 0));
+    let executable = number::<usize>(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    ok!(cuGraphLaunch(executable, 0usize));
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), address + 4092, 4))), 9);
-    assert_eq!(status!(cuGraphLaunch(executable, 0)), Status::INVALID_VALUE, "it is still there");
+    assert_eq!(status!(cuGraphLaunch(executable, 0usize)), Status::INVALID_VALUE, "it is still there");
     ok!(cuMemFree_v2(address));
     assert_eq!(status!(cuMemFree_v2(address)), Status::INVALID_VALUE);
-    ok!(cuGraphLaunch(executable, 0));
+    ok!(cuGraphLaunch(executable, 0usize));
     ok!(cuGraphExecDestroy(executable));
     ok!(cuGraphDestroy(graph));
     assert!(is_known(address), "it lives on without the graph");
-    ok!(cuMemFreeAsync(address, 0));
+    ok!(cuMemFreeAsync(address, 0usize));
     assert!(!is_known(address));
 }

@@ -96,7 +96,7 @@ pub fn check(device: i32) -> Done {
     if (0..count).contains(&device) { Ok(()) } else { Err(Status::INVALID_DEVICE) }
 }
 
-fn attribute(number: i32) -> Result<i32, Status> {
+fn attribute(number: u32) -> Result<i32, Status> {
     let mut value = 0;
     driver()?.cuDeviceGetAttribute(Out::to(&mut value), number, 0)?;
     Ok(value)
@@ -108,9 +108,9 @@ pub fn properties(out: Out<Properties>, device: i32) -> Done {
     let size = |number| attribute(number).map(|value| value as usize);
     // SAFETY: every field is a number or an array of numbers.
     let mut all: Properties = unsafe { std::mem::zeroed() };
-    driver.cuDeviceGetName(Out::to_place(all.name.as_mut_ptr() as usize), 256, device)?;
-    driver.cuDeviceGetUuid(Out::to(&mut all.uuid), device)?;
-    driver.cuDeviceTotalMem(Out::to(&mut all.total_memory), device)?;
+    driver.cuDeviceGetName(Out::<u8>::to_place(all.name.as_mut_ptr() as usize), 256, device)?;
+    driver.cuDeviceGetUuid_v2(Out::to(&mut all.uuid), device)?;
+    driver.cuDeviceTotalMem_v2(Out::to(&mut all.total_memory), device)?;
     all.shared_per_block = size(8)?;
     all.registers_per_block = attribute(12)?;
     all.warp = attribute(10)?;

@@ -11,12 +11,11 @@ use super::memory::{PointerAttributes, Rows};
 use super::session::driver_with_context;
 use super::volumes::{self, CopyParameters, Extent, Pitched};
 use super::{calls, device, launch, memory, registration, session};
-use crate::abi::{In, Out, Text};
+use crate::abi::{Callback, HostFunction, In, Out, Text};
 use crate::driver::VERSION;
 use crate::driver::graph::{Fill, Host};
 use crate::driver::graph_nodes::Allocation;
 use crate::driver::sharing::Handle;
-use crate::driver::stream::{Callback, HostFunction};
 use crate::status::{Done, Status};
 
 macro_rules! runtime_export {
@@ -56,7 +55,7 @@ runtime_exports! {
     cudaSetValidDevices(_devices: Ignored, _count: i32) => device::accept();
     cudaChooseDevice(device: Out<i32>, _wanted: Ignored) => device::get(device);
     cudaGetDeviceProperties_v2(properties: Out<device::Properties>, device: i32) => device::properties(properties, device);
-    cudaDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) => driver()?.cuDeviceGetAttribute(value, attribute, device);
+    cudaDeviceGetAttribute(value: Out<i32>, attribute: u32, device: i32) => driver()?.cuDeviceGetAttribute(value, attribute, device);
     cudaDeviceGetPCIBusId(id: Out<c_char>, length: i32, device: i32) => device::bus_id(id, length, device);
     cudaDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) => driver()?.cuDeviceCanAccessPeer(can, device, peer);
     cudaDeviceEnablePeerAccess(peer: i32, flags: u32) => device::enable_peer(peer, flags);
@@ -98,22 +97,22 @@ runtime_exports! {
     cudaProfilerStop() => driver_with_context()?.cuProfilerStop();
 
     cudaMalloc(address: Out<u64>, bytes: usize) => memory::allocate(address, bytes);
-    cudaFree(address: u64) => driver_with_context()?.cuMemFree(address);
-    cudaMallocPitch(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize) => driver_with_context()?.cuMemAllocPitch(address, pitch, width, height, 4);
+    cudaFree(address: u64) => driver_with_context()?.cuMemFree_v2(address);
+    cudaMallocPitch(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize) => driver_with_context()?.cuMemAllocPitch_v2(address, pitch, width, height, 4);
     cudaMallocManaged(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemAllocManaged(address, bytes, flags);
     cudaMallocHost(address: Out<u64>, bytes: usize) => driver_with_context()?.cuMemHostAlloc(address, bytes, 0);
     cudaHostAlloc(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostAlloc(address, bytes, flags);
     cudaIpcGetMemHandle(handle: Out<Handle>, address: u64) => driver_with_context()?.cuIpcGetMemHandle(handle, address);
-    cudaIpcOpenMemHandle(address: Out<u64>, handle: Handle, flags: u32) => driver_with_context()?.cuIpcOpenMemHandle(address, handle, flags);
+    cudaIpcOpenMemHandle(address: Out<u64>, handle: Handle, flags: u32) => driver_with_context()?.cuIpcOpenMemHandle_v2(address, handle, flags);
     cudaIpcCloseMemHandle(address: u64) => driver_with_context()?.cuIpcCloseMemHandle(address);
     cudaFreeHost(address: u64) => driver_with_context()?.cuMemFreeHost(address);
-    cudaHostRegister(address: u64, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostRegister(address, bytes, flags);
+    cudaHostRegister(address: u64, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostRegister_v2(address, bytes, flags);
     cudaHostUnregister(address: u64) => driver_with_context()?.cuMemHostUnregister(address);
-    cudaHostGetDevicePointer(out: Out<u64>, address: u64, flags: u32) => driver_with_context()?.cuMemHostGetDevicePointer(out, address, flags);
+    cudaHostGetDevicePointer(out: Out<u64>, address: u64, flags: u32) => driver_with_context()?.cuMemHostGetDevicePointer_v2(out, address, flags);
     cudaMallocAsync | cudaMallocAsync_ptsz(address: Out<u64>, bytes: usize, stream: usize) => driver_with_context()?.cuMemAllocAsync(address, bytes, stream);
     cudaMallocFromPoolAsync | cudaMallocFromPoolAsync_ptsz(address: Out<u64>, bytes: usize, pool: usize, stream: usize) => driver_with_context()?.cuMemAllocFromPoolAsync(address, bytes, pool, stream);
     cudaFreeAsync | cudaFreeAsync_ptsz(address: u64, stream: usize) => driver_with_context()?.cuMemFreeAsync(address, stream);
-    cudaMemGetInfo(free: Out<usize>, total: Out<usize>) => driver_with_context()?.cuMemGetInfo(free, total);
+    cudaMemGetInfo(free: Out<usize>, total: Out<usize>) => driver_with_context()?.cuMemGetInfo_v2(free, total);
     cudaMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) => driver_with_context()?.cuMemAdvise(address, bytes, advice, device);
     cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(address: u64, bytes: usize, device: i32, stream: usize) => driver_with_context()?.cuMemPrefetchAsync(address, bytes, device, stream);
     cudaMemPrefetchAsync_v2 | cudaMemPrefetchAsync_v2_ptsz(address: u64, bytes: usize, place: memory::Location, _flags: u32, stream: usize) =>
@@ -128,8 +127,8 @@ runtime_exports! {
 
     cudaMemcpy | cudaMemcpy_ptds(to: u64, from: u64, bytes: usize, kind: u32) => memory::copy(to, from, bytes, kind);
     cudaMemcpyAsync | cudaMemcpyAsync_ptsz(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) => memory::copy_on(to, from, bytes, kind, stream);
-    cudaMemcpyPeer(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize) => driver_with_context()?.cuMemcpyPeer(to, 0, from, 0, bytes);
-    cudaMemcpyPeerAsync(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize, stream: usize) => driver_with_context()?.cuMemcpyDtoDAsync(to, from, bytes, stream);
+    cudaMemcpyPeer(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize) => driver_with_context()?.cuMemcpyPeer(to, 0usize, from, 0usize, bytes);
+    cudaMemcpyPeerAsync(to: u64, _to_device: i32, from: u64, _from_device: i32, bytes: usize, stream: usize) => driver_with_context()?.cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
     cudaMemcpy2D | cudaMemcpy2D_ptds(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32) =>
         memory::copy_2d(&Rows { to, to_pitch, from, from_pitch, width, height }, kind);
     cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: u32, stream: usize) =>
@@ -140,16 +139,16 @@ runtime_exports! {
     cudaMemcpyFromSymbolAsync | cudaMemcpyFromSymbolAsync_ptsz(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32, stream: usize) => memory::from_symbol_on(to, symbol, bytes, offset, kind, stream);
     cudaGetSymbolAddress(address: Out<u64>, symbol: usize) => memory::symbol_address(address, symbol);
     cudaGetSymbolSize(size: Out<usize>, symbol: usize) => memory::symbol_size(size, symbol);
-    cudaMemset | cudaMemset_ptds(address: u64, value: i32, bytes: usize) => driver_with_context()?.cuMemsetD8(address, value as u8, bytes);
+    cudaMemset | cudaMemset_ptds(address: u64, value: i32, bytes: usize) => driver_with_context()?.cuMemsetD8_v2(address, value as u8, bytes);
     cudaMemsetAsync | cudaMemsetAsync_ptsz(address: u64, value: i32, bytes: usize, stream: usize) => driver_with_context()?.cuMemsetD8Async(address, value as u8, bytes, stream);
-    cudaMemset2D | cudaMemset2D_ptds(address: u64, pitch: usize, value: i32, width: usize, height: usize) => driver_with_context()?.cuMemsetD2D8(address, pitch, value as u8, width, height);
+    cudaMemset2D | cudaMemset2D_ptds(address: u64, pitch: usize, value: i32, width: usize, height: usize) => driver_with_context()?.cuMemsetD2D8_v2(address, pitch, value as u8, width, height);
     cudaMemset2DAsync | cudaMemset2DAsync_ptsz(address: u64, pitch: usize, value: i32, width: usize, height: usize, stream: usize) =>
         driver_with_context()?.cuMemsetD2D8Async(address, pitch, value as u8, width, height, stream);
 
     cudaStreamCreate(stream: Out<usize>) => driver_with_context()?.cuStreamCreateWithPriority(stream, 0, 0);
     cudaStreamCreateWithFlags(stream: Out<usize>, flags: u32) => driver_with_context()?.cuStreamCreateWithPriority(stream, flags, 0);
     cudaStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) => driver_with_context()?.cuStreamCreateWithPriority(stream, flags, priority);
-    cudaStreamDestroy(stream: usize) => driver_with_context()?.cuStreamDestroy(stream);
+    cudaStreamDestroy(stream: usize) => driver_with_context()?.cuStreamDestroy_v2(stream);
     cudaStreamQuery | cudaStreamQuery_ptsz(stream: usize) => driver_with_context()?.cuStreamQuery(stream);
     cudaStreamSynchronize | cudaStreamSynchronize_ptsz(stream: usize) => driver_with_context()?.cuStreamSynchronize(stream);
     cudaStreamWaitEvent | cudaStreamWaitEvent_ptsz(stream: usize, event: usize, flags: u32) => driver_with_context()?.cuStreamWaitEvent(stream, event, flags);
@@ -158,16 +157,16 @@ runtime_exports! {
     cudaStreamAttachMemAsync | cudaStreamAttachMemAsync_ptsz(stream: usize, _address: u64, _bytes: usize, _flags: u32) => device::of_stream(stream, Out::to(&mut 0));
     cudaStreamGetPriority | cudaStreamGetPriority_ptsz(stream: usize, priority: Out<i32>) => driver_with_context()?.cuStreamGetPriority(stream, priority);
     cudaStreamIsCapturing | cudaStreamIsCapturing_ptsz(stream: usize, status: Out<u32>) => driver_with_context()?.cuStreamIsCapturing(stream, status);
-    cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture(stream, mode);
+    cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz(stream: usize, mode: u32) => driver_with_context()?.cuStreamBeginCapture_v2(stream, mode);
     cudaStreamEndCapture | cudaStreamEndCapture_ptsz(stream: usize, graph: Out<usize>) => driver_with_context()?.cuStreamEndCapture(stream, graph);
     cudaThreadExchangeStreamCaptureMode(mode: Out<u32>) => driver_with_context()?.cuThreadExchangeStreamCaptureMode(mode);
     cudaGraphCreate(graph: Out<usize>, flags: u32) => driver_with_context()?.cuGraphCreate(graph, flags);
     cudaGraphAddKernelNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<launch::NodeParameters>) =>
         launch::add_node(node, graph, after, count, parameters);
     cudaGraphAddMemcpyNode1D(node: Out<usize>, graph: usize, after: In<usize>, count: usize, to: u64, from: u64, bytes: usize, kind: u32) =>
-        driver_with_context()?.cuGraphAddMemcpyNode(node, graph, after, count, In::from(&memory::line(to, from, bytes, kind)?), 0);
+        driver_with_context()?.cuGraphAddMemcpyNode(node, graph, after, count, In::from(&memory::line(to, from, bytes, kind)?), 0usize);
     cudaGraphAddMemsetNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Fill>) =>
-        driver_with_context()?.cuGraphAddMemsetNode(node, graph, after, count, parameters, 0);
+        driver_with_context()?.cuGraphAddMemsetNode(node, graph, after, count, parameters, 0usize);
     cudaGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Host>) =>
         driver_with_context()?.cuGraphAddHostNode(node, graph, after, count, parameters);
     cudaGraphAddEmptyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize) => driver_with_context()?.cuGraphAddEmptyNode(node, graph, after, count);
@@ -178,9 +177,9 @@ runtime_exports! {
     cudaGraphDestroy(graph: usize) => driver_with_context()?.cuGraphDestroy(graph);
     cudaGraphClone(copy: Out<usize>, graph: usize) => driver_with_context()?.cuGraphClone(copy, graph);
     cudaGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) => driver_with_context()?.cuGraphGetNodes(graph, nodes, count);
-    cudaGraphInstantiate(executable: Out<usize>, graph: usize, flags: u64) => driver_with_context()?.cuGraphInstantiate(executable, graph, flags);
-    cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) => driver_with_context()?.cuGraphInstantiate(executable, graph, flags);
-    cudaGraphExecUpdate(executable: usize, graph: usize, result: Out<u32>) => driver_with_context()?.cuGraphExecUpdate(executable, graph, result);
+    cudaGraphInstantiate(executable: Out<usize>, graph: usize, flags: u64) => driver_with_context()?.cuGraphInstantiateWithFlags(executable, graph, flags);
+    cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) => driver_with_context()?.cuGraphInstantiateWithFlags(executable, graph, flags);
+    cudaGraphExecUpdate(executable: usize, graph: usize, result: Out<u32>) => driver_with_context()?.cuGraphExecUpdate_v2(executable, graph, result);
     cudaGraphExecDestroy(executable: usize) => driver_with_context()?.cuGraphExecDestroy(executable);
     cudaGraphLaunch | cudaGraphLaunch_ptsz(executable: usize, stream: usize) => driver_with_context()?.cuGraphLaunch(executable, stream);
     cudaStreamAddCallback | cudaStreamAddCallback_ptsz(stream: usize, function: Callback, data: *mut c_void, _flags: u32) => add_callback(stream, function, data);
@@ -188,14 +187,14 @@ runtime_exports! {
 
     cudaEventCreate(event: Out<usize>) => driver_with_context()?.cuEventCreate(event, 0);
     cudaEventCreateWithFlags(event: Out<usize>, flags: u32) => driver_with_context()?.cuEventCreate(event, flags);
-    cudaEventDestroy(event: usize) => driver_with_context()?.cuEventDestroy(event);
+    cudaEventDestroy(event: usize) => driver_with_context()?.cuEventDestroy_v2(event);
     cudaEventRecord | cudaEventRecord_ptsz(event: usize, stream: usize) => driver_with_context()?.cuEventRecord(event, stream);
     cudaEventRecordWithFlags | cudaEventRecordWithFlags_ptsz(event: usize, stream: usize, _flags: u32) => driver_with_context()?.cuEventRecord(event, stream);
     cudaEventQuery(event: usize) => driver_with_context()?.cuEventQuery(event);
     cudaEventSynchronize(event: usize) => driver_with_context()?.cuEventSynchronize(event);
-    cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime(milliseconds, start, end);
+    cudaEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime_v2(milliseconds, start, end);
 
-    cudaEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime(milliseconds, start, end);
+    cudaEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime_v2(milliseconds, start, end);
 
     cudaLaunchKernel | cudaLaunchKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) => launch::launch(function, grid, block, arguments, shared, stream);
     cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(configuration: In<RuntimeConfiguration>, function: usize, arguments: In<*const u8>) => launch::launch_extended(configuration, function, arguments);

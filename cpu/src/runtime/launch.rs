@@ -55,19 +55,7 @@ pub fn launch(host: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, sh
 pub fn launch_kernel(kernel: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
     let driver = driver_with_context()?;
     let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
-    as_configuration(driver.cuLaunchKernel(
-        kernel,
-        grid.x,
-        grid.y,
-        grid.z,
-        block.x,
-        block.y,
-        block.z,
-        shared,
-        stream,
-        arguments,
-        In::of_place(0),
-    ))
+    as_configuration(driver.cuLaunchKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments, 0usize))
 }
 
 pub fn launch_cooperative(host: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
@@ -97,7 +85,7 @@ pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arg
     let dimensions = |dim: Dim3| [dim.x, dim.y, dim.z];
     let configuration =
         Configuration::new(dimensions(asked.grid), dimensions(asked.block), shared, asked.stream, asked.attributes, asked.count);
-    as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, In::of_place(0)))
+    as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, 0usize))
 }
 
 /// `cudaKernelNodeParams`
@@ -122,7 +110,7 @@ pub fn add_node(out: Out<usize>, graph: usize, after: In<usize>, count: usize, p
     let kernel = registration::kernel(asked.host)?;
     let parameters =
         KernelParameters::new(kernel, dimensions(asked.grid), dimensions(asked.block), asked.shared, asked.arguments, asked.extra);
-    as_configuration(driver.cuGraphAddKernelNode(out, graph, after, count, In::from(&parameters)))
+    as_configuration(driver.cuGraphAddKernelNode_v2(out, graph, after, count, In::from(&parameters)))
 }
 
 /// `cudaFuncAttributes`

@@ -18,7 +18,7 @@ pub fn allocate(out: Out<u64>, bytes: usize) -> Done {
     if bytes == 0 {
         return out.put(0);
     }
-    driver.cuMemAlloc(out, bytes)
+    driver.cuMemAlloc_v2(out, bytes)
 }
 
 pub fn copy(to: u64, from: u64, bytes: usize, kind: u32) -> Done {
@@ -28,9 +28,9 @@ pub fn copy(to: u64, from: u64, bytes: usize, kind: u32) -> Done {
     }
     match kind {
         HOST_TO_HOST | DEFAULT => driver.cuMemcpy(to, from, bytes),
-        HOST_TO_DEVICE => driver.cuMemcpyHtoD(to, from, bytes),
-        DEVICE_TO_HOST => driver.cuMemcpyDtoH(to, from, bytes),
-        DEVICE_TO_DEVICE => driver.cuMemcpyDtoD(to, from, bytes),
+        HOST_TO_DEVICE => driver.cuMemcpyHtoD_v2(to, from, bytes),
+        DEVICE_TO_HOST => driver.cuMemcpyDtoH_v2(to, from, bytes),
+        DEVICE_TO_DEVICE => driver.cuMemcpyDtoD_v2(to, from, bytes),
         _ => Err(Status::INVALID_MEMCPY_DIRECTION),
     }
 }
@@ -42,9 +42,9 @@ pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> Do
     }
     match kind {
         HOST_TO_HOST | DEFAULT => driver.cuMemcpyAsync(to, from, bytes, stream),
-        HOST_TO_DEVICE => driver.cuMemcpyHtoDAsync(to, from, bytes, stream),
-        DEVICE_TO_HOST => driver.cuMemcpyDtoHAsync(to, from, bytes, stream),
-        DEVICE_TO_DEVICE => driver.cuMemcpyDtoDAsync(to, from, bytes, stream),
+        HOST_TO_DEVICE => driver.cuMemcpyHtoDAsync_v2(to, from, bytes, stream),
+        DEVICE_TO_HOST => driver.cuMemcpyDtoHAsync_v2(to, from, bytes, stream),
+        DEVICE_TO_DEVICE => driver.cuMemcpyDtoDAsync_v2(to, from, bytes, stream),
         _ => Err(Status::INVALID_MEMCPY_DIRECTION),
     }
 }
@@ -122,12 +122,12 @@ impl Rows {
 
 pub fn copy_2d(rows: &Rows, kind: u32) -> Done {
     let driver = driver_with_context()?;
-    driver.cuMemcpy2DUnaligned(In::from(&rows.described(kind)?))
+    driver.cuMemcpy2DUnaligned_v2(In::from(&rows.described(kind)?))
 }
 
 pub fn copy_2d_on(rows: &Rows, kind: u32, stream: usize) -> Done {
     let driver = driver_with_context()?;
-    driver.cuMemcpy2DAsync(In::from(&rows.described(kind)?), stream)
+    driver.cuMemcpy2DAsync_v2(In::from(&rows.described(kind)?), stream)
 }
 
 /// The part of a variable that a copy touches.
@@ -179,12 +179,12 @@ pub struct PointerAttributes {
 pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> Done {
     let driver = driver_with_context()?;
     let (mut kind, mut managed) = (0u32, 0u8);
-    if driver.cuPointerGetAttribute(Out::to_place((&raw mut kind) as usize), 2, address).is_err() {
+    if driver.cuPointerGetAttribute((&raw mut kind) as usize, 2, address).is_err() {
         return out.put(PointerAttributes { kind: 0, device: -2, device_pointer: 0, host_pointer: address });
     }
-    driver.cuPointerGetAttribute(Out::to_place((&raw mut managed) as usize), 8, address)?;
+    driver.cuPointerGetAttribute((&raw mut managed) as usize, 8, address)?;
     let mut device = 0i32;
-    driver.cuPointerGetAttribute(Out::to_place((&raw mut device) as usize), 9, address)?;
+    driver.cuPointerGetAttribute((&raw mut device) as usize, 9, address)?;
     out.put(match (managed, kind) {
         (1, _) => PointerAttributes { kind: 3, device, device_pointer: address, host_pointer: address },
         (_, 1) => PointerAttributes { kind: 1, device, device_pointer: address, host_pointer: address },

@@ -93,7 +93,7 @@ pub fn kernel(host: usize) -> Result<usize, Status> {
     *named.kernel.get_or_init(|| {
         let library = named.binary.library()?;
         let mut kernel = 0;
-        match driver_with_context()?.cuLibraryGetKernel(Out::to(&mut kernel), library, named.name.as_ptr()) {
+        match driver_with_context()?.cuLibraryGetKernel(Out::to(&mut kernel), library, Text(named.name.as_ptr())) {
             Err(Status::NOT_FOUND) => Err(Status::INVALID_DEVICE_FUNCTION),
             done => done.map(|()| kernel),
         }
@@ -105,7 +105,7 @@ pub fn variable(host: usize) -> Result<(u64, usize), Status> {
     let named = find(&VARIABLES, host).ok_or(Status::INVALID_SYMBOL)?;
     let library = named.binary.library()?;
     let (mut address, mut size) = (0, 0);
-    match driver_with_context()?.cuLibraryGetGlobal(Out::to(&mut address), Out::to(&mut size), library, named.name.as_ptr()) {
+    match driver_with_context()?.cuLibraryGetGlobal(Out::to(&mut address), Out::to(&mut size), library, Text(named.name.as_ptr())) {
         Err(Status::NOT_FOUND) => Err(Status::INVALID_SYMBOL),
         done => done.map(|()| (address, size)),
     }

@@ -78,7 +78,7 @@ pub fn primary_of(device: i32) -> Result<usize, Status> {
 pub fn reset() -> Done {
     let calls = driver()?;
     let mut primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
-    calls.cuDevicePrimaryCtxReset(DEVICE.get())?;
+    calls.cuDevicePrimaryCtxReset_v2(DEVICE.get())?;
     primary.remove(&DEVICE.get());
     GENERATION.fetch_add(1, Ordering::AcqRel);
     super::error::clear();

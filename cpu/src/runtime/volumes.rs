@@ -48,7 +48,7 @@ pub fn allocate(out: Out<Pitched>, extent: Extent) -> Done {
         return out.put(Pitched { address: 0, pitch: 0, width, height });
     }
     let (mut address, mut pitch) = (0u64, 0usize);
-    driver.cuMemAllocPitch(Out::to(&mut address), Out::to(&mut pitch), width, rows, 4)?;
+    driver.cuMemAllocPitch_v2(Out::to(&mut address), Out::to(&mut pitch), width, rows, 4)?;
     out.put(Pitched { address, pitch, width, height })
 }
 
@@ -67,7 +67,7 @@ pub fn fill(what: Pitched, value: i32, extent: Extent, stream: Option<usize>) ->
     for z in 0..extent.depth {
         let start = what.at(0, 0, z)?;
         match stream {
-            None => driver.cuMemsetD2D8(start, what.pitch, value as u8, extent.width, extent.height)?,
+            None => driver.cuMemsetD2D8_v2(start, what.pitch, value as u8, extent.width, extent.height)?,
             Some(stream) => driver.cuMemsetD2D8Async(start, what.pitch, value as u8, extent.width, extent.height, stream)?,
         }
     }

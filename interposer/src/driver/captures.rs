@@ -6,7 +6,7 @@
 use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{CUstream, STREAM_PER_THREAD, SUCCESS, Status, gate, streams};
+use super::{CUstream, STREAM_PER_THREAD, Status, gate, streams};
 
 /// Captured streams; a thread's own default stream goes by the name that all threads use, hence several times.
 #[derive(Default)]
@@ -46,7 +46,7 @@ fn named(stream: CUstream) -> usize {
 pub unsafe fn begin(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             CAPTURES.add(named(stream));
         }
         status
@@ -106,7 +106,7 @@ pub unsafe fn end_for_graphics(call: &dyn Fn() -> Status, stream: CUstream) -> S
     gate::passing(&|| {
         let status = call();
         // Whether such a stream counts as one that is captured is not said.
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             CAPTURES.remove(named(stream));
         }
         status

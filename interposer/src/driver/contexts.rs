@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{self as driver, CUcontext, CUdevice, SUCCESS, Status};
+use super::{self as driver, CUcontext, CUdevice, Status};
 
 #[derive(Default)]
 struct Contexts {
@@ -90,7 +90,7 @@ pub fn device_of(context: usize) -> Option<CUdevice> {
     let own = driver::current_context();
     // SAFETY: the context is one that the application has just used, and its own is put back.
     unsafe {
-        if driver::cuCtxSetCurrent(context as CUcontext) != SUCCESS {
+        if driver::cuCtxSetCurrent(context as CUcontext) != Status::SUCCESS {
             return None;
         }
         let device = driver::current_device();
@@ -103,7 +103,7 @@ pub fn device_of(context: usize) -> Option<CUdevice> {
 /// After a success `context` must be readable.
 unsafe fn created(call: &dyn Fn() -> Status, context: *const CUcontext, device: CUdevice) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the caller's promise.
         note(unsafe { *context } as usize, device);
     }
@@ -149,7 +149,7 @@ pub unsafe fn create_with_parameters(
 pub unsafe fn retain_primary(call: &dyn Fn() -> Status, context: *mut CUcontext, device: CUdevice) -> Status {
     // SAFETY: the vendor writes it.
     let status = unsafe { created(call, context, device) };
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
         let context = unsafe { *context } as usize;
         with(|contexts| contexts.primary.insert(device, context));

@@ -99,7 +99,7 @@ macro_rules! function {
             #[inline]
             pub unsafe fn call_at(address: *mut std::ffi::c_void, $($argument: $type),*) -> Status {
                 if address.is_null() {
-                    return $crate::driver::NOT_FOUND;
+                    return Status::NOT_FOUND;
                 }
                 // SAFETY: the symbol of this name has this type in every version of the driver API.
                 let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> Status>(address) };
@@ -193,7 +193,7 @@ pub fn current_context() -> Option<usize> {
     let mut context: CUcontext = std::ptr::null_mut();
     // SAFETY: the pointer is valid to write.
     let status = unsafe { cuCtxGetCurrent(&mut context) };
-    (status == SUCCESS && !context.is_null()).then_some(context as usize)
+    (status == Status::SUCCESS && !context.is_null()).then_some(context as usize)
 }
 
 /// Whether the current context still takes calls: after an illegal address, for one, every call gives that error. This is the
@@ -202,14 +202,14 @@ pub fn context_is_sound() -> bool {
     let (mut least, mut greatest) = (0, 0);
     // SAFETY: the pointers are valid to write.
     let status = unsafe { cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
-    matches!(status, SUCCESS | NOT_FOUND)
+    matches!(status, Status::SUCCESS | Status::NOT_FOUND)
 }
 
 /// The device of this thread's current context.
 pub fn current_device() -> Option<CUdevice> {
     let mut device = 0;
     // SAFETY: the pointer is valid to write.
-    (unsafe { cuCtxGetDevice(&mut device) } == SUCCESS).then_some(device)
+    (unsafe { cuCtxGetDevice(&mut device) } == Status::SUCCESS).then_some(device)
 }
 
 /// The limits of this thread's current context that are not the driver's defaults (CUDA Driver API, `CUlimit`).
@@ -217,7 +217,7 @@ pub fn limits() -> Limits {
     let changed = |limit: CUlimit, default: usize| {
         let mut value = 0;
         // SAFETY: the pointer is valid to write.
-        let known = unsafe { cuCtxGetLimit(&mut value, limit as c_uint) } == SUCCESS;
+        let known = unsafe { cuCtxGetLimit(&mut value, limit as c_uint) } == Status::SUCCESS;
         (known && value != default).then_some(value as u64)
     };
     Limits {
@@ -231,5 +231,5 @@ pub fn limits() -> Limits {
 pub fn device_attribute(attribute: CUdevice_attribute, device: CUdevice) -> Option<c_int> {
     let mut value = 0;
     // SAFETY: the pointer is valid to write.
-    (unsafe { cuDeviceGetAttribute(&mut value, attribute as c_uint, device) } == SUCCESS).then_some(value)
+    (unsafe { cuDeviceGetAttribute(&mut value, attribute as c_uint, device) } == Status::SUCCESS).then_some(value)
 }

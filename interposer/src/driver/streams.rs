@@ -2,7 +2,7 @@
 
 use cudarc::driver::sys::CUstreamCaptureMode;
 
-use crate::driver::{self, CUcontext, CUstream, STREAM_PER_THREAD, SUCCESS};
+use crate::driver::{self, CUcontext, CUstream, STREAM_PER_THREAD, Status};
 
 /// The mode in which our calls do not disturb a capture of another thread.
 const CAPTURE_RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
@@ -13,7 +13,7 @@ pub fn is_capturing(stream: usize) -> bool {
     // SAFETY: the stream is the one that the application launches into.
     let result = unsafe { driver::cuStreamIsCapturing(stream as CUstream, &mut status) };
     // The default stream answers with an error while another stream captures; a driver without the function captures nothing.
-    status != 0 || !matches!(result, SUCCESS | driver::NOT_FOUND)
+    status != 0 || !matches!(result, Status::SUCCESS | Status::NOT_FOUND)
 }
 
 /// The context that a stream was made in, in which a launch into it takes place; `None` for a default stream, which has
@@ -21,7 +21,7 @@ pub fn is_capturing(stream: usize) -> bool {
 pub fn context_of(stream: usize) -> Option<usize> {
     let mut context: CUcontext = std::ptr::null_mut();
     // SAFETY: a valid place, and the stream is the one that the application launches into.
-    let known = stream > STREAM_PER_THREAD && unsafe { driver::cuStreamGetCtx(stream as CUstream, &mut context) } == SUCCESS;
+    let known = stream > STREAM_PER_THREAD && unsafe { driver::cuStreamGetCtx(stream as CUstream, &mut context) } == Status::SUCCESS;
     (known && !context.is_null()).then_some(context as usize)
 }
 

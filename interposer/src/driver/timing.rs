@@ -2,7 +2,7 @@
 //!
 //! A kernel that starts on an idle device is charged with the time of its submission too, a few microseconds.
 
-use super::{self as driver, CUevent, CUstream, SUCCESS};
+use super::{self as driver, CUevent, CUstream, Status};
 
 /// Two events of the current context.
 pub struct Timer {
@@ -18,10 +18,10 @@ impl Timer {
         let mut timer = Self { start: std::ptr::null_mut(), end: std::ptr::null_mut() };
         // SAFETY: valid places for the handles; 0 are an event's default flags, with timing.
         unsafe {
-            if driver::cuEventCreate(&mut timer.start, 0) != SUCCESS {
+            if driver::cuEventCreate(&mut timer.start, 0) != Status::SUCCESS {
                 return None;
             }
-            if driver::cuEventCreate(&mut timer.end, 0) != SUCCESS {
+            if driver::cuEventCreate(&mut timer.end, 0) != Status::SUCCESS {
                 driver::cuEventDestroy_v2(timer.start);
                 return None;
             }
@@ -32,13 +32,13 @@ impl Timer {
     /// Before the launch; whether the stream took the event.
     pub fn start(&self, stream: usize) -> bool {
         // SAFETY: an event of ours, and the stream that the application launches into.
-        unsafe { driver::cuEventRecord(self.start, stream as CUstream) == SUCCESS }
+        unsafe { driver::cuEventRecord(self.start, stream as CUstream) == Status::SUCCESS }
     }
 
     /// After the launch.
     pub fn stop(&self, stream: usize) -> bool {
         // SAFETY: as above.
-        unsafe { driver::cuEventRecord(self.end, stream as CUstream) == SUCCESS }
+        unsafe { driver::cuEventRecord(self.end, stream as CUstream) == Status::SUCCESS }
     }
 
     /// ns between the two, once both have been reached; does not wait.
@@ -46,7 +46,8 @@ impl Timer {
         let mut milliseconds = 0f32;
         // SAFETY: events of ours and a valid place.
         let done = unsafe {
-            driver::cuEventQuery(self.end) == SUCCESS && driver::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == SUCCESS
+            driver::cuEventQuery(self.end) == Status::SUCCESS
+                && driver::cuEventElapsedTime(&mut milliseconds, self.start, self.end) == Status::SUCCESS
         };
         (done && milliseconds >= 0.0).then(|| (f64::from(milliseconds) * 1e6) as u64)
     }

@@ -146,7 +146,7 @@ mod tests {
     fn every_hook_passes_its_call_on() {
         use std::sync::atomic::{AtomicU32, Ordering};
         static CALLS: AtomicU32 = AtomicU32::new(0);
-        const REFUSED: Status = 999;
+        const REFUSED: Status = Status(999);
         extern "C" fn refuse() -> Status {
             CALLS.fetch_add(1, Ordering::Relaxed);
             REFUSED
@@ -172,17 +172,17 @@ mod tests {
         let calls = Cell::new(0);
         let real = || {
             calls.set(calls.get() + 1);
-            7
+            Status(7)
         };
         assert_eq!(
             enter(real, real, |call| {
                 call();
                 panic!("expected by the test")
             }),
-            7
+            Status(7)
         );
         assert_eq!(calls.get(), 1);
-        assert_eq!(enter(real, real, |_| panic!("expected by the test")), 7);
+        assert_eq!(enter(real, real, |_| panic!("expected by the test")), Status(7));
         assert_eq!(calls.get(), 2);
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use super::{DefaultStream, Hook, TABLE};
-use crate::driver::{self, SUCCESS, Status};
+use crate::driver::{self, Status};
 use crate::process::linker;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
@@ -16,7 +16,7 @@ pub(super) const NEWEST: c_int = 13050;
 /// The arguments are those of `cuGetProcAddress`.
 pub unsafe fn get(call: &dyn Fn() -> Status, symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64) -> Status {
     let status = call();
-    if status == SUCCESS && !symbol.is_null() && !function.is_null() {
+    if status == Status::SUCCESS && !symbol.is_null() && !function.is_null() {
         // SAFETY: after a success `function` holds the address (or null) and `symbol` is a C string.
         let (found, name) = unsafe { (*function, CStr::from_ptr(symbol)) };
         if !found.is_null()
@@ -87,7 +87,7 @@ fn addresses_agree() -> bool {
         let mut found = std::ptr::null_mut();
         // SAFETY: a valid name and a place for the result; the status may be left out.
         let status = unsafe { driver::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut()) };
-        status == SUCCESS && found == linker::vendor_symbol(name)
+        status == Status::SUCCESS && found == linker::vendor_symbol(name)
     })
 }
 

@@ -23,7 +23,7 @@ use super::key::{Key, Known, Shape, Value, may_be_address};
 use super::native::{self, Native};
 use super::original::Original;
 use super::request::Request;
-use crate::driver::{self, CUdevice, CUfunction, CUkernel, SUCCESS};
+use crate::driver::{self, CUdevice, CUfunction, CUkernel, Status};
 use crate::memory::arena::vmm;
 use crate::process::linker;
 
@@ -371,7 +371,7 @@ impl KernelCode {
             } else {
                 driver::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
             }
-        } == SUCCESS;
+        } == Status::SUCCESS;
         let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
     }

@@ -14,7 +14,7 @@ use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 use super::images::Image;
 use super::progress::Progress;
 use super::recent;
-use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS};
+use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 use crate::process::settings::{Settings, settings};
 
 /// A loaded ELF object with device code in it.
@@ -174,11 +174,11 @@ fn identify(handle: CUfunction) -> Option<Function> {
     let mut name: *const c_char = std::ptr::null();
     // SAFETY: the handle is one that the application launches; the driver answers with an error for the wrong kind.
     let (home, context_free) = unsafe {
-        if driver::cuFuncGetName(&mut name, handle) == SUCCESS {
+        if driver::cuFuncGetName(&mut name, handle) == Status::SUCCESS {
             let mut module: CUmodule = std::ptr::null_mut();
             driver::cuFuncGetModule(&mut module, handle);
             (Home::Module(module as usize), false)
-        } else if driver::cuKernelGetName(&mut name, handle as CUkernel) == SUCCESS {
+        } else if driver::cuKernelGetName(&mut name, handle as CUkernel) == Status::SUCCESS {
             let mut library: CUlibrary = std::ptr::null_mut();
             driver::cuKernelGetLibrary(&mut library, handle as CUkernel);
             (Home::Library(library as usize), true)
@@ -227,13 +227,13 @@ pub fn variable(home: Home, name: &str) -> Option<(u64, u64)> {
     let status = unsafe {
         match home {
             Home::Library(library) => match driver::cuLibraryGetGlobal(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()) {
-                SUCCESS => SUCCESS,
+                Status::SUCCESS => Status::SUCCESS,
                 _ => driver::cuLibraryGetManaged(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()),
             },
             Home::Module(module) => driver::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr()),
         }
     };
-    (status == SUCCESS).then_some((address, bytes as u64))
+    (status == Status::SUCCESS).then_some((address, bytes as u64))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use mneme_core::hash::checksum;
 use mneme_core::image::{cubin, fatbin, ptx};
 
 use crate::driver::streams::CaptureMode;
-use crate::driver::{self, SUCCESS};
+use crate::driver::{self, Status};
 use crate::process::log::debug;
 
 /// Larger images than this are not copied, bytes.
@@ -129,7 +129,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     let _mode = CaptureMode::relaxed();
     let mut linker = std::ptr::null_mut();
     // SAFETY: no options, and a valid place.
-    if unsafe { driver::cuLinkCreate_v2(0, std::ptr::null_mut(), std::ptr::null_mut(), &mut linker) } != SUCCESS {
+    if unsafe { driver::cuLinkCreate_v2(0, std::ptr::null_mut(), std::ptr::null_mut(), &mut linker) } != Status::SUCCESS {
         return None;
     }
     for (start, size) in parts {
@@ -141,7 +141,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
             let data = part.as_mut_ptr().cast();
             driver::cuLinkAddData_v2(linker, kind, data, part.len(), name, 0, std::ptr::null_mut(), std::ptr::null_mut())
         };
-        if status != SUCCESS {
+        if status != Status::SUCCESS {
             debug!("a part of relocatable code is not linked (CUDA error {status})");
         }
     }
@@ -149,7 +149,7 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     // SAFETY: valid places; what the driver gives lives as long as the linker, and is copied.
     let linked = unsafe {
         match driver::cuLinkComplete(linker, &mut cubin, &mut size) {
-            SUCCESS => Some(std::slice::from_raw_parts(cubin.cast::<u8>(), size).to_vec()),
+            Status::SUCCESS => Some(std::slice::from_raw_parts(cubin.cast::<u8>(), size).to_vec()),
             status => {
                 debug!("relocatable code is not linked (CUDA error {status})");
                 None

@@ -8,7 +8,7 @@ use mneme_core::image::elf::loaded_objects;
 
 use super::handles::{self, Home, Origin, text};
 use super::images::{self, Image};
-use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, SUCCESS, Status};
+use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
 fn origin_of(image: *const c_void) -> Origin {
@@ -40,7 +40,7 @@ fn loaded_file(home: Home, file: *const c_char) {
 /// The arguments are those of `cuModuleLoad`.
 pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule, file: *const c_char) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
         loaded_file(Home::Module(unsafe { *module } as usize), file);
     }
@@ -51,7 +51,7 @@ pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule,
 /// The arguments are those of `cuModuleLoadData` or `cuModuleLoadFatBinary`.
 pub unsafe fn load_module(call: &dyn Fn() -> Status, module: *mut CUmodule, image: *const c_void) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
         loaded(Home::Module(unsafe { *module } as usize), image);
     }
@@ -83,7 +83,7 @@ pub unsafe fn unload_module(call: &dyn Fn() -> Status, module: CUmodule) -> Stat
 /// The arguments are those of `cuModuleGetFunction`.
 pub unsafe fn module_function(call: &dyn Fn() -> Status, function: *mut CUfunction, module: CUmodule, name: *const c_char) -> Status {
     let status = call();
-    if let (SUCCESS, Some(name)) = (status, text(name)) {
+    if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
         // SAFETY: the vendor has just written it.
         let handle = unsafe { *function } as usize;
         handles::add_function(handle, name, Home::Module(module as usize), false);
@@ -106,7 +106,7 @@ pub unsafe fn load_library(
     _count: c_uint,
 ) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
         loaded(Home::Library(unsafe { *library } as usize), image);
     }
@@ -128,7 +128,7 @@ pub unsafe fn load_library_file(
     _count: c_uint,
 ) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
         loaded_file(Home::Library(unsafe { *library } as usize), file);
     }
@@ -146,7 +146,7 @@ pub unsafe fn unload_library(call: &dyn Fn() -> Status, library: CUlibrary) -> S
 /// The arguments are those of `cuLibraryGetKernel`.
 pub unsafe fn library_kernel(call: &dyn Fn() -> Status, kernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> Status {
     let status = call();
-    if let (SUCCESS, Some(name)) = (status, text(name)) {
+    if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
         // SAFETY: the vendor has just written it.
         let handle = unsafe { *kernel } as usize;
         handles::add_function(handle, name, Home::Library(library as usize), true);
@@ -158,7 +158,7 @@ pub unsafe fn library_kernel(call: &dyn Fn() -> Status, kernel: *mut CUkernel, l
 /// The arguments are those of `cuLibraryGetModule`.
 pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, library: CUlibrary) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
         let module = Home::Module(unsafe { *module } as usize);
         handles::note_module_of(Home::Library(library as usize), module);
@@ -170,7 +170,7 @@ pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, l
 /// The arguments are those of `cuKernelGetFunction`.
 pub unsafe fn kernel_function(call: &dyn Fn() -> Status, function: *mut CUfunction, kernel: CUkernel) -> Status {
     let status = call();
-    if status == SUCCESS
+    if status == Status::SUCCESS
         && let Some(known) = handles::function(kernel as CUfunction)
     {
         // SAFETY: the vendor has just written it.

@@ -9,7 +9,7 @@ use mneme_core::hash::checksum;
 use mneme_core::recording::database::{self, CodeFile};
 use mneme_core::recording::{CodeKind, RecordingError};
 
-use crate::driver::{CUfunction, SUCCESS, Status};
+use crate::driver::{CUfunction, Status};
 use crate::process::linker;
 
 /// One form of it.
@@ -46,7 +46,7 @@ impl Original {
             let ask = std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(CUfunction, *mut *const u8, *mut usize) -> Status>(
                 address,
             );
-            if ask(function, &mut start, &mut size) != SUCCESS {
+            if ask(function, &mut start, &mut size) != Status::SUCCESS {
                 return None;
             }
             std::slice::from_raw_parts(start, size).to_vec()

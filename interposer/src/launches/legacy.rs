@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
-use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, SUCCESS, Status, gate};
+use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
 use crate::kernels::request::{Arguments, Request};
 use crate::recorder;
 
@@ -28,7 +28,7 @@ fn prepared() -> MutexGuard<'static, HashMap<usize, Prepared>> {
 
 fn change(call: &dyn Fn() -> Status, function: CUfunction, change: impl FnOnce(&mut Prepared)) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         change(prepared().entry(function as usize).or_default());
     }
     status

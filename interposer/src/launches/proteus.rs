@@ -6,7 +6,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::driver::NOT_FOUND;
+use crate::driver::Status;
 use crate::process::linker::real_dlsym;
 
 /// `dim3`.
@@ -18,7 +18,7 @@ pub struct Dimensions {
     z: u32,
 }
 
-type Launch = unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> u32;
+type Launch = unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> Status;
 
 /// Proteus's launch: the same arguments as the runtime's.
 ///
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
     arguments: *mut *mut c_void,
     shared: u64,
     stream: *mut c_void,
-) -> u32 {
+) -> Status {
     for name in [c"cudaLaunchKernel", c"hipLaunchKernel"] {
         // SAFETY: a valid name; the program that launches has its runtime loaded before us in the global scope.
         let found = unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
         }
     }
     crate::process::log::raw("mneme: a launch through Proteus cannot be passed on: the program has no shared cudart or HIP runtime\n");
-    NOT_FOUND
+    Status::NOT_FOUND
 }
 
 /// # Safety

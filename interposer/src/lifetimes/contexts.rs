@@ -1,7 +1,7 @@
 //! The ends of contexts: what died with one is forgotten, and its memory in the arena given back.
 
 use super::green;
-use crate::driver::{self, CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
+use crate::driver::{self, CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::{access, frees, tracked};
 use crate::recorder::profile;
 use crate::snapshot;
@@ -12,7 +12,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
         profile::collect();
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             died(context as usize);
         }
         status
@@ -25,7 +25,7 @@ pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Stat
     gate::passing(&|| {
         profile::collect();
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             primary_died(device);
         }
         status
@@ -38,7 +38,7 @@ pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> St
     gate::passing(&|| {
         profile::collect();
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             primary_is_released(device);
         }
         status
@@ -53,7 +53,7 @@ pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     gate::passing(&|| {
         profile::collect();
         let status = call();
-        if status == SUCCESS && !is_alive(context) {
+        if status == Status::SUCCESS && !is_alive(context) {
             died(context as usize);
         }
         status
@@ -66,7 +66,7 @@ fn is_alive(context: CUcontext) -> bool {
     unsafe {
         let status = driver::cuCtxSetCurrent(context);
         driver::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
-        status == SUCCESS
+        status == Status::SUCCESS
     }
 }
 
@@ -74,7 +74,7 @@ fn is_alive(context: CUcontext) -> bool {
 pub fn primary_is_released(device: CUdevice) {
     let (mut flags, mut active) = (0, 1);
     // SAFETY: valid places.
-    if unsafe { driver::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == SUCCESS && active == 0 {
+    if unsafe { driver::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == Status::SUCCESS && active == 0 {
         primary_died(device);
     }
 }

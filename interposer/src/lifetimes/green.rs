@@ -6,7 +6,7 @@ use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::contexts::{forget_handle, primary_is_released};
-use crate::driver::{CUcontext, CUdevice, SUCCESS, Status, contexts, gate};
+use crate::driver::{CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::frees;
 use crate::recorder::profile;
 
@@ -44,7 +44,7 @@ pub unsafe fn create(
     _flags: c_uint,
 ) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the driver has just written it.
         let green = unsafe { *green } as usize;
         greens().live.insert(green, (device, None));
@@ -56,7 +56,7 @@ pub unsafe fn create(
 /// The arguments are those of `cuCtxFromGreenCtx`.
 pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, green: *mut c_void) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the driver has just written it.
         let context = unsafe { *context } as usize;
         let known = {
@@ -81,7 +81,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
     gate::passing(&|| {
         profile::collect();
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             let known = greens().live.remove(&(green as usize));
             if let Some((device, made)) = known {
                 if let Some(context) = made {
@@ -110,14 +110,14 @@ mod tests {
         let is_known = || contexts::device_is_known(0x6200);
         // SAFETY: valid places, as the driver would have written them.
         unsafe {
-            create(&|| SUCCESS, &mut green, std::ptr::null_mut(), 57, 0);
-            assert_eq!(make_context(&|| 1, &mut context, green), 1);
+            create(&|| Status::SUCCESS, &mut green, std::ptr::null_mut(), 57, 0);
+            assert_eq!(make_context(&|| Status(1), &mut context, green), Status(1));
             assert!(!is_known(), "the driver has refused");
-            make_context(&|| SUCCESS, &mut context, green);
+            make_context(&|| Status::SUCCESS, &mut context, green);
             assert!(is_known() && is_of(0x6200, 57) && !is_of(0x6200, 56));
-            assert_eq!(destroy(&|| 1, green), 1);
+            assert_eq!(destroy(&|| Status(1), green), Status(1));
             assert!(is_known(), "the driver has refused");
-            destroy(&|| SUCCESS, green);
+            destroy(&|| Status::SUCCESS, green);
         }
         assert!(!is_known() && !is_of(0x6200, 57));
     }
@@ -141,11 +141,11 @@ mod tests {
         frees::defer(live(deferred, 0x6400));
         // SAFETY: valid places, as the driver would have written them.
         unsafe {
-            contexts::retain_primary(&|| SUCCESS, &mut primary, 58);
-            create(&|| SUCCESS, &mut green, std::ptr::null_mut(), 58, 0);
-            make_context(&|| SUCCESS, &mut context, green);
+            contexts::retain_primary(&|| Status::SUCCESS, &mut primary, 58);
+            create(&|| Status::SUCCESS, &mut green, std::ptr::null_mut(), 58, 0);
+            make_context(&|| Status::SUCCESS, &mut context, green);
             assert!(is_of(0x6400, 58));
-            destroy(&|| SUCCESS, green);
+            destroy(&|| Status::SUCCESS, green);
         }
         let context_of = |address| ALLOCATIONS.containing(address).map(|live| live.context);
         assert_eq!((context_of(own), context_of(others)), (Some(0x6500), Some(0x6401)));

@@ -13,7 +13,7 @@ use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribut
 use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
 use crate::driver::contexts::{self, Context};
-use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, SUCCESS, Status, gate};
+use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, Status, gate};
 
 /// In the place of a device: the host. No machine has so many devices.
 pub const HOST: CUdevice = 63;
@@ -101,7 +101,7 @@ pub fn is_managed(address: u64) -> bool {
     let mut managed = 0u32;
     // SAFETY: the attribute is a truth value, of at most these 4 bytes.
     let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut managed).cast(), IS_MANAGED, address) };
-    status == SUCCESS && managed != 0
+    status == Status::SUCCESS && managed != 0
 }
 
 /// The contexts whose kernels can touch a kernel's memory: any of these allocations, or the variables of its device.
@@ -137,7 +137,7 @@ fn with_peer(call: &dyn Fn() -> Status, peer: CUcontext, change: impl Fn(&mut BT
     gate::passing(&|| {
         let status = call();
         let own = driver::current_context().zip(driver::current_device());
-        if status == SUCCESS
+        if status == Status::SUCCESS
             && let (Some((context, device)), Some(owner)) = (own, contexts::device_of(peer as usize))
         {
             contexts::note(context, device);
@@ -181,7 +181,7 @@ unsafe fn described(accesses: *const CUmemAccessDesc, count: usize) -> Vec<(CUde
 pub unsafe fn set(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize, accesses: *const CUmemAccessDesc, count: usize) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the driver has taken the array.
             let described = unsafe { described(accesses, count) };
             let end = address.saturating_add(bytes as u64);
@@ -203,7 +203,7 @@ pub unsafe fn set(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize,
 pub unsafe fn set_pool(call: &dyn Fn() -> Status, pool: usize, accesses: *const CUmemAccessDesc, count: usize) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the driver has taken the array.
             let described = unsafe { described(accesses, count) };
             let give = |devices: &mut Devices| described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access));
@@ -225,7 +225,7 @@ pub unsafe fn set_pool(call: &dyn Fn() -> Status, pool: usize, accesses: *const 
 unsafe fn new_pool(call: &dyn Fn() -> Status, pool: *const usize) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the caller's promise.
             let new = unsafe { *pool };
             known().pools.remove(&new);
@@ -301,12 +301,12 @@ mod tests {
         let none = [description(43, 0)];
         // SAFETY: arrays of so many descriptions.
         unsafe {
-            set(&|| SUCCESS, base, 2 * page as usize, both.as_ptr().cast(), 3);
+            set(&|| Status::SUCCESS, base, 2 * page as usize, both.as_ptr().cast(), 3);
             assert_eq!((reached(base), reached(base + page)), ([true; 2], [true; 2]));
             assert!(find(base).is_host_visible(), "the host was given it, too");
-            set(&|| SUCCESS, base + page, page as usize, none.as_ptr().cast(), 1);
+            set(&|| Status::SUCCESS, base + page, page as usize, none.as_ptr().cast(), 1);
             assert_eq!((reached(base), reached(base + page)), ([true; 2], [true, false]));
-            set(&|| driver::INVALID_VALUE, base, page as usize, none.as_ptr().cast(), 1);
+            set(&|| Status::INVALID_VALUE, base, page as usize, none.as_ptr().cast(), 1);
             assert_eq!(reached(base), [true; 2], "the driver has refused");
         }
         ALLOCATIONS.remove(base);
@@ -322,15 +322,15 @@ mod tests {
         let (given, taken) = (description(45, 3), description(45, 0));
         // SAFETY: one description each, and a place for a pool.
         unsafe {
-            set_pool(&|| SUCCESS, pool, given.as_ptr().cast(), 1);
+            set_pool(&|| Status::SUCCESS, pool, given.as_ptr().cast(), 1);
             assert_eq!(reached(), [true; 2]);
             assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices: Devices(0b11 << 44) }, "what is allocated from now on, too");
-            set_pool(&|| SUCCESS, pool, taken.as_ptr().cast(), 1);
+            set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
             assert_eq!(reached(), [true, false]);
-            set_pool(&|| SUCCESS, pool, given.as_ptr().cast(), 1);
-            create_pool(&|| SUCCESS, &mut { pool }, std::ptr::null());
+            set_pool(&|| Status::SUCCESS, pool, given.as_ptr().cast(), 1);
+            create_pool(&|| Status::SUCCESS, &mut { pool }, std::ptr::null());
             assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices: Devices::of(44) }, "another pool of the same handle");
-            set_pool(&|| SUCCESS, pool, taken.as_ptr().cast(), 1);
+            set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
             assert_eq!(reached(), [true; 2], "the memory of the one before is none of it");
         }
         ALLOCATIONS.remove(address);

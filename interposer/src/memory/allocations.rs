@@ -8,7 +8,7 @@ use mneme_core::recording::manifest::AllocationKind;
 
 use super::access::Access;
 use super::annotations::ANNOTATIONS;
-use crate::driver::{CUdevice, SUCCESS, Status};
+use crate::driver::{CUdevice, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
@@ -76,7 +76,7 @@ impl Allocations {
         };
         let annotations: Vec<_> = freed.iter().flat_map(|live| ANNOTATIONS.take(live.address, live.size)).collect();
         let status = call();
-        if status != SUCCESS {
+        if status != Status::SUCCESS {
             self.lock().extend(freed.into_iter().map(|live| (live.address, live)));
             ANNOTATIONS.put_back(annotations);
         }
@@ -137,10 +137,10 @@ mod tests {
         table.insert(live(0x2000, 100, 1));
         let freed = table.without(0x1000..0x1001, &|| {
             std::thread::scope(|scope| _ = scope.spawn(|| table.insert(live(0x1000, 5, 2))).join());
-            SUCCESS
+            Status::SUCCESS
         });
-        assert_eq!((freed, table.all()), (SUCCESS, vec![live(0x1000, 5, 2), live(0x2000, 100, 1)]), "the other thread's stays");
-        assert_eq!(table.without(0x1000..0x3000, &|| 1), 1);
+        assert_eq!((freed, table.all()), (Status::SUCCESS, vec![live(0x1000, 5, 2), live(0x2000, 100, 1)]), "the other thread's stays");
+        assert_eq!(table.without(0x1000..0x3000, &|| Status(1)), Status(1));
         assert_eq!(table.all(), [live(0x1000, 5, 2), live(0x2000, 100, 1)], "the vendor has freed nothing");
     }
 }

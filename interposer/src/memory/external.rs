@@ -9,7 +9,7 @@ use mneme_core::recording::manifest::AllocationKind;
 use super::access::Access;
 use super::allocations::ALLOCATIONS;
 use super::tracked;
-use crate::driver::{CUdeviceptr, CUstream, SUCCESS, Status, gate};
+use crate::driver::{CUdeviceptr, CUstream, Status, gate};
 
 /// Where each graphics resource (`CUgraphicsResource`) is mapped.
 static MAPPED: Mutex<BTreeMap<usize, u64>> = Mutex::new(BTreeMap::new());
@@ -31,7 +31,7 @@ fn track(address: u64, bytes: u64) {
 pub unsafe fn map_buffer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _memory: *mut c_void, description: *const c_void) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the driver has written the one and read the other, which begins with offset and size in bytes.
             let (address, bytes) = unsafe { (*address, *description.cast::<u64>().add(1)) };
             track(address, bytes);
@@ -45,7 +45,7 @@ pub unsafe fn map_buffer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _
 pub unsafe fn mapped_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: *mut usize, resource: *mut c_void) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS && !address.is_null() && !bytes.is_null() {
+        if status == Status::SUCCESS && !address.is_null() && !bytes.is_null() {
             // SAFETY: the driver has just written both.
             let (address, bytes) = unsafe { (*address, *bytes as u64) };
             // Asked for again, it may be elsewhere.
@@ -69,7 +69,7 @@ fn forget(resource: usize) {
 pub unsafe fn unmap_resources(call: &dyn Fn() -> Status, count: c_uint, resources: *mut *mut c_void, _stream: CUstream) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the driver has just read the array.
             (0..count as usize).for_each(|index| forget(unsafe { *resources.add(index) } as usize));
         }
@@ -82,7 +82,7 @@ pub unsafe fn unmap_resources(call: &dyn Fn() -> Status, count: c_uint, resource
 pub unsafe fn unregister_resource(call: &dyn Fn() -> Status, resource: *mut c_void) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             forget(resource as usize);
         }
         status

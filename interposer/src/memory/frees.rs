@@ -10,7 +10,7 @@ use mneme_core::recording::manifest::AllocationKind;
 use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
 use super::sharing::{exports, imports};
-use crate::driver::{self, CUcontext, CUdevice, SUCCESS, Status, captures};
+use crate::driver::{self, CUcontext, CUdevice, Status, captures};
 
 /// Freed by the application, but perhaps still in use by work that was enqueued before.
 static DEFERRED: Mutex<Vec<Live>> = Mutex::new(Vec::new());
@@ -40,7 +40,7 @@ pub fn inherit(from: usize, to: usize) {
 pub fn wait(context: usize) -> Status {
     let before: Vec<Live> = take(|live| live.context == context);
     let status = in_context(context, wait_as_the_vendor_does);
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         before.iter().for_each(release);
     } else {
         deferred().extend(before);
@@ -53,7 +53,7 @@ pub fn reclaim() -> bool {
     let mut contexts: Vec<usize> = deferred().iter().map(|live| live.context).collect();
     contexts.sort_unstable();
     contexts.dedup();
-    contexts.into_iter().fold(false, |any, context| (wait(context) == SUCCESS) | any)
+    contexts.into_iter().fold(false, |any, context| (wait(context) == Status::SUCCESS) | any)
 }
 
 /// Takes out what was deferred and matches.
@@ -80,7 +80,7 @@ fn wait_as_the_vendor_does() -> Status {
     // SAFETY: a valid place; what is freed has just been allocated.
     unsafe {
         match driver::hooked::cuMemAlloc_v2::call(&mut address, 1) {
-            SUCCESS => driver::hooked::cuMemFree_v2::call(address),
+            Status::SUCCESS => driver::hooked::cuMemFree_v2::call(address),
             error => error,
         }
     }
@@ -95,7 +95,7 @@ fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
     // SAFETY: memory dies with its context, and there is memory of this one; the thread's own was current a moment ago.
     unsafe {
         match driver::cuCtxSetCurrent(context as CUcontext) {
-            SUCCESS => {
+            Status::SUCCESS => {
                 let status = call();
                 driver::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
                 status

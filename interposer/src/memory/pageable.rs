@@ -7,7 +7,7 @@ use cudarc::driver::sys::{CUdevice_attribute, CUpointer_attribute};
 
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
-use crate::driver::{self, CUdevice, SUCCESS};
+use crate::driver::{self, CUdevice, Status};
 use crate::process::own_memory;
 
 /// Whether kernels on a device can touch ordinary host memory.
@@ -29,7 +29,7 @@ fn is_known_to_vendor(address: u64) -> bool {
     let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as u32;
     // SAFETY: the attribute is an enumerator, 4 bytes.
     let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut kind).cast(), attribute, address) };
-    status == SUCCESS && kind != 0
+    status == Status::SUCCESS && kind != 0
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::arena::{ALIGNMENT, vmm};
 use super::frees;
 use super::sharing::{self, imports};
 use super::tracked::track;
-use crate::driver::{self, CUdeviceptr, INVALID_CONTEXT, INVALID_VALUE, NOT_FOUND, SUCCESS, Status, gate};
+use crate::driver::{self, CUdeviceptr, Status, gate};
 use crate::process::settings::settings;
 
 /// Pointer attributes that a mapping answers differently from an allocation.
@@ -48,10 +48,10 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
         {
             // SAFETY: not null, and the application's place for the result.
             unsafe { *address = found };
-            return SUCCESS;
+            return Status::SUCCESS;
         }
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the vendor has just written it.
             track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, Access::Peers);
         }
@@ -84,10 +84,10 @@ pub unsafe fn allocate_pitched(
                 *address = found;
                 *pitch = row;
             }
-            return SUCCESS;
+            return Status::SUCCESS;
         }
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the vendor has just written both.
             let (address, pitch) = unsafe { (*address, *pitch) };
             track(address, (pitch * height) as u64, AllocationKind::Vendor, Access::Peers);
@@ -103,18 +103,18 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
         if vmm::of_address(address).is_none() {
             return ALLOCATIONS.without(address..address.saturating_add(1), call);
         }
-        let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else { return INVALID_VALUE };
+        let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else { return Status::INVALID_VALUE };
         let status = frees::wait(live.context);
-        if status != SUCCESS {
+        if status != Status::SUCCESS {
             return status;
         }
         // Whoever removes it frees it: a second free on another thread finds nothing.
         match ALLOCATIONS.remove(address) {
             Some(live) => {
                 frees::release(&live);
-                SUCCESS
+                Status::SUCCESS
             }
-            None => INVALID_VALUE,
+            None => Status::INVALID_VALUE,
         }
     })
 }
@@ -130,9 +130,9 @@ pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, s
     if !is_ours(address) {
         return call();
     }
-    let Some(device) = driver::current_device() else { return INVALID_CONTEXT };
+    let Some(device) = driver::current_device() else { return Status::INVALID_CONTEXT };
     // As the vendor answers (seen with driver 580): of another device's memory it knows nothing.
-    let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.device == device) else { return NOT_FOUND };
+    let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.device == device) else { return Status::NOT_FOUND };
     // SAFETY: either may be null, else it is the application's place for the result.
     unsafe {
         if !base.is_null() {
@@ -142,7 +142,7 @@ pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, s
             *size = live.size as usize;
         }
     }
-    SUCCESS
+    Status::SUCCESS
 }
 
 /// What an allocation would answer where a mapping does not.
@@ -175,10 +175,10 @@ pub unsafe fn pointer_attribute(call: &dyn Fn() -> Status, data: *mut c_void, at
     {
         // SAFETY: these attributes are 8 bytes wide, a pointer or a size.
         unsafe { data.cast::<u64>().write_unaligned(value) };
-        return SUCCESS;
+        return Status::SUCCESS;
     }
     let status = call();
-    if status == SUCCESS
+    if status == Status::SUCCESS
         && let Some(value) = sharing_answer(attribute, address)
     {
         // SAFETY: the vendor has just written a number below 256, of whatever width, there.
@@ -198,7 +198,7 @@ pub unsafe fn pointer_attributes(
 ) -> Status {
     let status = call();
     let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
-    if let (SUCCESS, Some(live)) = (status, live) {
+    if let (Status::SUCCESS, Some(live)) = (status, live) {
         for index in 0..count as usize {
             // SAFETY: after a success both arrays have `count` elements, and each place fits its attribute.
             unsafe {
@@ -218,7 +218,7 @@ pub unsafe fn pointer_attributes(
 /// The arguments are those of `cuMemGetInfo_v2`.
 pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize, _total: *mut usize) -> Status {
     let status = call();
-    if status == SUCCESS
+    if status == Status::SUCCESS
         && !free.is_null()
         && let Some(arena) = driver::current_device().and_then(vmm::of_device)
     {

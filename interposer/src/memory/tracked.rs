@@ -12,7 +12,7 @@ use super::allocations::{ALLOCATIONS, Live};
 use super::arena::vmm;
 use super::frees;
 use super::sharing::physical;
-use crate::driver::{self, CUdevice, CUdeviceptr, CUstream, INVALID_VALUE, SUCCESS, Status, captures, contexts, gate};
+use crate::driver::{self, CUdevice, CUdeviceptr, CUstream, Status, captures, contexts, gate};
 
 /// Flags of page-locked memory that the application asks to be mapped for kernels.
 const ALLOCATED_MAPPED: c_uint = cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
@@ -42,7 +42,7 @@ pub fn owner(address: u64) -> Option<CUdevice> {
     let mut device = -1i32;
     // SAFETY: the attribute is an `int`.
     let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut device).cast(), DEVICE_ORDINAL, address) };
-    if status == SUCCESS && device >= 0 { Some(device) } else { driver::current_device() }
+    if status == Status::SUCCESS && device >= 0 { Some(device) } else { driver::current_device() }
 }
 
 /// Passes the gate and tracks memory of the host, or managed memory.
@@ -52,7 +52,7 @@ pub fn owner(address: u64) -> Option<CUdevice> {
 unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind, access: Access) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the caller's promise.
             track(unsafe { *address }, bytes as u64, kind, access);
         }
@@ -66,7 +66,7 @@ pub fn track_pooled(address: u64, bytes: u64) {
     let mut pool = 0usize;
     // SAFETY: the attribute is a handle, 8 bytes.
     let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut pool).cast(), POOL, address) };
-    let pool = if status == SUCCESS { pool } else { 0 };
+    let pool = if status == Status::SUCCESS { pool } else { 0 };
     track_on(device, address, bytes, AllocationKind::Vendor, access::of_pool(pool, device.unwrap_or(HOST)));
 }
 
@@ -78,7 +78,7 @@ unsafe fn enqueued(call: &dyn Fn() -> Status, address: *const u64, bytes: usize,
     gate::passing(&|| {
         let is_captured = captures::captures(stream);
         let status = call();
-        if status == SUCCESS && !is_captured {
+        if status == Status::SUCCESS && !is_captured {
             // SAFETY: the caller's promise.
             track_pooled(unsafe { *address }, bytes as u64);
         }
@@ -115,9 +115,9 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
             return match ALLOCATIONS.containing(address).filter(|live| live.address == address).and_then(|_| ALLOCATIONS.remove(address)) {
                 Some(live) => {
                     frees::defer(live);
-                    SUCCESS
+                    Status::SUCCESS
                 }
-                None => INVALID_VALUE,
+                None => Status::INVALID_VALUE,
             };
         }
         ALLOCATIONS.without(address..address.saturating_add(1), call)
@@ -164,7 +164,7 @@ pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes:
     gate::passing(&|| {
         let status = call();
         // Reading a device's registers may change its state.
-        if status == SUCCESS && flags & REGISTERS == 0 {
+        if status == Status::SUCCESS && flags & REGISTERS == 0 {
             track(host as u64, bytes as u64, AllocationKind::Host, host_access(flags & REGISTERED_MAPPED != 0));
         }
         status
@@ -189,11 +189,11 @@ pub unsafe fn map(
 ) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: a structure of integers and pointers, of which all zero is a value.
             let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
             // SAFETY: a valid place, and the handle has just been mapped.
-            let known = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == SUCCESS;
+            let known = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == Status::SUCCESS;
             let is_of_device = known && properties.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
             let device = if is_of_device { properties.location.id } else { HOST };
             let is_readable = known && !physical::is_multicast(handle);
@@ -212,7 +212,7 @@ pub fn forget_lost_mappings() {
         let (mut flags, location) = (0, vmm::location(if live.device == HOST { 0 } else { live.device }));
         matches!(live.access, Access::Mapped(_))
             // SAFETY: valid places.
-            && unsafe { driver::cuMemGetAccess(&mut flags, &location, live.address) } != SUCCESS
+            && unsafe { driver::cuMemGetAccess(&mut flags, &location, live.address) } != Status::SUCCESS
     };
     for live in ALLOCATIONS.all().into_iter().filter(is_lost) {
         ALLOCATIONS.remove(live.address);
@@ -225,7 +225,7 @@ pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usiz
     gate::passing(&|| {
         let range = address..address.saturating_add(bytes as u64);
         let status = ALLOCATIONS.without(range.clone(), call);
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             physical::unmap(range);
         }
         status

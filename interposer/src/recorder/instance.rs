@@ -19,7 +19,7 @@ use super::output::{self, Pending};
 use super::{Plan, reachable};
 use crate::driver::streams::{self, CaptureMode};
 use crate::driver::timing::Timer;
-use crate::driver::{self, CUcontext, SUCCESS, Status, captures, gate};
+use crate::driver::{self, CUcontext, Status, captures, gate};
 use crate::kernels::code::VariableKind;
 use crate::kernels::handles;
 use crate::kernels::request::Request;
@@ -155,7 +155,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     let timer = Timer::create().filter(|timer| timer.start(request.stream));
     closed.lend(settings.idle_timeout);
     match launch() {
-        SUCCESS => {}
+        Status::SUCCESS => {}
         status => return Err(Failure::Rejected(status)),
     }
     let timer = timer.filter(|timer| timer.stop(request.stream));
@@ -265,7 +265,7 @@ fn refuse(reached: &[Live]) -> Result<(), Failure> {
 }
 
 fn check(status: Status) -> Result<(), Failure> {
-    if status == SUCCESS { Ok(()) } else { Err(Failure::Cuda(status)) }
+    if status == Status::SUCCESS { Ok(()) } else { Err(Failure::Cuda(status)) }
 }
 
 /// The value of an argument of at most 8 bytes, 0 for larger ones.
@@ -306,12 +306,12 @@ fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> 
                 // nothing to wait for.
                 unsafe {
                     match driver::cuCtxSetCurrent(context as CUcontext) {
-                        SUCCESS => driver::cuCtxSynchronize(),
-                        _ => SUCCESS,
+                        Status::SUCCESS => driver::cuCtxSynchronize(),
+                        _ => Status::SUCCESS,
                     }
                 }
             };
-            let status = contexts.into_iter().map(idle).find(|status| *status != SUCCESS).unwrap_or(SUCCESS);
+            let status = contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS).unwrap_or(Status::SUCCESS);
             WAITING.store(false, Ordering::Release);
             let _ = sender.send(status);
         });

@@ -24,7 +24,7 @@ pub use ending::finish;
 use instance::{Failure, record_launch};
 
 use crate::driver::contexts::{self, Context};
-use crate::driver::{self, CUfunction, SUCCESS, Status, gate};
+use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{Device, KernelCode};
 use crate::kernels::handles::{self, Function};
 use crate::kernels::key::{Key, Shape};
@@ -113,7 +113,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
         Some(Decision::Record(plan)) => record(call, &request, plan),
         Some(Decision::Try) => {
             let status = gate::passing(call);
-            function.kernel.progress.tried(Shape::of(&request.launch), status == SUCCESS);
+            function.kernel.progress.tried(Shape::of(&request.launch), status == Status::SUCCESS);
             status
         }
         None => gate::passing(call),

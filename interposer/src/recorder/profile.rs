@@ -12,7 +12,7 @@ use std::time::Duration;
 use mneme_core::recording::store::without_signals;
 
 use crate::driver::timing::Timer;
-use crate::driver::{self, CUcontext, SUCCESS, Status, captures, streams};
+use crate::driver::{self, CUcontext, Status, captures, streams};
 use crate::kernels::handles::{Function, Kernel};
 use crate::kernels::request::Request;
 use crate::process::reentrancy;
@@ -56,7 +56,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: &Request, function: &Function,
         return call();
     }
     let status = call();
-    if status == SUCCESS && timer.stop(request.stream) {
+    if status == Status::SUCCESS && timer.stop(request.stream) {
         rings(|rings| rings.entry(context).or_default().pending.push_back((timer, function.kernel.clone())));
         watch();
     } else {
@@ -159,7 +159,7 @@ fn collect_contexts() {
     for context in rings(|rings| rings.keys().copied().collect::<Vec<_>>()) {
         let mut pending = rings(|rings| rings.get_mut(&context).map(|ring| std::mem::take(&mut ring.pending)).unwrap_or_default());
         // SAFETY: the context is alive: whoever destroys it collects first, then has it forgotten.
-        if pending.is_empty() || unsafe { driver::cuCtxSetCurrent(context as CUcontext) } != SUCCESS {
+        if pending.is_empty() || unsafe { driver::cuCtxSetCurrent(context as CUcontext) } != Status::SUCCESS {
             put_back(context, pending, Vec::new());
             continue;
         }

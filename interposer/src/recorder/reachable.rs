@@ -8,7 +8,7 @@ use mneme_core::recording::manifest::{Allocation, AllocationKind, Variable};
 use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
-use crate::driver::{self, SUCCESS};
+use crate::driver::{self, Status};
 use crate::memory::access::Access;
 use crate::memory::allocations::{ALLOCATIONS, Live};
 use crate::memory::annotations::ANNOTATIONS;
@@ -104,7 +104,7 @@ pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Al
         let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut address, &mut bytes, word) };
         let (end, size) = (address.saturating_add(bytes as u64), bytes as u64);
         let overlaps = |(start, size): &(u64, u64)| *start < end && address < start.saturating_add(*size);
-        if status == SUCCESS && !known.iter().any(overlaps) {
+        if status == Status::SUCCESS && !known.iter().any(overlaps) {
             known.push((address, size));
             found.push(Allocation { address, size, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None, shared: false });
         }

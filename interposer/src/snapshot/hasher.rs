@@ -10,7 +10,7 @@ use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::hash::ChunkId;
 
 use super::pinned::Pinned;
-use crate::driver::{self, CUfunction, CUmodule, CUstream, SUCCESS, Status};
+use crate::driver::{self, CUfunction, CUmodule, CUstream, Status};
 
 /// Entries of the smallest table.
 const LEAST: usize = 64 << 10;
@@ -40,13 +40,13 @@ struct Tables {
 unsafe impl Send for Hasher {}
 
 fn check(status: Status) -> Result<(), Status> {
-    if status == SUCCESS { Ok(()) } else { Err(status) }
+    if status == Status::SUCCESS { Ok(()) } else { Err(status) }
 }
 
 impl Tables {
     /// Their addresses on the device.
     fn addresses(&self) -> Result<(u64, u64), Status> {
-        self.stretches.device().zip(self.ids.device()).ok_or(driver::INVALID_VALUE)
+        self.stretches.device().zip(self.ids.device()).ok_or(Status::INVALID_VALUE)
     }
 }
 
@@ -80,7 +80,7 @@ impl Hasher {
             if tables.stretches.device().is_none() || tables.ids.device().is_none() {
                 tables.stretches.unregister();
                 tables.ids.unregister();
-                return Err(driver::OUT_OF_MEMORY);
+                return Err(Status::OUT_OF_MEMORY);
             }
             self.tables = Some(tables);
         }
@@ -108,7 +108,7 @@ impl Hasher {
         let tables = self.tables_with(stretches)?;
         let bounds: Vec<[u64; 2]> = ranges.iter().map(|range| [range.start, range.end]).collect();
         if tables.entries < 2 * bounds.len() {
-            return Err(driver::INVALID_VALUE);
+            return Err(Status::INVALID_VALUE);
         }
         // Behind the ranges, in bytes, are the answers.
         let (bytes, count) = (size_of_val(&bounds[..]), bounds.len());
@@ -128,7 +128,7 @@ impl Hasher {
 
     /// The tables, these stretches in the first.
     fn tables_with(&self, stretches: &[Stretch]) -> Result<&Tables, Status> {
-        let tables = self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(driver::INVALID_VALUE)?;
+        let tables = self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(Status::INVALID_VALUE)?;
         // SAFETY: the table has room for so many, is aligned to pages, and no kernel is reading it.
         unsafe { std::ptr::copy_nonoverlapping(stretches.as_ptr(), tables.stretches.as_ptr().cast(), stretches.len()) };
         Ok(tables)
@@ -139,7 +139,7 @@ impl Hasher {
     /// # Safety
     /// The kernel takes these parameters, and what they are addresses of is there.
     unsafe fn run<const N: usize>(&self, function: CUfunction, stretches: usize, mut values: [u64; N]) -> Result<(), Status> {
-        let Ok(blocks) = u32::try_from(stretches) else { return Err(driver::INVALID_VALUE) };
+        let Ok(blocks) = u32::try_from(stretches) else { return Err(Status::INVALID_VALUE) };
         let mut parameters = values.each_mut().map(|value| std::ptr::from_mut(value).cast::<c_void>());
         let (threads, parameters, none) = (chunk_hash::THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the caller's promise.

@@ -23,7 +23,7 @@ use mneme_core::hash::{ChunkId, recorded_id};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, State, Variable, chunk_count};
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
-use crate::driver::{self, CUstream, SUCCESS, Status};
+use crate::driver::{self, CUstream, Status};
 use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
@@ -114,13 +114,13 @@ impl Reader {
         let status = unsafe {
             let mut status = driver::cuStreamCreate(&mut reader.stream, NON_BLOCKING);
             for event in &mut reader.events {
-                if status == SUCCESS {
+                if status == Status::SUCCESS {
                     status = driver::cuEventCreate(event, DISABLE_TIMING);
                 }
             }
             status
         };
-        if status != SUCCESS {
+        if status != Status::SUCCESS {
             return Err(SnapshotError::Staging(status));
         }
         reader.hasher = Hasher::load(reader.stream).inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
@@ -139,11 +139,11 @@ impl Reader {
             // SAFETY: a place of that many bytes, which is waited for; a bad source is the driver's error.
             let status = unsafe {
                 match driver::hooked::cuMemcpyDtoHAsync_v2::call(copy.as_mut_ptr().cast(), stretch.address, copy.len(), self.stream) {
-                    SUCCESS => driver::cuStreamSynchronize(self.stream),
+                    Status::SUCCESS => driver::cuStreamSynchronize(self.stream),
                     error => error,
                 }
             };
-            if status != SUCCESS {
+            if status != Status::SUCCESS {
                 return Err(failed(stretch, status));
             }
         } else {
@@ -460,7 +460,7 @@ impl<'a> Gathering<'a> {
             self.enqueue(Copy { address: stretch.address, bytes: stretch.length, offset, joined: false })?;
             // SAFETY: our own stream.
             let status = unsafe { driver::cuStreamSynchronize(self.reader.stream) };
-            if status != SUCCESS {
+            if status != Status::SUCCESS {
                 return Err(failed(stretch, status));
             }
         }
@@ -517,7 +517,7 @@ impl<'a> Gathering<'a> {
             let place: *mut c_void = buffer.as_ptr().add(copy.offset).cast();
             driver::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.stream)
         };
-        if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Copy { address, bytes, status, names: String::new() }) }
+        if status == Status::SUCCESS { Ok(()) } else { Err(SnapshotError::Copy { address, bytes, status, names: String::new() }) }
     }
 
     /// Sends a full buffer on its way.
@@ -539,7 +539,7 @@ impl<'a> Gathering<'a> {
         // SAFETY: our own event and stream. Should it fail, waiting for it fails, too.
         let status = unsafe { driver::cuEventRecord(event, self.reader.stream) };
         self.in_flight.push_back((event, batch));
-        if status == SUCCESS { Ok(()) } else { Err(SnapshotError::Staging(status)) }
+        if status == Status::SUCCESS { Ok(()) } else { Err(SnapshotError::Staging(status)) }
     }
 
     /// Waits until the device has filled the oldest buffer, and has it written.
@@ -547,7 +547,7 @@ impl<'a> Gathering<'a> {
         let Some((event, batch)) = self.in_flight.pop_front() else { return Ok(()) };
         // SAFETY: our own event.
         let status = unsafe { driver::cuEventSynchronize(event) };
-        if status != SUCCESS {
+        if status != Status::SUCCESS {
             self.destination.store.lose(batch.chunks.iter().map(|chunk| &chunk.id));
             self.in_flight.push_front((event, batch));
             return Err(SnapshotError::Staging(status));
@@ -605,7 +605,7 @@ mod tests {
     fn variables_that_cannot_be_read_are_named() {
         let variable = |name: &str, address| Variable { name: name.into(), address, size: 4, constant: false, code: false };
         let variables = [variable("before", 0xffc), variable("first", 0x1000), variable("second", 0x1004)];
-        let error = SnapshotError::Copy { address: 0x1000, bytes: 8, status: 1, names: String::new() };
+        let error = SnapshotError::Copy { address: 0x1000, bytes: 8, status: Status(1), names: String::new() };
         let text = unreadable::explain(error, &variables).to_string();
         assert_eq!(text, "8 bytes at 0x1000 (variable first, second) could not be read (CUDA error 1)");
     }

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::driver::{self, OUT_OF_MEMORY, SUCCESS, Status};
+use crate::driver::{self, Status};
 use crate::process::linker;
 use crate::process::log::debug;
 
@@ -39,7 +39,7 @@ impl Pinned {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the system's choice replaces nothing.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
-        let base = NonNull::new(base).filter(|base| base.as_ptr() != libc::MAP_FAILED).ok_or(OUT_OF_MEMORY)?;
+        let base = NonNull::new(base).filter(|base| base.as_ptr() != libc::MAP_FAILED).ok_or(Status::OUT_OF_MEMORY)?;
         // SAFETY: the mapping is `HUGE` bytes longer than what is used of it.
         let start = unsafe { base.cast::<u8>().add(base.as_ptr().align_offset(HUGE).min(HUGE)) };
         let mut pinned = Self { mapping: (base, mapped), start, length, device: 0 };
@@ -52,11 +52,11 @@ impl Pinned {
             // SAFETY: the range is mapped, page-aligned and ours; the place for the result is valid.
             let status = unsafe {
                 match driver::hooked::cuMemHostRegister_v2::call(start.as_ptr().cast(), length, FLAGS) {
-                    SUCCESS => driver::cuMemHostGetDevicePointer_v2(&mut pinned.device, start.as_ptr().cast(), 0),
+                    Status::SUCCESS => driver::cuMemHostGetDevicePointer_v2(&mut pinned.device, start.as_ptr().cast(), 0),
                     error => error,
                 }
             };
-            if status != SUCCESS {
+            if status != Status::SUCCESS {
                 debug!("{length} bytes could not be page-locked (CUDA error {status})");
                 pinned.device = 0;
             }

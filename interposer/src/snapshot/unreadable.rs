@@ -3,7 +3,7 @@
 use mneme_core::recording::manifest::Variable;
 
 use super::SnapshotError;
-use crate::driver::{self, SUCCESS};
+use crate::driver::{self, Status};
 use crate::process::log::{self, debug};
 
 use cudarc::driver::sys::CUpointer_attribute as Attribute;
@@ -44,7 +44,7 @@ fn told_by_the_driver(address: u64) -> String {
         let mut value = 0u64;
         // SAFETY: the largest of these attributes has eight bytes, and the rest stays zero.
         let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut value).cast(), attribute as u32, address) };
-        text += &if status == SUCCESS { format!(", {name} {value:#x}") } else { format!(", {name}: CUDA error {status}") };
+        text += &if status == Status::SUCCESS { format!(", {name} {value:#x}") } else { format!(", {name}: CUDA error {status}") };
     }
     text
 }

@@ -43,17 +43,17 @@ impl Cuda {
         let table = Table::load(library)?;
         // SAFETY: cuInit takes no pointers; it may be called at any time.
         let started = unsafe { (table.cuInit)(0) };
-        if started == NO_DEVICE {
+        if started == Status::NO_DEVICE {
             return Err(DeviceError::NoDevice { library: name() });
         }
         let failed = |function, code| Err(call_error(&table, function, code));
-        if started != SUCCESS {
+        if started != Status::SUCCESS {
             return failed("cuInit", started);
         }
         let mut count = 0;
         // SAFETY: `count` is a valid place for the answer.
         let counted = unsafe { (table.cuDeviceGetCount)(&mut count) };
-        if counted != SUCCESS {
+        if counted != Status::SUCCESS {
             return failed("cuDeviceGetCount", counted);
         }
         if count == 0 {
@@ -67,11 +67,11 @@ impl Cuda {
         // SAFETY: the ordinal was checked, and both places are valid for the answers.
         let opened = unsafe {
             match (table.cuDeviceGet)(&mut device, ordinal) {
-                SUCCESS => (table.cuDevicePrimaryCtxRetain)(&mut context, device),
+                Status::SUCCESS => (table.cuDevicePrimaryCtxRetain)(&mut context, device),
                 error => error,
             }
         };
-        if opened != SUCCESS {
+        if opened != Status::SUCCESS {
             return failed("cuDevicePrimaryCtxRetain", opened);
         }
         let mut cuda = Self {
@@ -177,7 +177,7 @@ impl Cuda {
         let mut value = 0;
         // SAFETY: the handle is one the driver gave; `value` is a valid place for the answer.
         match unsafe { (self.table.cuFuncGetAttribute)(&mut value, attribute as c_uint, function.0 as CUfunction) } {
-            SUCCESS => i64::from(value),
+            Status::SUCCESS => i64::from(value),
             _ => -1,
         }
     }
@@ -198,7 +198,7 @@ impl Cuda {
         let properties = self.memory_properties();
         // SAFETY: plain data in, one handle out.
         let created = unsafe { (self.table.cuMemCreate)(&mut handle, bytes, &properties, 0) };
-        if created == OUT_OF_MEMORY {
+        if created == Status::OUT_OF_MEMORY {
             return Err(DeviceError::OutOfMemory { size });
         }
         self.check("cuMemCreate", created)?;
@@ -217,7 +217,7 @@ impl Cuda {
     }
 
     fn check(&self, function: &'static str, code: Status) -> Result<(), DeviceError> {
-        if code == SUCCESS { Ok(()) } else { Err(call_error(&self.table, function, code)) }
+        if code == Status::SUCCESS { Ok(()) } else { Err(call_error(&self.table, function, code)) }
     }
 
     fn launch(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
@@ -284,20 +284,20 @@ fn call_error(table: &Table, function: &'static str, code: Status) -> DeviceErro
         // SAFETY: `text` is a valid place; on success the driver points it at a string constant.
         unsafe {
             match get(code, &mut text) {
-                SUCCESS if !text.is_null() => Some(CStr::from_ptr(text).to_string_lossy().into_owned()),
+                Status::SUCCESS if !text.is_null() => Some(CStr::from_ptr(text).to_string_lossy().into_owned()),
                 _ => None,
             }
         }
     };
     let name = text(table.cuGetErrorName).unwrap_or_else(|| format!("CUDA error {code}"));
     let text = text(table.cuGetErrorString).unwrap_or_else(|| "no description".into());
-    DeviceError::Call { function, code, name, text }
+    DeviceError::Call { function, code: code.0, name, text }
 }
 
 fn name_of(name: &str) -> Result<CString, DeviceError> {
     CString::new(name).map_err(|_| DeviceError::Call {
         function: "cuModuleGetFunction",
-        code: NOT_FOUND,
+        code: Status::NOT_FOUND.0,
         name: "NOT_FOUND".into(),
         text: format!("the name {name:?} contains a zero byte"),
     })
@@ -324,7 +324,7 @@ impl Device for Cuda {
         let mut reserved: CUdeviceptr = 0;
         // SAFETY: `reserved` is a valid place; the range is only reserved, nothing of this process is replaced.
         let code = unsafe { (self.table.cuMemAddressReserve)(&mut reserved, bytes, 0, address, 0) };
-        if code != SUCCESS {
+        if code != Status::SUCCESS {
             return Err(DeviceError::Clash { address, size });
         }
         if reserved != address {
@@ -359,7 +359,7 @@ impl Device for Cuda {
         let mut address = 0;
         // SAFETY: `address` is a valid place for the answer.
         match unsafe { (self.table.cuMemAlloc_v2)(&mut address, size as usize) } {
-            OUT_OF_MEMORY => Err(DeviceError::OutOfMemory { size }),
+            Status::OUT_OF_MEMORY => Err(DeviceError::OutOfMemory { size }),
             code => self.check("cuMemAlloc", code).map(|()| address),
         }
     }
@@ -406,7 +406,7 @@ impl Device for Cuda {
         let name = name_of(name)?;
         // SAFETY: the handle is the driver's, the name is terminated, both places are valid.
         match unsafe { (self.table.cuModuleGetGlobal_v2)(&mut address, &mut size, module.0 as CUmodule, name.as_ptr()) } {
-            NOT_FOUND => Ok(None),
+            Status::NOT_FOUND => Ok(None),
             code => self.check("cuModuleGetGlobal", code).map(|()| Some((address, size as u64))),
         }
     }
@@ -436,7 +436,7 @@ impl Device for Cuda {
         // SAFETY: the handle is the driver's; `blocks` is a valid place for the answer.
         let code = unsafe { ask(&mut blocks, function.0 as CUfunction, threads, launch.shared_mem as usize, 0) };
         let resident = self.description.limits.threads_per_multiprocessor?;
-        (code == SUCCESS).then(|| (i64::from(blocks), f64::from(blocks) * f64::from(threads) / f64::from(resident)))
+        (code == Status::SUCCESS).then(|| (i64::from(blocks), f64::from(blocks) * f64::from(threads) / f64::from(resident)))
     }
 
     fn cache_bytes(&self) -> u64 {
@@ -471,7 +471,7 @@ impl Device for Cuda {
         // SAFETY: the buffer is as long as it is said to be, and the driver terminates the text.
         unsafe {
             let code = (self.table.cuDeviceGetPCIBusId)(text.as_mut_ptr(), text.len() as c_int, self.device);
-            (code == SUCCESS).then(|| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+            (code == Status::SUCCESS).then(|| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
         }
     }
 

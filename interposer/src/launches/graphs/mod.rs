@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
-use crate::driver::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, SUCCESS, Status, captures, contexts, gate};
+use crate::driver::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate};
 use crate::kernels::request::{Arguments, Request};
 use crate::process::settings::settings;
 use crate::recorder;
@@ -81,7 +81,7 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
     match expansion(executable) {
         Ok(steps) => {
             graphs().expanded += 1;
-            steps.iter().map(|step| perform(step, stream_handle)).find(|status| *status != SUCCESS).unwrap_or(SUCCESS)
+            steps.iter().map(|step| perform(step, stream_handle)).find(|status| *status != Status::SUCCESS).unwrap_or(Status::SUCCESS)
         }
         Err(reason) => whole(reason),
     }
@@ -184,12 +184,12 @@ fn cloned(graph: Graph) -> Result<usize, &'static str> {
     let mut clone = std::ptr::null_mut();
     // SAFETY: a valid place, and a graph that the driver has just read.
     let status = unsafe { driver::cuGraphClone(&mut clone, graph) };
-    if status == SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }
+    if status == Status::SUCCESS { Ok(clone as usize) } else { Err("the driver does not copy it") }
 }
 
 unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
         follow(unsafe { *executable }, graph);
     }
@@ -233,7 +233,7 @@ pub unsafe fn instantiate_with_parameters(
 /// The arguments are those of `cuGraphExecUpdate_v2`.
 pub unsafe fn update(call: &dyn Fn() -> Status, executable: Executable, graph: Graph, _result: *mut c_void) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         follow(executable, graph);
     }
     status
@@ -262,14 +262,14 @@ pub unsafe fn set_kernel(
 ) -> Status {
     let status = call();
     let clone = graphs().clones.get(&(executable as usize)).copied();
-    if status == SUCCESS
+    if status == Status::SUCCESS
         && let Some(Ok(clone)) = clone
     {
         let mut twin = std::ptr::null_mut();
         // SAFETY: the driver has just taken the same parameters for the same node of the original.
         let set = unsafe {
-            driver::cuGraphNodeFindInClone(&mut twin, node, clone as Graph) == SUCCESS
-                && driver::cuGraphKernelNodeSetParams_v2(twin, parameters) == SUCCESS
+            driver::cuGraphNodeFindInClone(&mut twin, node, clone as Graph) == Status::SUCCESS
+                && driver::cuGraphKernelNodeSetParams_v2(twin, parameters) == Status::SUCCESS
         };
         if !set {
             keep(executable, Some(Err(CHANGED)));
@@ -282,7 +282,7 @@ const CHANGED: &str = "its nodes were changed after it was made";
 
 fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
     let status = call();
-    if status == SUCCESS && graphs().clones.contains_key(&(executable as usize)) {
+    if status == Status::SUCCESS && graphs().clones.contains_key(&(executable as usize)) {
         keep(executable, Some(Err(CHANGED)));
     }
     status
@@ -316,7 +316,7 @@ pub unsafe fn enable(call: &dyn Fn() -> Status, executable: Executable, _node: N
 /// The arguments are those of `cuGraphExecDestroy`.
 pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         keep(executable, None);
     }
     status
@@ -343,23 +343,23 @@ mod tests {
                 }
                 *count = found.len();
             }
-            SUCCESS
+            Status::SUCCESS
         }
         unsafe extern "C" fn kind(node: Node, out: *mut c_uint) -> Status {
             // SAFETY: the caller passes a place.
             unsafe { *out = node as u32 & 0xff };
-            SUCCESS
+            Status::SUCCESS
         }
         unsafe extern "C" fn child(_node: Node, out: *mut Graph) -> Status {
             // SAFETY: the caller passes a place.
             unsafe { *out = 2 as Graph };
-            SUCCESS
+            Status::SUCCESS
         }
         unsafe extern "C" fn clone(out: *mut Graph, graph: Graph) -> Status {
             assert!(matches!(graph as usize, 3 | 4), "the driver refuses such a clone");
             // SAFETY: the caller passes a place.
             unsafe { *out = 0x99 as Graph };
-            SUCCESS
+            Status::SUCCESS
         }
         driver::own::cuGraphGetNodes::SLOT.learn(nodes as *mut c_void);
         driver::own::cuGraphNodeGetType::SLOT.learn(kind as *mut c_void);

@@ -7,7 +7,7 @@ use cudarc::driver::sys::{CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_M
 use mneme_core::launch::{Dim3, LaunchAttributes};
 
 use super::{Graph, Node};
-use crate::driver::{self, SUCCESS, Status};
+use crate::driver::{self, Status};
 
 /// Child graphs within child graphs: deeper than any program builds, and an end to damage.
 const DEEPEST: usize = 16;
@@ -41,8 +41,8 @@ fn ordered(graph: Graph) -> Option<Vec<Node>> {
     let (mut count, mut edges) = (0, 0);
     // SAFETY: the clone is alive; without a place for nodes only their number is written.
     unsafe {
-        if driver::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) != SUCCESS
-            || driver::cuGraphGetEdges(graph, std::ptr::null_mut(), std::ptr::null_mut(), &mut edges) != SUCCESS
+        if driver::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) != Status::SUCCESS
+            || driver::cuGraphGetEdges(graph, std::ptr::null_mut(), std::ptr::null_mut(), &mut edges) != Status::SUCCESS
         {
             return None;
         }
@@ -51,8 +51,8 @@ fn ordered(graph: Graph) -> Option<Vec<Node>> {
     let (mut nodes, mut from, mut to): (Vec<Node>, Vec<Node>, Vec<Node>) = (vec![null; count], vec![null; edges], vec![null; edges]);
     // SAFETY: the places have the lengths that are passed.
     let read = unsafe {
-        driver::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) == SUCCESS
-            && (edges == 0 || driver::cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut edges) == SUCCESS)
+        driver::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) == Status::SUCCESS
+            && (edges == 0 || driver::cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut edges) == Status::SUCCESS)
     };
     read.then(|| topological(&nodes, &from, &to)).flatten()
 }
@@ -87,7 +87,7 @@ pub fn steps(graph: Graph, depth: usize, found: &mut Vec<Step>) -> Result<(), &'
     for node in ordered(graph).ok_or(UNREADABLE)? {
         let mut kind = u32::MAX;
         // SAFETY: a node of the clone, and a place for an enumerator.
-        if unsafe { driver::cuGraphNodeGetType(node, &mut kind) } != SUCCESS {
+        if unsafe { driver::cuGraphNodeGetType(node, &mut kind) } != Status::SUCCESS {
             return Err(UNREADABLE);
         }
         match kind {
@@ -98,7 +98,7 @@ pub fn steps(graph: Graph, depth: usize, found: &mut Vec<Step>) -> Result<(), &'
             CHILD => {
                 let mut child = std::ptr::null_mut();
                 // SAFETY: a child node, and a place for its graph, which the node owns.
-                if unsafe { driver::cuGraphChildGraphNodeGetGraph(node, &mut child) } != SUCCESS {
+                if unsafe { driver::cuGraphChildGraphNodeGetGraph(node, &mut child) } != Status::SUCCESS {
                     return Err(UNREADABLE);
                 }
                 steps(child, depth + 1, found)?;
@@ -127,18 +127,18 @@ fn obstacle(kind: u32) -> Option<&'static str> {
 pub fn obstacle_in(graph: Graph, depth: usize) -> Option<&'static str> {
     let mut count = 0;
     // SAFETY: the application's graph, which the driver has just read; without a place for nodes only their number is written.
-    if unsafe { driver::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) } != SUCCESS {
+    if unsafe { driver::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) } != Status::SUCCESS {
         return Some(UNREADABLE);
     }
     let mut nodes: Vec<Node> = vec![std::ptr::null_mut(); count];
     // SAFETY: the place has the length that is passed.
-    if count > 0 && unsafe { driver::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) } != SUCCESS {
+    if count > 0 && unsafe { driver::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) } != Status::SUCCESS {
         return Some(UNREADABLE);
     }
     nodes.into_iter().take(count).find_map(|node| {
         let mut kind = u32::MAX;
         // SAFETY: a node of the graph, and a place for an enumerator.
-        if unsafe { driver::cuGraphNodeGetType(node, &mut kind) } != SUCCESS {
+        if unsafe { driver::cuGraphNodeGetType(node, &mut kind) } != Status::SUCCESS {
             return Some(UNREADABLE);
         }
         if kind != CHILD || depth >= DEEPEST {
@@ -147,7 +147,7 @@ pub fn obstacle_in(graph: Graph, depth: usize) -> Option<&'static str> {
         let mut child = std::ptr::null_mut();
         // SAFETY: a child node, and a place for its graph, which the node owns.
         let status = unsafe { driver::cuGraphChildGraphNodeGetGraph(node, &mut child) };
-        if status == SUCCESS { obstacle_in(child, depth + 1) } else { Some(UNREADABLE) }
+        if status == Status::SUCCESS { obstacle_in(child, depth + 1) } else { Some(UNREADABLE) }
     })
 }
 
@@ -156,7 +156,7 @@ fn read<T>(node: Node, get: unsafe fn(Node, *mut T) -> Status) -> Result<T, &'st
     // SAFETY: each is a structure of numbers and pointers, for which all zero is a value.
     let mut parameters: T = unsafe { std::mem::zeroed() };
     // SAFETY: the node is of the kind that the function is for (the caller's match), and the place is of its type.
-    if unsafe { get(node, &mut parameters) } == SUCCESS { Ok(parameters) } else { Err(UNREADABLE) }
+    if unsafe { get(node, &mut parameters) } == Status::SUCCESS { Ok(parameters) } else { Err(UNREADABLE) }
 }
 
 fn kernel(node: Node) -> Result<Step, &'static str> {
@@ -165,11 +165,11 @@ fn kernel(node: Node) -> Result<Step, &'static str> {
     let mut value = [0u32; 16];
     // SAFETY: a kernel node; a value is 64 bytes.
     unsafe {
-        if driver::cuGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) == SUCCESS {
+        if driver::cuGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) == Status::SUCCESS {
             attributes.cooperative = value[0] != 0;
         }
         value = [0; 16];
-        if driver::cuGraphKernelNodeGetAttribute(node, CLUSTER, value.as_mut_ptr().cast()) == SUCCESS && value[0] > 0 {
+        if driver::cuGraphKernelNodeGetAttribute(node, CLUSTER, value.as_mut_ptr().cast()) == Status::SUCCESS && value[0] > 0 {
             let shape = Dim3::new(value[0], value[1].max(1), value[2].max(1));
             attributes.cluster = Some(shape).filter(|shape| shape.count() > 1);
         }

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{
 };
 
 use super::{Arena, Mapper};
-use crate::driver::{self, CUdevice, OUT_OF_MEMORY, SUCCESS, Status};
+use crate::driver::{self, CUdevice, Status};
 use crate::memory::sharing;
 use crate::process::settings::settings;
 
@@ -66,7 +66,7 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
         let mut address = 0;
         // SAFETY: the pointer is valid to write.
         let status = unsafe { driver::cuMemAddressReserve(&mut address, size as usize, 0, hint, 0) };
-        if status == SUCCESS && address != 0 {
+        if status == Status::SUCCESS && address != 0 {
             if address != hint {
                 crate::process::log::info!("the arena of device {device} is at {address:#x}, not at {hint:#x}");
             }
@@ -125,7 +125,7 @@ impl Vmm {
         let mut granularity = 0;
         // SAFETY: valid pointers; option 0 is CU_MEM_ALLOC_GRANULARITY_MINIMUM.
         let status = unsafe { driver::cuMemGetAllocationGranularity(&mut granularity, &self.properties(), 0) };
-        (status == SUCCESS && granularity.is_power_of_two()).then_some(granularity as u64)
+        (status == Status::SUCCESS && granularity.is_power_of_two()).then_some(granularity as u64)
     }
 
     /// Whether other processes may be given it.
@@ -139,8 +139,8 @@ impl Vmm {
         let properties = self.properties();
         // SAFETY: valid pointers.
         match unsafe { driver::hooked::cuMemCreate::call(&mut handle, size as usize, (&raw const properties).cast(), 0) } {
-            SUCCESS => Ok(handle),
-            status if status != OUT_OF_MEMORY && self.shareable.swap(false, Ordering::Relaxed) => self.create(size),
+            Status::SUCCESS => Ok(handle),
+            status if status != Status::OUT_OF_MEMORY && self.shareable.swap(false, Ordering::Relaxed) => self.create(size),
             status => Err(status),
         }
     }
@@ -152,7 +152,7 @@ impl Vmm {
     fn give_to(&self, accessors: &[CUdevice], flags: CUmemAccess_flags, address: u64, size: u64) -> bool {
         let descriptors: Vec<_> = accessors.iter().map(|device| CUmemAccessDesc { location: location(*device), flags }).collect();
         // SAFETY: the range is mapped, the descriptors are valid for their count.
-        unsafe { driver::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == SUCCESS }
+        unsafe { driver::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == Status::SUCCESS }
     }
 }
 
@@ -189,7 +189,7 @@ impl Mapper for Vmm {
         let handle = self.create(size).ok()?;
         // SAFETY: the address range is reserved and nothing is mapped there (the arena's invariant).
         unsafe {
-            if driver::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != SUCCESS {
+            if driver::hooked::cuMemMap::call(address, size as usize, 0, handle, 0) != Status::SUCCESS {
                 driver::cuMemRelease(handle);
                 return None;
             }

@@ -14,7 +14,7 @@ use mneme_core::recording::store::without_signals;
 use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt::PeerCredentials};
 
 use super::handle::{Handle, Layout};
-use crate::driver::{self, SUCCESS};
+use crate::driver::{self, Status};
 use crate::memory::allocations::Live;
 use crate::memory::arena::vmm;
 use crate::process::{log, reentrancy};
@@ -115,7 +115,7 @@ fn descriptor(handle: u64) -> Option<Arc<OwnedFd>> {
     let mut descriptor = -1i32;
     // SAFETY: a valid place of the type that this kind of handle has; the slab holds an allocation, so the handle is alive.
     let status = unsafe { driver::hooked::cuMemExportToShareableHandle::call((&raw mut descriptor).cast(), handle, kind, 0) };
-    if status != SUCCESS || descriptor < 0 {
+    if status != Status::SUCCESS || descriptor < 0 {
         return None;
     }
     // SAFETY: the driver has just opened it for us; programs that the application starts need not have it.

@@ -14,7 +14,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 use super::exports::{self, check_user};
 use super::handle::{Handle, Layout};
-use crate::driver::{self, INVALID_CONTEXT, INVALID_HANDLE, MAP_FAILED, SUCCESS, Status};
+use crate::driver::{self, Status};
 use crate::memory::allocations::ALLOCATIONS;
 use crate::memory::arena::vmm;
 use crate::memory::frees;
@@ -84,23 +84,23 @@ pub fn close(address: u64) -> Option<Status> {
         import.opened -= 1;
         Some(None)
     }
-    let Some(context) = last(&mut imports(), address)? else { return Some(SUCCESS) };
+    let Some(context) = last(&mut imports(), address)? else { return Some(Status::SUCCESS) };
     // Kernels that still use it end first, as where memory is freed.
     let status = frees::wait(context);
-    if status != SUCCESS {
+    if status != Status::SUCCESS {
         return Some(status);
     }
     let removed = {
         let mut imports = imports();
         // Another thread may have opened it again meanwhile.
         if last(&mut imports, address)?.is_none() {
-            return Some(SUCCESS);
+            return Some(Status::SUCCESS);
         }
         imports.remove(&address)?
     };
     ALLOCATIONS.remove(address);
     removed.mapping.remove();
-    Some(SUCCESS)
+    Some(Status::SUCCESS)
 }
 
 /// Has what was opened in a context that is gone belong to another.
@@ -132,7 +132,7 @@ pub struct Offer {
 /// `cuIpcOpenMemHandle`.
 pub fn ask(handle: Handle) -> Result<Offer, Status> {
     if exports::is_own(handle.endpoint) {
-        return Err(INVALID_CONTEXT);
+        return Err(Status::INVALID_CONTEXT);
     }
     let deadline = Instant::now() + PATIENCE;
     let answer = loop {
@@ -144,7 +144,7 @@ pub fn ask(handle: Handle) -> Result<Offer, Status> {
     };
     answer.map_err(|error| {
         log::warning!("process {} shares device memory that cannot be had from it: {error}", handle.process);
-        INVALID_HANDLE
+        Status::INVALID_HANDLE
     })
 }
 
@@ -195,11 +195,11 @@ impl Offer {
     /// Maps the allocation for the current device: its address here, and its bytes. It is there until as many calls of [`close`].
     /// Errors as of `cuIpcOpenMemHandle`.
     pub fn map(&self, context: usize) -> Result<(u64, u64), Status> {
-        let mapping = Mapping::new(&self.slabs).ok_or(MAP_FAILED)?;
+        let mapping = Mapping::new(&self.slabs).ok_or(Status::MAP_FAILED)?;
         let Layout { bytes, offset, .. } = self.layout;
         if offset.checked_add(bytes).is_none_or(|end| end > mapping.size) {
             mapping.remove();
-            return Err(INVALID_HANDLE);
+            return Err(Status::INVALID_HANDLE);
         }
         // Another thread may have been faster.
         if let Some(opened) = reopen(self.handle, context) {
@@ -220,7 +220,7 @@ impl Mapping {
         let hint = NEXT.fetch_add(size, Ordering::Relaxed);
         let mut start = 0;
         // SAFETY: the pointer is valid to write.
-        if unsafe { driver::cuMemAddressReserve(&mut start, size as usize, 0, hint, 0) } != SUCCESS {
+        if unsafe { driver::cuMemAddressReserve(&mut start, size as usize, 0, hint, 0) } != Status::SUCCESS {
             return None;
         }
         let mut mapping = Self { start, size, slabs: Vec::new() };
@@ -241,7 +241,7 @@ impl Mapping {
         });
         // SAFETY: the whole range is mapped, and the description is one.
         let granted = access.is_some_and(|access| unsafe {
-            driver::hooked::cuMemSetAccess::call(mapping.start, mapping.size as usize, &access, 1) == SUCCESS
+            driver::hooked::cuMemSetAccess::call(mapping.start, mapping.size as usize, &access, 1) == Status::SUCCESS
         });
         if !granted {
             mapping.remove();
@@ -270,10 +270,12 @@ fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
     let mut memory = 0;
     // SAFETY: a valid place; a descriptor is passed in the pointer's place; the range is reserved and nothing is mapped there.
     unsafe {
-        if driver::hooked::cuMemImportFromShareableHandle::call(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind) != SUCCESS {
+        if driver::hooked::cuMemImportFromShareableHandle::call(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind)
+            != Status::SUCCESS
+        {
             return None;
         }
-        if driver::hooked::cuMemMap::call(at, size as usize, 0, memory, 0) != SUCCESS {
+        if driver::hooked::cuMemMap::call(at, size as usize, 0, memory, 0) != Status::SUCCESS {
             driver::cuMemRelease(memory);
             return None;
         }

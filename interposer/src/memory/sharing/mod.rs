@@ -21,7 +21,7 @@ use super::access::Access;
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
 use super::tracked::{track, track_pooled};
-use crate::driver::{self, CUdeviceptr, SUCCESS, Status, gate};
+use crate::driver::{self, CUdeviceptr, Status, gate};
 use crate::process::log::warning;
 use handle::Handle;
 
@@ -58,14 +58,14 @@ pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUd
         ALLOCATIONS.share(address);
         // SAFETY: not null, and the application's place for a handle.
         unsafe { handle.cast::<CUipcMemHandle>().write_unaligned(ours) };
-        return SUCCESS;
+        return Status::SUCCESS;
     }
     let status = call();
     SHARES.store(true, Ordering::Relaxed);
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         ALLOCATIONS.share(address);
     }
-    if status != SUCCESS && vmm::of_address(address).is_some() {
+    if status != Status::SUCCESS && vmm::of_address(address).is_some() {
         TOLD.call_once(|| {
             warning!(
                 "this program shares device memory between processes (CUDA IPC) and gets an error for memory that the recorder has served; \
@@ -90,11 +90,11 @@ unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: 
     gate::passing(&|| {
         let status = call();
         SHARES.store(true, Ordering::Relaxed);
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             let (mut base, mut size) = (0, 0);
             // SAFETY: the caller's promise, and valid places.
             let (address, known) =
-                unsafe { (*address, driver::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == SUCCESS) };
+                unsafe { (*address, driver::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == Status::SUCCESS) };
             if known {
                 track(address, (base + size as u64).saturating_sub(address));
             }
@@ -115,7 +115,7 @@ pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, 
         let put = |opened: u64| unsafe { *address = opened };
         if let Some((opened, _)) = imports::reopen(handle, context) {
             put(opened);
-            return SUCCESS;
+            return Status::SUCCESS;
         }
         // Asked outside of the gate, because it may take its time.
         return match imports::ask(handle) {
@@ -123,7 +123,7 @@ pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, 
                 Ok((opened, bytes)) => {
                     track_opened(opened, bytes);
                     put(opened);
-                    SUCCESS
+                    Status::SUCCESS
                 }
                 Err(status) => status,
             }),
@@ -150,7 +150,7 @@ pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdevicept
 /// The arguments are those of `cuMemPoolExportPointer`.
 pub unsafe fn export_pointer(call: &dyn Fn() -> Status, _data: *mut c_void, address: CUdeviceptr) -> Status {
     let status = call();
-    if status == SUCCESS {
+    if status == Status::SUCCESS {
         ALLOCATIONS.share(address);
     }
     status

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemGenericAllocationHandle as Handle};
 
 use super::imports;
-use crate::driver::{CUdevice, CUdeviceptr, CUmemAllocationProp, INVALID_VALUE, SUCCESS, Status, gate};
+use crate::driver::{CUdevice, CUdeviceptr, CUmemAllocationProp, Status, gate};
 use crate::memory::allocations::ALLOCATIONS;
 use crate::memory::arena::vmm;
 
@@ -154,7 +154,7 @@ fn file_of(descriptor: c_int) -> Option<FileId> {
 unsafe fn with_new(call: &dyn Fn() -> Status, handle: *const Handle, note: impl Fn(Handle)) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             // SAFETY: the caller's promise.
             note(unsafe { *handle });
         }
@@ -205,7 +205,7 @@ pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, shareable: 
 pub unsafe fn export(call: &dyn Fn() -> Status, shareable: *mut c_void, handle: Handle, kind: c_uint, _flags: u64) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             share(handle);
             if kind == DESCRIPTOR && !shareable.is_null() {
                 // SAFETY: the driver has just written a descriptor there.
@@ -226,7 +226,7 @@ pub unsafe fn export(call: &dyn Fn() -> Status, shareable: *mut c_void, handle: 
 pub unsafe fn retain(call: &dyn Fn() -> Status, handle: *mut Handle, address: *mut c_void) -> Status {
     let address = address as u64;
     if vmm::of_address(address).is_some() || imports::contains(address) {
-        return INVALID_VALUE;
+        return Status::INVALID_VALUE;
     }
     let note = |new| {
         let mut physical = physical();
@@ -268,7 +268,7 @@ pub unsafe fn bind(
 ) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             share(memory);
         }
         status
@@ -304,7 +304,7 @@ pub unsafe fn bind_address(
 ) -> Status {
     gate::passing(&|| {
         let status = call();
-        if status == SUCCESS {
+        if status == Status::SUCCESS {
             let end = address.saturating_add(bytes as u64);
             ALLOCATIONS.change(|live| live.shared |= live.address < end && address < live.address + live.size);
             // What else is mapped of it, now or later, is the same memory.
@@ -359,22 +359,22 @@ mod tests {
         mapping(base + 4096, 71);
         // SAFETY: valid places; nothing else is touched.
         unsafe {
-            export(&|| SUCCESS, std::ptr::null_mut(), 70, 1, 0);
+            export(&|| Status::SUCCESS, std::ptr::null_mut(), 70, 1, 0);
             assert_eq!([is_shared(base), is_shared(base + 4096)], [true, false]);
-            import(&|| SUCCESS, &mut { 72 }, std::ptr::null_mut(), 1);
+            import(&|| Status::SUCCESS, &mut { 72 }, std::ptr::null_mut(), 1);
             mapping(base + 8192, 72);
             assert!(is_shared(base + 8192));
-            retain(&|| SUCCESS, &mut { 73 }, (base + 4096) as *mut c_void);
-            bind(&|| SUCCESS, 90, 0, 73, 0, 4096, 0);
+            retain(&|| Status::SUCCESS, &mut { 73 }, (base + 4096) as *mut c_void);
+            bind(&|| Status::SUCCESS, 90, 0, 73, 0, 4096, 0);
             assert!(is_shared(base + 4096), "by a further handle");
-            create_multicast(&|| SUCCESS, &mut { 90 }, std::ptr::null());
+            create_multicast(&|| Status::SUCCESS, &mut { 90 }, std::ptr::null());
             assert!(is_multicast(90));
-            create(&|| SUCCESS, &mut { 90 }, 4096, std::ptr::null(), 0);
+            create(&|| Status::SUCCESS, &mut { 90 }, 4096, std::ptr::null(), 0);
             assert!(!is_multicast(90), "another of the same number");
-            create(&|| SUCCESS, &mut { 72 }, 4096, std::ptr::null(), 0);
+            create(&|| Status::SUCCESS, &mut { 72 }, 4096, std::ptr::null(), 0);
             mapping(base + 12288, 72);
             assert!(!is_shared(base + 12288));
-            bind_address(&|| SUCCESS, 91, 0, base + 12288, 4096, 0);
+            bind_address(&|| Status::SUCCESS, 91, 0, base + 12288, 4096, 0);
             assert!(is_shared(base + 12288));
         }
         for address in [base, base + 4096, base + 8192, base + 12288] {
@@ -390,15 +390,15 @@ mod tests {
         mapping(base, 170);
         // SAFETY: valid places; nothing else is touched.
         unsafe {
-            retain(&|| SUCCESS, &mut { 171 }, (base + 4095) as *mut c_void);
-            export(&|| SUCCESS, std::ptr::null_mut(), 170, 1, 0);
+            retain(&|| Status::SUCCESS, &mut { 171 }, (base + 4095) as *mut c_void);
+            export(&|| Status::SUCCESS, std::ptr::null_mut(), 170, 1, 0);
             assert!(is_shared(base), "by the first");
             mapping(base + 4096, 171);
             assert!(is_shared(base + 4096), "by the second");
-            create(&|| SUCCESS, &mut { 172 }, 8192, std::ptr::null(), 0);
+            create(&|| Status::SUCCESS, &mut { 172 }, 8192, std::ptr::null(), 0);
             mapping(base + 8192, 172);
             mapping(base + 12288, 172);
-            bind_address(&|| SUCCESS, 173, 0, base + 8192 + 100, 100, 0);
+            bind_address(&|| Status::SUCCESS, 173, 0, base + 8192 + 100, 100, 0);
             assert!(is_shared(base + 8192) && is_shared(base + 12288), "the same at another address");
         }
         for address in [base, base + 4096, base + 8192, base + 12288] {
@@ -412,7 +412,7 @@ mod tests {
         let (base, page) = (0x7500_0000_0000u64, 4096);
         let at = |index: u64| base + index * page;
         // SAFETY: a valid place.
-        unsafe { create(&|| SUCCESS, &mut { 180 }, 16 << 10, std::ptr::null(), 0) };
+        unsafe { create(&|| Status::SUCCESS, &mut { 180 }, 16 << 10, std::ptr::null(), 0) };
         map(at(0), 2 * page, 0, 180);
         map(at(2), page, page, 180);
         map(at(3), page, 2 * page, 180);
@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(aliases((0..5).map(at)), BTreeSet::from([at(0), at(2)]));
         assert_eq!(aliases([at(0), at(3), at(4)]), BTreeSet::new(), "the other is nothing to who asks");
         // SAFETY: a valid place.
-        unsafe { retain(&|| SUCCESS, &mut { 182 }, at(3) as *mut c_void) };
+        unsafe { retain(&|| Status::SUCCESS, &mut { 182 }, at(3) as *mut c_void) };
         map(at(5), page, 2 * page, 182);
         map(at(6), 3 * page, 0, 182);
         assert_eq!(aliases((0..7).map(at)), BTreeSet::from([0, 2, 3, 5, 6].map(at)));
@@ -429,7 +429,7 @@ mod tests {
         let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file) as usize as *mut c_void;
         for (handle, index) in [(183, 7), (184, 8)] {
             // SAFETY: a valid place, and a descriptor that is open.
-            unsafe { import(&|| SUCCESS, &mut { handle }, descriptor, DESCRIPTOR) };
+            unsafe { import(&|| Status::SUCCESS, &mut { handle }, descriptor, DESCRIPTOR) };
             map(at(index), page, 0, handle);
         }
         assert_eq!(aliases([at(7), at(8)]), BTreeSet::from([at(7), at(8)]));
