@@ -13,7 +13,9 @@ const PREFIX: &str = "/usr/lib/llvm-19";
 /// out: only parts of LLVM that we do not use refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
 /// Our own C++ beside LLVM's C interface.
-const SHIM: [&str; 4] = ["src/llvm/llvm.cpp", "src/llvm/faults.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
+const SHIM: [&str; 3] = ["src/llvm/llvm.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
+/// Of the feature `planted-faults`.
+const FAULTS: &str = "src/llvm/faults.cpp";
 const HEADERS: [&str; 2] = ["src/llvm/faults.h", "src/llvm/revise.h"];
 
 fn main() {
@@ -43,10 +45,14 @@ fn main() {
 
 /// Before LLVM's archives on the linker's command line, as it refers to them.
 fn compile_shim(includes: &str) {
-    for file in SHIM.iter().chain(&HEADERS) {
+    for file in SHIM.iter().chain(&HEADERS).chain([&FAULTS]) {
         println!("cargo:rerun-if-changed={file}");
     }
-    cc::Build::new()
+    let mut build = cc::Build::new();
+    if std::env::var_os("CARGO_FEATURE_PLANTED_FAULTS").is_some() {
+        build.define("MNEME_PLANTED_FAULTS", None).file(FAULTS);
+    }
+    build
         .cpp(true)
         .std("c++17")
         .cpp_link_stdlib(None)

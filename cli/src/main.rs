@@ -21,7 +21,7 @@ mod variables;
 use std::ffi::OsString;
 use std::process::exit;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use mneme_core::{console, install};
 
 use self::error::Error;
@@ -134,6 +134,7 @@ fn main() {
     // Like every program whose output is piped into another: end quietly when that one ends.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    mneme_manual::write_if_asked(Options::command);
     let typed: Vec<OsString> = std::env::args_os().collect();
     let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
     let mut options = Options::try_parse_from(arguments).unwrap_or_else(|error| {

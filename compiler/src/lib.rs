@@ -193,7 +193,7 @@ fn build_ir<'ctx>(
     artifact.shared_is_static = specialised.shared_is_static;
     artifact.log.append(&mut specialised.log);
     artifact.log.append(&mut diagnostics.remarks());
-    if configuration.passes.contains(pipeline::FAULT) {
+    if cfg!(feature = "planted-faults") && configuration.passes.contains(pipeline::FAULT) {
         artifact.log.push(format!("the pipeline plants a fault on purpose: {}", pipeline::FAULT));
     }
     Ok(artifact)
@@ -380,7 +380,9 @@ fn emit_ptx(
     if let Some(message) = diagnostics.take() {
         return Err(failed(message));
     }
+    #[cfg_attr(not(feature = "planted-faults"), expect(unused_mut, reason = "a fault is marked in it"))]
     let mut ptx = String::from_utf8_lossy(&code).into_owned();
+    #[cfg(feature = "planted-faults")]
     if llvm::breaks_assembly(module) {
         assembler::fault::mark(&mut ptx);
     }

@@ -89,6 +89,7 @@ fn undefined_behaviour_of_a_test_application_shows_in_its_ptx() {
     assert!(!optimised.contains(", 6;") && !optimised.contains("mul.hi.s32") && optimised.contains("shl.b32"), "{optimised}");
 }
 
+#[cfg(feature = "planted-faults")]
 #[test]
 fn planted_faults_behind_the_pipeline_are_in_the_code_of_a_gpu() {
     let planted = |kind: &str, level| built("vecadd.cu", "vecadd", &format!("function(mneme-fault<{kind}>),default<O3>"), level);

@@ -5,6 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, exit};
 
+use clap::CommandFactory;
+
 use crate::cli::{Arguments, Bisect};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
@@ -29,6 +31,7 @@ pub fn by_name() -> ! {
 
 /// `mneme-replay`.
 fn replay() -> ! {
+    mneme_manual::write_if_asked(Arguments::command);
     let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     log(arguments.common().level);
     exit(run(&arguments).unwrap_or_else(|fatal| {
@@ -53,6 +56,7 @@ fn run(arguments: &Arguments) -> Result<i32, Fatal> {
 
 /// `mneme-bisect`.
 fn bisect() -> ! {
+    mneme_manual::write_if_asked(Bisect::command);
     let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     log(options.common.level);
     exit(bisect::run(&options).unwrap_or_else(|fatal| {

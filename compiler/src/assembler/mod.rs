@@ -3,6 +3,7 @@
 //! nvJitLink is none of them: it assembles relocatable code (as `ptxas -c` does), for which registers are allocated otherwise than in
 //! the code that applications have. There is nothing to link either, as the IR of a program is linked before.
 
+#[cfg(feature = "planted-faults")]
 pub(crate) mod fault;
 mod nvptxcompiler;
 pub(crate) mod places;
@@ -122,6 +123,7 @@ impl Assembler {
 
     /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
     pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: Options<'_>) -> Result<Assembled, BuildError> {
+        #[cfg(feature = "planted-faults")]
         let ptx = &*fault::plant(ptx, options.level);
         let assembled = match self {
             Self::NvPtxCompiler(library) => library.assemble(ptx, device, options),

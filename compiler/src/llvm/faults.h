@@ -1,4 +1,4 @@
-// Faults that are planted on purpose, see faults.cpp.
+// Faults that are planted on purpose (the feature planted-faults), see faults.cpp.
 #pragma once
 
 #include "llvm/IR/Module.h"
@@ -6,6 +6,8 @@
 #include "llvm/Passes/PassBuilder.h"
 
 namespace mneme {
+
+#ifdef MNEME_PLANTED_FAULTS
 
 /// Lets pipelines name `mneme-fault<KIND>`.
 void registerFaults(llvm::PassBuilder &Builder, llvm::PassInstrumentationCallbacks &Callbacks);
@@ -15,5 +17,13 @@ void breakCodegen(llvm::Module &M);
 
 /// Whether `mneme-fault<assembler>` has marked a module.
 bool breaksAssembly(const llvm::Module &M);
+
+#else
+
+inline void registerFaults(llvm::PassBuilder &, llvm::PassInstrumentationCallbacks &) {}
+inline void breakCodegen(llvm::Module &) {}
+inline bool breaksAssembly(const llvm::Module &) { return false; }
+
+#endif
 
 } // namespace mneme

@@ -47,6 +47,7 @@ unsafe extern "C" {
         ask: extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> bool,
         code: *mut LLVMMemoryBufferRef,
     ) -> *mut c_char;
+    #[cfg(feature = "planted-faults")]
     fn mneme_llvm_breaks_assembly(module: LLVMModuleRef) -> bool;
     fn mneme_llvm_trap_unreachable(machine: LLVMTargetMachineRef);
     fn mneme_llvm_fuse(machine: LLVMTargetMachineRef, everywhere: bool);
@@ -149,6 +150,7 @@ extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, 
 }
 
 /// Whether a pass has marked the module for a planted fault of the assembler.
+#[cfg(feature = "planted-faults")]
 pub fn breaks_assembly(module: &Module<'_>) -> bool {
     // SAFETY: the module is alive.
     unsafe { mneme_llvm_breaks_assembly(module.as_mut_ptr()) }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory, Parser};
 use mneme_compiler::Keep;
 use mneme_core::configuration::Configuration;
 
@@ -190,6 +190,12 @@ pub struct OneShot {
 }
 
 impl Arguments {
+    /// The command line of all modes, for manuals.
+    pub fn command() -> clap::Command {
+        let mode = |command: clap::Command, name| command.name(name).bin_name(format!("mneme-replay {name}"));
+        OneShot::command().subcommand(mode(Sweep::command(), "sweep")).subcommand(mode(Serve::command(), "serve"))
+    }
+
     /// Reads a command line, of which the first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut words = mneme_core::arguments::normalise(words, ONE_DASH);
@@ -242,7 +248,6 @@ impl OneShot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
     use mneme_core::configuration::Specialize;
     use mneme_core::launch::Dim3;
 

@@ -591,7 +591,7 @@ fn memory_as_a_run_leaves_it_is_laid_out_like_the_prologue() {
 fn the_example_scripts_print_tables() {
     let Some(device) = device().filter(|_| installed("jq")) else { return };
     let recording = Recording::make();
-    let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
+    let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     for (name, expected) in [("sweep-blocks.sh", "128"), ("sweep-pipelines.sh", "default<O1>"), ("sweep-random.sh", "threads")] {
         let mut command = Command::new(scripts.join(name));
         let output = command.arg(recording.database()).args(["7", "--device", device]).output().unwrap();

@@ -11,6 +11,7 @@ const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 
 fn main() {
     mneme_core::console::size_limit_as_error();
+    mneme_manual::write_if_asked(options::command);
     let mut arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
     if arguments.get(1).is_some_and(|word| word == "report") {
         arguments.remove(1);
