@@ -81,8 +81,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::access::Access;
-    use crate::memory::allocations::{ALLOCATIONS, Live};
+    use crate::memory::allocations::{ALLOCATIONS, Access, Live};
     use mneme_core::recording::manifest::AllocationKind;
 
     #[test]

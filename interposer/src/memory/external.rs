@@ -6,8 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::access::Access;
-use super::allocations::ALLOCATIONS;
+use super::allocations::{ALLOCATIONS, Access};
 use super::tracked;
 use crate::driver::{CUdeviceptr, CUstream, SUCCESS, Status, gate};
 

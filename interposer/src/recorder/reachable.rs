@@ -9,8 +9,7 @@ use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
 use crate::driver::{self, SUCCESS};
-use crate::memory::access::Access;
-use crate::memory::allocations::{ALLOCATIONS, Live};
+use crate::memory::allocations::{ALLOCATIONS, Access, Live};
 use crate::memory::annotations::ANNOTATIONS;
 use crate::memory::sharing::physical;
 use crate::snapshot::{self, SnapshotError};

@@ -338,8 +338,7 @@ pub unsafe fn bind_address_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::access::Access;
-    use crate::memory::allocations::Live;
+    use crate::memory::allocations::{Access, Live};
     use mneme_core::recording::manifest::AllocationKind;
 
     fn mapping(address: u64, handle: Handle) {
