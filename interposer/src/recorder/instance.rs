@@ -21,7 +21,6 @@ use crate::driver::streams::{self, CaptureMode};
 use crate::driver::timing::Timer;
 use crate::driver::{self, CUcontext, SUCCESS, Status, captures, gate};
 use crate::kernels::code::VariableKind;
-use crate::kernels::handles;
 use crate::kernels::request::Request;
 use crate::memory::access;
 use crate::memory::allocations::{Access, Live};
@@ -186,7 +185,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         args: plan.arguments.iter().map(scalar).collect(),
         occurrences: 1,
         ours: InstanceDetails {
-            attributes: LaunchAttributes { limits: driver::limits(), ..plan.code.attributes(request, &plan.function, plan.context.device) },
+            attributes: LaunchAttributes { limits: driver::limits(), ..plan.function.launch_attributes(request, plan.context.device) },
             memory_bytes: prologue.memory_bytes(),
             original: plan.code.original(),
             compiled: plan.code.compiled.clone(),
@@ -203,7 +202,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     output.complete(Pending {
         kernel: plan.function.kernel.clone(),
         code: plan.code.clone(),
-        record: plan.code.record(&plan.function.kernel, plan.context.device),
+        record: plan.code.record(&plan.function.kernel.demangled, plan.context.device),
         dynamic_hash,
         instance,
         prologue,
@@ -217,7 +216,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
 fn variables(plan: &Plan) -> Result<Vec<Variable>, Failure> {
     let mut variables = Vec::new();
     for (name, kind) in plan.code.variables() {
-        match handles::variable(plan.function.home, name) {
+        match plan.function.home.variable(name) {
             Some((address, size)) => {
                 let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
                 variables.push(Variable { name: name.to_owned(), address, size, constant, code });

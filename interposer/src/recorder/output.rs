@@ -11,7 +11,7 @@ use mneme_core::recording::store::{self, StoreWriter};
 
 use super::signals;
 use crate::kernels::code::KernelCode;
-use crate::kernels::handles::Kernel;
+use crate::kernels::kernel::Kernel;
 use crate::process::log::{info, warning};
 use crate::process::settings::settings;
 use crate::snapshot::background::Background;
