@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 
 /// Crates whose modules are looked at.
-const CRATES: [&str; 5] = ["cli", "compiler", "interposer", "replayer", "tuner"];
+const CRATES: [&str; 6] = ["cli", "compiler", "core", "interposer", "replayer", "tuner"];
 
 type ModulePath = Vec<String>;
 
