@@ -8,19 +8,22 @@
 pub mod block;
 pub mod context;
 pub mod device_calls;
-pub mod faults;
+pub mod fault;
 pub mod fibers;
 pub mod grid;
+pub mod launch;
 pub mod limit;
 pub mod loops;
 pub mod pool;
 pub mod printf;
 pub mod round;
 pub mod shared;
+pub mod signals;
 pub mod stack;
 pub mod warp;
 
-pub use grid::{Launch, run};
+pub use grid::Launch;
+pub use launch::run;
 
 #[cfg(test)]
 mod tests;
