@@ -5,11 +5,15 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::copy::End::{Any, Device, Host};
 use super::graph_nodes::{self, At};
-use super::launch::{Configuration, Shape};
+use super::launch::Configuration;
 use super::lookup::Export;
-use super::{context, copy, device, event, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory};
+use super::work::End::{Any, Device, Host};
+use super::work::{Copy2d, Copy3d, Fill, HostFunction, Shape};
+use super::{
+    context, copy, device, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory,
+    waiting, work,
+};
 use crate::abi::{In, Out, Text, enter};
 use crate::status::Status;
 
@@ -34,8 +38,8 @@ type Ignored = *const c_void;
 driver_exports! {
     2000 cuInit(flags: u32) => context::initialise(flags);
     2020 cuDriverGetVersion(version: Out<i32>) => device::driver_version(version);
-    11030 cuGetProcAddress(name: Text, function: Out<*const c_void>, version: i32, flags: u64) => lookup::get(name, function, version, flags, Out::nowhere());
-    12000 cuGetProcAddress_v2(name: Text, function: Out<*const c_void>, version: i32, flags: u64, result: Out<u32>) => lookup::get(name, function, version, flags, result);
+    11030 cuGetProcAddress(name: Text, function: Out<*const c_void>, version: i32, flags: u64) => lookup::get(TABLE, name, function, version, flags, Out::nowhere());
+    12000 cuGetProcAddress_v2(name: Text, function: Out<*const c_void>, version: i32, flags: u64, result: Out<u32>) => lookup::get(TABLE, name, function, version, flags, result);
     6000 cuGetErrorName(error: Status, name: Out<*const c_char>) => lookup::error_name(error, name);
     6000 cuGetErrorString(error: Status, text: Out<*const c_char>) => lookup::error_text(error, text);
     3000 cuGetExportTable(table: Out<*const c_void>, _id: Ignored) => lookup::no_table(table);
@@ -77,7 +81,7 @@ driver_exports! {
     4000 cuCtxSetCurrent(context: usize) => context::set_current(context);
     4000 cuCtxGetCurrent(context: Out<usize>) => context::get_current(context);
     2000 cuCtxGetDevice(device: Out<i32>) => context::get_device(device);
-    2000 cuCtxSynchronize() => context::synchronise();
+    2000 cuCtxSynchronize() => waiting::context();
     12000 cuCtxGetId(context: usize, id: Out<u64>) => context::get_id(context, id);
     7000 cuCtxGetFlags(flags: Out<u32>) => context::get_flags(flags);
     12010 cuCtxSetFlags(flags: u32) => context::set_flags(flags);
@@ -148,11 +152,11 @@ driver_exports! {
     3020 cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) => copy::copy_on(Device(to), Device(from), bytes, stream);
     4000 cuMemcpyPeer(to: u64, _to_context: usize, from: u64, _from_context: usize, bytes: usize) => copy::copy(Device(to), Device(from), bytes);
     4000 cuMemcpyPeerAsync(to: u64, _to_context: usize, from: u64, _from_context: usize, bytes: usize, stream: usize) => copy::copy_on(Device(to), Device(from), bytes, stream);
-    3020 cuMemcpy2D_v2(what: In<copy::Copy2d>) => copy::copy_2d(what);
-    3020 cuMemcpy2DUnaligned_v2(what: In<copy::Copy2d>) => copy::copy_2d(what);
-    3020 cuMemcpy2DAsync_v2(what: In<copy::Copy2d>, stream: usize) => copy::copy_2d_on(what, stream);
-    3020 cuMemcpy3D_v2(what: In<copy::Copy3d>) => copy::copy_3d(what);
-    3020 cuMemcpy3DAsync_v2(what: In<copy::Copy3d>, stream: usize) => copy::copy_3d_on(what, stream);
+    3020 cuMemcpy2D_v2(what: In<Copy2d>) => copy::copy_2d(what);
+    3020 cuMemcpy2DUnaligned_v2(what: In<Copy2d>) => copy::copy_2d(what);
+    3020 cuMemcpy2DAsync_v2(what: In<Copy2d>, stream: usize) => copy::copy_2d_on(what, stream);
+    3020 cuMemcpy3D_v2(what: In<Copy3d>) => copy::copy_3d(what);
+    3020 cuMemcpy3DAsync_v2(what: In<Copy3d>, stream: usize) => copy::copy_3d_on(what, stream);
     3020 cuMemsetD8_v2(address: u64, value: u8, count: usize) => copy::fill(address, value, count);
     3020 cuMemsetD16_v2(address: u64, value: u16, count: usize) => copy::fill(address, value, count);
     3020 cuMemsetD32_v2(address: u64, value: u32, count: usize) => copy::fill(address, value, count);
@@ -183,22 +187,22 @@ driver_exports! {
     2000 cuStreamCreate(stream: Out<usize>, flags: u32) => stream::create(stream, flags, 0);
     5050 cuStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) => stream::create(stream, flags, priority);
     4000 cuStreamDestroy_v2(stream: usize) => stream::destroy(stream);
-    2000 cuStreamQuery(stream: usize) => stream::done(stream);
-    2000 cuStreamSynchronize(stream: usize) => stream::done(stream);
-    3020 cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) => stream::wait_event(stream, event);
+    2000 cuStreamQuery(stream: usize) => waiting::stream(stream);
+    2000 cuStreamSynchronize(stream: usize) => waiting::stream(stream);
+    3020 cuStreamWaitEvent(stream: usize, event: usize, _flags: u32) => waiting::stream_waits(stream, event);
     5050 cuStreamGetFlags(stream: usize, flags: Out<u32>) => stream::get_flags(stream, flags);
     5050 cuStreamGetPriority(stream: usize, priority: Out<i32>) => stream::get_priority(stream, priority);
     9020 cuStreamGetCtx(stream: usize, context: Out<usize>) => stream::get_context(stream, context);
     12080 cuStreamGetDevice(stream: usize, device: Out<i32>) => stream::get_device(stream, device);
     12000 cuStreamGetId(stream: usize, id: Out<u64>) => stream::get_id(stream, id);
     5000 cuStreamAddCallback(stream: usize, function: stream::Callback, data: *mut c_void, _flags: u32) => stream::add_callback(stream, function, data);
-    10000 cuLaunchHostFunc(stream: usize, function: stream::HostFunction, data: *mut c_void) => stream::launch_host_function(stream, function, data);
-    13010 cuLaunchHostFunc_v2(stream: usize, function: stream::HostFunction, data: *mut c_void, _mode: u32) => stream::launch_host_function(stream, function, data);
-    6000 cuStreamAttachMemAsync(stream: usize, _address: u64, _length: usize, _flags: u32) => stream::done(stream);
-    10000 cuStreamIsCapturing(stream: usize, status: Out<u32>) => stream::is_capturing(stream, status);
-    10010 cuStreamGetCaptureInfo(stream: usize, status: Out<u32>, id: Out<u64>) => stream::capture_info(stream, status, id);
-    11030 cuStreamGetCaptureInfo_v2(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _count: Ignored) => stream::capture_info(stream, status, id);
-    12030 cuStreamGetCaptureInfo_v3(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _edges: Ignored, _count: Ignored) => stream::capture_info(stream, status, id);
+    10000 cuLaunchHostFunc(stream: usize, function: HostFunction, data: *mut c_void) => launch::launch_on_host(stream, function, data);
+    13010 cuLaunchHostFunc_v2(stream: usize, function: HostFunction, data: *mut c_void, _mode: u32) => launch::launch_on_host(stream, function, data);
+    6000 cuStreamAttachMemAsync(stream: usize, _address: u64, _length: usize, _flags: u32) => waiting::stream(stream);
+    10000 cuStreamIsCapturing(stream: usize, status: Out<u32>) => graph::is_capturing(stream, status);
+    10010 cuStreamGetCaptureInfo(stream: usize, status: Out<u32>, id: Out<u64>) => graph::capture_info(stream, status, id);
+    11030 cuStreamGetCaptureInfo_v2(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _count: Ignored) => graph::capture_info(stream, status, id);
+    12030 cuStreamGetCaptureInfo_v3(stream: usize, status: Out<u32>, id: Out<u64>, _graph: Ignored, _dependencies: Ignored, _edges: Ignored, _count: Ignored) => graph::capture_info(stream, status, id);
     10010 cuThreadExchangeStreamCaptureMode(mode: Out<u32>) => stream::exchange_capture_mode(mode);
     10010 cuStreamBeginCapture_v2(stream: usize, _mode: u32) => graph::begin_capture(stream);
     13030 cuStreamBeginRecaptureToGraph(stream: usize, _mode: u32, graph: usize, _callback: Ignored, _data: Ignored) => graph::begin_recapture(stream, graph);
@@ -206,13 +210,13 @@ driver_exports! {
 
     10000 cuGraphCreate(graph: Out<usize>, _flags: u32) => graph::create(graph);
     10000 cuGraphDestroy(graph: usize) => graph::destroy(graph);
-    12000 cuGraphAddKernelNode_v2(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::KernelParameters>) =>
+    12000 cuGraphAddKernelNode_v2(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph_nodes::KernelParameters>) =>
         graph_nodes::kernel(node, At { graph, after, count }, parameters);
-    10000 cuGraphAddMemcpyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<copy::Copy3d>, _context: usize) =>
+    10000 cuGraphAddMemcpyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Copy3d>, _context: usize) =>
         graph_nodes::copy(node, At { graph, after, count }, parameters);
-    10000 cuGraphAddMemsetNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::Fill>, _context: usize) =>
+    10000 cuGraphAddMemsetNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Fill>, _context: usize) =>
         graph_nodes::fill(node, At { graph, after, count }, parameters);
-    10000 cuGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<graph::Host>) =>
+    10000 cuGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<work::Host>) =>
         graph_nodes::host(node, At { graph, after, count }, parameters);
     10000 cuGraphAddEmptyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize) => graph_nodes::empty(node, At { graph, after, count });
     11040 cuGraphAddMemAllocNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: Out<graph_nodes::Allocation>) =>
@@ -224,17 +228,17 @@ driver_exports! {
     10000 cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) => graph::nodes(graph, nodes, count);
     10000 cuGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) => graph::edges(graph, from, to, count);
     10000 cuGraphNodeGetType(node: usize, kind: Out<u32>) => graph::node_type(node, kind);
-    12000 cuGraphKernelNodeGetParams_v2(node: usize, parameters: Out<graph::KernelParameters>) => graph::kernel_parameters(node, parameters);
-    12000 cuGraphKernelNodeSetParams_v2(node: usize, parameters: In<graph::KernelParameters>) => graph::set_kernel_parameters(node, parameters);
-    11000 cuGraphKernelNodeGetAttribute(node: usize, attribute: u32, value: Out<[u32; 16]>) => graph::kernel_attribute(node, attribute, value);
-    10000 cuGraphMemcpyNodeGetParams(node: usize, parameters: Out<copy::Copy3d>) => graph::copy_parameters(node, parameters);
-    10000 cuGraphMemsetNodeGetParams(node: usize, parameters: Out<graph::Fill>) => graph::fill_parameters(node, parameters);
-    10000 cuGraphHostNodeGetParams(node: usize, parameters: Out<graph::Host>) => graph::host_parameters(node, parameters);
-    12000 cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, _flags: u64) => graph::instantiate(executable, graph);
-    12000 cuGraphExecUpdate_v2(executable: usize, graph: usize, result: Out<u32>) => graph::update(executable, graph, result);
-    12000 cuGraphExecKernelNodeSetParams_v2(executable: usize, node: usize, parameters: In<graph::KernelParameters>) => graph::set_executable_kernel(executable, node, parameters);
-    10000 cuGraphExecDestroy(executable: usize) => graph::destroy_executable(executable);
-    10000 cuGraphLaunch(executable: usize, stream: usize) => graph::launch(executable, stream);
+    12000 cuGraphKernelNodeGetParams_v2(node: usize, parameters: Out<graph_nodes::KernelParameters>) => graph_nodes::kernel_parameters(node, parameters);
+    12000 cuGraphKernelNodeSetParams_v2(node: usize, parameters: In<graph_nodes::KernelParameters>) => graph_nodes::set_kernel_parameters(node, parameters);
+    11000 cuGraphKernelNodeGetAttribute(node: usize, attribute: u32, value: Out<[u32; 16]>) => graph_nodes::kernel_attribute(node, attribute, value);
+    10000 cuGraphMemcpyNodeGetParams(node: usize, parameters: Out<Copy3d>) => graph_nodes::copy_parameters(node, parameters);
+    10000 cuGraphMemsetNodeGetParams(node: usize, parameters: Out<Fill>) => graph_nodes::fill_parameters(node, parameters);
+    10000 cuGraphHostNodeGetParams(node: usize, parameters: Out<work::Host>) => graph_nodes::host_parameters(node, parameters);
+    12000 cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, _flags: u64) => executable::instantiate(executable, graph);
+    12000 cuGraphExecUpdate_v2(executable: usize, graph: usize, result: Out<u32>) => executable::update(executable, graph, result);
+    12000 cuGraphExecKernelNodeSetParams_v2(executable: usize, node: usize, parameters: In<graph_nodes::KernelParameters>) => executable::set_kernel(executable, node, parameters);
+    10000 cuGraphExecDestroy(executable: usize) => executable::destroy(executable);
+    10000 cuGraphLaunch(executable: usize, stream: usize) => executable::launch(executable, stream);
 
     2000 cuEventCreate(event: Out<usize>, flags: u32) => event::create(event, flags);
     4000 cuEventDestroy_v2(event: usize) => event::destroy(event);

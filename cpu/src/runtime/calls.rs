@@ -7,12 +7,10 @@ use std::sync::OnceLock;
 
 use crate::abi::{In, Out, Text};
 use crate::driver::VERSION;
-use crate::driver::copy::{Copy2d, Copy3d};
-use crate::driver::graph::{Fill, Host, KernelParameters};
-use crate::driver::graph_nodes::Allocation;
+use crate::driver::graph_nodes::{Allocation, KernelParameters};
 use crate::driver::launch::Configuration;
 use crate::driver::sharing::Handle;
-use crate::driver::stream::HostFunction;
+use crate::driver::work::{Copy2d, Copy3d, Fill, Host, HostFunction};
 use crate::status::{Done, Status};
 
 macro_rules! driver_calls {

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use mneme_core::image::cpu_object;
 
-use crate::driver::memory;
+use super::allocations::{self, Kind};
 use crate::loader::{self, Loaded, Range};
 use crate::status::Status;
 
@@ -183,7 +183,7 @@ impl Resident {
 impl Drop for Resident {
     fn drop(&mut self) {
         for (address, _) in self.variables() {
-            let _ = memory::forget(address, memory::Kind::Module);
+            let _ = allocations::forget(address, Kind::Module);
         }
     }
 }
@@ -195,7 +195,7 @@ fn load(bytes: Arc<[u8]>, range: Range) -> Result<Arc<Resident>, Status> {
     })?;
     let resident = Resident { object, bytes };
     for (address, size) in resident.variables() {
-        memory::add(address, size, memory::Kind::Module);
+        allocations::add(address, size, Kind::Module);
     }
     Ok(Arc::new(resident))
 }
