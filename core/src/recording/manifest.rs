@@ -1,4 +1,4 @@
-//! `DeviceState.{prologue,epilogue}.<static>.<dynamic>.mneme`: what device memory held, as chunks of the store.
+//! `DeviceState.{prologue,epilogue}.<static>.<dynamic>.mneme`: device memory as chunks of the store.
 //!
 //! ```text
 //! "MNEMEST1"                      8 bytes

@@ -1,5 +1,7 @@
-//! The table of the driver's functions: symbol, the CUDA version from which on its base name means it, arguments, and
-//! what does the work. Export, look-up and versions come from this one place.
+//! The table of the driver's functions.
+//!
+//! It has the symbol, the CUDA version from which on its base name means it, arguments, and what does the work. Export, look-up and
+//! versions come from this one place.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 

@@ -1,4 +1,6 @@
-//! Kernels as handles. `CUkernel` and `CUfunction` are the same object, so each function answers for both.
+//! Kernels as handles.
+//!
+//! `CUkernel` and `CUfunction` are the same object, so each function answers for both.
 
 use std::ffi::{CString, c_char};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Memory shared between processes (`cuIpc*MemHandle`): an allocation becomes a mapping of an anonymous file when it is first shared,
-//! which others open by way of `/proc`.
+//! Memory shared between processes (`cuIpc*MemHandle`).
+//!
+//! An allocation becomes a mapping of an anonymous file when it is first shared, which others open by way of `/proc`.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;

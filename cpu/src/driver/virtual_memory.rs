@@ -1,5 +1,7 @@
-//! Virtual memory management: reservations are unreadable mappings at the wanted addresses, physical memory is an
-//! anonymous file, and mapping puts pages of the one into the other.
+//! Virtual memory management.
+//!
+//! Reservations are unreadable mappings at the wanted addresses, physical memory is an anonymous file, and mapping puts pages of the one
+//! into the other.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;

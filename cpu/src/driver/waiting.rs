@@ -1,4 +1,6 @@
-//! Waiting for streams, events and contexts: all work is done, unless a stream that is captured has noted it down.
+//! Waiting for streams, events and contexts.
+//!
+//! All work is done, unless a stream that is captured has noted it down.
 
 use super::{context, event, graph, stream};
 use crate::status::Done;

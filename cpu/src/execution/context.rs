@@ -1,4 +1,6 @@
-//! The context of a running thread: its place in the grid, which kernels read by offset (docs/cpu-device.md).
+//! The context of a running thread: its place in the grid.
+//!
+//! Kernels read it by offset (docs/cpu-device.md).
 
 /// The thread context of the contract with the compiler.
 #[repr(C)]

@@ -1,4 +1,6 @@
-//! Runs grids: a pool of worker threads takes blocks off a counter; a block runs as a loop over its threads or, where
+//! The execution of grids: workers take blocks, and run the threads of each.
+//!
+//! A pool of worker threads takes blocks off a counter; a block runs as a loop over its threads or, where
 //! threads wait for one another, as one fiber for each thread. Threads that wait for what others write to memory give
 //! way, to threads of their block and of others, so that a worker has as many blocks under way as need be.
 //!

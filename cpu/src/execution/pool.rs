@@ -1,5 +1,6 @@
-//! The worker threads: one for each processor, started at the first launch. The thread that launches waits, so that an
-//! application's own stacks and signal masks never come near kernel code.
+//! The worker threads: one for each processor, started at the first launch.
+//!
+//! The thread that launches waits, so that an application's own stacks and signal masks never come near kernel code.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 

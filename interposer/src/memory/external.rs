@@ -1,4 +1,6 @@
-//! Memory of other interfaces (Vulkan, Direct3D, OpenGL) that is mapped for kernels: recorded at its own address while it is mapped.
+//! Memory of other interfaces (Vulkan, Direct3D, OpenGL) that is mapped for kernels.
+//!
+//! It is recorded at its own address while it is mapped.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};

@@ -1,4 +1,4 @@
-//! One instance: a launch with the device to itself, between the two states of the memory that it can touch.
+//! One instance: a launch with the device to itself, between two states of all it can touch.
 //!
 //! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs synced →
 //! manifests → `<static-hash>.json`.

@@ -1,4 +1,4 @@
-//! The recording folder of this process: its chunk store, the threads that fill it, and how an instance is completed there.
+//! The recording folder of this process: its chunk store, its threads, and how instances end there.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,5 +1,7 @@
-//! The memory that a kernel can touch. Some is only where an address leads: page-locked memory for copies, of which applications have
-//! much; and what cannot be recorded, so that a kernel that is led there is refused.
+//! The memory that a kernel can touch.
+//!
+//! Some is only where an address leads: page-locked memory for copies, of which applications have much; and what cannot be recorded, so
+//! that a kernel that is led there is refused.
 
 use std::collections::BTreeSet;
 

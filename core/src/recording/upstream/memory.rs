@@ -1,4 +1,6 @@
-//! The memory of two snapshot files as chunks with identities, so that it is read as a recording of ours is.
+//! The memory of two snapshot files as chunks with identities.
+//!
+//! So it is read as a recording of ours is.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

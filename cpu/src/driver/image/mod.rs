@@ -1,4 +1,6 @@
-//! From what a program hands to the driver (a fat binary, a cubin, PTX, a CPU code object) to kernels that run here.
+//! Images that a program hands to the driver, and the kernels of them that run here.
+//!
+//! An image is a fat binary, a cubin, PTX, or a CPU code object.
 //!
 //! Machine code for a GPU cannot run, so the LLVM IR that was embedded beside it is looked up when an image is loaded and
 //! compiled by a helper process when its first kernel or variable is asked for.

@@ -1,4 +1,4 @@
-//! What this process has opened of other processes' arenas.
+//! Allocations of other processes' arenas that this process has opened.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSliceMut, Read, Write};

@@ -1,4 +1,4 @@
-//! Memory that processes or devices share: what is given out, what is opened, and physical memory by its handles.
+//! Memory that processes or devices share: given out, opened, and by its physical handles.
 
 pub mod exports;
 pub mod handle;
