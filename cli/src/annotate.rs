@@ -2,8 +2,9 @@
 
 use clap::Args;
 use mneme_core::recording::manifest::Argument;
+use mneme_core::recording::rules::{Place, Rule, Rules, Target};
 use mneme_core::recording::{Moments, RecordingError};
-use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
+use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 
 use crate::error::Error;
 use crate::print;

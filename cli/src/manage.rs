@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::KernelRecord;
+use mneme_core::recording::export::{self, Format};
 use mneme_core::recording::housekeeping::{self, Outcome};
-use mneme_core::recording::upstream::{self, Format};
 
 use crate::error::Error;
 use crate::print;
@@ -77,7 +77,7 @@ fn discard_if_unreadable(path: &Path) -> Result<bool, Error> {
 pub fn copy(options: CopyOptions) -> Result<(), Error> {
     match options.epilogue_format.as_deref().and_then(Format::parse) {
         None => transfer(options.transfer, "copied", housekeeping::copy),
-        Some(format) => transfer(options.transfer, "copied", |from, to, hash, id| upstream::export(from, to, hash, id, format)),
+        Some(format) => transfer(options.transfer, "copied", |from, to, hash, id| export::export(from, to, hash, id, format)),
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mneme_core::exit;
+use mneme_core::recording::export::Format;
 use mneme_core::recording::store::{check_writable, create_private_folder};
-use mneme_core::recording::upstream::Format;
 use mneme_core::summary::{Mode, merged};
 
 use crate::application::{Application, end_like};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mneme_core::recording::database::kernels;
+use mneme_core::recording::export::{Format, export};
 use mneme_core::recording::housekeeping::Outcome;
 use mneme_core::recording::store::create_private_folder;
-use mneme_core::recording::upstream::{Format, export};
 use mneme_core::summary::{Failure, Summary};
 
 use crate::error::Error;

@@ -3,9 +3,8 @@
 //! A program (or the replayer) finds this library where it expects the vendor's, so the recorder's hooks, the arena and
 //! the replayer run over it unchanged. `docs/cpu-device.md` is the contract with the compiler's lowering. The rooms:
 //!
-//! - `driver`: the exported `cu*` functions;
+//! - `driver`: the exported `cu*` functions; in it `image`, from a fat binary or code image to a CPU code object;
 //! - `runtime`: the exported `cuda*` functions, which reach the driver only through `dlsym`, as NVIDIA's runtime does;
-//! - `image`: from a fat binary or code image to a CPU code object;
 //! - `loader`: places a code object in memory;
 //! - `execution`: runs the blocks and threads of a grid.
 
@@ -16,7 +15,6 @@ mod abi;
 mod driver;
 mod execution;
 mod handles;
-mod image;
 mod loader;
 mod report;
 mod runtime;

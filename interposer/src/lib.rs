@@ -1,4 +1,6 @@
-//! `libmneme_rec.so`: records the GPU kernels of an unmodified application that is started with it in `LD_PRELOAD`.
+//! `libmneme_rec.so`: records the GPU kernels of an unmodified application.
+//!
+//! The application is started with it in `LD_PRELOAD`.
 //!
 //! The CUDA *driver* API is the one layer that every way into the GPU passes: static and shared cudart, PyTorch, Triton,
 //! Fortran. Three doors lead to it, and each is ours: plain symbols (programs that link libcuda), `dlsym`

@@ -124,15 +124,15 @@ macro_rules! every_hook {
         cuMemPoolImportFromShareableHandle => (access::import_pool);
     }
     "gives the arena's memory a handle that the recorder of another process knows; where that cannot be, leaves further allocations to the vendor" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
-        cuIpcGetMemHandle => (sharing::share);
+        cuIpcGetMemHandle => (ipc::share);
     }
     "opens what another process' recorder shares; beside processes without one, leaves further allocations to the vendor" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
-        cuIpcOpenMemHandle => (sharing::open_shared);
-        cuIpcOpenMemHandle_v2 => (sharing::open_shared);
-        cuIpcCloseMemHandle => (sharing::close_shared);
+        cuIpcOpenMemHandle => (ipc::open_shared);
+        cuIpcOpenMemHandle_v2 => (ipc::open_shared);
+        cuIpcCloseMemHandle => (ipc::close_shared);
     }
     "the process shares memory with others: further allocations are left to the vendor" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
-        cuMemPoolImportPointer => (sharing::import_pointer);
+        cuMemPoolImportPointer => (ipc::import_pointer);
     }
     "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: pools"] {
         cuMemAllocAsync, cuMemAllocAsync_ptsz => (tracked::allocate_async);
@@ -152,7 +152,7 @@ macro_rules! every_hook {
         cuMemFreeHost => (tracked::forget_host);
     }
     "notes that others may write to the memory" ["interposer/src/memory/sharing/physical.rs: memory_is_shared_whether_it_is_mapped_before_or_after", "tests/tests/e2e/coverage.rs: memory_that_another_process_writes_to"] {
-        cuMemPoolExportPointer => (sharing::export_pointer);
+        cuMemPoolExportPointer => (ipc::export_pointer);
         cuMemCreate => (physical::create);
         cuMemExportToShareableHandle => (physical::export);
         cuMemImportFromShareableHandle => (physical::import);

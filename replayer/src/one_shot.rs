@@ -5,8 +5,8 @@ use std::rc::Rc;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::observation::Observe;
+use mneme_core::recording::rules::Rules;
 use mneme_core::result::{ReplayResult, Status, Variation};
-use mneme_core::tolerance::Rules;
 
 use crate::build::{NotBuilt, Outcome};
 use crate::cli::OneShot;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 
 /// Crates whose modules are looked at.
-const CRATES: [&str; 4] = ["cli", "compiler", "replayer", "tuner"];
+const CRATES: [&str; 7] = ["cli", "compiler", "core", "cpu", "interposer", "replayer", "tuner"];
 
 type ModulePath = Vec<String>;
 

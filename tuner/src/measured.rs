@@ -10,7 +10,7 @@ use std::path::Path;
 use mneme_core::hash::checksum;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::KernelRecord;
-use mneme_core::tolerance::Rules;
+use mneme_core::recording::rules::Rules;
 use serde::{Deserialize, Serialize};
 
 use crate::server::Greeting;

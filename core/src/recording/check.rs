@@ -5,12 +5,12 @@ use std::path::Path;
 
 use super::RecordingError;
 use super::database::{CodeFile, Instance, KernelRecord, kernels};
-use super::manifest::State;
-use super::moments::{self, Moments, is_manifest};
+use super::manifest::{State, is_manifest};
+use super::moments::{self, Moments};
 use super::pack::{self, PackReader};
+use super::rules::Rules;
 use super::store::{self, Store};
 use crate::hash::{ChunkId, checksum};
-use crate::tolerance::Rules;
 
 /// What was read, and what is wrong with it.
 #[derive(Debug, Default)]

@@ -4,17 +4,18 @@ use std::collections::HashSet;
 use std::io::BufRead;
 use std::path::Path;
 
+use super::RecordingError;
 use super::code::ORIGINAL;
 use super::database::{self, Instance, KernelRecord};
 use super::draft::Draft;
-use super::manifest::State;
-use super::moments::{Moments, is_manifest};
+use super::manifest::{State, is_manifest};
+use super::moments::Moments;
 use super::pack::{self, PackReader, PackWriter};
+use super::rules::Rules;
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
-use super::{RecordingError, upstream};
+use super::upstream::span;
 use crate::files::{LOCK, Temporary};
 use crate::hash::ChunkId;
-use crate::tolerance::Rules;
 
 /// Compression of chunks that are written again, zstd's level: these wait for nobody.
 const LEVEL: i32 = 9;
@@ -80,14 +81,14 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     for (id, instance) in &chosen {
         let names = [&instance.prologue, &instance.epilogue];
         let mut draft = Draft::new(to);
-        let mut span = None;
+        let mut addresses = None;
         let moments = Moments::open(from, &record, instance)?;
         let is_upstreams = moments.are_upstreams();
         if is_upstreams {
             for name in names {
                 draft.add(name, |target| copy_file(&from.join(name), target))?;
             }
-            span = upstream::memory::span(&from.join(&instance.prologue))?;
+            addresses = span::of(&from.join(&instance.prologue))?;
         } else {
             let (source, target) = match &mut own {
                 Some(stores) => stores,
@@ -98,16 +99,16 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
                 draft.add_state(name, &state)?;
             }
         }
-        drafts.push((id, instance, draft, is_upstreams.then_some(span)));
+        drafts.push((id, instance, draft, is_upstreams.then_some(addresses)));
     }
     if let Some((_, target)) = &own {
         target.sync()?;
         target.finish()?;
         bytes += target.written();
     }
-    for (id, instance, draft, span) in drafts {
+    for (id, instance, draft, addresses) in drafts {
         let prepare = |there: &mut KernelRecord| {
-            span.map_or(Ok(()), |span| upstream::span::include(to, there, span))?;
+            addresses.map_or(Ok(()), |addresses| span::include(to, there, addresses))?;
             copy_code(from, to, &record, instance, !there.instances.is_empty())
         };
         match draft.publish(&record, id, instance.clone(), prepare)? {

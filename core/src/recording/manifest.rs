@@ -1,4 +1,4 @@
-//! `DeviceState.{prologue,epilogue}.<static>.<dynamic>.mneme`: what device memory held, as chunks of the store.
+//! `DeviceState.{prologue,epilogue}.<static>.<dynamic>.mneme`: device memory as chunks of the store.
 //!
 //! ```text
 //! "MNEMEST1"                      8 bytes
@@ -10,6 +10,8 @@
 //!
 //! A region is cut into chunks of [`CHUNK`] bytes from its start; its last chunk may be short.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +28,7 @@ pub const VERSION: u32 = 2;
 const WITHOUT_TABLES: u32 = 1;
 /// A parameter buffer is no larger (bytes): the driver's limit is below 32 KiB.
 const MAX_PARAMETERS: u64 = 64 * 1024;
-pub(crate) const MAGIC: &[u8; 8] = b"MNEMEST1";
+const MAGIC: &[u8; 8] = b"MNEMEST1";
 
 /// The state of device memory at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -292,6 +294,14 @@ mod hex {
             })
             .collect()
     }
+}
+
+/// Whether a file is a manifest of ours. Snapshots of the existing Mneme may begin with anything.
+pub fn is_manifest(path: &Path) -> Result<bool, RecordingError> {
+    let mut start = Vec::new();
+    let mut file = File::open(path).map_err(RecordingError::io(path))?;
+    Read::by_ref(&mut file).take(MAGIC.len() as u64).read_to_end(&mut start).map_err(RecordingError::io(path))?;
+    Ok(start == MAGIC)
 }
 
 #[cfg(test)]

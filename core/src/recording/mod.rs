@@ -3,7 +3,7 @@
 //! A recording is a folder: one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and for each
 //! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).
 //! Recordings of the existing Mneme ([`upstream`]) have the same database and files of their own in place of manifests and packs;
-//! [`moments`] opens either.
+//! [`moments`] opens either, and [`mod@export`] writes them.
 
 pub mod check;
 pub mod code;
@@ -11,12 +11,14 @@ pub mod database;
 pub mod draft;
 mod encoding;
 pub mod error;
+pub mod export;
 pub mod housekeeping;
 pub mod leads;
 pub mod manifest;
 pub mod moments;
 pub mod pack;
 mod planes;
+pub mod rules;
 pub mod store;
 pub mod upstream;
 

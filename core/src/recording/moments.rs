@@ -1,12 +1,10 @@
 //! Memory before and after a recorded launch, in whichever format it was recorded.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::database::{ArgumentLayout, Instance, KernelRecord};
-use super::manifest::{self, State};
+use super::manifest::{self, State, is_manifest};
 use super::store::Store;
 use super::{RecordingError, upstream};
 
@@ -76,14 +74,6 @@ pub(super) fn check_pair(folder: &Path, instance: &Instance, prologue: &State, e
         RecordingError::damaged(folder.join(&instance.epilogue), what)
     };
     manifest::mismatch(prologue, epilogue).map(damaged).map_or(Ok(()), Err)
-}
-
-/// Whether a file is a manifest of ours. Snapshots of the existing Mneme may begin with anything.
-pub fn is_manifest(path: &Path) -> Result<bool, RecordingError> {
-    let mut start = Vec::new();
-    let mut file = File::open(path).map_err(RecordingError::io(path))?;
-    Read::by_ref(&mut file).take(manifest::MAGIC.len() as u64).read_to_end(&mut start).map_err(RecordingError::io(path))?;
-    Ok(start == manifest::MAGIC)
 }
 
 /// Bytes of device memory that an instance describes.

@@ -1,15 +1,13 @@
 //! How far replayed memory may be from the recorded one, and what a name or a tolerance was given to.
 //!
 //! Types and their codes are those of the existing Mneme's annotations; ULP distances and `ignore` are ours. The errors that a
-//! tolerance bounds are defined in [`measure`], the file `<static-hash>.tolerances.json` in [`rules`].
+//! tolerance bounds are defined in [`measure`]; the file `<static-hash>.tolerances.json` is a [recording's](crate::recording::rules).
 
 pub mod measure;
-pub mod rules;
 
 use serde::{Deserialize, Serialize};
 
 pub use measure::Errors;
-pub use rules::{Place, Rule, Rules, Target};
 
 /// What a buffer holds. The discriminants are the codes of the existing Mneme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use mneme_core::device::MOST_CPU_DEVICES;
 
-use super::graph;
 use crate::abi::Out;
 use crate::handles::Registry;
 use crate::status::{Done, Status};
@@ -160,11 +159,6 @@ pub fn destroy(handle: usize) -> Done {
             stack.pop();
         }
     })
-}
-
-pub fn synchronise() -> Done {
-    graph::check_wait(None)?;
-    usable()
 }
 
 pub fn get_device(out: Out<i32>) -> Done {

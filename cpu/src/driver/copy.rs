@@ -1,28 +1,17 @@
-//! Copies and fills. One address space: every direction is the same `memmove`, what differs is which end is checked.
+//! Copies and fills.
+//!
+//! One address space: every direction is the same `memmove`, what differs is which end is checked.
 
-use std::ffi::c_void;
-
-use super::graph::{self, Fill, Work};
-use super::{context, memory, stream};
+use super::work::{Copy2d, Copy3d, End, Fill, Work, end};
+use super::{context, graph, memory, stream};
 use crate::abi::In;
 use crate::status::{Done, Status};
 
-/// Whether an end must be memory that the device knows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    Host(u64),
-    Device(u64),
-    /// Either; the address tells.
-    Any(u64),
-}
-
-impl End {
-    fn address(self, bytes: u64) -> Result<u64, Status> {
-        match self {
-            End::Host(0) | End::Any(0) => Err(Status::INVALID_VALUE),
-            End::Host(address) | End::Any(address) => Ok(address),
-            End::Device(address) => memory::check(address, bytes).map(|()| address),
-        }
+fn address_of(end: End, bytes: u64) -> Result<u64, Status> {
+    match end {
+        End::Host(0) | End::Any(0) => Err(Status::INVALID_VALUE),
+        End::Host(address) | End::Any(address) => Ok(address),
+        End::Device(address) => memory::check(address, bytes).map(|()| address),
     }
 }
 
@@ -31,7 +20,7 @@ pub fn copy(to: End, from: End, bytes: usize) -> Done {
     if bytes == 0 {
         return Ok(());
     }
-    let (to, from) = (to.address(bytes as u64)?, from.address(bytes as u64)?);
+    let (to, from) = (address_of(to, bytes as u64)?, address_of(from, bytes as u64)?);
     // SAFETY: device ends are known ranges, and the application promises the host ends; they may overlap.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
     Ok(())
@@ -43,44 +32,6 @@ pub fn copy_on(to: End, from: End, bytes: usize, stream: usize) -> Done {
         return Ok(());
     }
     copy(to, from, bytes)
-}
-
-/// `CUDA_MEMCPY2D`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Copy2d {
-    pub from_x: usize,
-    pub from_y: usize,
-    pub from_type: u32,
-    pub from_host: *const c_void,
-    pub from_device: u64,
-    pub from_array: *const c_void,
-    pub from_pitch: usize,
-    pub to_x: usize,
-    pub to_y: usize,
-    pub to_type: u32,
-    pub to_host: *mut c_void,
-    pub to_device: u64,
-    pub to_array: *mut c_void,
-    pub to_pitch: usize,
-    pub width: usize,
-    pub height: usize,
-}
-
-const _: () = assert!(size_of::<Copy2d>() == 128);
-
-/// `CUmemorytype`: host 1, device 2, array 3, unified 4.
-fn end(kind: u32) -> Result<fn(u64) -> End, Status> {
-    match kind {
-        1 => Ok(End::Host),
-        2 => Ok(End::Device),
-        4 => Ok(End::Any),
-        3 => {
-            crate::say!("CUDA arrays are not supported");
-            Err(Status::NOT_SUPPORTED)
-        }
-        _ => Err(Status::INVALID_VALUE),
-    }
 }
 
 pub fn copy_2d(what: In<Copy2d>) -> Done {
@@ -108,79 +59,6 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> Done {
         return Ok(());
     }
     copy_2d(what)
-}
-
-/// `CUDA_MEMCPY3D`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Copy3d {
-    from: Side,
-    to: Side,
-    width: usize,
-    height: usize,
-    depth: usize,
-}
-
-const _: () = assert!(size_of::<Copy3d>() == 200);
-
-/// One end of a three-dimensional copy; offsets and pitch in bytes and rows.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Side {
-    x: usize,
-    y: usize,
-    z: usize,
-    level: usize,
-    kind: u32,
-    host: u64,
-    device: u64,
-    array: u64,
-    reserved: u64,
-    pitch: usize,
-    rows: usize,
-}
-
-impl Side {
-    fn new(kind: u32, address: u64, pitch: usize) -> Self {
-        let (host, device) = if kind == 1 { (address, 0) } else { (0, address) };
-        Self { x: 0, y: 0, z: 0, level: 0, kind, host, device, array: 0, reserved: 0, pitch, rows: 0 }
-    }
-
-    fn of(end: End) -> Self {
-        match end {
-            End::Host(address) => Self::new(1, address, 0),
-            End::Device(address) => Self::new(2, address, 0),
-            End::Any(address) => Self::new(4, address, 0),
-        }
-    }
-
-    fn row(&self, y: usize, z: usize, width: usize, height: usize) -> Result<End, Status> {
-        let pitch = if self.pitch == 0 { width } else { self.pitch };
-        let rows = if self.rows == 0 { height } else { self.rows };
-        let base = if self.kind == 1 { self.host } else { self.device };
-        Ok(end(self.kind)?(base + (((z + self.z) * rows + y + self.y) * pitch + self.x) as u64))
-    }
-}
-
-impl Copy3d {
-    pub fn line(to: End, from: End, bytes: usize) -> Self {
-        Self { from: Side::of(from), to: Side::of(to), width: bytes, height: 1, depth: 1 }
-    }
-}
-
-impl From<Copy2d> for Copy3d {
-    fn from(what: Copy2d) -> Self {
-        let base = |kind: u32, host: u64, device: u64| if kind == 1 { host } else { device };
-        let from = Side::new(what.from_type, base(what.from_type, what.from_host as u64, what.from_device), what.from_pitch);
-        let to = Side::new(what.to_type, base(what.to_type, what.to_host as u64, what.to_device), what.to_pitch);
-        Self {
-            from: Side { x: what.from_x, y: what.from_y, ..from },
-            to: Side { x: what.to_x, y: what.to_y, ..to },
-            width: what.width,
-            height: what.height,
-            depth: 1,
-        }
-    }
 }
 
 pub fn copy_3d(what: In<Copy3d>) -> Done {

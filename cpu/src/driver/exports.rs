@@ -1,4 +1,4 @@
-//! The driver's functions: what does the work of each. Their declarations are those of [`mneme_abi`].
+//! The driver's functions, declared in [`mneme_abi`], and what does the work of each.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 
@@ -6,11 +6,14 @@ use std::ffi::c_void;
 
 use mneme_abi::cuda::types::*;
 
-use super::copy::End::{Any, Device, Host};
 use super::graph_nodes::{self, At};
-use super::launch::Shape;
 use super::lookup::Export;
-use super::{context, copy, device, event, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory};
+use super::work::End::{Any, Device, Host};
+use super::work::Shape;
+use super::{
+    context, copy, device, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory,
+    waiting,
+};
 use crate::abi::{In, Out, Take, enter};
 
 /// An entry is `symbol(arguments) => handler`, an argument that the handler does not use is `_`.
@@ -54,8 +57,10 @@ macro_rules! row {
 driver_exports! {
     cuInit(flags) => context::initialise(flags);
     cuDriverGetVersion(version) => device::driver_version(version);
-    cuGetProcAddress(name, function, version, flags) => lookup::get(name, function, version, flags, Out::nowhere());
-    cuGetProcAddress_v2(name, function, version, flags, result) => lookup::get(name, function, version, flags, result);
+    cuGetProcAddress(name, function, version, flags) =>
+        lookup::get(TABLE, name, function, version, flags, Out::nowhere());
+    cuGetProcAddress_v2(name, function, version, flags, result) =>
+        lookup::get(TABLE, name, function, version, flags, result);
     cuGetErrorName(error, name) => lookup::error_name(error, name);
     cuGetErrorString(error, text) => lookup::error_text(error, text);
     cuGetExportTable(table, _) => lookup::no_table(table);
@@ -97,7 +102,7 @@ driver_exports! {
     cuCtxSetCurrent(context) => context::set_current(context);
     cuCtxGetCurrent(context) => context::get_current(context);
     cuCtxGetDevice(device) => context::get_device(device);
-    cuCtxSynchronize() => context::synchronise();
+    cuCtxSynchronize() => waiting::context();
     cuCtxGetId(context, id) => context::get_id(context, id);
     cuCtxGetFlags(flags) => context::get_flags(flags);
     cuCtxSetFlags(flags) => context::set_flags(flags);
@@ -181,8 +186,10 @@ driver_exports! {
     cuMemsetD16Async(address, value, count, stream) => copy::fill_on::<u16>(address, value, count, stream);
     cuMemsetD32Async(address, value, count, stream) => copy::fill_on::<u32>(address, value, count, stream);
     cuMemsetD2D8_v2(address, pitch, value, width, height) => copy::fill_2d::<u8>(address, pitch, value, width, height);
-    cuMemsetD2D16_v2(address, pitch, value, width, height) => copy::fill_2d::<u16>(address, pitch, value, width, height);
-    cuMemsetD2D32_v2(address, pitch, value, width, height) => copy::fill_2d::<u32>(address, pitch, value, width, height);
+    cuMemsetD2D16_v2(address, pitch, value, width, height) =>
+        copy::fill_2d::<u16>(address, pitch, value, width, height);
+    cuMemsetD2D32_v2(address, pitch, value, width, height) =>
+        copy::fill_2d::<u32>(address, pitch, value, width, height);
     cuMemsetD2D8Async(address, pitch, value, width, height, stream) =>
         copy::fill_2d_on::<u8>(address, pitch, value, width, height, stream);
     cuMemsetD2D16Async(address, pitch, value, width, height, stream) =>
@@ -210,22 +217,22 @@ driver_exports! {
     cuStreamCreate(stream, flags) => stream::create(stream, flags, 0);
     cuStreamCreateWithPriority(stream, flags, priority) => stream::create(stream, flags, priority);
     cuStreamDestroy_v2(stream) => stream::destroy(stream);
-    cuStreamQuery(stream) => stream::done(stream);
-    cuStreamSynchronize(stream) => stream::done(stream);
-    cuStreamWaitEvent(stream, event, _) => stream::wait_event(stream, event);
+    cuStreamQuery(stream) => waiting::stream(stream);
+    cuStreamSynchronize(stream) => waiting::stream(stream);
+    cuStreamWaitEvent(stream, event, _) => waiting::stream_waits(stream, event);
     cuStreamGetFlags(stream, flags) => stream::get_flags(stream, flags);
     cuStreamGetPriority(stream, priority) => stream::get_priority(stream, priority);
     cuStreamGetCtx(stream, context) => stream::get_context(stream, context);
     cuStreamGetDevice(stream, device) => stream::get_device(stream, device);
     cuStreamGetId(stream, id) => stream::get_id(stream, id);
     cuStreamAddCallback(stream, function, data, _) => stream::add_callback(stream, function, data);
-    cuLaunchHostFunc(stream, function, data) => stream::launch_host_function(stream, function, data);
-    cuLaunchHostFunc_v2(stream, function, data, _) => stream::launch_host_function(stream, function, data);
-    cuStreamAttachMemAsync(stream, _, _, _) => stream::done(stream);
-    cuStreamIsCapturing(stream, status) => stream::is_capturing(stream, status);
-    cuStreamGetCaptureInfo(stream, status, id) => stream::capture_info(stream, status, id);
-    cuStreamGetCaptureInfo_v2(stream, status, id, _, _, _) => stream::capture_info(stream, status, id);
-    cuStreamGetCaptureInfo_v3(stream, status, id, _, _, _, _) => stream::capture_info(stream, status, id);
+    cuLaunchHostFunc(stream, function, data) => launch::launch_on_host(stream, function, data);
+    cuLaunchHostFunc_v2(stream, function, data, _) => launch::launch_on_host(stream, function, data);
+    cuStreamAttachMemAsync(stream, _, _, _) => waiting::stream(stream);
+    cuStreamIsCapturing(stream, status) => graph::is_capturing(stream, status);
+    cuStreamGetCaptureInfo(stream, status, id) => graph::capture_info(stream, status, id);
+    cuStreamGetCaptureInfo_v2(stream, status, id, _, _, _) => graph::capture_info(stream, status, id);
+    cuStreamGetCaptureInfo_v3(stream, status, id, _, _, _, _) => graph::capture_info(stream, status, id);
     cuThreadExchangeStreamCaptureMode(mode) => stream::exchange_capture_mode(mode);
     cuStreamBeginCapture_v2(stream, _) => graph::begin_capture(stream);
     cuStreamBeginRecaptureToGraph(stream, _, graph, _, _) => graph::begin_recapture(stream, graph);
@@ -251,18 +258,18 @@ driver_exports! {
     cuGraphGetNodes(graph, nodes, count) => graph::nodes(graph, nodes, count);
     cuGraphGetEdges(graph, from, to, count) => graph::edges(graph, from, to, count);
     cuGraphNodeGetType(node, kind) => graph::node_type(node, kind);
-    cuGraphKernelNodeGetParams_v2(node, parameters) => graph::kernel_parameters(node, parameters);
-    cuGraphKernelNodeSetParams_v2(node, parameters) => graph::set_kernel_parameters(node, parameters);
-    cuGraphKernelNodeGetAttribute(node, attribute, value) => graph::kernel_attribute(node, attribute, value);
-    cuGraphMemcpyNodeGetParams(node, parameters) => graph::copy_parameters(node, parameters);
-    cuGraphMemsetNodeGetParams(node, parameters) => graph::fill_parameters(node, parameters);
-    cuGraphHostNodeGetParams(node, parameters) => graph::host_parameters(node, parameters);
-    cuGraphInstantiateWithFlags(executable, graph, _) => graph::instantiate(executable, graph);
-    cuGraphExecUpdate_v2(executable, graph, result) => graph::update(executable, graph, result);
+    cuGraphKernelNodeGetParams_v2(node, parameters) => graph_nodes::kernel_parameters(node, parameters);
+    cuGraphKernelNodeSetParams_v2(node, parameters) => graph_nodes::set_kernel_parameters(node, parameters);
+    cuGraphKernelNodeGetAttribute(node, attribute, value) => graph_nodes::kernel_attribute(node, attribute, value);
+    cuGraphMemcpyNodeGetParams(node, parameters) => graph_nodes::copy_parameters(node, parameters);
+    cuGraphMemsetNodeGetParams(node, parameters) => graph_nodes::fill_parameters(node, parameters);
+    cuGraphHostNodeGetParams(node, parameters) => graph_nodes::host_parameters(node, parameters);
+    cuGraphInstantiateWithFlags(executable, graph, _) => executable::instantiate(executable, graph);
+    cuGraphExecUpdate_v2(executable, graph, result) => executable::update(executable, graph, result);
     cuGraphExecKernelNodeSetParams_v2(executable, node, parameters) =>
-        graph::set_executable_kernel(executable, node, parameters);
-    cuGraphExecDestroy(executable) => graph::destroy_executable(executable);
-    cuGraphLaunch(executable, stream) => graph::launch(executable, stream);
+        executable::set_kernel(executable, node, parameters);
+    cuGraphExecDestroy(executable) => executable::destroy(executable);
+    cuGraphLaunch(executable, stream) => executable::launch(executable, stream);
 
     cuEventCreate(event, flags) => event::create(event, flags);
     cuEventDestroy_v2(event) => event::destroy(event);

@@ -1,4 +1,6 @@
-//! Kernels as handles. `CUkernel` and `CUfunction` are the same object, so each function answers for both.
+//! Kernels as handles.
+//!
+//! `CUkernel` and `CUfunction` are the same object, so each function answers for both.
 
 use std::ffi::{CString, c_char};
 use std::sync::Arc;
@@ -6,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OPT_IN};
 use super::context;
+use super::image::Kernel;
 use crate::abi::{Out, enter};
 use crate::handles::Registry;
-use crate::image::Kernel;
 use crate::status::{Done, Status};
 
 pub struct Function {

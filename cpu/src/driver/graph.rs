@@ -1,135 +1,31 @@
-//! Graphs: work that is noted down while a stream is captured, or node by node (`graph_nodes`), and done in one go when an executable
-//! of it is launched.
+//! Graphs: work that is noted down, while a stream is captured or node by node.
+//!
+//! It is done in one go when an [executable](super::executable) of the graph is launched.
 //!
 //! A node can only depend on nodes that were there before it, so that the order in which they were made is one in which they
 //! can be executed.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::copy::Copy3d;
-use super::launch::{self, Shape};
-use super::{context, copy, graph_memory, stream};
-use crate::abi::{HostFunction, In, Out};
+use super::work::Work;
+use super::{context, stream};
+use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Done, Status};
 
-/// `CUDA_MEMSET_NODE_PARAMS`: lengths in elements of 1, 2 or 4 bytes, the pitch in bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Fill {
-    pub to: u64,
-    pub pitch: usize,
-    pub value: u32,
-    pub element: u32,
-    pub width: usize,
-    pub height: usize,
-}
-
-/// `CUDA_HOST_NODE_PARAMS`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Host {
-    pub function: HostFunction,
-    pub data: *mut c_void,
-}
-
-/// `CUDA_KERNEL_NODE_PARAMS_v2`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct KernelParameters {
-    function: usize,
-    shape: Shape,
-    parameters: *const *const u8,
-    extra: *const usize,
-    kernel: usize,
-    context: usize,
-}
-
-const _: () = assert!(size_of::<KernelParameters>() == 72);
-
-impl KernelParameters {
-    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the list of `extra`.
-    pub fn new(kernel: usize, grid: [u32; 3], block: [u32; 3], shared: u32, arguments: usize, extra: usize) -> Self {
-        let shape = Shape { grid, block, shared };
-        Self { function: 0, shape, parameters: arguments as *const _, extra: extra as *const _, kernel, context: 0 }
-    }
-}
-
-#[derive(Clone)]
-pub struct Kernel {
-    pub function: usize,
-    pub shape: Shape,
-    /// The parameter buffer; shared, because callers are given pointers into it.
-    pub buffer: Arc<Vec<u8>>,
-    pub cooperative: bool,
-}
-
-/// What a node does.
-#[derive(Clone)]
-pub enum Work {
-    Kernel(Kernel),
-    Copy(Copy3d),
-    Fill(Fill),
-    Host(Host),
-    Nothing,
-    Allocate(Arc<graph_memory::Place>),
-    /// Of what an earlier node has allocated.
-    Free(u64),
-}
-
-// SAFETY: the pointers are the application's, which promises that they are good when the work is done, on whichever thread.
-unsafe impl Send for Work {}
-
-impl Work {
-    /// `CUgraphNodeType`
-    fn kind(&self) -> u32 {
-        match self {
-            Work::Kernel(_) => 0,
-            Work::Copy(_) => 1,
-            Work::Fill(_) => 2,
-            Work::Host(_) => 3,
-            Work::Nothing => 5,
-            Work::Allocate(_) => 10,
-            Work::Free(_) => 11,
-        }
-    }
-
-    fn perform(&self) -> Done {
-        match self {
-            Work::Kernel(kernel) => launch::run(kernel.function, &kernel.shape, &kernel.buffer),
-            Work::Copy(what) => copy::copy_3d(In::from(what)),
-            Work::Fill(fill) => match fill.element {
-                1 => copy::fill_2d(fill.to, fill.pitch, fill.value as u8, fill.width, fill.height),
-                2 => copy::fill_2d(fill.to, fill.pitch, fill.value as u16, fill.width, fill.height),
-                _ => copy::fill_2d(fill.to, fill.pitch, fill.value, fill.width, fill.height),
-            },
-            Work::Host(host) => {
-                let function = host.function.ok_or(Status::INVALID_VALUE)?;
-                // SAFETY: the application's function with the application's argument.
-                unsafe { function(host.data) };
-                Ok(())
-            }
-            Work::Nothing => Ok(()),
-            Work::Allocate(place) => graph_memory::allocate(place),
-            Work::Free(address) => graph_memory::free(*address),
-        }
-    }
-}
-
-struct Node {
+pub struct Node {
     work: Mutex<Work>,
     /// Handles of the nodes that it comes after.
     after: Vec<usize>,
     /// The node of the original, in a clone.
     original: Option<usize>,
     /// Pointers to the arguments as they were last given out.
-    pointers: Mutex<Vec<usize>>,
+    pub pointers: Mutex<Vec<usize>>,
 }
 
 impl Node {
-    fn work(&self) -> MutexGuard<'_, Work> {
+    pub fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,18 +47,8 @@ impl Graph {
     }
 }
 
-/// Its steps in order, each with the node it was made from.
-struct Executable(Mutex<Vec<(usize, Work)>>);
-
-impl Executable {
-    fn steps(&self) -> MutexGuard<'_, Vec<(usize, Work)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 static GRAPHS: Registry<Graph> = Registry::new();
 static NODES: Registry<Node> = Registry::new();
-static EXECUTABLES: Registry<Executable> = Registry::new();
 
 /// A stream that is being captured.
 #[derive(Clone)]
@@ -278,11 +164,23 @@ fn take(graph: &Graph, from: &Graph) -> Done {
 }
 
 /// `CU_STREAM_CAPTURE_STATUS_*`, and an identity of the capture.
-pub fn capture_status(stream: usize) -> (u32, u64) {
+fn capture_status(stream: usize) -> (u32, u64) {
     match captures().streams.get(&stream) {
         None => (0, 0),
         Some(capture) => (if capture.broken { 2 } else { 1 }, capture.graph as u64),
     }
+}
+
+pub fn is_capturing(stream: usize, out: Out<u32>) -> Done {
+    stream::check(stream)?;
+    out.put(capture_status(stream).0)
+}
+
+pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> Done {
+    stream::check(stream)?;
+    let (state, identity) = capture_status(stream);
+    id.put_if_wanted(identity);
+    status.put(state)
 }
 
 /// Recording an event in a captured stream marks a place in its graph; whether it was that.
@@ -316,6 +214,11 @@ pub fn capture_wait(stream: usize, event: usize) -> bool {
         }
     }
     true
+}
+
+/// A node by its handle.
+pub fn node(handle: usize) -> Result<Arc<Node>, Status> {
+    NODES.get(handle)
 }
 
 /// Adds a node that comes after others of its graph.
@@ -399,121 +302,7 @@ pub fn node_type(node: usize, out: Out<u32>) -> Done {
     out.put(NODES.get(node)?.work().kind())
 }
 
-pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> Done {
-    let node = NODES.get(node)?;
-    let work = node.work();
-    let Work::Kernel(kernel) = &*work else { return Err(Status::INVALID_VALUE) };
-    let mut pointers = node.pointers.lock().unwrap_or_else(PoisonError::into_inner);
-    *pointers = launch::argument_addresses(kernel.function, &kernel.buffer)?;
-    out.put(KernelParameters {
-        function: kernel.function,
-        shape: kernel.shape,
-        parameters: pointers.as_ptr().cast(),
-        extra: std::ptr::null(),
-        kernel: 0,
-        context: 0,
-    })
-}
-
-pub fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<Work, Status> {
-    let given = parameters.get()?;
-    let function = if given.function == 0 { given.kernel } else { given.function };
-    let buffer = launch::prepare(function, &given.shape, In::of_place(given.parameters as usize), In::of_place(given.extra as usize))?;
-    Ok(Work::Kernel(Kernel { function, shape: given.shape, buffer: Arc::new(buffer), cooperative }))
-}
-
-fn is_cooperative(work: &Work) -> bool {
-    matches!(work, Work::Kernel(kernel) if kernel.cooperative)
-}
-
-pub fn set_kernel_parameters(node: usize, parameters: In<KernelParameters>) -> Done {
-    let node = NODES.get(node)?;
-    let mut work = node.work();
-    if work.kind() != 0 {
-        return Err(Status::INVALID_VALUE);
-    }
-    *work = kernel_of(parameters, is_cooperative(&work))?;
-    Ok(())
-}
-
-/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `_CLUSTER_DIMENSION`; a value is 64 bytes.
-pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> Done {
-    let node = NODES.get(node)?;
-    let work = node.work();
-    let mut value = [0; 16];
-    match (&*work, attribute) {
-        (Work::Kernel(kernel), 2) => value[0] = u32::from(kernel.cooperative),
-        (Work::Kernel(_), _) => {}
-        _ => return Err(Status::INVALID_VALUE),
-    }
-    out.put(value)
-}
-
-pub fn copy_parameters(node: usize, out: Out<Copy3d>) -> Done {
-    match &*NODES.get(node)?.work() {
-        Work::Copy(copy) => out.put(*copy),
-        _ => Err(Status::INVALID_VALUE),
-    }
-}
-
-pub fn fill_parameters(node: usize, out: Out<Fill>) -> Done {
-    match &*NODES.get(node)?.work() {
-        Work::Fill(fill) => out.put(*fill),
-        _ => Err(Status::INVALID_VALUE),
-    }
-}
-
-pub fn host_parameters(node: usize, out: Out<Host>) -> Done {
-    match &*NODES.get(node)?.work() {
-        Work::Host(host) => out.put(*host),
-        _ => Err(Status::INVALID_VALUE),
-    }
-}
-
-fn steps_of(graph: usize) -> Result<Vec<(usize, Work)>, Status> {
+/// What the nodes of a graph do, each with its node, in an order in which it can be done.
+pub fn steps_of(graph: usize) -> Result<Vec<(usize, Work)>, Status> {
     GRAPHS.get(graph)?.nodes().into_iter().map(|node| Ok((node, NODES.get(node)?.work().clone()))).collect()
-}
-
-pub fn instantiate(out: Out<usize>, graph: usize) -> Done {
-    context::usable()?;
-    out.put(EXECUTABLES.insert(Arc::new(Executable(Mutex::new(steps_of(graph)?)))))
-}
-
-/// `cuGraphExecUpdate_v2`: a graph of the same shape takes the place of the one before.
-pub fn update(executable: usize, graph: usize, result: Out<u32>) -> Done {
-    let executable = EXECUTABLES.get(executable)?;
-    let new = steps_of(graph)?;
-    let mut steps = executable.steps();
-    let fits = steps.len() == new.len() && steps.iter().zip(&new).all(|((_, old), (_, new))| old.kind() == new.kind());
-    // CU_GRAPH_EXEC_UPDATE_SUCCESS, _ERROR_TOPOLOGY_CHANGED
-    result.put_if_wanted(if fits { 0 } else { 2 });
-    if !fits {
-        return Err(Status::GRAPH_EXEC_UPDATE_FAILURE);
-    }
-    *steps = new;
-    Ok(())
-}
-
-pub fn set_executable_kernel(executable: usize, node: usize, parameters: In<KernelParameters>) -> Done {
-    let executable = EXECUTABLES.get(executable)?;
-    let mut steps = executable.steps();
-    let (_, work) = steps.iter_mut().find(|(from, work)| *from == node && work.kind() == 0).ok_or(Status::INVALID_VALUE)?;
-    *work = kernel_of(parameters, is_cooperative(work))?;
-    Ok(())
-}
-
-pub fn destroy_executable(executable: usize) -> Done {
-    EXECUTABLES.remove(executable).map(|_| ())
-}
-
-pub fn launch(executable: usize, stream: usize) -> Done {
-    context::usable()?;
-    stream::check(stream)?;
-    let steps = EXECUTABLES.get(executable)?.steps().clone();
-    for (_, work) in steps {
-        if !capture(stream, || Ok(work.clone()))? {
-            work.perform()?;
-        }
-    }
-    Ok(())
 }

@@ -1,10 +1,12 @@
-//! Memory that graphs allocate: its addresses are known when the node is made, and stay its own as long as any graph has it; it can be
-//! used from when the node has been executed until it is freed, by another node or by the application.
+//! Memory that graphs allocate.
+//!
+//! Its addresses are known when the node is made, and stay its own as long as any graph has it; it can be used from when the node has
+//! been executed until it is freed, by another node or by the application.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::memory::{self, Kind};
+use super::allocations::{self, Kind};
 use crate::status::{Done, Status};
 
 /// The addresses of one allocation.
@@ -20,7 +22,7 @@ impl Place {
         if bytes == 0 {
             return Err(Status::INVALID_VALUE);
         }
-        Ok(Arc::new(Self { device, start: memory::obtain(bytes)?, size: bytes as u64 }))
+        Ok(Arc::new(Self { device, start: allocations::obtain(bytes)?, size: bytes as u64 }))
     }
 
     pub fn start(&self) -> u64 {
@@ -30,7 +32,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        memory::unmap(self.start, self.size);
+        allocations::unmap(self.start, self.size);
     }
 }
 
@@ -48,16 +50,16 @@ pub fn allocate(place: &Arc<Place>) -> Done {
         return Err(Status::INVALID_VALUE);
     }
     live.insert(place.start, place.clone());
-    memory::add_on(place.device, place.start, place.size, Kind::Graph);
+    allocations::add_on(place.device, place.start, place.size, Kind::Graph);
     Ok(())
 }
 
 pub fn free(address: u64) -> Done {
     let mut live = live();
-    let found = memory::forget(address, Kind::Graph)?;
+    let found = allocations::forget(address, Kind::Graph)?;
     // What it held is gone, the addresses are not.
     // SAFETY: a mapping of our own, which `live` keeps, and which nobody may use any more.
-    unsafe { libc::madvise(found.start as *mut _, memory::mapped_size(found.size) as usize, libc::MADV_DONTNEED) };
+    unsafe { libc::madvise(found.start as *mut _, allocations::mapped_size(found.size) as usize, libc::MADV_DONTNEED) };
     live.remove(&address);
     Ok(())
 }

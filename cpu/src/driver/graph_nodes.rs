@@ -1,11 +1,34 @@
-//! Graphs that are built by hand, node by node.
+//! Nodes of graphs: added one by one, and their parameters.
 
-use super::copy::Copy3d;
-use super::graph::{self, Fill, Host, KernelParameters, Work};
+use std::sync::{Arc, PoisonError};
+
 use super::graph_memory::Place;
-use super::memory;
+use super::work::{Copy3d, Fill, Host, Kernel, Shape, Work};
+use super::{graph, launch, memory};
 use crate::abi::{In, Out};
 use crate::status::{Done, Status};
+
+/// `CUDA_KERNEL_NODE_PARAMS_v2`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct KernelParameters {
+    function: usize,
+    shape: Shape,
+    parameters: *const *const u8,
+    extra: *const usize,
+    kernel: usize,
+    context: usize,
+}
+
+const _: () = assert!(size_of::<KernelParameters>() == 72);
+
+impl KernelParameters {
+    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the list of `extra`.
+    pub fn new(kernel: usize, grid: [u32; 3], block: [u32; 3], shared: u32, arguments: usize, extra: usize) -> Self {
+        let shape = Shape { grid, block, shared };
+        Self { function: 0, shape, parameters: arguments as *const _, extra: extra as *const _, kernel, context: 0 }
+    }
+}
 
 /// Where a node goes: its graph, and an array of the nodes that it comes after.
 #[derive(Clone, Copy)]
@@ -23,7 +46,7 @@ impl At {
 }
 
 pub fn kernel(out: Out<usize>, at: At, parameters: In<KernelParameters>) -> Done {
-    at.add(out, graph::kernel_of(parameters, false)?)
+    at.add(out, kernel_of(parameters, false)?)
 }
 
 pub fn copy(out: Out<usize>, at: At, what: In<Copy3d>) -> Done {
@@ -71,4 +94,75 @@ pub fn allocation(out: Out<usize>, at: At, parameters: Out<Allocation>) -> Done 
 
 pub fn free(out: Out<usize>, at: At, address: u64) -> Done {
     at.add(out, Work::Free(address))
+}
+
+pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> Done {
+    let node = graph::node(node)?;
+    let work = node.work();
+    let Work::Kernel(kernel) = &*work else { return Err(Status::INVALID_VALUE) };
+    let mut pointers = node.pointers.lock().unwrap_or_else(PoisonError::into_inner);
+    *pointers = launch::argument_addresses(kernel.function, &kernel.buffer)?;
+    out.put(KernelParameters {
+        function: kernel.function,
+        shape: kernel.shape,
+        parameters: pointers.as_ptr().cast(),
+        extra: std::ptr::null(),
+        kernel: 0,
+        context: 0,
+    })
+}
+
+pub fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<Work, Status> {
+    let given = parameters.get()?;
+    let function = if given.function == 0 { given.kernel } else { given.function };
+    let buffer = launch::prepare(function, &given.shape, In::of_place(given.parameters as usize), In::of_place(given.extra as usize))?;
+    Ok(Work::Kernel(Kernel { function, shape: given.shape, buffer: Arc::new(buffer), cooperative }))
+}
+
+pub fn is_cooperative(work: &Work) -> bool {
+    matches!(work, Work::Kernel(kernel) if kernel.cooperative)
+}
+
+pub fn set_kernel_parameters(node: usize, parameters: In<KernelParameters>) -> Done {
+    let node = graph::node(node)?;
+    let mut work = node.work();
+    if work.kind() != 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    *work = kernel_of(parameters, is_cooperative(&work))?;
+    Ok(())
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `_CLUSTER_DIMENSION`; a value is 64 bytes.
+pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> Done {
+    let node = graph::node(node)?;
+    let work = node.work();
+    let mut value = [0; 16];
+    match (&*work, attribute) {
+        (Work::Kernel(kernel), 2) => value[0] = u32::from(kernel.cooperative),
+        (Work::Kernel(_), _) => {}
+        _ => return Err(Status::INVALID_VALUE),
+    }
+    out.put(value)
+}
+
+pub fn copy_parameters(node: usize, out: Out<Copy3d>) -> Done {
+    match &*graph::node(node)?.work() {
+        Work::Copy(copy) => out.put(*copy),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+pub fn fill_parameters(node: usize, out: Out<Fill>) -> Done {
+    match &*graph::node(node)?.work() {
+        Work::Fill(fill) => out.put(*fill),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+pub fn host_parameters(node: usize, out: Out<Host>) -> Done {
+    match &*graph::node(node)?.work() {
+        Work::Host(host) => out.put(*host),
+        _ => Err(Status::INVALID_VALUE),
+    }
 }

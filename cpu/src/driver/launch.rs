@@ -1,13 +1,14 @@
 //! Launches: the checks that a driver makes, the parameter buffer, and the run.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::Function;
-use super::graph::{self, Kernel, Work};
-use super::{context, function, stream};
-use crate::abi::In;
+use super::work::{Host, Kernel, Shape, Work};
+use super::{context, function, graph, stream};
+use crate::abi::{HostFunction, In};
 use crate::execution;
 use crate::report::readable;
 use crate::status::{Done, Status};
@@ -16,15 +17,6 @@ use crate::status::{Done, Status};
 const END: usize = 0;
 const BUFFER_POINTER: usize = 1;
 const BUFFER_SIZE: usize = 2;
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Shape {
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    /// Dynamic shared memory, bytes.
-    pub shared: u32,
-}
 
 pub fn launch(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
     launch_as(handle, shape, stream, parameters, extra, false)
@@ -203,4 +195,17 @@ pub fn launch_cooperative(handle: usize, shape: Shape, stream: usize, parameters
         return Err(Status::NOT_SUPPORTED);
     }
     launch_as(handle, shape, stream, parameters, extra, true)
+}
+
+/// Calls a function of the application when the stream comes to it.
+pub fn launch_on_host(stream: usize, function: HostFunction, data: *mut c_void) -> Done {
+    context::usable()?;
+    stream::check(stream)?;
+    if graph::capture(stream, || Ok(Work::Host(Host { function, data })))? {
+        return Ok(());
+    }
+    let function = function.ok_or(Status::INVALID_VALUE)?;
+    // SAFETY: the application's function with the application's argument.
+    unsafe { function(data) };
+    Ok(())
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::launch::{self, Shape};
-use super::{context, function};
+use super::work::Shape;
+use super::{context, function, launch};
 use crate::abi::In;
 use crate::status::{Done, Status};
 

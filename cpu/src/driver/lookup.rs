@@ -4,7 +4,6 @@ use std::ffi::{CStr, c_char, c_void};
 
 use mneme_abi::cuda::{since_as, split_name};
 
-use super::exports::TABLE;
 use crate::abi::{Out, Text};
 use crate::status::{Done, Status};
 
@@ -22,20 +21,20 @@ unsafe impl Sync for Export {}
 
 /// The function that a name means to a caller built for a CUDA version: an exact symbol, or the newest version of a base
 /// name that is not newer than the caller. Per-thread variants are the plain functions: streams execute at enqueue.
-pub fn find(name: &str, version: i32) -> Option<*const c_void> {
+fn find(table: &[Export], name: &str, version: i32) -> Option<*const c_void> {
     let plain = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
     if plain != split_name(plain).0 {
-        return TABLE.iter().find(|export| export.symbol == plain).map(|export| export.address);
+        return table.iter().find(|export| export.symbol == plain).map(|export| export.address);
     }
-    let same = || TABLE.iter().filter_map(|export| Some((since_as(export.symbol, export.since, plain)?, export.address)));
+    let same = || table.iter().filter_map(|export| Some((since_as(export.symbol, export.since, plain)?, export.address)));
     let newest = same().filter(|(since, _)| *since <= version).max_by_key(|(since, _)| *since);
     // A version of 0 asks for whatever there is.
     newest.or_else(|| same().min_by_key(|(since, _)| *since).filter(|_| version == 0)).map(|(_, address)| address)
 }
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`
-pub fn get(name: Text, out: Out<*const c_void>, version: i32, _flags: u64, result: Out<u32>) -> Done {
-    match find(name.get()?, version) {
+pub fn get(table: &[Export], name: Text, out: Out<*const c_void>, version: i32, _flags: u64, result: Out<u32>) -> Done {
+    match find(table, name.get()?, version) {
         Some(address) => {
             result.put_if_wanted(0);
             out.put(address)
@@ -68,12 +67,13 @@ pub fn no_table(out: Out<*const c_void>) -> Done {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exports::TABLE;
     use super::*;
 
     #[test]
     fn base_names_mean_the_newest_version_that_the_caller_knows() {
         let symbol = |name, version| {
-            let address = find(name, version)?;
+            let address = find(TABLE, name, version)?;
             TABLE.iter().find(|export| export.address == address).map(|export| export.symbol)
         };
         assert_eq!(symbol("cuMemAlloc", 12090), Some("cuMemAlloc_v2"));

@@ -1,93 +1,19 @@
-//! Allocations. Host and device share one address space, so "device memory" is memory whose bounds are known.
+//! Functions that allocate, free and ask about memory.
+//!
+//! Host and device share one address space, so "device memory" is memory whose bounds are known.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::allocations::{Allocation, Kind, add, add_of_pool, find, forget, obtain, unmap};
 use super::attributes::ALIGNMENT;
-use super::graph::Work;
 use super::graph_memory::{self, Place};
 use super::virtual_memory::{Access, Location};
+use super::work::Work;
 use super::{context, device, graph, sharing, stream, virtual_memory};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Done, Status};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Device,
-    /// Pinned host memory that was allocated here.
-    Host,
-    /// Host memory of the application, registered.
-    Registered,
-    Managed,
-    /// Mapped by the virtual-memory functions.
-    Virtual,
-    /// Another process'.
-    Opened,
-    /// A loaded module.
-    Module,
-    /// Allocated by a graph.
-    Graph,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Allocation {
-    pub start: u64,
-    pub size: u64,
-    pub kind: Kind,
-    pub device: i32,
-    /// That was current when it was made known, 0 where none was.
-    context: usize,
-    /// `CU_POINTER_ATTRIBUTE_BUFFER_ID`: unique in the process.
-    pub id: u64,
-    /// That it was allocated from, 0 for none.
-    pub pool: usize,
-}
-
-#[derive(Default)]
-struct Allocations {
-    by_start: BTreeMap<u64, Allocation>,
-    next_id: u64,
-}
-
-static ALLOCATIONS: Mutex<Allocations> = Mutex::new(Allocations { by_start: BTreeMap::new(), next_id: 1 });
-
-fn lock() -> MutexGuard<'static, Allocations> {
-    ALLOCATIONS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Makes a range of the current device known.
-pub fn add(start: u64, size: u64, kind: Kind) {
-    add_on(context::current_device().unwrap_or(0), start, size, kind);
-}
-
-pub fn add_on(device: i32, start: u64, size: u64, kind: Kind) {
-    add_of_pool(0, device, start, size, kind);
-}
-
-fn add_of_pool(pool: usize, device: i32, start: u64, size: u64, kind: Kind) {
-    let context = context::current().unwrap_or(0);
-    let mut all = lock();
-    let id = all.next_id;
-    all.next_id += 1;
-    all.by_start.insert(start, Allocation { start, size, kind, device, context, id, pool });
-}
-
-/// Forgets the range that starts here, if it is of that kind.
-pub fn forget(start: u64, kind: Kind) -> Result<Allocation, Status> {
-    let mut all = lock();
-    match all.by_start.get(&start) {
-        Some(found) if found.kind == kind => all.by_start.remove(&start).ok_or(Status::INVALID_VALUE),
-        _ => Err(Status::INVALID_VALUE),
-    }
-}
-
-/// The allocation that an address lies in.
-pub fn find(address: u64) -> Option<Allocation> {
-    let all = lock();
-    all.by_start.range(..=address).next_back().map(|(_, found)| *found).filter(|found| address < found.start + found.size)
-}
 
 /// Checks that a range is memory that can be touched, be it in several adjacent allocations (slabs of an arena).
 pub fn check(address: u64, bytes: u64) -> Done {
@@ -100,64 +26,8 @@ pub fn check(address: u64, bytes: u64) -> Done {
     Ok(())
 }
 
-/// Where allocations are placed: away from the addresses that the system gives to heaps and libraries, so that a replay can
-/// have a recording's addresses again.
-static NEXT: AtomicU64 = AtomicU64::new(0x3000_0000_0000);
-const END: u64 = 0x5000_0000_0000;
-const PAGE: u64 = 4096;
-const LARGE_PAGE: u64 = 2 << 20;
-/// How far to go on when an address is taken; a replayer reserves in pieces of this size.
-const STRIDE: u64 = 32 << 20;
-
-/// Bytes that an allocation takes of the address space.
-pub fn mapped_size(bytes: u64) -> u64 {
-    bytes.next_multiple_of(PAGE)
-}
-
-/// Takes memory from the system, with large pages where that pays.
-pub fn obtain(bytes: usize) -> Result<u64, Status> {
-    let (total, _) = device::memory();
-    if bytes > total {
-        return Err(Status::OUT_OF_MEMORY);
-    }
-    let size = mapped_size(bytes as u64);
-    let alignment = if size >= LARGE_PAGE { LARGE_PAGE } else { PAGE };
-    loop {
-        let slot = size.next_multiple_of(alignment);
-        let claimed = NEXT.fetch_update(Relaxed, Relaxed, |next| Some(next.next_multiple_of(alignment) + slot));
-        let start = claimed.unwrap_or_else(|next| next).next_multiple_of(alignment);
-        if start + slot > END {
-            return Err(Status::OUT_OF_MEMORY);
-        }
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: a new anonymous mapping that replaces none.
-        let address = unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        if address as u64 == start {
-            if alignment == LARGE_PAGE {
-                // SAFETY: advice on the mapping just made.
-                unsafe { libc::madvise(address, size as usize, libc::MADV_HUGEPAGE) };
-            }
-            return Ok(start);
-        }
-        if address != libc::MAP_FAILED {
-            // Kernels before 4.17 take the address for a hint.
-            // SAFETY: the mapping was just made and nobody knows of it.
-            unsafe { libc::munmap(address, size as usize) };
-        } else if std::io::Error::last_os_error().raw_os_error() != Some(libc::EEXIST) {
-            return Err(Status::OUT_OF_MEMORY);
-        }
-        NEXT.fetch_max(start.next_multiple_of(STRIDE), Relaxed);
-    }
-}
-
 fn release(found: &Allocation) {
     unmap(found.start, found.size);
-}
-
-/// Gives back what was obtained.
-pub fn unmap(start: u64, bytes: u64) {
-    // SAFETY: `obtain` mapped it with this size.
-    unsafe { libc::munmap(start as *mut _, mapped_size(bytes) as usize) };
 }
 
 fn allocate_as(kind: Kind, out: Out<u64>, bytes: usize) -> Done {

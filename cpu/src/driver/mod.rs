@@ -3,16 +3,19 @@
 //! Streams execute at enqueue, in order, so a call that would wait on a GPU finds its work done. Errors of kernels are
 //! reported as a GPU does: the launch succeeds, and every later call that synchronises fails, for good.
 
+pub mod allocations;
 pub mod attributes;
 pub mod context;
 pub mod copy;
 pub mod device;
 pub mod event;
+pub mod executable;
 pub mod exports;
 pub mod function;
 pub mod graph;
 pub mod graph_memory;
 pub mod graph_nodes;
+mod image;
 pub mod launch;
 pub mod legacy;
 pub mod lookup;
@@ -21,6 +24,8 @@ pub mod module;
 pub mod sharing;
 pub mod stream;
 pub mod virtual_memory;
+pub mod waiting;
+pub mod work;
 
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,10 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::function::Function;
+use super::image::Image;
 use super::{context, function};
 use crate::abi::{Out, Text};
 use crate::handles::Registry;
-use crate::image::Image;
 use crate::status::{Done, Status};
 
 /// A module, or a library (which is a module that every context shares; here there is one device).

@@ -1,5 +1,6 @@
-//! Memory shared between processes (`cuIpc*MemHandle`): an allocation becomes a mapping of an anonymous file when it is first shared,
-//! which others open by way of `/proc`.
+//! Memory shared between processes (`cuIpc*MemHandle`).
+//!
+//! An allocation becomes a mapping of an anonymous file when it is first shared, which others open by way of `/proc`.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -9,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::types::CUipcMemHandle;
 
-use super::memory::{self, Kind};
+use super::allocations::{self, Kind};
 use super::{context, device};
 use crate::abi::{Give, Out, Take};
 use crate::status::{Done, Status};
@@ -68,12 +69,12 @@ fn opened() -> MutexGuard<'static, BTreeMap<Key, Opening>> {
 /// `cuIpcGetMemHandle`. Nothing may write to an allocation while it is shared for the first time.
 pub fn share(out: Out<Handle>, address: u64) -> Done {
     context::usable()?;
-    let found = memory::find(address).filter(|found| found.kind == Kind::Device).ok_or(Status::INVALID_VALUE)?;
+    let found = allocations::find(address).filter(|found| found.kind == Kind::Device).ok_or(Status::INVALID_VALUE)?;
     let mut shared = shared();
     let descriptor = match shared.get(&found.start) {
         Some(file) => file.as_raw_fd(),
         None => {
-            let file = into_file(found.start, memory::mapped_size(found.size)).ok_or(Status::OUT_OF_MEMORY)?;
+            let file = into_file(found.start, allocations::mapped_size(found.size)).ok_or(Status::OUT_OF_MEMORY)?;
             shared.entry(found.start).or_insert(file).as_raw_fd()
         }
     };
@@ -109,16 +110,16 @@ pub fn open(out: Out<u64>, handle: Handle, _flags: u32) -> Done {
         return Err(Status::INVALID_HANDLE);
     }
     let file = File::options().read(true).write(true).open(path).map_err(|_| Status::INVALID_HANDLE)?;
-    let size = memory::mapped_size(handle.bytes);
+    let size = allocations::mapped_size(handle.bytes);
     if file.metadata().map_err(|_| Status::INVALID_HANDLE)?.len() != size || handle.bytes > device::memory().0 as u64 {
         return Err(Status::INVALID_HANDLE);
     }
-    let start = memory::obtain(handle.bytes as usize)?;
+    let start = allocations::obtain(handle.bytes as usize)?;
     if !map_over(start, size, &file) {
-        memory::unmap(start, handle.bytes);
+        allocations::unmap(start, handle.bytes);
         return Err(Status::MAP_FAILED);
     }
-    memory::add_on(handle.device, start, handle.bytes, Kind::Opened);
+    allocations::add_on(handle.device, start, handle.bytes, Kind::Opened);
     opened.insert(key, Opening { start, count: 1 });
     out.put(start)
 }
@@ -135,8 +136,8 @@ pub fn close(address: u64) -> Done {
     }
     let key = *key;
     opened.remove(&key);
-    let found = memory::forget(address, Kind::Opened)?;
-    memory::unmap(found.start, found.size);
+    let found = allocations::forget(address, Kind::Opened)?;
+    allocations::unmap(found.start, found.size);
     Ok(())
 }
 

@@ -3,9 +3,8 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::graph::{self, Host, Work};
-use super::{context, event};
-use crate::abi::{Callback, HostFunction, Out};
+use super::context;
+use crate::abi::{Callback, Out};
 use crate::handles::Registry;
 use crate::status::{Done, Status};
 
@@ -35,21 +34,6 @@ pub fn create(out: Out<usize>, flags: u32, priority: i32) -> Done {
 
 pub fn destroy(stream: usize) -> Done {
     STREAMS.remove(stream).map(|_| ())
-}
-
-/// Querying and waiting.
-pub fn done(stream: usize) -> Done {
-    context::usable()?;
-    check(stream)?;
-    graph::check_wait(Some(stream).filter(|stream| *stream > LEGACY).or(Some(usize::MAX)))
-}
-
-pub fn wait_event(stream: usize, event: usize) -> Done {
-    check(stream)?;
-    if graph::capture_wait(stream, event) {
-        return Ok(());
-    }
-    event::reached(event)
 }
 
 pub fn get_flags(stream: usize, out: Out<u32>) -> Done {
@@ -83,33 +67,9 @@ pub fn get_id(stream: usize, out: Out<u64>) -> Done {
     out.put(stream as u64)
 }
 
-pub fn is_capturing(stream: usize, out: Out<u32>) -> Done {
-    check(stream)?;
-    out.put(graph::capture_status(stream).0)
-}
-
-pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> Done {
-    check(stream)?;
-    let (state, identity) = graph::capture_status(stream);
-    id.put_if_wanted(identity);
-    status.put(state)
-}
-
 /// `CU_STREAM_CAPTURE_MODE_*` of the thread: nothing that a mode could forbid is unsafe here.
 pub fn exchange_capture_mode(mode: Out<u32>) -> Done {
     if mode.is_null() { Err(Status::INVALID_VALUE) } else { Ok(()) }
-}
-
-pub fn launch_host_function(stream: usize, function: HostFunction, data: *mut c_void) -> Done {
-    context::usable()?;
-    check(stream)?;
-    if graph::capture(stream, || Ok(Work::Host(Host { function, data })))? {
-        return Ok(());
-    }
-    let function = function.ok_or(Status::INVALID_VALUE)?;
-    // SAFETY: the application's function with the application's argument.
-    unsafe { function(data) };
-    Ok(())
 }
 
 pub fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> Done {

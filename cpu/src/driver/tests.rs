@@ -297,7 +297,7 @@ fn what_a_graph_allocates_can_be_kept() {
     let allocation: usize =
         number::<usize>(|out| ok!(cuGraphAddMemAllocNode(out, graph, 0usize, 0, Out::<u8>::to_place(wanted.as_mut_ptr() as usize))));
     let address = u64::from(wanted[28]) | u64::from(wanted[29]) << 32;
-    let filled = super::graph::Fill { to: address, pitch: 0, value: 9, element: 4, width: 1024, height: 1 };
+    let filled = super::work::Fill { to: address, pitch: 0, value: 9, element: 4, width: 1024, height: 1 };
     let fill = number::<usize>(|out| ok!(cuGraphAddMemsetNode(out, graph, In::from(&allocation), 1, In::from(&filled), 0usize)));
     number::<usize>(|out| ok!(cuGraphAddEmptyNode(out, graph, In::from(&fill), 1)));
     assert_eq!(status!(cuGraphAddEmptyNode(Out::to(&mut 0), graph, In::from(&0xdead_usize), 1)), Status::INVALID_VALUE);

@@ -1,5 +1,7 @@
-//! Virtual memory management: reservations are unreadable mappings at the wanted addresses, physical memory is an
-//! anonymous file, and mapping puts pages of the one into the other.
+//! Virtual memory management.
+//!
+//! Reservations are unreadable mappings at the wanted addresses, physical memory is an anonymous file, and mapping puts pages of the one
+//! into the other.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -7,7 +9,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::memory::{self, Kind};
+use super::allocations::{self, Kind};
 use super::{context, device};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
@@ -243,7 +245,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     }
     // SAFETY: advice on the mapping just made; systems without large pages for files ignore it.
     unsafe { libc::madvise(mapped, size as usize, libc::MADV_HUGEPAGE) };
-    memory::add_on(physical.device, address, size, Kind::Virtual);
+    allocations::add_on(physical.device, address, size, Kind::Virtual);
     space.mapped.insert(address, Mapped { size, physical, access: BTreeMap::new() });
     Ok(())
 }
@@ -264,7 +266,7 @@ pub fn unmap(address: u64, size: usize) -> Done {
     let mut space = space();
     for start in within(&space, address, size as u64)? {
         space.mapped.remove(&start);
-        let _ = memory::forget(start, Kind::Virtual);
+        let _ = allocations::forget(start, Kind::Virtual);
     }
     hold(address, size as u64, libc::MAP_FIXED).map(|_| ()).ok_or(Status::OUT_OF_MEMORY)
 }
@@ -318,7 +320,7 @@ pub fn is_accessible(address: u64) -> bool {
 
 pub fn get_access(out: Out<u64>, location: In<Location>, address: u64) -> Done {
     let location = location.get()?;
-    memory::find(address).filter(|found| found.kind == Kind::Virtual).ok_or(Status::INVALID_VALUE)?;
+    allocations::find(address).filter(|found| found.kind == Kind::Virtual).ok_or(Status::INVALID_VALUE)?;
     out.put(u64::from(access(address, location.id)))
 }
 

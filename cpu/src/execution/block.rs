@@ -1,34 +1,381 @@
-//! A worker's part of a launch: block after block, as a loop over threads or as fibers.
+//! A block whose threads wait for one another, and the rules by which they go on.
+//!
+//! A thread that arrives at a barrier or warp operation last completes it for all and runs on; the others pause until
+//! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` and at sites of lockstep are released, those at
+//! the earliest first.
+
+use std::arch::asm;
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use corosensei::trap::CoroutineTrapHandler;
 
 use super::context::ThreadContext;
-use super::grid::Grid;
-use super::pool::Worker;
-use super::{fibers, loops};
+use super::fault::Fault;
+use super::stack::{Ended, Pause, Yielder};
+use super::warp::{Operation, Request};
 
-/// Runs blocks until there are no more.
-pub fn work(worker: &mut Worker, grid: &Grid<'_>) {
-    let launch = grid.launch;
-    let context = ThreadContext {
-        tid: [0; 3],
-        ntid: launch.block,
-        ctaid: [0; 3],
-        nctaid: launch.grid,
-        lane: 0,
-        warp: 0,
-        dynamic_shared_bytes: launch.dynamic_shared,
-        total_shared_bytes: launch.shared_bytes(),
-        shared: std::ptr::null_mut(),
-    };
-    if launch.collective {
-        fibers::run(worker, grid, context);
-    } else {
-        loops::run(worker, grid, context);
+/// A thread that runs, or a loop over threads that runs: its context and what the device calls need besides.
+#[repr(C)]
+pub struct Running {
+    /// First, so that one thread-local pointer serves kernels and device calls.
+    pub context: ThreadContext,
+    /// The fiber's way back to its worker.
+    pub yielder: Cell<*const Yielder>,
+    /// How the signal handler leaves the fiber; `None` before there is one.
+    pub escape: Option<CoroutineTrapHandler<Ended>>,
+    /// The block, null where threads do not wait for one another.
+    pub block: *mut Block,
+    /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it runs.
+    pub aside: Cell<bool>,
+}
+
+impl Running {
+    pub fn new(context: ThreadContext, block: *mut Block) -> Self {
+        Self { context, yielder: Cell::new(std::ptr::null()), escape: None, block, aside: Cell::new(false) }
     }
 }
 
-/// " in thread (…) of block (…)"
-pub fn place(context: &ThreadContext) -> String {
-    let [x, y, z] = context.tid;
-    let [block_x, block_y, block_z] = context.ctaid;
-    format!(" in thread ({x}, {y}, {z}) of block ({block_x}, {block_y}, {block_z})")
+/// What runs on this worker, null outside kernels. Safe to call in a signal handler.
+#[inline]
+pub fn running() -> *const Running {
+    let running: *const Running;
+    // SAFETY: reads one thread-local pointer.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
+            "mov {0}, qword ptr fs:[{0}]",
+            out(reg) running,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    running
+}
+
+/// Names what runs next on this worker.
+#[inline]
+pub fn set_running(running: *const Running) {
+    // SAFETY: writes one thread-local pointer.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
+            "mov qword ptr fs:[{0}], {1}",
+            out(reg) _,
+            in(reg) running,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Barriers of a block (PTX ISA: `bar`).
+const BARRIERS: usize = 16;
+
+/// What a thread of the block is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Runnable,
+    AtBarrier(u8),
+    AtWarpOperation,
+    /// At a place where lanes that come there together go on together: `activemask`, by the address it was called
+    /// from, or a site of lockstep, by its number, which is less than any address.
+    AtSite(usize),
+    Exited,
+}
+
+struct Thread {
+    running: Running,
+    /// What it brought to the warp operation that it waits at.
+    operation: Operation,
+    /// The operation's result for it.
+    result: u64,
+}
+
+/// Lanes of one warp at one operation.
+struct Gathering {
+    request: Request,
+    arrived: u32,
+}
+
+#[derive(Default)]
+struct Warp {
+    /// Lanes that have not exited.
+    alive: u32,
+    gatherings: Vec<Gathering>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Barrier {
+    /// Threads it waits for, 0 = all.
+    count: u32,
+    arrived: u32,
+    /// Those of them with a true predicate.
+    holding: u32,
+}
+
+/// A block while a worker runs it. The fibers are kept beside it: they run while device calls change it.
+pub struct Block {
+    threads: Vec<Thread>,
+    states: Vec<State>,
+    warps: Vec<Warp>,
+    barriers: [Barrier; BARRIERS],
+    ready: VecDeque<u32>,
+    /// Threads that wait for what others write to memory: runnable, but after all others.
+    asking: Vec<u32>,
+    alive: u32,
+    current: u32,
+}
+
+/// Whether the calling thread may go on at once.
+enum Turn {
+    GoesOn,
+    Waits,
+}
+
+impl Block {
+    pub fn new(threads: u32, context: ThreadContext) -> Self {
+        let mut block = Self {
+            threads: Vec::with_capacity(threads as usize),
+            states: vec![State::Runnable; threads as usize],
+            warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
+            barriers: [Barrier::default(); BARRIERS],
+            ready: VecDeque::with_capacity(threads as usize),
+            asking: Vec::new(),
+            alive: 0,
+            current: 0,
+        };
+        for linear in 0..threads {
+            let mut context = context;
+            context.place(linear);
+            block.threads.push(Thread { running: Running::new(context, std::ptr::null_mut()), operation: Operation::Sync, result: 0 });
+        }
+        block
+    }
+
+    /// Makes the block ready to run from the start as block `ctaid`.
+    pub fn reset(&mut self, ctaid: [u32; 3]) {
+        let own = &raw mut *self;
+        self.ready.clear();
+        self.asking.clear();
+        self.barriers = [Barrier::default(); BARRIERS];
+        self.alive = self.threads.len() as u32;
+        self.states.fill(State::Runnable);
+        for warp in &mut self.warps {
+            warp.alive = 0;
+            warp.gatherings.clear();
+        }
+        for (linear, thread) in self.threads.iter_mut().enumerate() {
+            thread.running.context.ctaid = ctaid;
+            thread.running.block = own;
+            self.warps[linear / 32].alive |= 1 << (linear % 32);
+            self.ready.push_back(linear as u32);
+        }
+    }
+
+    /// The thread whose turn it is next, if any can run.
+    pub fn next(&mut self) -> Option<(u32, *mut Running)> {
+        let linear = self.ready.pop_front()?;
+        self.current = linear;
+        Some((linear, &raw mut self.threads[linear as usize].running))
+    }
+
+    /// The context of the thread that ran last.
+    pub fn current(&self) -> &ThreadContext {
+        &self.threads[self.current as usize].running.context
+    }
+
+    /// Whether every thread has exited.
+    pub fn is_done(&self) -> bool {
+        self.alive == 0
+    }
+
+    /// Notes that a thread waits for what others write to memory.
+    pub fn give_way(&mut self, linear: u32) {
+        self.asking.push(linear);
+    }
+
+    /// Lets those ask again that wait for what others write to memory; whether there are any.
+    pub fn ask_again(&mut self) -> bool {
+        let any = !self.asking.is_empty();
+        self.ready.extend(self.asking.drain(..));
+        any
+    }
+
+    /// Lets a thread go on with a result; the current one is running and needs no turn.
+    fn wake(&mut self, linear: u32, result: u64) {
+        self.threads[linear as usize].result = result;
+        if self.states[linear as usize] != State::Runnable {
+            self.states[linear as usize] = State::Runnable;
+            self.ready.push_back(linear);
+        }
+    }
+
+    fn arrive_at_barrier(&mut self, id: u32, count: u32, predicate: u32) -> Turn {
+        let id = id as usize % BARRIERS;
+        let barrier = &mut self.barriers[id];
+        barrier.count = count;
+        barrier.arrived += 1;
+        barrier.holding += u32::from(predicate != 0);
+        if self.barrier_is_complete(id) {
+            self.complete_barrier(id);
+            return Turn::GoesOn;
+        }
+        self.states[self.current as usize] = State::AtBarrier(id as u8);
+        Turn::Waits
+    }
+
+    fn barrier_is_complete(&self, id: usize) -> bool {
+        let Barrier { count, arrived, .. } = self.barriers[id];
+        arrived > 0 && arrived >= if count == 0 { self.alive } else { count.min(self.alive) }
+    }
+
+    /// Releases a barrier. The result is the number of true predicates (low half) and of threads (high half).
+    fn complete_barrier(&mut self, id: usize) {
+        let Barrier { arrived, holding, .. } = std::mem::take(&mut self.barriers[id]);
+        let result = u64::from(holding) | u64::from(arrived) << 32;
+        for linear in 0..self.states.len() {
+            if self.states[linear] == State::AtBarrier(id as u8) {
+                self.wake(linear as u32, result);
+            }
+        }
+        if self.states[self.current as usize] != State::Exited {
+            self.threads[self.current as usize].result = result;
+        }
+    }
+
+    fn arrive_at_warp_operation(&mut self, request: Request, operation: Operation) -> Turn {
+        let (current, lane) = (self.current, self.current % 32);
+        let request = Request { mask: request.mask | 1 << lane, ..request };
+        self.threads[current as usize].operation = operation;
+        let warp = (current / 32) as usize;
+        let gatherings = &mut self.warps[warp].gatherings;
+        let index = gatherings.iter().position(|gathering| gathering.request == request).unwrap_or_else(|| {
+            gatherings.push(Gathering { request, arrived: 0 });
+            gatherings.len() - 1
+        });
+        gatherings[index].arrived |= 1 << lane;
+        if self.complete_gathering(warp, index) {
+            return Turn::GoesOn;
+        }
+        self.states[current as usize] = State::AtWarpOperation;
+        Turn::Waits
+    }
+
+    fn complete_gathering(&mut self, warp: usize, index: usize) -> bool {
+        let Warp { alive, gatherings } = &self.warps[warp];
+        let Gathering { request, arrived } = gatherings[index];
+        if request.mask & alive & !arrived != 0 || arrived == 0 {
+            return false;
+        }
+        self.warps[warp].gatherings.swap_remove(index);
+        let base = warp * 32;
+        let mut operations = [Operation::Sync; 32];
+        for (lane, operation) in operations.iter_mut().enumerate().filter(|(lane, _)| arrived >> lane & 1 != 0) {
+            *operation = self.threads[base + lane].operation;
+        }
+        for lane in (0..32).filter(|lane| arrived >> lane & 1 != 0) {
+            self.wake((base + lane) as u32, super::warp::result(lane as u32, arrived, &operations));
+        }
+        true
+    }
+
+    /// Whoever waited for this thread need not any more.
+    pub fn exit(&mut self, linear: u32) {
+        self.states[linear as usize] = State::Exited;
+        self.alive -= 1;
+        let warp = (linear / 32) as usize;
+        self.warps[warp].alive &= !(1 << (linear % 32));
+        while (0..self.warps[warp].gatherings.len()).any(|index| self.complete_gathering(warp, index)) {}
+        for id in 0..BARRIERS {
+            if self.barrier_is_complete(id) {
+                self.complete_barrier(id);
+            }
+        }
+    }
+
+    fn arrive_at_site(&mut self, site: usize) -> Turn {
+        let current = self.current as usize;
+        let base = current / 32 * 32;
+        let alive = self.warps[current / 32].alive;
+        self.states[current] = State::AtSite(site);
+        if !(0..32).filter(|lane| alive >> lane & 1 != 0).all(|lane| self.states[base + lane] == State::AtSite(site)) {
+            return Turn::Waits;
+        }
+        self.states[current] = State::Runnable;
+        for lane in (0..32).filter(|lane| alive >> lane & 1 != 0) {
+            self.wake((base + lane) as u32, u64::from(alive));
+        }
+        Turn::GoesOn
+    }
+
+    /// When every lane waits: in each warp, the lanes at the earliest site go on together.
+    pub fn release_active(&mut self) -> bool {
+        let mut released = false;
+        for warp in 0..self.warps.len() {
+            let base = warp * 32;
+            let site = |block: &Self, lane: usize| match block.states.get(base + lane) {
+                Some(State::AtSite(site)) => Some(*site),
+                _ => None,
+            };
+            let Some(first) = (0..32).filter_map(|lane| site(self, lane)).min() else { continue };
+            let mask = (0..32).filter(|lane| site(self, *lane) == Some(first)).fold(0u32, |mask, lane| mask | 1 << lane);
+            for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
+                self.wake((base + lane) as u32, u64::from(mask));
+                released = true;
+            }
+        }
+        released
+    }
+
+    pub fn hang(&self) -> Fault {
+        let mut parts = Vec::new();
+        for (id, barrier) in self.barriers.iter().enumerate().filter(|(_, barrier)| barrier.arrived > 0) {
+            parts.push(format!("{} threads wait at barrier {id}", barrier.arrived));
+        }
+        for (number, warp) in self.warps.iter().enumerate() {
+            for Gathering { request, arrived } in &warp.gatherings {
+                let wanted = request.mask & warp.alive;
+                parts.push(format!("lanes {arrived:#010x} of warp {number} wait at a {} for lanes {wanted:#010x}", request.class.name()));
+            }
+        }
+        parts.truncate(4);
+        parts.push(format!("{} threads have exited", self.states.iter().filter(|state| **state == State::Exited).count()));
+        Fault::Deadlock(parts.join(", "))
+    }
+}
+
+/// Lets the calling fiber wait, unless its arrival completed the operation, and gives its result.
+fn settle(block: *mut Block, arrive: impl FnOnce(&mut Block) -> Turn) -> u64 {
+    // SAFETY: called on a fiber of this block, while the worker is inside `resume` and holds no reference to the block;
+    // none is held across the pause. The yielder is that of the running fiber.
+    unsafe {
+        let linear = (*block).current;
+        if let Turn::Waits = arrive(&mut *block) {
+            let yielder = (&*block).threads[linear as usize].running.yielder.get();
+            (*yielder).suspend(Pause::Blocked);
+        }
+        (&*block).threads[linear as usize].result
+    }
+}
+
+/// `bar.sync` with a predicate: how many of the threads at the barrier have a true one, and how many there are.
+pub fn barrier(block: *mut Block, id: u32, count: u32, predicate: u32) -> (u32, u32) {
+    let result = settle(block, |block| block.arrive_at_barrier(id, count, predicate));
+    (result as u32, (result >> 32) as u32)
+}
+
+pub fn warp_operation(block: *mut Block, request: Request, operation: Operation) -> u64 {
+    settle(block, |block| block.arrive_at_warp_operation(request, operation))
+}
+
+/// Lets the lanes of a warp that come to a site go on together.
+pub fn converge(block: *mut Block, site: usize) {
+    settle(block, |block| block.arrive_at_site(site));
+}
+
+pub fn active_mask(block: *mut Block, site: usize) -> u32 {
+    let result = settle(block, |block| {
+        block.states[block.current as usize] = State::AtSite(site);
+        Turn::Waits
+    });
+    result as u32
 }

@@ -1,12 +1,6 @@
-//! What a running thread knows of itself. The compiler's code reads it by offset (docs/cpu-device.md).
-
-use std::arch::asm;
-use std::cell::Cell;
-
-use corosensei::trap::CoroutineTrapHandler;
-
-use super::fibers::Block;
-use super::stack::{Ended, Yielder};
+//! The context of a running thread: its place in the grid.
+//!
+//! Kernels read it by offset (docs/cpu-device.md).
 
 /// The thread context of the contract with the compiler.
 #[repr(C)]
@@ -32,6 +26,13 @@ impl ThreadContext {
         self.tid = [linear % x, linear / x % y, linear / x / y];
         self.lane = linear % 32;
         self.warp = linear / 32;
+    }
+
+    /// " in thread (…) of block (…)"
+    pub fn description(&self) -> String {
+        let [x, y, z] = self.tid;
+        let [block_x, block_y, block_z] = self.ctaid;
+        format!(" in thread ({x}, {y}, {z}) of block ({block_x}, {block_y}, {block_z})")
     }
 }
 
@@ -62,59 +63,7 @@ unsafe extern "C" {
     fn mneme_cpu_running_context() -> *const ThreadContext;
 }
 
-/// A thread that runs, or a loop over threads that runs: its context and what the device calls need besides.
-#[repr(C)]
-pub struct Running {
-    /// First, so that one thread-local pointer serves kernels and device calls.
-    pub context: ThreadContext,
-    /// The fiber's way back to its worker.
-    pub yielder: Cell<*const Yielder>,
-    /// How the signal handler leaves the fiber; `None` before there is one.
-    pub escape: Option<CoroutineTrapHandler<Ended>>,
-    /// The block, null where threads do not wait for one another.
-    pub block: *mut Block,
-    /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it runs.
-    pub aside: Cell<bool>,
-}
-
-impl Running {
-    pub fn new(context: ThreadContext, block: *mut Block) -> Self {
-        Self { context, yielder: Cell::new(std::ptr::null()), escape: None, block, aside: Cell::new(false) }
-    }
-}
-
 /// The function that kernels import as `__mneme_cpu_thread`.
 pub fn running_address() -> *const () {
     mneme_cpu_running_context as *const ()
-}
-
-/// What runs on this worker, null outside kernels. Safe to call in a signal handler.
-#[inline]
-pub fn running() -> *const Running {
-    let running: *const Running;
-    // SAFETY: reads one thread-local pointer.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
-            "mov {0}, qword ptr fs:[{0}]",
-            out(reg) running,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    running
-}
-
-/// Names what runs next on this worker.
-#[inline]
-pub fn set_running(running: *const Running) {
-    // SAFETY: writes one thread-local pointer.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + mneme_cpu_context@gottpoff]",
-            "mov qword ptr fs:[{0}], {1}",
-            out(reg) _,
-            in(reg) running,
-            options(nostack, preserves_flags),
-        );
-    }
 }

@@ -5,9 +5,9 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::context::{self, Running};
-use super::faults::Fault;
-use super::fibers;
+use super::block::{self, Running};
+use super::context;
+use super::fault::Fault;
 use super::stack::Pause;
 use super::warp::{Class, Operation, Request};
 
@@ -31,7 +31,7 @@ pub extern "C" fn barrier_reduce(kind: u32, predicate: u32) -> u32 {
 fn barrier_reduce_counts(id: u32, count: u32, predicate: u32) -> (u32, u32) {
     match running().block {
         block if block.is_null() => (u32::from(predicate != 0), 1),
-        block => fibers::barrier(block, id, count, predicate),
+        waiting => block::barrier(waiting, id, count, predicate),
     }
 }
 
@@ -44,7 +44,7 @@ fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
             operations[lane as usize] = operation;
             super::warp::result(lane, 1 << lane, &operations)
         }
-        block => fibers::warp_operation(block, Request { class, mask }, operation),
+        waiting => block::warp_operation(waiting, Request { class, mask }, operation),
     }
 }
 
@@ -52,7 +52,7 @@ fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
 fn running() -> &'static Running {
     // SAFETY: kernel code runs only where this is set, and it lies still until the fiber has ended or been left; no
     // caller keeps the reference.
-    unsafe { &*context::running() }
+    unsafe { &*block::running() }
 }
 
 fn lane() -> u32 {
@@ -92,15 +92,15 @@ pub fn activemask_address() -> *const () {
 extern "C" fn activemask_at(site: usize) -> u32 {
     match running().block {
         block if block.is_null() => 1 << lane(),
-        block => fibers::active_mask(block, site),
+        waiting => block::active_mask(waiting, site),
     }
 }
 
 /// `__mneme_cpu_converge`: the lanes of a warp that come to this site go on together.
 pub extern "C" fn converge(site: u32) {
-    let block = running().block;
-    if !block.is_null() {
-        fibers::converge(block, site as usize);
+    let waiting = running().block;
+    if !waiting.is_null() {
+        block::converge(waiting, site as usize);
     }
 }
 

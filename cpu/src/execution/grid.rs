@@ -4,10 +4,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::faults::Fault;
+use super::fault::Fault;
+use super::pool;
 use super::stack::IN_USE;
-use super::{block, faults, limit, pool};
-use crate::status::Status;
 
 /// The entry of a kernel: runs one thread.
 pub type Entry = unsafe extern "C" fn(*const u8);
@@ -59,6 +58,34 @@ pub struct Grid<'a> {
     fault: Mutex<Option<(Fault, String)>>,
 }
 
+impl<'a> Grid<'a> {
+    /// A launch that begins, and how many workers are to take part in it.
+    pub fn new(launch: &'a Launch<'a>) -> (Self, u64) {
+        let mut parameters = vec![0u128; launch.parameters.len().div_ceil(16).max(1)];
+        for (word, bytes) in parameters.iter_mut().zip(launch.parameters.chunks(16)) {
+            let mut full = [0; 16];
+            full[..bytes.len()].copy_from_slice(bytes);
+            *word = u128::from_le_bytes(full);
+        }
+        let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
+        let threads = launch.block.iter().product::<u32>();
+        let stacks = if launch.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
+        let workers = pool::width().min(blocks).min(stacks).max(1);
+        let memories = SHARED_IN_USE / u64::from(launch.shared_bytes()).max(1);
+        let grid = Self {
+            launch,
+            parameters,
+            next: AtomicU64::new(0),
+            blocks,
+            together: (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
+            in_flight: (stacks.min(memories) / workers).max(1) as usize,
+            stop: AtomicBool::new(false),
+            fault: Mutex::new(None),
+        };
+        (grid, workers)
+    }
+}
+
 impl Grid<'_> {
     /// The blocks that a worker runs, until there are no more or the launch has failed.
     pub fn blocks(&self) -> Blocks<'_> {
@@ -74,6 +101,11 @@ impl Grid<'_> {
     /// Whether the launch has failed.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The first fault and where it happened, once the launch is over.
+    pub fn into_fault(self) -> Option<(Fault, String)> {
+        self.fault.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn threads(&self) -> u32 {
@@ -108,51 +140,5 @@ impl Iterator for Blocks<'_> {
         let index = self.taken.next()?;
         let [x, y, _] = launch.grid.map(u64::from);
         Some([(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32])
-    }
-}
-
-/// Runs a launch to its end.
-///
-/// # Errors
-/// The status that the device is in from then on: a kernel's fault is not undone.
-pub fn run(launch: &Launch<'_>) -> Result<(), Status> {
-    faults::install();
-    let mut parameters = vec![0u128; launch.parameters.len().div_ceil(16).max(1)];
-    for (word, bytes) in parameters.iter_mut().zip(launch.parameters.chunks(16)) {
-        let mut full = [0; 16];
-        full[..bytes.len()].copy_from_slice(bytes);
-        *word = u128::from_le_bytes(full);
-    }
-    let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
-    let threads = launch.block.iter().product::<u32>();
-    let stacks = if launch.collective { (IN_USE / u64::from(threads).max(1)).max(1) } else { IN_USE };
-    let workers = pool::width().min(blocks).min(stacks).max(1);
-    let memories = SHARED_IN_USE / u64::from(launch.shared_bytes()).max(1);
-    let grid = Grid {
-        launch,
-        parameters,
-        next: AtomicU64::new(0),
-        blocks,
-        together: (WORTH_TAKING / u64::from(threads).max(1)).min(blocks / (PARTS * pool::width())).max(1),
-        in_flight: (stacks.min(memories) / workers).max(1) as usize,
-        stop: AtomicBool::new(false),
-        fault: Mutex::new(None),
-    };
-    {
-        let over = |seconds| grid.fail(Fault::TimeLimit(seconds), String::new());
-        let mut limit = limit::Limit::new(launch.time_limit, &launch.code, &over);
-        pool::share(workers, &|worker| block::work(worker, &grid), &mut limit).map_err(|error| {
-            crate::say!("no worker threads could be started: {error}");
-            Status::OPERATING_SYSTEM
-        })?;
-    }
-    match grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        None => Ok(()),
-        Some((fault, place)) => {
-            if let Some(sentence) = fault.sentence() {
-                crate::say!("kernel {} {sentence}{place}", crate::report::readable(launch.name));
-            }
-            Err(fault.status())
-        }
     }
 }

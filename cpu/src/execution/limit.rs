@@ -1,5 +1,6 @@
-//! The time that a launch may take. Threads that wait for one another through memory look like threads that work, so
-//! nothing else ends a launch that hangs.
+//! The time that a launch may take.
+//!
+//! Threads that wait for one another through memory look like threads that work, so nothing else ends a launch that hangs.
 //!
 //! When it is over, threads that give way find the launch stopped. For those that do not, the worker gets a signal, which
 //! ends the launch like an invalid access would, but only where it finds the kernel's own code: elsewhere a lock may be held.
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Seconds, where `MNEME_CPU_TIME_LIMIT` does not say.
 const DEFAULT: u64 = 300;
 
-/// The signal that faults come with, so that workers take it and [`super::faults`] handles it.
+/// The signal that faults come with, so that workers take it and the handler of faults handles it.
 pub const SIGNAL: i32 = libc::SIGILL;
 
 /// How often a worker that goes on is asked to stop.
@@ -49,23 +50,21 @@ impl<'a> Limit<'a> {
         self.start = Instant::now();
     }
 
-    /// How long to wait for the workers before [`Limit::pass`] is to be called; `None` for as long as it takes.
+    /// How long to wait for the workers before [`Limit::is_over`] is to be asked; `None` for as long as it takes.
     pub fn patience(&self) -> Option<Duration> {
         let left = Duration::from_secs(self.seconds?).saturating_sub(self.start.elapsed());
         Some(if left.is_zero() { AGAIN } else { left })
     }
 
-    /// Ends the launch if its time is over: tells it, and asks the workers, by their thread ids, to leave the kernel.
-    pub fn pass(&self, workers: &[libc::pid_t]) {
-        let Some(seconds) = self.seconds.filter(|seconds| self.start.elapsed() >= Duration::from_secs(*seconds)) else { return };
+    /// Ends the launch if its time is over, which it tells; whether the workers are to be [asked](ask) to leave the kernel.
+    pub fn is_over(&self) -> bool {
+        let Some(seconds) = self.seconds.filter(|seconds| self.start.elapsed() >= Duration::from_secs(*seconds)) else { return false };
         if OVERDUE[1].load(Ordering::Relaxed) == 0 {
             (self.over)(seconds);
             OVERDUE[0].store(self.code.start, Ordering::Relaxed);
             OVERDUE[1].store(self.code.end, Ordering::Release);
         }
-        if super::faults::are_ours(SIGNAL) {
-            workers.iter().for_each(|worker| ask(*worker));
-        }
+        true
     }
 }
 
@@ -90,7 +89,8 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>() && std::mem::offset_of!(Queued, value) == 24);
 
-fn ask(worker: libc::pid_t) {
+/// Asks a worker, by its thread id, to leave the kernel.
+pub fn ask(worker: libc::pid_t) {
     // SAFETY: asks for numbers.
     let (process, user) = unsafe { (libc::getpid(), libc::getuid()) };
     let value = mark();

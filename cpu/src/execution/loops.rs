@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use corosensei::CoroutineResult;
 
-use super::block::place;
-use super::context::{self, Running, ThreadContext};
-use super::faults::Fault;
+use super::block::{self, Running};
+use super::context::ThreadContext;
+use super::fault::Fault;
 use super::grid::{Blocks, Grid};
 use super::pool::Worker;
 use super::shared::{SharedMemory, Spare};
@@ -65,9 +65,9 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
                 None => break,
             },
         };
-        context::set_running(&raw const *line.running);
+        block::set_running(&raw const *line.running);
         let outcome = line.fiber.resume(());
-        context::set_running(std::ptr::null());
+        block::set_running(std::ptr::null());
         match outcome {
             CoroutineResult::Yield(Pause::GivesWay) => {
                 if !line.running.aside.replace(true) {
@@ -88,10 +88,10 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
                 }
             }
             CoroutineResult::Return(Err(fault)) | CoroutineResult::Yield(Pause::Fault(fault)) => {
-                grid.fail(fault, place(&line.running.context));
+                grid.fail(fault, line.running.context.description());
             }
             // Waiting alone is waiting for ever: the table promised that it does not happen.
-            CoroutineResult::Yield(Pause::Blocked) => grid.fail(Fault::Internal, place(&line.running.context)),
+            CoroutineResult::Yield(Pause::Blocked) => grid.fail(Fault::Internal, line.running.context.description()),
         }
         fruitless = 0;
         line.end(stacks, shared);

@@ -1,4 +1,6 @@
-//! Runs grids: a pool of worker threads takes blocks off a counter; a block runs as a loop over its threads or, where
+//! The execution of grids: workers take blocks, and run the threads of each.
+//!
+//! A pool of worker threads takes blocks off a counter; a block runs as a loop over its threads or, where
 //! threads wait for one another, as one fiber for each thread. Threads that wait for what others write to memory give
 //! way, to threads of their block and of others, so that a worker has as many blocks under way as need be.
 //!
@@ -8,19 +10,22 @@
 pub mod block;
 pub mod context;
 pub mod device_calls;
-pub mod faults;
+pub mod fault;
 pub mod fibers;
 pub mod grid;
+pub mod launch;
 pub mod limit;
 pub mod loops;
 pub mod pool;
 pub mod printf;
 pub mod round;
 pub mod shared;
+pub mod signals;
 pub mod stack;
 pub mod warp;
 
-pub use grid::{Launch, run};
+pub use grid::Launch;
+pub use launch::run;
 
 #[cfg(test)]
 mod tests;

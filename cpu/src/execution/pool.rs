@@ -1,11 +1,12 @@
-//! The worker threads: one for each processor, started at the first launch. The thread that launches waits, so that an
-//! application's own stacks and signal masks never come near kernel code.
+//! The worker threads: one for each processor, started at the first launch.
+//!
+//! The thread that launches waits, so that an application's own stacks and signal masks never come near kernel code.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::faults;
-use super::limit::Limit;
+use super::limit::{self, Limit};
 use super::shared::Spare;
+use super::signals;
 use super::stack::{FIBER, LOOP, Stacks};
 
 /// What a worker keeps from launch to launch.
@@ -69,8 +70,8 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Limit<
             None => pool.done.wait(state).unwrap_or_else(PoisonError::into_inner),
             Some(patience) => pool.done.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0,
         };
-        if state.busy > 0 {
-            limit.pass(&state.members);
+        if state.busy > 0 && limit.is_over() && signals::are_ours(limit::SIGNAL) {
+            state.members.iter().for_each(|worker| limit::ask(*worker));
         }
     }
     state.job = None;
@@ -123,7 +124,7 @@ fn without_signals<T>(body: impl FnOnce() -> T) -> T {
 }
 
 fn serve(pool: &Pool) {
-    faults::prepare_thread();
+    signals::prepare_thread();
     let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: Spare::default() };
     let mut state = lock(&pool.state);
     // SAFETY: asks for a number.

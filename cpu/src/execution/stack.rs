@@ -3,7 +3,7 @@
 use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
 
-use super::faults::Fault;
+use super::fault::Fault;
 
 /// Why a fiber gives the worker back.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use super::volumes::{self, CopyParameters, Extent, Pitched};
 use super::{calls, device, launch, memory, registration, session};
 use crate::abi::{Callback, HostFunction, In, Out, Text};
 use crate::driver::VERSION;
-use crate::driver::graph::{Fill, Host};
 use crate::driver::graph_nodes::Allocation;
 use crate::driver::sharing::Handle;
+use crate::driver::work::{Fill, Host};
 use crate::status::{Done, Status};
 
 macro_rules! runtime_export {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::driver::graph::KernelParameters;
+use crate::driver::graph_nodes::KernelParameters;
 use crate::driver::launch::Configuration;
 use crate::status::{Done, Status};
 

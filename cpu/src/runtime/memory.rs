@@ -3,7 +3,7 @@
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::driver::copy::{Copy2d, Copy3d, End};
+use crate::driver::work::{Copy2d, Copy3d, End};
 use crate::status::{Done, Status};
 
 /// `cudaMemcpyKind`

@@ -14,6 +14,8 @@ use super::{self as driver, CUcontext, CUdevice, Status};
 struct Contexts {
     devices: BTreeMap<usize, CUdevice>,
     primary: BTreeMap<CUdevice, usize>,
+    /// Device of every context that was made from a green one.
+    green: BTreeMap<usize, CUdevice>,
 }
 
 /// A context that is alive.
@@ -41,6 +43,27 @@ pub fn are_in_use() -> bool {
 pub fn note(context: usize, device: CUdevice) {
     IN_USE.store(true, Ordering::Relaxed);
     with(|contexts| contexts.devices.insert(context, device));
+}
+
+/// Notes a context that was made from a green one.
+pub fn note_green(context: usize, device: CUdevice) {
+    with(|contexts| contexts.green.insert(context, device));
+    note(context, device);
+}
+
+/// Whether a context was made from a green one of this device.
+pub fn is_green_of(context: usize, device: CUdevice) -> bool {
+    with(|contexts| contexts.green.get(&context) == Some(&device))
+}
+
+/// Forgets that a context was made from a green one, which is gone.
+pub fn forget_green(context: usize) {
+    with(|contexts| contexts.green.remove(&context));
+}
+
+/// Forgets which contexts were made from green ones of a device, whose primary context has died.
+pub fn forget_all_green_of(device: CUdevice) {
+    with(|contexts| contexts.green.retain(|_, of| *of != device));
 }
 
 /// Forgets a context that has died.

@@ -1,4 +1,4 @@
-//! What the driver says of streams and of this thread's part in captures.
+//! The driver's answers about streams and about this thread's part in captures.
 
 use cudarc::driver::sys::CUstreamCaptureMode;
 

@@ -8,7 +8,7 @@ use crate::kernels::loading;
 use crate::launches::{forms, graphs, legacy};
 use crate::lifetimes::{contexts as ends, green};
 use crate::memory::sharing::physical;
-use crate::memory::{access, external, served, sharing, tracked};
+use crate::memory::{access, external, ipc, served, tracked};
 use crate::recorder::{self, counted};
 use crate::table::every_hook;
 

@@ -1,5 +1,6 @@
-//! The declarations and the table against NVIDIA's own headers: every function of the driver is hooked, or need not be for a reason
-//! that is written down.
+//! A test of the declarations and the table against NVIDIA's own headers.
+//!
+//! Every function of the driver is hooked, or need not be for a reason that is written down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

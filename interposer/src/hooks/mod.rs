@@ -1,4 +1,6 @@
-//! The hooked functions of the driver API: what each does. From one table (`table.rs`) and the declarations of `mneme_abi` the exported functions, the map for `dlsym`
+//! The hooked functions of the driver API, and their purposes.
+//!
+//! From one table (`table.rs`) and the declarations of `mneme_abi` the exported functions, the map for `dlsym`
 //! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/hooks.md are made.
 
 pub mod dlsym;

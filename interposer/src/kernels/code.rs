@@ -1,4 +1,4 @@
-//! A kernel's code as the recording needs it: where it is found, closure, identity, argument layout, files.
+//! A kernel's code as a recording needs it: its source, closure, identity, argument layout and files.
 //!
 //! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, clang's IR in the
 //! image or the object, and the image's own PTX or machine code.
@@ -8,30 +8,26 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
+use cudarc::driver::sys::CUdevice_attribute;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::hash::{Hash64, checksum};
 use mneme_core::image::embedded;
 use mneme_core::image::ir_section::{self, Symbol, SymbolKind, Unit, VariableInfo};
-use mneme_core::launch::{Launch, LaunchAttributes};
+use mneme_core::launch::Launch;
 use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDetails, KernelRecord, VERSION};
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
 
-use super::handles::{Function, Kernel, choose_arch};
 use super::key::{Key, Known, Shape, Value, may_be_address};
 use super::native::{self, Native};
+use super::origin::{Origin, choose_arch};
 use super::original::Original;
-use super::request::Request;
-use crate::driver::{self, CUdevice, CUfunction, CUkernel, Status};
+use crate::driver::{self, CUdevice, CUfunction};
 use crate::memory::arena::vmm;
 use crate::process::linker;
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
     [CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
-const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
-/// What a kernel may use without raising that attribute, bytes.
-const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
 /// Kind of an argument whose type is not known.
 const UNKNOWN: &str = "";
 /// Address spaces of constant and of global memory in NVPTX.
@@ -144,11 +140,11 @@ impl Module {
 
 impl KernelCode {
     /// Finds a kernel's code; the error says why there is none that could be recorded.
-    pub fn of(kernel: &Kernel, function: CUfunction, device: &Device) -> Result<Arc<Self>, String> {
-        let image = kernel.origin.image.as_ref().and_then(|image| image.bytes());
-        let mut native = image.and_then(|image| Native::of(&image, &kernel.name, device.capability));
+    pub fn of(kernel: &str, origin: &Origin, function: CUfunction, device: &Device) -> Result<Arc<Self>, String> {
+        let image = origin.image.as_ref().and_then(|image| image.bytes());
+        let mut native = image.and_then(|image| Native::of(&image, kernel, device.capability));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
-        let code = Self::found(kernel, native, device)?;
+        let code = Self::found(kernel, origin, native, device)?;
         let original = match Original::of_cpu_device(function) {
             // Its module is that.
             None if code.source == Source::MachineCode => Vec::new(),
@@ -160,28 +156,28 @@ impl KernelCode {
     }
 
     /// By the first source that has it.
-    fn found(kernel: &Kernel, native: Option<Native>, device: &Device) -> Result<Self, String> {
+    fn found(kernel: &str, origin: &Origin, native: Option<Native>, device: &Device) -> Result<Self, String> {
         if let Some(native) = &native
             && let Some((embedded::Origin::Proteus, modules)) = &native.bitcode
         {
             let modules = modules.iter().cloned().map(Module::bitcode).collect();
-            return Self::with_layout_of(native, &kernel.name, modules, Source::Proteus);
+            return Self::with_layout_of(native, kernel, modules, Source::Proteus);
         }
-        if let Some(found) = Self::of_units(kernel, device) {
+        if let Some(found) = Self::of_units(kernel, origin, device) {
             return found;
         }
         let Some(native) = native else {
             return Err("no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into());
         };
-        if let Some((extension, bytes)) = native::sidecar(&kernel.name) {
+        if let Some((extension, bytes)) = native::sidecar(kernel) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
-            return Self::with_layout_of(&native, &kernel.name, vec![module], Source::File);
+            return Self::with_layout_of(&native, kernel, vec![module], Source::File);
         }
         let in_image = native.bitcode.as_ref().map(|(_, modules)| modules.clone());
-        let in_object = || Some(vec![native::of_object(kernel.origin.object.as_ref()?.path(), &kernel.name)?]);
+        let in_object = || Some(vec![native::of_object(origin.object.as_ref()?.path(), kernel)?]);
         if let Some(modules) = in_image.or_else(in_object) {
             let modules = modules.into_iter().map(Module::bitcode).collect();
-            return Self::with_layout_of(&native, &kernel.name, modules, Source::Embedded);
+            return Self::with_layout_of(&native, kernel, modules, Source::Embedded);
         }
         if linker::cpu_device().is_some() {
             return Err("no LLVM IR, which the CPU device needs: build with mneme-cc".into());
@@ -195,14 +191,14 @@ impl KernelCode {
             None => return Err("no LLVM IR: build with mneme-cc".into()),
         };
         let (module, native) = (Module { name, contents: Contents::Bytes(bytes) }, Native { code: None, ..native });
-        Self::with_layout_of(&native, &kernel.name, vec![module], source).map(|code| Self { triple: String::new(), ..code })
+        Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
     /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
-    fn of_units(kernel: &Kernel, device: &Device) -> Option<Result<Self, String>> {
-        let units = kernel.origin.object.as_ref()?.units();
-        let arch = choose_arch(units, &kernel.name, device.capability)?;
-        let closure = ir_section::closure(units, &kernel.name, &arch)?;
+    fn of_units(kernel: &str, origin: &Origin, device: &Device) -> Option<Result<Self, String>> {
+        let units = origin.object.as_ref()?.units();
+        let arch = choose_arch(units, kernel, device.capability)?;
+        let closure = ir_section::closure(units, kernel, &arch)?;
         if let Err(refusal) = refuse(&closure.unresolved) {
             return Some(Err(refusal));
         }
@@ -215,7 +211,7 @@ impl KernelCode {
             static_hash: closure.static_hash,
             triple: own.table.triple.clone(),
             arch,
-            kernel: own.symbol(&kernel.name)?.clone(),
+            kernel: own.symbol(kernel)?.clone(),
             variables: closure.variables.into_iter().map(|(_, symbol)| symbol).collect(),
             modules: closure.units.iter().map(module).collect(),
             source: Source::Section,
@@ -361,21 +357,6 @@ impl KernelCode {
         }
     }
 
-    /// Launch attributes with what belongs to the function.
-    pub fn attributes(&self, request: &Request, function: &Function, device: CUdevice) -> LaunchAttributes {
-        let mut limit = 0;
-        // SAFETY: a valid place, and each kind of handle goes to its own function.
-        let known = unsafe {
-            if function.context_free {
-                driver::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
-            } else {
-                driver::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
-            }
-        } == Status::SUCCESS;
-        let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);
-        LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
-    }
-
     fn module_names(&self) -> Vec<String> {
         let name = |(index, module): (usize, &Module)| match (index, module.name) {
             (0, (start, extension)) => format!("{start}_{}.{extension}", self.static_hash),
@@ -403,15 +384,15 @@ impl KernelCode {
     }
 
     /// The kernel's entry in the recording, without instances.
-    pub fn record(&self, kernel: &Kernel, device: CUdevice) -> KernelRecord {
+    pub fn record(&self, demangled: &str, device: CUdevice) -> KernelRecord {
         let description = Device::of(device);
         let arena = vmm::of_device(device).map(|device| &device.arena);
         KernelRecord {
             static_hash: self.static_hash,
             arena_address: format!("{:#018x}", arena.map_or(0, |arena| arena.base())),
             arena_size: arena.map_or(0, |arena| arena.size()),
-            kernel_name: kernel.name.clone(),
-            demangled_name: kernel.demangled.clone(),
+            kernel_name: self.kernel.name.clone(),
+            demangled_name: demangled.to_owned(),
             modules: self.module_names(),
             binary_blobs: Vec::new(),
             arg_names: self.kernel.arguments.iter().map(|argument| argument.name.clone()).collect(),
@@ -453,7 +434,7 @@ fn is_function(unresolved: &str, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::kernels::request::Arguments;
-    use mneme_core::launch::Dim3;
+    use mneme_core::launch::{Dim3, LaunchAttributes};
 
     fn code(kinds: &[&str]) -> KernelCode {
         let arguments = kinds

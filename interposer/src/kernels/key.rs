@@ -1,4 +1,4 @@
-//! What makes launches of a kernel alike: dimensions, shared memory and scalar arguments.
+//! The likeness of launches of a kernel: dimensions, shared memory and scalar arguments.
 
 use mneme_core::launch::{Dim3, Launch};
 

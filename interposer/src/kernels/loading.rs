@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use mneme_core::image::elf::loaded_objects;
 
-use super::handles::{self, Home, Origin, text};
+use super::handles::{self, text};
 use super::images::{self, Image};
+use super::kernel::Home;
+use super::origin::Origin;
 use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.

@@ -1,11 +1,13 @@
-//! Kernels: from the handle that is launched to the code that is recorded, and what has been done about each.
+//! Kernels: from the handle that is launched to the code that is recorded, and what was done about it.
 
 pub mod code;
 pub mod handles;
 pub mod images;
+pub mod kernel;
 pub mod key;
 pub mod loading;
 mod native;
+pub mod origin;
 mod original;
 pub mod profile;
 pub mod progress;

@@ -1,4 +1,6 @@
-//! Kernels whose code is in the image that was loaded: IR of other compilers, PTX, machine code; and IR in files beside the program.
+//! Code in the image that was loaded (IR of other compilers, PTX, machine code), and IR in files.
+//!
+//! The files are beside the program.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,6 @@
-//! The code that the application runs, kept beside what it is rebuilt from: a replay can run exactly that.
+//! The code that the application runs, kept beside what it is rebuilt from.
+//!
+//! A replay can run exactly that.
 
 use std::collections::HashMap;
 use std::ffi::CStr;

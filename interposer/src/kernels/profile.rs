@@ -1,4 +1,4 @@
-//! What a profile knows of one kernel.
+//! The times and launch shapes of one kernel, for a profile.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

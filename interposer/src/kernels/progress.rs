@@ -1,4 +1,4 @@
-//! What has been done about a kernel: the instances recorded of it, how often each was launched, and why others were not recorded.
+//! The progress of recording a kernel: its instances, how often each was launched, why others failed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::handles::Function;
+use super::kernel::Function;
 
 const PLACES: usize = 256;
 

@@ -1,4 +1,6 @@
-//! What becomes of most launches of a kernel, counted without a lock: they repeat an instance, or are not recorded at all.
+//! A count of launches without a lock, of those that repeat an instance or are not recorded at all.
+//!
+//! Most are such launches.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 

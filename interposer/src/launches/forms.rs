@@ -1,5 +1,6 @@
-//! The forms of a launch: of each launch function, how its arguments make a [`Request`]; `None` for arguments that say
-//! nothing, which the driver refuses.
+//! The forms of a launch: how the arguments of each launch function make a [`Request`].
+//!
+//! `None` is for arguments that say nothing, which the driver refuses.
 
 use std::ffi::{c_uint, c_void};
 

@@ -1,4 +1,6 @@
-//! Launches as before CUDA 4.0: shape, shared memory and arguments are set on the function one by one, then it is launched.
+//! Launches as before CUDA 4.0.
+//!
+//! Shape, shared memory and arguments are set on the function one by one, then it is launched.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};

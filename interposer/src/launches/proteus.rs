@@ -1,5 +1,6 @@
-//! Proteus: its launches go straight to the vendor's launch of the original kernel, and nothing is specialised while a
-//! program is recorded. The IR is found in the image, see `native`.
+//! Proteus: its launches go straight to the vendor's launch of the original kernel.
+//!
+//! Nothing is specialised while a program is recorded. The IR is found in the image, see `native`.
 //!
 //! A program that has no copy of Proteus's runtime in itself calls these functions of a library; ours come first. What is
 //! registered with it needs no answer, because nothing is compiled.

@@ -1,6 +1,5 @@
 //! The ends of contexts: what died with one is forgotten, and its memory in the arena given back.
 
-use super::green;
 use crate::driver::{self, CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::{access, frees, tracked};
 use crate::recorder::profile;
@@ -99,7 +98,7 @@ fn primary_died(device: CUdevice) {
             access::forget_context(context);
             snapshot::forget_context(context);
             profile::forget(Some(context));
-            frees::bury(Some(device), |live| live.context == context || green::is_of(live.context, device));
+            frees::bury(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
         }
         None => {
             snapshot::forget_all_contexts();
@@ -107,6 +106,6 @@ fn primary_died(device: CUdevice) {
             frees::bury(Some(device), |live| live.context != 0 && live.device == device);
         }
     }
-    green::forget(device);
+    contexts::forget_all_green_of(device);
     tracked::forget_lost_mappings();
 }

@@ -1,5 +1,7 @@
-//! Green contexts: parts of a device, which a program uses through contexts made from them. Those are known, waited for and forgotten
-//! like others; memory that is allocated through them is the primary context's, and lives as long: it becomes that one's when they go.
+//! Green contexts: parts of a device, which a program uses through contexts made from them.
+//!
+//! Those are known, waited for and forgotten like others; memory that is allocated through them is the primary context's, and lives
+//! as long: it becomes that one's when they go.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
@@ -10,28 +12,11 @@ use crate::driver::{CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::frees;
 use crate::recorder::profile;
 
-#[derive(Default)]
-struct Greens {
-    /// Device of each green context (`CUgreenCtx`), and the context that was made from it.
-    live: BTreeMap<usize, (CUdevice, Option<usize>)>,
-    /// Device of every context that was made from one.
-    made: BTreeMap<usize, CUdevice>,
-}
+/// Device of each green context (`CUgreenCtx`), and the context that was made from it.
+static GREENS: Mutex<BTreeMap<usize, (CUdevice, Option<usize>)>> = Mutex::new(BTreeMap::new());
 
-static GREENS: Mutex<Greens> = Mutex::new(Greens { live: BTreeMap::new(), made: BTreeMap::new() });
-
-fn greens() -> MutexGuard<'static, Greens> {
+fn greens() -> MutexGuard<'static, BTreeMap<usize, (CUdevice, Option<usize>)>> {
     GREENS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a context was made from a green one of this device.
-pub fn is_of(context: usize, device: CUdevice) -> bool {
-    greens().made.get(&context) == Some(&device)
-}
-
-/// Forgets those of a device whose primary context has died.
-pub fn forget(device: CUdevice) {
-    greens().made.retain(|_, of| *of != device);
 }
 
 /// # Safety
@@ -47,7 +32,7 @@ pub unsafe fn create(
     if status == Status::SUCCESS {
         // SAFETY: the driver has just written it.
         let green = unsafe { *green } as usize;
-        greens().live.insert(green, (device, None));
+        greens().insert(green, (device, None));
     }
     status
 }
@@ -59,17 +44,13 @@ pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, g
     if status == Status::SUCCESS {
         // SAFETY: the driver has just written it.
         let context = unsafe { *context } as usize;
-        let known = {
-            let mut greens = greens();
-            let device = greens.live.get_mut(&(green as usize)).map(|(device, made)| {
-                *made = Some(context);
-                *device
-            });
-            device.inspect(|device| _ = greens.made.insert(context, *device))
-        };
+        let known = greens().get_mut(&(green as usize)).map(|(device, made)| {
+            *made = Some(context);
+            *device
+        });
         // One that was made before the recorder was there tells its device itself, when it is used.
         if let Some(device) = known {
-            contexts::note(context, device);
+            contexts::note_green(context, device);
         }
     }
     status
@@ -82,13 +63,13 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
         profile::collect();
         let status = call();
         if status == Status::SUCCESS {
-            let known = greens().live.remove(&(green as usize));
+            let known = greens().remove(&(green as usize));
             if let Some((device, made)) = known {
                 if let Some(context) = made {
                     forget_handle(context);
                     // Whoever frees it waits for a context that is alive.
                     frees::inherit(context, contexts::primary_of(device));
-                    greens().made.remove(&context);
+                    contexts::forget_green(context);
                 }
                 primary_is_released(device);
             }
@@ -100,8 +81,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::access::Access;
-    use crate::memory::allocations::{ALLOCATIONS, Live};
+    use crate::memory::allocations::{ALLOCATIONS, Access, Live};
     use mneme_core::recording::manifest::AllocationKind;
 
     #[test]
@@ -114,12 +94,12 @@ mod tests {
             assert_eq!(make_context(&|| Status(1), &mut context, green), Status(1));
             assert!(!is_known(), "the driver has refused");
             make_context(&|| Status::SUCCESS, &mut context, green);
-            assert!(is_known() && is_of(0x6200, 57) && !is_of(0x6200, 56));
+            assert!(is_known() && contexts::is_green_of(0x6200, 57) && !contexts::is_green_of(0x6200, 56));
             assert_eq!(destroy(&|| Status(1), green), Status(1));
             assert!(is_known(), "the driver has refused");
             destroy(&|| Status::SUCCESS, green);
         }
-        assert!(!is_known() && !is_of(0x6200, 57));
+        assert!(!is_known() && !contexts::is_green_of(0x6200, 57));
     }
 
     /// The driver takes no dead context for one to wait for, and may take it for another.
@@ -144,7 +124,7 @@ mod tests {
             contexts::retain_primary(&|| Status::SUCCESS, &mut primary, 58);
             create(&|| Status::SUCCESS, &mut green, std::ptr::null_mut(), 58, 0);
             make_context(&|| Status::SUCCESS, &mut context, green);
-            assert!(is_of(0x6400, 58));
+            assert!(contexts::is_green_of(0x6400, 58));
             destroy(&|| Status::SUCCESS, green);
         }
         let context_of = |address| ALLOCATIONS.containing(address).map(|live| live.context);

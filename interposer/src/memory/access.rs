@@ -1,4 +1,4 @@
-//! Which kernels can touch an allocation: a fact of each allocation and each context, as the driver has it.
+//! Access of kernels to allocations: a fact of each allocation and each context, as the driver has it.
 //!
 //! Memory of `cuMemAlloc` is its own device's, and that of contexts which enabled peer access to its context. A mapping is nobody's until
 //! `cuMemSetAccess` gives it to devices; memory of a pool is its device's and that of the devices given the pool by
@@ -10,54 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribute};
 
-use super::allocations::{ALLOCATIONS, Live};
+use super::allocations::{ALLOCATIONS, Access, Devices, HOST, Live};
 use super::arena::vmm;
 use crate::driver::contexts::{self, Context};
 use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, Status, gate};
-
-/// In the place of a device: the host. No machine has so many devices.
-pub const HOST: CUdevice = 63;
-
-/// Some of the process's devices, and the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Devices(u64);
-
-impl Devices {
-    pub fn of(device: CUdevice) -> Self {
-        let mut devices = Self::default();
-        devices.set(device, true);
-        devices
-    }
-
-    pub fn contains(self, device: CUdevice) -> bool {
-        (0..64).contains(&device) && self.0 >> device & 1 != 0
-    }
-
-    fn set(&mut self, device: CUdevice, has_access: bool) {
-        if (0..64).contains(&device) {
-            self.0 = self.0 & !(1 << device) | u64::from(has_access) << device;
-        }
-    }
-}
-
-/// Which kernels can touch an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Those on its device, and those of contexts with peer access to its context: memory of `cuMemAlloc`.
-    Peers,
-    /// Those on these devices: what is mapped by `cuMemMap`.
-    Mapped(Devices),
-    /// None by ordinary loads: mappings of multicast objects, and of what the driver tells nothing of.
-    Multicast,
-    /// Those on these devices: memory of a pool (`CUmemoryPool`, 0 where it is not known).
-    Pooled { pool: usize, devices: Devices },
-    /// All: managed memory, and page-locked memory that was mapped for kernels.
-    Everywhere,
-    /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for copies.
-    Arguments,
-    /// As for [`Access::Arguments`]: what the kernel in question can write to at another address, too.
-    Aliased,
-}
 
 /// What is known of access beyond single allocations.
 #[derive(Default)]
@@ -82,15 +38,6 @@ impl Live {
             Access::Mapped(devices) | Access::Pooled { devices, .. } => devices.contains(context.device),
             Access::Multicast | Access::Aliased => false,
             Access::Everywhere | Access::Arguments => true,
-        }
-    }
-
-    /// Whether threads of the application can write to it without a call.
-    pub fn is_host_visible(&self) -> bool {
-        match self.access {
-            Access::Everywhere | Access::Arguments => true,
-            Access::Mapped(devices) => self.device == HOST || devices.contains(HOST),
-            Access::Peers | Access::Pooled { .. } | Access::Multicast | Access::Aliased => false,
         }
     }
 }
@@ -324,7 +271,9 @@ mod tests {
         unsafe {
             set_pool(&|| Status::SUCCESS, pool, given.as_ptr().cast(), 1);
             assert_eq!(reached(), [true; 2]);
-            assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices: Devices(0b11 << 44) }, "what is allocated from now on, too");
+            let mut devices = Devices::of(44);
+            devices.set(45, true);
+            assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices }, "what is allocated from now on, too");
             set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
             assert_eq!(reached(), [true, false]);
             set_pool(&|| Status::SUCCESS, pool, given.as_ptr().cast(), 1);

@@ -1,4 +1,4 @@
-//! Every live allocation that a kernel could touch.
+//! Every live allocation that a kernel could touch, and which kernels those are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,9 +6,52 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::access::Access;
 use super::annotations::ANNOTATIONS;
 use crate::driver::{CUdevice, Status};
+
+/// In the place of a device: the host. No machine has so many devices.
+pub const HOST: CUdevice = 63;
+
+/// Some of the process's devices, and the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Devices(u64);
+
+impl Devices {
+    pub fn of(device: CUdevice) -> Self {
+        let mut devices = Self::default();
+        devices.set(device, true);
+        devices
+    }
+
+    pub fn contains(self, device: CUdevice) -> bool {
+        (0..64).contains(&device) && self.0 >> device & 1 != 0
+    }
+
+    pub fn set(&mut self, device: CUdevice, has_access: bool) {
+        if (0..64).contains(&device) {
+            self.0 = self.0 & !(1 << device) | u64::from(has_access) << device;
+        }
+    }
+}
+
+/// Which kernels can touch an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Those on its device, and those of contexts with peer access to its context: memory of `cuMemAlloc`.
+    Peers,
+    /// Those on these devices: what is mapped by `cuMemMap`.
+    Mapped(Devices),
+    /// None by ordinary loads: mappings of multicast objects, and of what the driver tells nothing of.
+    Multicast,
+    /// Those on these devices: memory of a pool (`CUmemoryPool`, 0 where it is not known).
+    Pooled { pool: usize, devices: Devices },
+    /// All: managed memory, and page-locked memory that was mapped for kernels.
+    Everywhere,
+    /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for copies.
+    Arguments,
+    /// As for [`Access::Arguments`]: what the kernel in question can write to at another address, too.
+    Aliased,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
@@ -23,6 +66,17 @@ pub struct Live {
     pub context: usize,
     /// Other processes, or devices beyond those that a launch waits for, may write to it at any time.
     pub shared: bool,
+}
+
+impl Live {
+    /// Whether threads of the application can write to it without a call.
+    pub fn is_host_visible(&self) -> bool {
+        match self.access {
+            Access::Everywhere | Access::Arguments => true,
+            Access::Mapped(devices) => self.device == HOST || devices.contains(HOST),
+            Access::Peers | Access::Pooled { .. } | Access::Multicast | Access::Aliased => false,
+        }
+    }
 }
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! What the application says about its buffers, through `mneme.h`.
+//! Annotations of buffers, which the application makes through `mneme.h`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};

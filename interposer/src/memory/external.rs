@@ -1,4 +1,6 @@
-//! Memory of other interfaces (Vulkan, Direct3D, OpenGL) that is mapped for kernels: recorded at its own address while it is mapped.
+//! Memory of other interfaces (Vulkan, Direct3D, OpenGL) that is mapped for kernels.
+//!
+//! It is recorded at its own address while it is mapped.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
@@ -6,8 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::access::Access;
-use super::allocations::ALLOCATIONS;
+use super::allocations::{ALLOCATIONS, Access};
 use super::tracked;
 use crate::driver::{CUdeviceptr, CUstream, Status, gate};
 

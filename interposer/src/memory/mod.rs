@@ -1,4 +1,4 @@
-//! Device memory: the arena that serves the application, every live allocation, and what is said about it.
+//! Device memory: the arena that serves the application, live allocations, what is said about them.
 
 pub mod access;
 pub mod allocations;
@@ -6,6 +6,7 @@ pub mod annotations;
 pub mod arena;
 pub mod external;
 pub mod frees;
+pub mod ipc;
 pub mod pageable;
 pub mod served;
 pub mod sharing;

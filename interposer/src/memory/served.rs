@@ -7,11 +7,11 @@ use std::ffi::{c_uint, c_void};
 use cudarc::driver::sys::CUdevice_attribute;
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::access::Access;
-use super::allocations::{ALLOCATIONS, Live};
+use super::allocations::{ALLOCATIONS, Access, Live};
 use super::arena::{ALIGNMENT, vmm};
 use super::frees;
-use super::sharing::{self, imports};
+use super::ipc;
+use super::sharing::imports;
 use super::tracked::track;
 use crate::driver::{self, CUdeviceptr, Status, gate};
 use crate::process::settings::settings;
@@ -28,7 +28,7 @@ mod attribute {
 
 /// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to report.
 fn from_arena(bytes: u64) -> Option<u64> {
-    if !driver::context_is_sound() || (sharing::is_in_use() && !settings().arena_forced) {
+    if !driver::context_is_sound() || (ipc::is_in_use() && !settings().arena_forced) {
         return None;
     }
     let arena = vmm::of_device(driver::current_device()?)?;

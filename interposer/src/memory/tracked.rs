@@ -7,8 +7,8 @@ use std::ffi::{c_uint, c_ulonglong, c_void};
 use cudarc::driver::sys::{CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemLocationType, CUmemoryPool, CUpointer_attribute};
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::access::{self, Access, Devices, HOST};
-use super::allocations::{ALLOCATIONS, Live};
+use super::access;
+use super::allocations::{ALLOCATIONS, Access, Devices, HOST, Live};
 use super::arena::vmm;
 use super::frees;
 use super::sharing::physical;

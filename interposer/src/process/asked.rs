@@ -1,5 +1,6 @@
-//! What is asked at every launch, in as few places as can be: what the driver does in between leaves little of ours in the
-//! processor's caches.
+//! Facts that every launch asks for, in as few places as can be.
+//!
+//! What the driver does in between leaves little of ours in the processor's caches.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32};

@@ -1,5 +1,7 @@
-//! Memory of the application's, read so that nothing faults. It may be gone though it is registered with the driver: the application
-//! unmaps or protects its pages as it likes, and a fault would be its signal handler's to see, or its end.
+//! Memory of the application's, read so that nothing faults.
+//!
+//! It may be gone though it is registered with the driver: the application unmaps or protects its pages as it likes, and a fault would be
+//! its signal handler's to see, or its end.
 
 use std::fs::File;
 use std::io::Read;

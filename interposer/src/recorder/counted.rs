@@ -1,4 +1,6 @@
-//! The short way of a launch that is only counted, as most are: it is not selected, repeats an instance, or is one too many.
+//! The short way of a launch that is only counted, as most are.
+//!
+//! Such a launch is not selected, repeats an instance, or is one too many.
 //!
 //! What a launch costs more with the recorder is what has to be brought into the processor's caches again after the driver has used
 //! them for itself. So little is asked here, in few places, and the code is short. No panic is caught on this way: nothing on it panics.

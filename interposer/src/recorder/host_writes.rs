@@ -1,5 +1,6 @@
-//! Host threads that write to recorded memory: then no moment has one state of it, and what the kernel leaves cannot be told from what
-//! they write.
+//! Host threads that write to recorded memory.
+//!
+//! Where there are any, no moment has one state of it, and what the kernel leaves cannot be told from what they write.
 //!
 //! The gate keeps the application's calls out, but not its plain stores to managed and page-locked memory. So such memory is looked at
 //! three times: as the prologue, again right before the launch, and as the epilogue. Where the epilogue differs from the prologue,

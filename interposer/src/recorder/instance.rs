@@ -1,4 +1,4 @@
-//! One instance: a launch with the device to itself, between the two states of the memory that it can touch.
+//! One instance: a launch with the device to itself, between two states of all it can touch.
 //!
 //! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs synced →
 //! manifests → `<static-hash>.json`.
@@ -21,10 +21,9 @@ use crate::driver::streams::{self, CaptureMode};
 use crate::driver::timing::Timer;
 use crate::driver::{self, CUcontext, Status, captures, gate};
 use crate::kernels::code::VariableKind;
-use crate::kernels::handles;
 use crate::kernels::request::Request;
-use crate::memory::access::{self, Access};
-use crate::memory::allocations::Live;
+use crate::memory::access;
+use crate::memory::allocations::{Access, Live};
 use crate::memory::pageable;
 use crate::process::log::debug;
 use crate::process::reentrancy;
@@ -186,7 +185,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         args: plan.arguments.iter().map(scalar).collect(),
         occurrences: 1,
         ours: InstanceDetails {
-            attributes: LaunchAttributes { limits: driver::limits(), ..plan.code.attributes(request, &plan.function, plan.context.device) },
+            attributes: LaunchAttributes { limits: driver::limits(), ..plan.function.launch_attributes(request, plan.context.device) },
             memory_bytes: prologue.memory_bytes(),
             original: plan.code.original(),
             compiled: plan.code.compiled.clone(),
@@ -203,7 +202,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     output.complete(Pending {
         kernel: plan.function.kernel.clone(),
         code: plan.code.clone(),
-        record: plan.code.record(&plan.function.kernel, plan.context.device),
+        record: plan.code.record(&plan.function.kernel.demangled, plan.context.device),
         dynamic_hash,
         instance,
         prologue,
@@ -217,7 +216,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
 fn variables(plan: &Plan) -> Result<Vec<Variable>, Failure> {
     let mut variables = Vec::new();
     for (name, kind) in plan.code.variables() {
-        match handles::variable(plan.function.home, name) {
+        match plan.function.home.variable(name) {
             Some((address, size)) => {
                 let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
                 variables.push(Variable { name: name.to_owned(), address, size, constant, code });

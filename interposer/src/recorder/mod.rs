@@ -26,7 +26,8 @@ use instance::{Failure, record_launch};
 use crate::driver::contexts::{self, Context};
 use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{Device, KernelCode};
-use crate::kernels::handles::{self, Function};
+use crate::kernels::handles;
+use crate::kernels::kernel::Function;
 use crate::kernels::key::{Key, Shape};
 use crate::kernels::progress::{Occurrences, Progress};
 use crate::kernels::recent;
@@ -181,7 +182,7 @@ fn decide(function: &Function, request: &Request) -> Option<Decision> {
         Some(code) => code,
         None => {
             let device = Device::of(device);
-            progress.code.get_or_init(|| KernelCode::of(kernel, request.function, &device))
+            progress.code.get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, request.function, &device))
         }
     };
     let code = match code {

@@ -1,4 +1,4 @@
-//! The recording folder of this process: its chunk store, the threads that fill it, and how an instance is completed there.
+//! The recording folder of this process: its chunk store, its threads, and how instances end there.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,7 +11,7 @@ use mneme_core::recording::store::{self, StoreWriter};
 
 use super::signals;
 use crate::kernels::code::KernelCode;
-use crate::kernels::handles::Kernel;
+use crate::kernels::kernel::Kernel;
 use crate::process::log::{info, warning};
 use crate::process::settings::settings;
 use crate::snapshot::background::Background;

@@ -13,7 +13,7 @@ use mneme_core::recording::store::without_signals;
 
 use crate::driver::timing::Timer;
 use crate::driver::{self, CUcontext, Status, captures, streams};
-use crate::kernels::handles::{Function, Kernel};
+use crate::kernels::kernel::{Function, Kernel};
 use crate::kernels::request::Request;
 use crate::process::reentrancy;
 use crate::process::settings::settings;

@@ -1,5 +1,7 @@
-//! The memory that a kernel can touch. Some is only where an address leads: page-locked memory for copies, of which applications have
-//! much; and what cannot be recorded, so that a kernel that is led there is refused.
+//! The memory that a kernel can touch.
+//!
+//! Some is only where an address leads: page-locked memory for copies, of which applications have much; and what cannot be recorded, so
+//! that a kernel that is led there is refused.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +11,7 @@ use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
 use crate::driver::{self, Status};
-use crate::memory::access::Access;
-use crate::memory::allocations::{ALLOCATIONS, Live};
+use crate::memory::allocations::{ALLOCATIONS, Access, Live};
 use crate::memory::annotations::ANNOTATIONS;
 use crate::memory::sharing::physical;
 use crate::snapshot::{self, SnapshotError};

@@ -1,4 +1,4 @@
-//! What the user sees on standard error when the application has ended.
+//! The summary on standard error when the application has ended.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -1,4 +1,6 @@
-//! The buffers between the device and the threads that write: a bounded number, so that recording waits instead of growing.
+//! The buffers between the device and the threads that write.
+//!
+//! There is a bounded number of them, so that recording waits instead of growing.
 
 use std::collections::HashMap;
 use std::ops::Deref;

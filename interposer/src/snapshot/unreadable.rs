@@ -1,4 +1,4 @@
-//! Memory that the driver does not let us read: which variables it is, and for a bug report what the driver says of it.
+//! Memory that the driver does not let us read: its variables, and facts for a bug report.
 
 use mneme_core::recording::manifest::Variable;
 

@@ -1,8 +1,9 @@
 //! What follows from a survey of repeated runs: text for people, and the tolerances that the kernel needs.
 
 use mneme_core::recording::RecordingError;
+use mneme_core::recording::rules::{Rule, Rules, Target};
 use mneme_core::result::{Largest, Variation};
-use mneme_core::tolerance::{DataType, Rule, Rules, Target, Threshold, Tolerance};
+use mneme_core::tolerance::{DataType, Threshold, Tolerance};
 use mneme_core::units::figure;
 
 use crate::recording::instance::RecordedInstance;

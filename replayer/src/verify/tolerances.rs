@@ -16,7 +16,8 @@ use std::ops::Range;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::leads::Leads;
 use mneme_core::recording::manifest::State;
-use mneme_core::tolerance::{DataType, Norm, Place, Rule, Rules, Target, Threshold, Tolerance};
+use mneme_core::recording::rules::{Place, Rule, Rules, Target};
+use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::Region;

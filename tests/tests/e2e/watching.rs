@@ -1,7 +1,7 @@
 //! `mneme record` and `mneme profile` around an application: what they choose, say and end with.
 
 use mneme_core::exit;
-use mneme_core::tolerance::Rules;
+use mneme_core::recording::rules::Rules;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, Device, program};

@@ -1,12 +1,12 @@
-//! The memory of two snapshot files as chunks with identities, so that it is read as a recording of ours is.
+//! The memory of two snapshot files as chunks with identities.
+//!
+//! So it is read as a recording of ours is.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::layout::{Block, Kind, Layout, Stretch, Unreadable};
-use super::span;
 use crate::hash::{ChunkId, recorded_id};
 use crate::image::elf::MappedFile;
 use crate::recording::RecordingError;
@@ -42,14 +42,14 @@ struct Place {
     after: bool,
 }
 
-struct File {
+pub(super) struct File {
     path: PathBuf,
     map: MappedFile,
-    layout: Layout,
+    pub(super) layout: Layout,
 }
 
 impl File {
-    fn open(path: &Path) -> Result<Self, RecordingError> {
+    pub(super) fn open(path: &Path) -> Result<Self, RecordingError> {
         let map = MappedFile::open(path).map_err(RecordingError::io(path))?;
         let layout = Layout::parse(map.bytes()).map_err(|why| match why {
             Unreadable::Damaged(what) => RecordingError::damaged(path, what),
@@ -66,12 +66,6 @@ impl File {
 /// Bytes of memory that a snapshot describes.
 pub fn memory_bytes(path: &Path) -> Result<u64, RecordingError> {
     File::open(path).map(|file| file.layout.memory_bytes())
-}
-
-/// The addresses of the allocations that a snapshot describes, whole pages; `None` where there are none.
-pub fn span(path: &Path) -> Result<Option<Range<u64>>, RecordingError> {
-    let file = File::open(path)?;
-    Ok(span::around(file.layout.blobs.iter().map(|blob| (blob.address, blob.size.max(blob.reserved)))))
 }
 
 /// Opens the two snapshots of an instance. All memory is read once, for the identities of the chunks.

@@ -6,10 +6,10 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::memory;
+use super::memory::File;
 use crate::recording::RecordingError;
 use crate::recording::database::KernelRecord;
-use crate::recording::moments::is_manifest;
+use crate::recording::manifest::is_manifest;
 use crate::units;
 
 /// Granularity at which the existing Mneme maps memory, bytes.
@@ -26,6 +26,12 @@ pub fn around(memory: impl IntoIterator<Item = (u64, u64)>) -> Option<Range<u64>
     pages.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
 }
 
+/// The addresses of the allocations that a snapshot describes, whole pages; `None` where there are none.
+pub fn of(path: &Path) -> Result<Option<Range<u64>>, RecordingError> {
+    let file = File::open(path)?;
+    Ok(around(file.layout.blobs.iter().map(|blob| (blob.address, blob.size.max(blob.reserved)))))
+}
+
 /// Has a record, about to be written to a folder, name the memory of all its instances there and that of one more.
 pub fn include(folder: &Path, record: &mut KernelRecord, new: Option<Range<u64>>) -> Result<(), RecordingError> {
     let mut all = new;
@@ -33,7 +39,7 @@ pub fn include(folder: &Path, record: &mut KernelRecord, new: Option<Range<u64>>
         let path = folder.join(&instance.prologue);
         // Instances in files of ours the existing Mneme does not read.
         if !is_manifest(&path)? {
-            let one = memory::span(&path)?;
+            let one = of(&path)?;
             all = around(all.into_iter().chain(one).map(|range| (range.start, range.end - range.start)));
         }
     }

@@ -1,4 +1,4 @@
-//! What is in a graph: its nodes in an order in which they can be launched one by one, or why they cannot.
+//! The steps of a graph: its nodes in an order to launch them one by one, or why there is none.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,5 +1,6 @@
 //! The arenas of this process's devices, on the driver's virtual memory management.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -7,10 +8,10 @@ use cudarc::driver::sys::{
     CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType,
     CUmemLocation, CUmemLocationType,
 };
+use mneme_core::image::elf::{self, MappedFile};
 
 use super::{Arena, Mapper};
 use crate::driver::{self, CUdevice, Status};
-use crate::memory::sharing;
 use crate::process::settings::settings;
 
 /// Where the first device's arena is asked for; a driver with 47 address bits honours it exactly.
@@ -44,8 +45,18 @@ pub fn of_address(address: u64) -> Option<&'static DeviceArena> {
     ARENAS.iter().filter_map(OnceLock::get).flatten().find(|device| device.arena.contains(address))
 }
 
+/// Whether the program says in its own symbol table that it shares memory. Its libraries do not count: frameworks have the function, and
+/// few of their users need it.
+fn sharing_is_expected() -> bool {
+    static EXPECTED: OnceLock<bool> = OnceLock::new();
+    *EXPECTED.get_or_init(|| {
+        let Ok(program) = MappedFile::open(Path::new("/proc/self/exe")) else { return false };
+        ["cudaIpcGetMemHandle", "cuIpcGetMemHandle"].iter().any(|name| elf::imports(program.bytes(), name))
+    })
+}
+
 fn reserve(device: CUdevice) -> Option<DeviceArena> {
-    if !settings().arena || (sharing::is_expected() && !settings().arena_forced) {
+    if !settings().arena || (sharing_is_expected() && !settings().arena_forced) {
         return None;
     }
     if driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)? == 0 {

@@ -1,4 +1,6 @@
-//! What this process shares of its arenas: a thread hands the slabs' descriptors to processes that have been given a handle.
+//! Allocations of the arena that this process shares.
+//!
+//! A thread hands the slabs' descriptors to processes that have been given a handle.
 
 use std::collections::BTreeMap;
 use std::io::{IoSlice, Read, Write};

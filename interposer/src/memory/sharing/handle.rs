@@ -1,5 +1,6 @@
-//! What processes tell each other about shared memory of the arena: the handle that the application carries from one to the other,
-//! and the answer to it.
+//! The handle of shared memory of the arena, and the answer to it.
+//!
+//! The application carries the handle from one process to the other, which asks the first for the memory.
 
 use cudarc::driver::sys::CUipcMemHandle;
 

@@ -1,4 +1,4 @@
-//! What this process has opened of other processes' arenas.
+//! Allocations of other processes' arenas that this process has opened.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
@@ -17,7 +17,6 @@ use super::handle::{Handle, Layout};
 use crate::driver::{self, Status};
 use crate::memory::allocations::ALLOCATIONS;
 use crate::memory::arena::vmm;
-use crate::memory::frees;
 use crate::process::log;
 
 /// How long the other process may take to answer.
@@ -70,8 +69,8 @@ pub fn reopen(handle: Handle, context: usize) -> Option<(u64, u64)> {
     Some((*address, import.bytes))
 }
 
-/// Closes what was opened, when that was as often as it is closed; `None` for other memory.
-pub fn close(address: u64) -> Option<Status> {
+/// Closes what was opened, when that was as often as it is closed, after a `wait` for its context; `None` for other memory.
+pub fn close(address: u64, wait: impl FnOnce(usize) -> Status) -> Option<Status> {
     if !ANY.load(Ordering::Acquire) {
         return None;
     }
@@ -86,7 +85,7 @@ pub fn close(address: u64) -> Option<Status> {
     }
     let Some(context) = last(&mut imports(), address)? else { return Some(Status::SUCCESS) };
     // Kernels that still use it end first, as where memory is freed.
-    let status = frees::wait(context);
+    let status = wait(context);
     if status != Status::SUCCESS {
         return Some(status);
     }

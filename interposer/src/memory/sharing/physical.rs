@@ -1,5 +1,7 @@
-//! Physical memory (`CUmemGenericAllocationHandle`): which handles name the same, what is mapped of it where, and whether others may write
-//! to it: it is exported, imported, or bound to a multicast object. What is mapped of such memory is marked, whichever comes first.
+//! Physical memory (`CUmemGenericAllocationHandle`): its handles and mappings, and who shares it.
+//!
+//! Others may write to it where it is exported, imported, or bound to a multicast object. What is mapped of such memory is marked,
+//! whichever comes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
@@ -338,8 +340,7 @@ pub unsafe fn bind_address_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::access::Access;
-    use crate::memory::allocations::Live;
+    use crate::memory::allocations::{Access, Live};
     use mneme_core::recording::manifest::AllocationKind;
 
     fn mapping(address: u64, handle: Handle) {

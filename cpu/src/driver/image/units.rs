@@ -1,4 +1,4 @@
-//! Which embedded IR belongs to an image.
+//! The embedded IR that belongs to an image.
 
 use std::borrow::Cow;
 use std::sync::Arc;

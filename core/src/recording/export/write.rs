@@ -1,11 +1,11 @@
-//! Writing snapshot files: [`super::layout`] says how they look.
+//! Writing snapshot files, which look as [`layout`](crate::recording::upstream::layout) says.
 
 use std::io::Write;
 
-use super::DIFF_MAGIC;
 use crate::recording::RecordingError;
 use crate::recording::manifest::{Argument, CHUNK, Region, Variable};
 use crate::recording::store::Store;
+use crate::recording::upstream::DIFF_MAGIC;
 use crate::tolerance::Annotation;
 
 /// Unchanged bytes between two changed ones that are cheaper to write than another range (offset and length).

@@ -1,13 +1,14 @@
-//! `<static-hash>.tolerances.json`: what is known about a kernel's buffers since it was recorded. A recording is not modified, so
-//! that this is a file beside it.
+//! `<static-hash>.tolerances.json`: what is known about a kernel's buffers since it was recorded.
+//!
+//! A recording is not modified, so that this is a file beside it.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Tolerance;
-use crate::recording::RecordingError;
-use crate::recording::database::write_atomically;
+use super::RecordingError;
+use super::database::write_atomically;
+use crate::tolerance::Tolerance;
 
 pub const VERSION: u32 = 1;
 

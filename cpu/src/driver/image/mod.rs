@@ -1,4 +1,6 @@
-//! From what a program hands to the driver (a fat binary, a cubin, PTX, a CPU code object) to kernels that run here.
+//! Images that a program hands to the driver, and the kernels of them that run here.
+//!
+//! An image is a fat binary, a cubin, PTX, or a CPU code object.
 //!
 //! Machine code for a GPU cannot run, so the LLVM IR that was embedded beside it is looked up when an image is loaded and
 //! compiled by a helper process when its first kernel or variable is asked for.
@@ -11,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use mneme_core::image::cpu_object;
 
-use crate::driver::memory;
+use super::allocations::{self, Kind};
 use crate::loader::{self, Loaded, Range};
 use crate::status::Status;
 
@@ -183,7 +185,7 @@ impl Resident {
 impl Drop for Resident {
     fn drop(&mut self) {
         for (address, _) in self.variables() {
-            let _ = memory::forget(address, memory::Kind::Module);
+            let _ = allocations::forget(address, Kind::Module);
         }
     }
 }
@@ -195,7 +197,7 @@ fn load(bytes: Arc<[u8]>, range: Range) -> Result<Arc<Resident>, Status> {
     })?;
     let resident = Resident { object, bytes };
     for (address, size) in resident.variables() {
-        memory::add(address, size, memory::Kind::Module);
+        allocations::add(address, size, Kind::Module);
     }
     Ok(Arc::new(resident))
 }

@@ -2,22 +2,56 @@
 //!
 //! It maps whole pages for each buffer, so that buffers which share a page become one that covers them, with zeros between them.
 
+mod write;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use super::Format;
-use super::span::{self, PAGE};
-use super::write::{Moment, Piece, Writer};
-use crate::recording::code::CodeKind;
-use crate::recording::database::{Instance, KernelRecord, load_or_begin, write_atomically};
-use crate::recording::draft::Draft;
-use crate::recording::manifest::{Allocation, AllocationKind, Region};
-use crate::recording::moments::Moments;
-use crate::recording::store::{Store, create_private_folder};
-use crate::recording::{RecordingError, housekeeping::Outcome};
-use crate::tolerance::{Annotation, Rules, Threshold};
+use super::RecordingError;
+use super::code::CodeKind;
+use super::database::{Instance, KernelRecord, load_or_begin, write_atomically};
+use super::draft::Draft;
+use super::housekeeping::Outcome;
+use super::manifest::{Allocation, AllocationKind, Region};
+use super::moments::Moments;
+use super::rules::Rules;
+use super::store::{Store, create_private_folder};
+use super::upstream::span::{self, PAGE};
+use crate::tolerance::{Annotation, Threshold};
+use write::{Moment, Piece, Writer};
+
+/// What an epilogue is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// All of memory.
+    Bytes,
+    /// What differs from the prologue.
+    Diff,
+    /// The smaller one.
+    Best,
+}
+
+impl Format {
+    /// As in `--epilogue-format` and `MNEME_EPILOGUE_TYPE`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "bytes" => Some(Self::Bytes),
+            "diff" => Some(Self::Diff),
+            "best" => Some(Self::Best),
+            _ => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Diff => "diff",
+            Self::Best => "best",
+        }
+    }
+}
 
 /// Writes an instance, or the kernel with all of them, into the folder `to`. An instance that is there already stays as it is.
 ///

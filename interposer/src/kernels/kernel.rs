@@ -1,0 +1,97 @@
+//! A kernel, and the function handles by which it is launched.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUfunction_attribute;
+use mneme_core::launch::LaunchAttributes;
+
+use super::origin::Origin;
+use super::progress::Progress;
+use super::request::Request;
+use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status};
+use crate::process::settings::{Settings, settings};
+
+const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
+/// What a kernel may use without raising that attribute, bytes.
+const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
+
+/// A kernel of an object (or of an image that the application made itself).
+pub struct Kernel {
+    /// Mangled.
+    pub name: String,
+    pub demangled: String,
+    pub origin: Origin,
+    pub progress: Progress,
+}
+
+impl Kernel {
+    pub fn new(name: String, origin: Origin) -> Self {
+        Self { demangled: demangle(&name), name, origin, progress: Progress::default() }
+    }
+
+    /// Whether the user wants it recorded, by this process.
+    pub fn is_selected(&self) -> bool {
+        let selects = |settings: &Settings| settings.rank_selected && settings.selects(&self.name, &self.demangled);
+        *self.progress.selected.get_or_init(|| selects(settings()))
+    }
+}
+
+fn demangle(name: &str) -> String {
+    cpp_demangle::Symbol::new(mneme_core::symbol::without_unit(name))
+        .ok()
+        .and_then(|symbol| symbol.demangle().ok())
+        .unwrap_or_else(|| name.to_owned())
+}
+
+/// What a driver handle was loaded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Home {
+    Library(usize),
+    Module(usize),
+}
+
+impl Home {
+    /// Where a device variable is: its address and size in bytes, if the loaded code has it.
+    pub fn variable(self, name: &str) -> Option<(u64, u64)> {
+        let name = CString::new(name).ok()?;
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: valid places and name; the handle is alive, a launch of its function is under way.
+        let status = unsafe {
+            match self {
+                Self::Library(library) => match driver::cuLibraryGetGlobal(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()) {
+                    Status::SUCCESS => Status::SUCCESS,
+                    _ => driver::cuLibraryGetManaged(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()),
+                },
+                Self::Module(module) => driver::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr()),
+            }
+        };
+        (status == Status::SUCCESS).then_some((address, bytes as u64))
+    }
+}
+
+/// A function handle.
+#[derive(Clone)]
+pub struct Function {
+    pub kernel: Arc<Kernel>,
+    pub home: Home,
+    /// It is a `CUkernel`.
+    pub context_free: bool,
+}
+
+impl Function {
+    /// Launch attributes with what belongs to the function.
+    pub fn launch_attributes(&self, request: &Request, device: CUdevice) -> LaunchAttributes {
+        let mut limit = 0;
+        // SAFETY: a valid place, and each kind of handle goes to its own function.
+        let known = unsafe {
+            if self.context_free {
+                driver::cuKernelGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function as CUkernel, device)
+            } else {
+                driver::cuFuncGetAttribute(&mut limit, MAX_DYNAMIC_SHARED, request.function)
+            }
+        } == Status::SUCCESS;
+        let raised = (known && limit > DEFAULT_DYNAMIC_SHARED).then_some(limit as u32);
+        LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }
+    }
+}

@@ -1,0 +1,152 @@
+//! Handlers of the functions that share memory between processes (CUDA IPC).
+//!
+//! The driver shares only its own. Of the arena's, a process gives out handles of our own making, which the recorder in another
+//! process knows; where that is impossible the program gets the driver's error, and further allocations are left to the driver.
+
+use std::ffi::{c_uint, c_void};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudarc::driver::sys::{CUipcMemHandle, CUmemoryPool};
+use mneme_core::recording::manifest::AllocationKind;
+
+use super::allocations::{ALLOCATIONS, Access};
+use super::arena::vmm;
+use super::frees;
+use super::sharing::handle::Handle;
+use super::sharing::{exports, imports};
+use super::tracked::{track, track_pooled};
+use crate::driver::{self, CUdeviceptr, Status, gate};
+use crate::process::log::warning;
+
+/// This process shares memory with others in ways that only the vendor's own can be.
+static SHARES: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process shares memory with others in ways that only the vendor's own can be.
+pub fn is_in_use() -> bool {
+    SHARES.load(Ordering::Relaxed)
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcGetMemHandle`.
+pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUdeviceptr) -> Status {
+    static TOLD: Once = Once::new();
+    // A context that is broken, or none, is the vendor's to report.
+    if !driver::context_is_sound() {
+        return call();
+    }
+    let live = vmm::of_address(address).and_then(|_| ALLOCATIONS.containing(address));
+    if !handle.is_null()
+        && let Some(ours) = live.and_then(|live| exports::handle_of(&live))
+    {
+        ALLOCATIONS.share(address);
+        // SAFETY: not null, and the application's place for a handle.
+        unsafe { handle.cast::<CUipcMemHandle>().write_unaligned(ours) };
+        return Status::SUCCESS;
+    }
+    let status = call();
+    SHARES.store(true, Ordering::Relaxed);
+    if status == Status::SUCCESS {
+        ALLOCATIONS.share(address);
+    }
+    if status != Status::SUCCESS && vmm::of_address(address).is_some() {
+        TOLD.call_once(|| {
+            warning!(
+                "this program shares device memory between processes (CUDA IPC) and gets an error for memory that the recorder has served; \
+                 record it with MNEME_ARENA=off"
+            )
+        });
+    }
+    status
+}
+
+/// Tracks memory of another process, which is the current device's to access wherever it lies.
+fn track_opened(address: u64, bytes: u64) {
+    track(address, bytes, AllocationKind::Vendor, Access::Peers);
+    ALLOCATIONS.share(address);
+}
+
+/// Passes the gate and tracks memory of another process, whose size the vendor knows.
+///
+/// # Safety
+/// After a success `address` must be readable.
+unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: impl Fn(u64, u64)) -> Status {
+    gate::passing(&|| {
+        let status = call();
+        SHARES.store(true, Ordering::Relaxed);
+        if status == Status::SUCCESS {
+            let (mut base, mut size) = (0, 0);
+            // SAFETY: the caller's promise, and valid places.
+            let (address, known) =
+                unsafe { (*address, driver::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == Status::SUCCESS) };
+            if known {
+                track(address, (base + size as u64).saturating_sub(address));
+            }
+        }
+        status
+    })
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcOpenMemHandle`.
+pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, handle: CUipcMemHandle, _flags: c_uint) -> Status {
+    if !address.is_null()
+        && let Some(handle) = Handle::decode(&handle)
+    {
+        // A context that is broken, or none, is the vendor's to report.
+        let Some(context) = driver::current_context().filter(|_| driver::context_is_sound()) else { return call() };
+        // SAFETY: not null, and the application's place for the result.
+        let put = |opened: u64| unsafe { *address = opened };
+        if let Some((opened, _)) = imports::reopen(handle, context) {
+            put(opened);
+            return Status::SUCCESS;
+        }
+        // Asked outside of the gate, because it may take its time.
+        return match imports::ask(handle) {
+            Ok(offer) => gate::passing(&|| match offer.map(context) {
+                Ok((opened, bytes)) => {
+                    track_opened(opened, bytes);
+                    put(opened);
+                    Status::SUCCESS
+                }
+                Err(status) => status,
+            }),
+            Err(status) => status,
+        };
+    }
+    // SAFETY: the vendor writes the address.
+    unsafe { opened(call, address, track_opened) }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolImportPointer`.
+pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _pool: CUmemoryPool, _data: *mut c_void) -> Status {
+    // SAFETY: the vendor writes the address.
+    unsafe {
+        opened(call, address, |address, bytes| {
+            track_pooled(address, bytes);
+            ALLOCATIONS.share(address);
+        })
+    }
+}
+
+/// # Safety
+/// The arguments are those of `cuMemPoolExportPointer`.
+pub unsafe fn export_pointer(call: &dyn Fn() -> Status, _data: *mut c_void, address: CUdeviceptr) -> Status {
+    let status = call();
+    if status == Status::SUCCESS {
+        ALLOCATIONS.share(address);
+    }
+    status
+}
+
+/// # Safety
+/// The arguments are those of `cuIpcCloseMemHandle`.
+pub unsafe fn close_shared(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+    gate::passing(&|| {
+        if let Some(status) = imports::close(address, frees::wait) {
+            return status;
+        }
+        ALLOCATIONS.without(address..address.saturating_add(1), call)
+    })
+}
