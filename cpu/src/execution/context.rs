@@ -1,4 +1,4 @@
-//! What a running thread knows of itself. The compiler's code reads it by offset (docs/cpu-device.md).
+//! What a running thread knows of itself. The compiler's code reads it by offset (docs/how-it-works/cpu-device.md).
 
 use std::arch::asm;
 use std::cell::Cell;
