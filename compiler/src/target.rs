@@ -18,6 +18,6 @@ pub enum ImageKind {
     Cubin,
     /// PTX text, NUL-terminated, for the driver to compile: no assembler was found on this machine.
     Ptx,
-    /// An object for the CPU device, see docs/cpu-device.md.
+    /// An object for the CPU device, see docs/how-it-works/cpu-device.md.
     CpuObject,
 }

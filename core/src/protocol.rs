@@ -3,7 +3,7 @@
 //! The server greets with [`Reply::Hello`] as soon as the recording is resident on a device. A client submits configurations
 //! under ids of its own and gets one reply for each, in order of completion: [`Reply::Result`], or [`Reply::Cancelled`]. A request
 //! that cannot be understood is answered with [`Reply::Error`] and changes nothing. End of input means: finish what was submitted,
-//! then exit. `docs/protocol.md` is the page for people who write clients.
+//! then exit. `docs/reference/protocol.md` is the page for people who write clients.
 
 use std::path::PathBuf;
 
@@ -270,7 +270,7 @@ pub struct Part {
     pub size: u64,
 }
 
-/// The JSON schema of both directions, as docs/protocol.schema.json has it.
+/// The JSON schema of both directions, as docs/reference/protocol.schema.json has it.
 pub fn schema() -> Value {
     let mut generator = schemars::SchemaGenerator::default();
     let request = generator.subschema_for::<Request>();
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_schema_in_the_docs_is_that_of_the_types() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/protocol.schema.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/protocol.schema.json");
         let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
         if std::env::var_os("UPDATE_SCHEMA").is_some() {
             std::fs::write(path, &text).unwrap();

@@ -80,7 +80,7 @@ class AsyncReplayExecutor:
 
     @property
     def hello(self) -> dict[str, Any]:
-        """What the engine said of itself, the kernel and the device (docs/protocol.md)."""
+        """What the engine said of itself, the kernel and the device (docs/reference/protocol.md)."""
         return self.engine.hello
 
     def submit(

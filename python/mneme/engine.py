@@ -1,4 +1,4 @@
-"""A running ``mneme-replay serve``: finds the program, speaks its protocol (docs/protocol.md), knows when it has died."""
+"""A running ``mneme-replay serve``: finds the program, speaks its protocol (docs/reference/protocol.md), knows when it has died."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROTOCOL = 2
 """Version of the protocol that this package speaks."""
 
 LONGEST_REQUEST = 64 << 20
-"""Bytes of a line that the engine reads (docs/protocol.md)."""
+"""Bytes of a line that the engine reads (docs/reference/protocol.md)."""
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -180,7 +180,7 @@ class Engine:
         return dict(answer)
 
     def statistics(self) -> dict[str, Any]:
-        """Counts since the start (docs/protocol.md)."""
+        """Counts since the start (docs/reference/protocol.md)."""
         return self.ask({"type": "statistics"}, "statistics")
 
     def _cancel(self, job_id: int) -> None:

@@ -63,7 +63,7 @@ class Memory(Sequence[Region]):
 
     @classmethod
     def from_reply(cls, reply: dict[str, Any]) -> Memory:
-        """From the engine's reply (docs/protocol.md)."""
+        """From the engine's reply (docs/reference/protocol.md)."""
         # Opened while the engine still holds them.
         files = {path: mapping.File(path) for path in {each["path"] for each in reply["regions"]}}
         return cls(

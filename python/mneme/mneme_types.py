@@ -72,7 +72,7 @@ class ExperimentConfiguration:
     """How to compile a recorded kernel and how to launch it.
 
     The first thirteen fields are those of the existing Mneme and always part of :meth:`to_dict`; the others are only where
-    they differ from their defaults. docs/compiling.md says what each does. Lengths are in bytes.
+    they differ from their defaults. docs/reference/configuration.md says what each does. Lengths are in bytes.
     """
 
     grid: dim3 = field(default_factory=dim3)
@@ -197,7 +197,7 @@ def _compact(value: Any) -> str:
 
 
 _EXACT = {"dtype": "u8", "threshold": 0.0, "kind": "absolute", "norm": "none"}
-"""A tolerance that says nothing, as docs/compiling.md has it."""
+"""A tolerance that says nothing, as docs/reference/configuration.md has it."""
 
 
 _ALWAYS = frozenset(each.name for each in fields(ExperimentConfiguration)[:13])
@@ -209,7 +209,7 @@ _OURS = frozenset({"extra", "config"})
 class ExperimentResult:
     """What one replay found. Times of stages are seconds, ``exec_time`` nanoseconds: warm-ups first, then iterations.
 
-    ``extra`` holds what the engine says beyond the existing Mneme (docs/protocol.md): status, metrics, environment, mismatch.
+    ``extra`` holds what the engine says beyond the existing Mneme (docs/reference/protocol.md): status, metrics, environment, mismatch.
     """
 
     preprocess_ir_time: float = 0.0

@@ -1,6 +1,6 @@
 //! States what the recording proves about a kernel's parameters, as attributes that every pass understands.
 //!
-//! docs/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as the arguments and
+//! docs/how-it-works/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as the arguments and
 //! the memory are the same.
 
 use inkwell::module::Module;

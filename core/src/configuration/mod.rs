@@ -1,7 +1,7 @@
 //! A replay configuration: how to compile a recorded kernel and how to launch it.
 //!
 //! The fields up to `internalize`, their JSON names and defaults are those of the existing Mneme (`ExperimentConfiguration`);
-//! so is the hash of a configuration that uses no other. The fields after it are ours; docs/compiling.md describes all.
+//! so is the hash of a configuration that uses no other. The fields after it are ours; docs/reference/configuration.md describes all.
 
 mod changes;
 

@@ -1,6 +1,6 @@
 //! The context of a running thread: its place in the grid.
 //!
-//! Kernels read it by offset (docs/cpu-device.md).
+//! Kernels read it by offset (docs/how-it-works/cpu-device.md).
 
 /// The thread context of the contract with the compiler.
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! The functions that kernels import (docs/cpu-device.md).
+//! The functions that kernels import (docs/how-it-works/cpu-device.md).
 //!
 //! They run on the fiber of a kernel's thread. None holds anything that needs dropping while the fiber pauses, because a
 //! fault elsewhere in the block leaves the fiber's stack behind as it is.

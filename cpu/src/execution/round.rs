@@ -72,7 +72,7 @@ unsafe extern "C" {
     fn fmaf(a: f32, b: f32, c: f32) -> f32;
 }
 
-/// `__mneme_cpu_round` (docs/cpu-device.md).
+/// `__mneme_cpu_round` (docs/how-it-works/cpu-device.md).
 pub extern "C" fn round(op: u32, mode: u32, a: u64, b: u64, c: u64) -> u64 {
     if op & 16 == 0 {
         let [a, b, c] = [a, b, c].map(f64::from_bits);

@@ -29,7 +29,7 @@ impl Class {
     }
 }
 
-/// One lane's part of an operation; `kind` is numbered as in docs/cpu-device.md.
+/// One lane's part of an operation; `kind` is numbered as in docs/how-it-works/cpu-device.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Sync,

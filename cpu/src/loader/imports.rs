@@ -9,7 +9,7 @@ use crate::execution::device_calls as calls;
 
 type Entry = (&'static str, *const ());
 
-/// The functions of `docs/cpu-device.md`, and the compiler's helpers.
+/// The functions of `docs/how-it-works/cpu-device.md`, and the compiler's helpers.
 fn table() -> [Entry; 29] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),

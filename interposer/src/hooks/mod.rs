@@ -1,7 +1,7 @@
 //! The hooked functions of the driver API, and their purposes.
 //!
 //! From one table (`table.rs`) and the declarations of `mneme_abi` the exported functions, the map for `dlsym`
-//! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/hooks.md are made.
+//! and `cuGetProcAddress`, the typed calls of the vendor's functions and docs/reference/hooks.md are made.
 
 pub mod dlsym;
 mod exported;
@@ -29,7 +29,7 @@ pub struct Hook {
     pub name: &'static CStr,
     /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 = 12.0).
     pub since: i32,
-    /// What the recorder does there, for docs/hooks.md.
+    /// What the recorder does there, for docs/reference/hooks.md.
     pub purpose: &'static str,
     /// Tests that cover it, each as file and test of the source tree, e.g. `tests/tests/e2e/coverage.rs: pools`.
     pub tests: &'static [&'static str],
@@ -64,7 +64,7 @@ pub fn by_name(name: &CStr) -> Option<*mut c_void> {
     map.get(name).map(|hook| hook.address())
 }
 
-/// The table as Markdown, the contents of docs/hooks.md.
+/// The table as Markdown, the contents of docs/reference/hooks.md.
 pub fn documentation() -> String {
     use std::fmt::Write;
     let mut text = String::from(
@@ -121,12 +121,12 @@ mod tests {
 
     #[test]
     fn the_documentation_is_up_to_date() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/hooks.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/hooks.md");
         if std::env::var_os("MNEME_UPDATE_DOCS").is_some() {
             std::fs::write(path, documentation()).unwrap();
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(written == documentation(), "docs/hooks.md is stale: run `MNEME_UPDATE_DOCS=1 cargo test -p mneme-rec`");
+        assert!(written == documentation(), "docs/reference/hooks.md is stale: run `MNEME_UPDATE_DOCS=1 cargo test -p mneme-rec`");
     }
 
     #[test]

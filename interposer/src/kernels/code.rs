@@ -93,7 +93,7 @@ pub struct KernelCode {
     original: Vec<Original>,
 }
 
-/// Where code was found (docs/code-sources.md).
+/// Where code was found (docs/how-it-works/code-sources.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Proteus,

@@ -1,6 +1,6 @@
 //! The environment variables of the recorder.
 //!
-//! Names and defaults are upstream's where upstream has them; docs/environment.md.
+//! Names and defaults are upstream's where upstream has them; docs/reference/environment.md.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::lab::Experiment;
 use crate::cli::Failing;
 
-/// Whose fault it is. The exit statuses are in docs/exit-status.md.
+/// Whose fault it is. The exit statuses are in docs/reference/exit-status.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

@@ -59,7 +59,7 @@ Examples:
   mneme-replay sweep -rdb recording/1234.json configurations.jsonl
       replays one configuration a line, and prints one result a line (see mneme-replay sweep --help)
   mneme-replay serve -rdb recording/1234.json -rid 5678
-      the same for programs, as a protocol of JSON lines (docs/protocol.md; this is what mneme-tune drives)
+      the same for programs, as a protocol of JSON lines (docs/reference/protocol.md; this is what mneme-tune drives)
 
 Exit status:
   0 verified            4 timed out
@@ -112,7 +112,8 @@ Exit status:
   64 bad usage    65 bad recording    69 no such device    70 something of ours broke";
 
 const SERVE_EXAMPLES: &str = "\
-Requests and replies are described in docs/protocol.md. The first line out is a greeting; end of input finishes what was submitted.
+Requests and replies are described in docs/reference/protocol.md. The first line out is a greeting; end of input finishes what was
+submitted.
 
 Examples:
   echo '{\"type\": \"submit\", \"id\": 1, \"config\": {\"passes\": \"default<O2>\"}}' | mneme-replay serve -rdb recording/1234.json

@@ -1,4 +1,4 @@
-"""annotated.py LIBRARY: the same from Python; the class and the look-up are those of docs/recording.md."""
+"""annotated.py LIBRARY: the same from Python; the class and the look-up are those of docs/guides/tolerances.md."""
 
 import ctypes
 import sys

@@ -12,7 +12,7 @@ use mneme_e2e::recording::Recording;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Exit statuses of docs/exit-status.md.
+/// Exit statuses of docs/reference/exit-status.md.
 const NOTHING: i32 = 0;
 const IR_PASS: i32 = 1;
 const BACK_END: i32 = 2;

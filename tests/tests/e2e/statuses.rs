@@ -1,4 +1,4 @@
-//! Exit statuses and the sentences that go with them (docs/exit-status.md).
+//! Exit statuses and the sentences that go with them (docs/reference/exit-status.md).
 
 use mneme_core::exit;
 use mneme_e2e::apps::app;

@@ -1,7 +1,7 @@
 //! Objectives: the numbers that candidates are compared by.
 //!
 //! `time` and `speedup` are the existing Mneme's. Others are expressions over a result's fields, each `min:` (as it is without) or `max:`;
-//! several make a Pareto front. docs/samplers.md lists the names.
+//! several make a Pareto front. docs/reference/samplers.md lists the names.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::ReplayResult;

@@ -1,4 +1,4 @@
-//! `--mneme-cpu-object`: the CPU device's compiler helper (docs/cpu-device.md).
+//! `--mneme-cpu-object`: the CPU device's compiler helper (docs/how-it-works/cpu-device.md).
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

@@ -2,7 +2,7 @@
 
 use super::text::{Body, Signature};
 
-/// Offsets in the thread context (docs/cpu-device.md).
+/// Offsets in the thread context (docs/how-it-works/cpu-device.md).
 const LANE: u32 = 48;
 const WARP: u32 = 52;
 pub const THREAD_IDS: [(&str, u32); 4] = [("tid", 0), ("ntid", 12), ("ctaid", 24), ("nctaid", 36)];

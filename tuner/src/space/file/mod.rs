@@ -1,7 +1,7 @@
 //! Spaces as data: a YAML or TOML file with parameters, derived values and constraints.
 //!
 //! A parameter or derived value that is named as a field of a configuration (`block.x`, `passes`) is that field; others are helpers
-//! with a name. Fields that are not named stay as recorded. docs/spaces.md describes the format.
+//! with a name. Fields that are not named stay as recorded. docs/reference/spaces.md describes the format.
 
 mod document;
 mod domains;
