@@ -3,6 +3,8 @@
 //! A thread that arrives at a barrier or warp operation last completes it for all and runs on; the others pause until
 //! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` and at sites of lockstep are released, those at
 //! the earliest first.
+//!
+//! What runs on a worker ([`Running`]) and its block know each other, hence both are here.
 
 use std::arch::asm;
 use std::cell::Cell;
