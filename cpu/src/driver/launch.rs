@@ -7,16 +7,13 @@ use std::sync::atomic::Ordering;
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::Function;
 use super::work::{Host, Kernel, Shape, Work};
+use mneme_abi::cuda::types::launch_parameter;
+
 use super::{context, function, graph, stream};
 use crate::abi::{HostFunction, In};
 use crate::execution;
 use crate::report::readable;
 use crate::status::{Done, Status};
-
-/// `CU_LAUNCH_PARAM_*`
-const END: usize = 0;
-const BUFFER_POINTER: usize = 1;
-const BUFFER_SIZE: usize = 2;
 
 pub fn launch(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
     launch_as(handle, shape, stream, parameters, extra, false)
@@ -115,10 +112,10 @@ fn gather(function: &Function, parameters: In<*const u8>, extra: In<usize>) -> R
     let (mut address, mut size) = (0, 0);
     for pair in 0.. {
         match extra.at(2 * pair)? {
-            END => break,
-            BUFFER_POINTER => address = extra.at(2 * pair + 1)?,
+            launch_parameter::END => break,
+            launch_parameter::BUFFER_POINTER => address = extra.at(2 * pair + 1)?,
             // A pointer to the size.
-            BUFFER_SIZE => size = In::<usize>::of_place(extra.at(2 * pair + 1)?).get()?,
+            launch_parameter::BUFFER_SIZE => size = In::<usize>::of_place(extra.at(2 * pair + 1)?).get()?,
             _ => return Err(Status::INVALID_VALUE),
         }
     }
