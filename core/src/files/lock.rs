@@ -1,14 +1,11 @@
 //! The lock of a folder that several processes write to.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 
 /// Name of the file that is locked.
 pub const LOCK: &str = ".lock";
@@ -22,7 +19,7 @@ const NO_PATIENCE: Duration = Duration::from_secs(1);
 const TRIES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
 /// The advisory lock of a folder, held while its files get their names or lose them.
-pub struct FolderLock(#[expect(dead_code, reason = "held until it is dropped")] Flock<File>);
+pub struct FolderLock(#[expect(dead_code, reason = "closing it gives the lock back")] File);
 
 impl FolderLock {
     /// # Errors
@@ -42,24 +39,25 @@ impl FolderLock {
         let end = Instant::now() + patience;
         let [mut pause, longest] = TRIES;
         loop {
-            let mut file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-            let lock = loop {
-                file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                    Ok(lock) => break lock,
-                    Err((file, Errno::EWOULDBLOCK | Errno::EINTR)) => file,
-                    Err((_, error)) => return Err(error.into()),
-                };
+            let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            loop {
+                match file.try_lock() {
+                    Ok(()) => break,
+                    Err(TryLockError::WouldBlock) => {}
+                    Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(TryLockError::Error(error)) => return Err(error),
+                }
                 if Instant::now() >= end {
                     let error = "another process has held the folder's lock too long; it may be stopped (kill -CONT lets it go on)";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, error));
                 }
                 std::thread::sleep(pause);
                 pause = (2 * pause).min(longest);
-            };
+            }
             // Whoever held it may have removed it with the last recording; then the lock of that file means nothing.
-            let own = lock.metadata()?.ino();
+            let own = file.metadata()?.ino();
             match std::fs::metadata(&path) {
-                Ok(there) if there.ino() == own => return Ok(Self(lock)),
+                Ok(there) if there.ino() == own => return Ok(Self(file)),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }

@@ -9,7 +9,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg};
 use tempfile::{Builder, NamedTempFile};
 
 pub use lock::{FolderLock, LOCK};
@@ -44,7 +43,7 @@ pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
 /// It is locked, so that nobody takes it for what a writer has left that was killed.
 pub struct Temporary {
     path: PathBuf,
-    file: NamedTempFile<Option<Flock<File>>>,
+    file: NamedTempFile<Option<File>>,
 }
 
 impl Temporary {
@@ -63,7 +62,7 @@ impl Temporary {
             let file = Builder::new().prefix(&prefix).suffix(TEMPORARY).permissions(permissions).tempfile_in(folder).map_err(&failed)?;
             let (mut file, place) = file.into_parts();
             // Where the file system has no locks, such files are not removed.
-            let lock = file.try_clone().ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).ok());
+            let lock = file.try_clone().ok().filter(|file| file.try_lock().is_ok());
             let this = Self { path: path.into(), file: NamedTempFile::from_parts(lock, place) };
             let written = write(&mut file)?;
             // Some file systems find out that they are full no sooner.
@@ -88,7 +87,7 @@ impl Temporary {
             let Ok(file) = File::open(&path) else { continue };
             let Ok(metadata) = file.metadata() else { continue };
             let is_young = metadata.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age < YOUNG));
-            let is_free = || Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok();
+            let is_free = || file.try_lock().is_ok();
             if metadata.is_file() && !is_young && is_free() && std::fs::remove_file(&path).is_ok() {
                 freed += metadata.len();
             }

@@ -7,7 +7,7 @@
 pub mod proteus;
 mod trial;
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,8 +16,6 @@ use serde::de::DeserializeOwned;
 
 use mneme_core::console::is_full;
 use mneme_core::files::Access;
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, Summary, Trial};
@@ -28,7 +26,7 @@ pub const TRIALS: &str = "trials.jsonl";
 #[derive(Debug)]
 pub struct Results {
     folder: PathBuf,
-    trials: Flock<File>,
+    trials: File,
     log: File,
 }
 
@@ -86,12 +84,12 @@ impl Results {
             let path = folder.join(name);
             File::options().read(true).append(true).create(true).open(&path).map_err(io(&path))
         };
-        let (trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
-        let mut trials = match Flock::lock(trials, FlockArg::LockExclusiveNonblock) {
-            Ok(trials) => trials,
-            Err((_, Errno::EWOULDBLOCK)) => return Err(ResultsError::InUse { folder: folder.into() }),
-            Err((_, error)) => return Err(io(&folder.join(TRIALS))(error.into())),
-        };
+        let (mut trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
+        match trials.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ResultsError::InUse { folder: folder.into() }),
+            Err(TryLockError::Error(error)) => return Err(io(&folder.join(TRIALS))(error)),
+        }
         let known = read_trials(&folder.join(TRIALS), &mut trials)?;
         Ok((Self { folder: folder.into(), trials, log }, known))
     }
