@@ -1,4 +1,4 @@
-//! `mneme annotate`: how the memory of recordings that exist is compared.
+//! The command `mneme annotate`, which sets how the memory of recordings is compared.
 
 use clap::Args;
 use mneme_core::recording::manifest::Argument;

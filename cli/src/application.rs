@@ -1,4 +1,4 @@
-//! Starting an application under the recorder, and waiting for it as if it had been started itself.
+//! Starting an application under the recorder, and ending as it ended.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

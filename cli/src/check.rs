@@ -1,4 +1,4 @@
-//! `mneme check`: reads all of a recording and names what is damaged.
+//! The command `mneme check`, which reads all of a recording and names what is damaged.
 
 use std::path::PathBuf;
 

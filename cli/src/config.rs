@@ -1,4 +1,4 @@
-//! `mneme config`: what build systems ask.
+//! The command `mneme config`, which answers what build systems ask about the installation.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Which device a program is recorded on.
+//! The choice of the device that a program is recorded on.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What ends a command of `mneme`, and the exit status that it has then.
+//! Errors that end a command of `mneme`, each with its exit status.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `mneme ls`: what a folder holds, a line for each instance.
+//! The command `mneme ls`, which lists a folder's recorded instances.
 
 use clap::Args;
 use mneme_core::recording::moments::memory_bytes;

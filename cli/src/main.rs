@@ -1,4 +1,6 @@
-//! `mneme`: records kernels, looks at recordings and manages them; the other programs of the installation are its subcommands.
+//! The program `mneme`, which records kernels and manages recordings.
+//!
+//! The other programs of the installation are its subcommands.
 
 mod annotate;
 mod application;

@@ -1,4 +1,4 @@
-//! `mneme clean`, `mneme copy`, `mneme move`: keeping house among recordings.
+//! The commands `mneme clean`, `mneme copy` and `mneme move`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `mneme profile`: which kernels take the GPU's time, so that one knows what to record.
+//! The command `mneme profile`, which lists the kernels that take the GPU's time.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

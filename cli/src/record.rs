@@ -1,4 +1,4 @@
-//! `mneme record`: runs the application under the recorder and says what became of its kernels.
+//! The command `mneme record`, which runs an application under the recorder.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What recorders report about their processes: where they write it, and how the user sees it.
+//! The summaries that recorders write of their processes, as the user sees them.
 
 use std::ffi::CString;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Which recorded kernels and instances a command is about.
+//! The choice of the kernels and instances that a command works on.
 
 use std::path::{Path, PathBuf};
 

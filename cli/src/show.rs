@@ -1,4 +1,4 @@
-//! `mneme show`: everything about a recorded kernel.
+//! The command `mneme show`, which prints everything about a recorded kernel.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Programs of this installation that `mneme` hands over to.
+//! The programs of this installation that `mneme` hands over to.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

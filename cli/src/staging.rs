@@ -1,5 +1,7 @@
-//! Recording for the existing Mneme: in our own format first, in a folder inside the one that is asked for, and from there converted
-//! when the application has ended.
+//! Recording in the format of the existing Mneme, by way of our own.
+//!
+//! The recorder writes our format to a folder inside the one that is asked for; it is converted from there when the
+//! application has ended.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,6 @@
-//! The recorder's environment variables, checked before the application starts: inside it the recorder could only warn.
+//! Checks of the recorder's environment variables before the application starts.
+//!
+//! Inside the application the recorder could only warn.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! GPU architectures, and LLVM's target machine for them.
+//! GPU architectures, and LLVM's target machine for each.
 
 use inkwell::OptimizationLevel;
 use inkwell::attributes::AttributeLoc;

@@ -1,4 +1,6 @@
-//! What recorded IR says of its kernel, for recordings that hold the IR only: those of the existing Mneme.
+//! The facts that a kernel's recorded IR states of it.
+//!
+//! Recordings of the existing Mneme hold the IR only.
 
 use inkwell::context::Context;
 use mneme_core::image::ir_section::Argument;

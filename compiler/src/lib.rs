@@ -1,4 +1,6 @@
-//! LLVM for Mneme: link recorded IR, specialise it, run a pass pipeline, generate code.
+//! The compiler of recorded kernels, on LLVM.
+//!
+//! It links recorded IR, specialises it, runs a pass pipeline and generates code.
 //!
 //! [`build`] is the one entry point. It is meant to run in a forked child: LLVM may abort on IR or pipelines it cannot
 //! cope with, and that must be one configuration's result, not the end of a tuning session. The parent calls

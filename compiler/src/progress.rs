@@ -1,5 +1,6 @@
-//! Where a build is, in memory that outlives the building process: a compiler that crashes, hangs or is killed for its
-//! memory cannot say any more what it was doing.
+//! A build's progress, in memory that outlives the building process.
+//!
+//! A compiler that crashes, hangs or is killed for its memory cannot say any more what it was doing.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

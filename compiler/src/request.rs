@@ -1,4 +1,4 @@
-//! What a build is asked for and what it returns: plain data, no LLVM types.
+//! Requests for builds and their results, as plain data without LLVM types.
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;

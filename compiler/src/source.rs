@@ -1,4 +1,6 @@
-//! CUDA source in a recorded kernel's place: compiled as `mneme-cc` compiles what is recorded.
+//! CUDA source in a recorded kernel's place.
+//!
+//! It is compiled as `mneme-cc` compiles what is recorded.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,5 +1,6 @@
-//! What a process pays for once, before it forks those that build: LLVM's targets and pass registry, the assembler's own
-//! tables, and the recorded IR as LLVM holds it.
+//! Initialisation that a process does once, before it forks builders.
+//!
+//! It loads LLVM's targets and pass registry, the assembler's own tables, and the recorded IR as LLVM holds it.
 
 use inkwell::AddressSpace;
 use inkwell::context::Context;

@@ -1,5 +1,7 @@
-//! Builds every kernel of the real applications in tests/apps under every standard pipeline, as `mneme-replay` would.
-//! Needs clang 19 and the CUDA toolkit that `scripts/setup` assembles; the suite's scripts guarantee both.
+//! Builds of every kernel in tests/apps under every standard pipeline.
+//!
+//! They are made as `mneme-replay` would. They need clang 19 and the CUDA toolkit that `scripts/setup` assembles; the
+//! suite's scripts guarantee both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,6 @@
-//! The recorded level's pipeline gives the PTX that clang gave the application, for the test applications and many ways to compile them.
+//! Tests that the recorded level's pipeline gives the PTX that clang gave the application.
+//!
+//! They take the test applications, and many ways to compile them.
 //!
 //! clang 19 is LLVM 19, so the texts are equal, or (where numbered names come in another order) registers and bytes of the code are. A few programs are looked at; all under
 //! `MNEME_TEST_FIDELITY=all`.

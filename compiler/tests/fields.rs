@@ -1,4 +1,4 @@
-//! Every field of a configuration that changes the code, and what it changes.
+//! Tests of every field of a configuration that changes the code.
 
 use std::process::Command;
 

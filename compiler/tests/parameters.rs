@@ -1,4 +1,6 @@
-//! Kernels of random parameter lists: what is recorded of a list is what the code of every target takes. Needs clang 19.
+//! Tests of kernels with random parameter lists.
+//!
+//! What is recorded of a list is what the code of every target takes. They need clang 19.
 
 use std::fmt::Write as _;
 use std::process::Command;

@@ -1,4 +1,6 @@
-//! What preparation does to the IR, read off the IR that a build returns and the PTX it makes.
+//! Tests of what preparation does to the IR.
+//!
+//! They read it off the IR that a build returns and the PTX it makes.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;

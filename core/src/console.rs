@@ -1,4 +1,6 @@
-//! Standard output and error, which may be full or have no reader any more: `println!` and `eprintln!` would panic.
+//! Writing to standard output and error without a panic.
+//!
+//! They may be full or have no reader any more, where `println!` and `eprintln!` would panic.
 
 use std::cell::RefCell;
 use std::fmt;

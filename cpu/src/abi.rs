@@ -1,4 +1,6 @@
-//! Arguments as C callers pass them, wrapped where they enter so that everything behind the ABI is safe code.
+//! Arguments as C callers pass them.
+//!
+//! They are wrapped where they enter, so that everything behind the ABI is safe code.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,4 @@
-//! How functions of the device end.
+//! The results of the device's functions.
 
 pub use mneme_abi::cuda::status::Status;
 

@@ -1,4 +1,4 @@
-//! A configuration to replay: when it is its turn, what is built, how that is run.
+//! A job: a configuration to replay, with its priority and the way to build and run it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One configuration, one JSON object.
+//! The replay of one configuration, with its result as one JSON object.
 
 use std::rc::Rc;
 

@@ -1,4 +1,6 @@
-//! `mneme-replay sweep`: one configuration a line in, one result a line out, for shell scripts and pipes.
+//! The command `mneme-replay sweep`, for shell scripts and pipes.
+//!
+//! One configuration a line comes in, one result a line goes out.
 
 use std::collections::HashMap;
 use std::fs::File;

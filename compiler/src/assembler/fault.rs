@@ -1,6 +1,8 @@
-//! The assembler's planted fault (`mneme-fault<assembler>` in a pipeline, see faults.cpp): from level 2 on it loses the last write to
-//! memory that others see. The pass marks the PTX, and the fault is made where the PTX is assembled, so that the same PTX is right at one
-//! level and wrong at another.
+//! A planted fault of the assembler, for tests of mneme-bisect.
+//!
+//! With `mneme-fault<assembler>` in a pipeline (see faults.cpp) it loses, from level 2 on, the last write to memory
+//! that others see. The pass marks the PTX, and the fault is made where the PTX is assembled, so that the same PTX is
+//! right at one level and wrong at another.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,6 @@
-//! PTX to machine code, as whole programs: by nvPTXCompiler, else by ptxas, else left to the driver's compiler.
+//! Assembling PTX to machine code, as whole programs.
+//!
+//! It is done by nvPTXCompiler, else by ptxas, else left to the driver's compiler.
 //!
 //! nvJitLink is none of them: it assembles relocatable code (as `ptxas -c` does), for which registers are allocated otherwise than in
 //! the code that applications have. There is nothing to link either, as the IR of a program is linked before.

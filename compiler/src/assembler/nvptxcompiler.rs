@@ -1,4 +1,4 @@
-//! nvPTXCompiler, NVIDIA's assembler as a library: what `ptxas` does, in this process.
+//! The assembler nvPTXCompiler, which does what `ptxas` does as a library.
 //!
 //! NVIDIA publishes it as a static library; `scripts/cuda/ptxcompiler` makes a shared one of it, which is loaded if it is there. It
 //! needs no GPU and no driver, and starts no threads.

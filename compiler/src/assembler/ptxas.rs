@@ -1,4 +1,4 @@
-//! `ptxas`, NVIDIA's assembler as a program.
+//! The assembler `ptxas`, as a program.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,6 @@
-//! What each kernel reaches: other functions, variables, and with them whether its threads wait for one another and what makes it impossible to run.
+//! The closure of each kernel: the functions and variables that it reaches.
+//!
+//! With them it is known whether its threads wait for one another, and what makes it impossible to run.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -1,4 +1,6 @@
-//! The x86 side: runtime linked in, everything but the entries and variables made local, code generated.
+//! Generation of x86 code for the CPU device.
+//!
+//! The runtime is linked in, everything but the entries and variables is made local, and code is generated.
 
 use inkwell::OptimizationLevel;
 use inkwell::memory_buffer::MemoryBuffer;

@@ -1,4 +1,6 @@
-//! Entries: `extern "C" fn(params: *const u8)` per kernel, which loads the arguments and runs the (inlined) kernel for one thread.
+//! The entry function of each kernel for the CPU device.
+//!
+//! It is an `extern "C" fn(params: *const u8)`, which loads the arguments and runs the (inlined) kernel for one thread.
 
 use inkwell::module::Module;
 use llvm_sys::core::*;

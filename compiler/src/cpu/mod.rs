@@ -1,4 +1,6 @@
-//! Lowers device IR to a CPU code object (docs/how-it-works/cpu-device.md).
+//! Lowering of device IR to a code object of the CPU device.
+//!
+//! docs/how-it-works/cpu-device.md describes the code object.
 //!
 //! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU device's
 //! imports (`intrinsics`, `ptx`); lanes that rely on it run in step (`lockstep`); each kernel is examined for what it reaches (`closure`); shared memory becomes offsets

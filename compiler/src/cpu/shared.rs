@@ -1,4 +1,4 @@
-//! Shared memory: each variable gets an offset from the block's base, and its uses become base plus offset.
+//! Lowering of shared memory to offsets from a block's base.
 //!
 //! Variables that one kernel reaches never overlap; variables of different kernels may.
 

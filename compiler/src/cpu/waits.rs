@@ -1,4 +1,6 @@
-//! Threads that wait for what others write to memory: locks, flags, barriers of the program's own.
+//! Yields in loops that wait for what other threads write to memory.
+//!
+//! Such loops are locks, flags and barriers of the program's own.
 //!
 //! On a GPU all threads of the resident blocks make progress. The CPU device runs them in turns, so one that waits has to
 //! give its turn away. A loop may wait where it holds a volatile or atomic access or a fence, and where whether it

@@ -1,4 +1,4 @@
-//! Which instructions access memory, where and how.
+//! The instructions that access memory, and where and how they do.
 
 use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::LLVMOpcode::*;

@@ -1,4 +1,6 @@
-//! Accesses that a kernel should not make: every access asks before, and goes to other memory where it is told to.
+//! Instrumentation that finds accesses which a kernel should not make.
+//!
+//! Every access is checked first, and goes to other memory where the check says so.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! What is inserted into which code.
+//! Tests of what is inserted into which code.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;

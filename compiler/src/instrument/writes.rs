@@ -1,4 +1,6 @@
-//! Who wrote an address: after every write a call that notes it where it covers what is watched.
+//! Instrumentation that finds the instruction which wrote an address.
+//!
+//! Every write is followed by a call that notes it where it covers what is watched.
 
 use std::collections::BTreeSet;
 

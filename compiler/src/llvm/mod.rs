@@ -1,4 +1,4 @@
-//! The safe face of `llvm.cpp`.
+//! The safe interface of `llvm.cpp`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 

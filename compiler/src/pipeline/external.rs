@@ -1,4 +1,6 @@
-//! A pass pipeline in another program: an `opt` of the same LLVM, with passes of its own loaded.
+//! Running a pass pipeline in another program.
+//!
+//! The program is an `opt` of the same LLVM, with passes of its own loaded.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

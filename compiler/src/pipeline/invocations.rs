@@ -1,4 +1,4 @@
-//! The pass invocations of a pipeline: a list of them, a limit on them, the IR around one of them.
+//! The pass invocations of a pipeline: a list, a limit, and the IR around one of them.
 //!
 //! For looking for the pass that did something. Numbers are those of [`Observer`]: with one pipeline and one module they
 //! are the same in every run up to the limit.

@@ -1,4 +1,6 @@
-//! Runs a pass pipeline, in the syntax of `opt -passes`: in this process, or in a program like `opt`.
+//! Running a pass pipeline, in the syntax of `opt -passes`.
+//!
+//! It runs in this process, or in a program like `opt`.
 
 pub mod external;
 pub mod invocations;

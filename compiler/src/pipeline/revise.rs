@@ -1,5 +1,6 @@
-//! Changes to IR before its pipeline runs, for finding out about a kernel: parts taken out (reduce.cpp), undefined behaviour made to
-//! show (undefined.cpp).
+//! Changes to a kernel's IR before its pipeline runs, for finding out about the kernel.
+//!
+//! Parts are taken out (reduce.cpp), or undefined behaviour is made to show (undefined.cpp).
 
 use std::ffi::{CString, c_char, c_int};
 

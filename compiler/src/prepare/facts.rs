@@ -1,4 +1,4 @@
-//! States what the recording proves about a kernel's parameters, as attributes that every pass understands.
+//! Attributes that state what the recording proves about a kernel's parameters.
 //!
 //! docs/how-it-works/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as the arguments and
 //! the memory are the same.

@@ -1,4 +1,4 @@
-//! From recorded bitcode to the module that a pipeline starts from.
+//! Preparation of the module that a pipeline starts from, out of recorded bitcode.
 //!
 //! The steps are the same for every target, so that a pipeline sees the same IR whether its result runs on a GPU or on
 //! the CPU device.

@@ -1,4 +1,6 @@
-//! `__nvvm_reflect`: libdevice's questions about the compilation, answered before any pipeline runs.
+//! Answers to `__nvvm_reflect`, by which libdevice asks about the compilation.
+//!
+//! They are given before any pipeline runs.
 //!
 //! LLVM answers them in a pass that only the NVPTX `default<…>` pipelines and the NVPTX back end run; a hand-written
 //! pipeline and the CPU device need the answers too.

@@ -1,4 +1,6 @@
-//! Other programs that work for a build: they end with it, and leave nothing behind.
+//! Other programs that work for a build.
+//!
+//! They end with it, and leave nothing behind.
 //!
 //! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us are memory of
 //! this process, which other processes open by the name that /proc gives them.

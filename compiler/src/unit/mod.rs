@@ -1,5 +1,7 @@
-//! Describes a bitcode module for section `.mneme.ir`: its symbols, what each refers to, and a hash of each
-//! definition, so that a recorder without LLVM can find a kernel's closure and identity.
+//! The description of a bitcode module in section `.mneme.ir`.
+//!
+//! It has the module's symbols, what each refers to, and a hash of each definition, so that a recorder without LLVM can
+//! find a kernel's closure and identity.
 
 mod definitions;
 mod features;

@@ -1,4 +1,6 @@
-//! Two front ends, one object: gives the definitions of clang's IR the names that nvcc gave the same things.
+//! Renaming of definitions in clang's IR to the names that nvcc gave them.
+//!
+//! Two front ends make one object, and name some things differently.
 //!
 //! The names differ for what is private to a unit. nvcc leaves the `L` of internal linkage out of device names, mangles
 //! `_GLOBAL__N__<hash>_<unit>` where clang has `_GLOBAL__N_1` for an unnamed namespace, and under `-rdc` prefixes

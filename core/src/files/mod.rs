@@ -1,4 +1,6 @@
-//! Files that others read while they are written: each is there whole, or as it was before.
+//! Files that others read while they are written.
+//!
+//! Each is there whole, or as it was before.
 
 mod lock;
 mod size_limit;

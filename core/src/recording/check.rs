@@ -1,4 +1,4 @@
-//! Reads all of a recording and says which of its files are damaged.
+//! The check of a recording, which reads all of it and names its damaged files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

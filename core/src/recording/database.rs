@@ -1,4 +1,6 @@
-//! `<static-hash>.json`: a kernel and its recorded instances. Keys up to "instances" are upstream's; ours are under "Mneme".
+//! The database of a kernel and its recorded instances, `<static-hash>.json`.
+//!
+//! Keys up to "instances" are upstream's; ours are under "Mneme".
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,6 @@
-//! Removing, copying and moving recordings. What an operation does not name stays as it is.
+//! Removing, copying and moving recordings.
+//!
+//! What an operation does not name stays as it is.
 
 use std::collections::HashSet;
 use std::io::BufRead;

@@ -1,4 +1,6 @@
-//! `<static-hash>.tolerances.json`: what is known about a kernel's buffers since it was recorded.
+//! Rules for a recorded kernel's buffers, in `<static-hash>.tolerances.json`.
+//!
+//! They say what is known about the buffers since they were recorded.
 //!
 //! A recording is not modified, so that this is a file beside it.
 

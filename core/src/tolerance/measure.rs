@@ -1,4 +1,6 @@
-//! The errors that tolerances bound. This is the definition; a device computes the same, faster.
+//! The errors that tolerances bound.
+//!
+//! This is the definition; a device computes the same, faster.
 //!
 //! With a recorded element e and a replayed element r of the buffer's type:
 //!

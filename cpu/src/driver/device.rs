@@ -1,4 +1,4 @@
-//! What the device says of itself.
+//! Attributes and properties of the device.
 
 use std::ffi::c_char;
 

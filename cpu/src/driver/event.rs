@@ -1,4 +1,6 @@
-//! Events: points in time. Work is done when it is enqueued, so a recorded event has happened.
+//! Events: points in time.
+//!
+//! Work is done when it is enqueued, so a recorded event has happened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,6 @@
-//! `cuGetProcAddress`: functions by their base name and the CUDA version that the caller was built for.
+//! The function `cuGetProcAddress`, which finds functions by name and CUDA version.
+//!
+//! The name is the base name, the version that which the caller was built for.
 
 use std::ffi::{CStr, c_char, c_void};
 

@@ -1,4 +1,6 @@
-//! Where the sections of an object go in its mapping: code and stubs, then read-only data and the GOT, then writable data.
+//! The layout of an object's sections in its mapping.
+//!
+//! Code and stubs come first, then read-only data and the GOT, then writable data.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,6 @@
-//! Places CPU code objects (`ET_REL`, x86-64) in memory, so that no linker is needed on the user's machine.
+//! The loader of CPU code objects (`ET_REL`, x86-64).
+//!
+//! It places them in memory, so that no linker is needed on the user's machine.
 //!
 //! An object gets one contiguous mapping of code, read-only data and writable data, in a range that the kernel's `mmap`
 //! does not use by itself: recorded addresses of variables can then be had again at replay. What is imported is reached

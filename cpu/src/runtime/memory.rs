@@ -1,4 +1,6 @@
-//! Memory functions: what the driver has several functions for, the runtime has one with a direction.
+//! Memory functions of the runtime.
+//!
+//! What the driver has several functions for, the runtime has one with a direction.
 
 use super::registration;
 use super::session::driver_with_context;

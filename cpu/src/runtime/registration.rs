@@ -1,5 +1,6 @@
-//! What the compiler's start-up code tells the runtime: fat binaries, and the kernels and variables in them by the host
-//! address that stands for them. Images are loaded when first used.
+//! Registration of fat binaries, kernels and variables by the compiler's start-up code.
+//!
+//! Kernels and variables are known by the host address that stands for them. Images are loaded when first used.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};

@@ -1,4 +1,6 @@
-//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice. There are no arrays.
+//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice.
+//!
+//! There are no arrays.
 
 use super::memory::{self, Rows};
 use super::session::driver_with_context;

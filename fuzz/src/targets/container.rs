@@ -1,4 +1,6 @@
-//! Device code as compilers pack it: fat binaries, cubins, offload bundles, PTX.
+//! Targets for device code as compilers pack it.
+//!
+//! They are fat binaries, cubins, offload bundles and PTX.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What makes a replay a bad one.
+//! The criterion by which a replay is good or bad.
 
 use mneme_core::result::{ReplayResult, Status};
 

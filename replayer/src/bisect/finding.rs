@@ -1,4 +1,4 @@
-//! What a bisection has found, as data.
+//! The findings of a bisection, as data.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Replays that answer one question each, many at a time.
+//! The replays of a bisection, which answer one question each, many at a time.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};

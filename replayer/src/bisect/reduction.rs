@@ -1,5 +1,7 @@
-//! Making the reproducer smaller: parts are taken out of the IR for as long as what is to blame (a pass, code generation, the assembler)
-//! still makes a difference.
+//! Reduction of the reproducer's IR.
+//!
+//! Parts are taken out of it for as long as what is to blame (a pass, code generation, the assembler) still makes a
+//! difference.
 //!
 //! What is left computes something else than the recorded kernel did, so that the recording is no measure any more. The measure is the
 //! IR itself: it is replayed without what is to blame and with it, and what the two leave in memory has to differ, or the time that they

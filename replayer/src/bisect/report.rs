@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The report of a bisection, for people and for programs.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};

@@ -1,4 +1,4 @@
-//! The search itself: among the first n passes of a pipeline, which is the one that makes the difference?
+//! The search for the first pass of a pipeline that makes the difference.
 //!
 //! Points are judged several at a time. Nothing is assumed of points that were not judged but that good and bad ones do not alternate
 //! between neighbours that were; what is found was always judged on both sides.

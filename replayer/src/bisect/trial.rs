@@ -1,4 +1,6 @@
-//! The kernel on trial: does it do what has no defined result? A pass that makes use of that is right.
+//! A test of whether a kernel has undefined behaviour.
+//!
+//! A pass that makes use of that is right.
 //!
 //! What is replayed here is the reference, so that what shows is the source's own and no pass's doing.
 

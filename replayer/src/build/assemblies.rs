@@ -1,4 +1,6 @@
-//! Code objects by their PTX: each PTX is assembled once, whatever pipelines and dimensions it comes from.
+//! A cache of code objects by their PTX.
+//!
+//! Each PTX is assembled once, whatever pipelines and dimensions it comes from.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The server: a process that forks builders and watches over them.
+//! The fork server: a process that forks builders and watches over them.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,6 @@
-//! What a build starts from: the recording, what the command line gives for all builds, and the configuration's own.
+//! The inputs of a build.
+//!
+//! They are the recording, what the command line gives for all builds, and the configuration's own.
 
 use mneme_compiler::pipeline::External;
 use mneme_compiler::progress::Progress;

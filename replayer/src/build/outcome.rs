@@ -1,4 +1,4 @@
-//! What comes of a build: the code and what there is to say of it, or why there is none.
+//! The outcome of a build: code and facts about it, or why there is none.
 
 use mneme_compiler::Texts;
 use mneme_compiler::assembler::Spills;

@@ -1,4 +1,4 @@
-//! Code in the recorded kernel's place: files that the command line names.
+//! Code in the recorded kernel's place, from files that the command line names.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The command line of mneme-bisect.
+//! The command line of `mneme-bisect`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

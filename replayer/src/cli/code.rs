@@ -1,4 +1,4 @@
-//! Options that put other code in the recorded kernel's place, or other passes in LLVM's.
+//! Options that put other code in the kernel's place, or other passes in LLVM's.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `mneme-replay`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What instrumented code is to tell.
+//! Options of instrumented replays.
 
 use clap::Args;
 use mneme_core::observation::Observe;

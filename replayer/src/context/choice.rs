@@ -1,4 +1,4 @@
-//! Which kernel of a recording is meant.
+//! The choice of a kernel in a recording.
 
 use std::path::{Path, PathBuf};
 

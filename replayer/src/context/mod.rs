@@ -1,4 +1,4 @@
-//! What stays the same for all configurations of a replay.
+//! The replay context, which stays the same for all configurations.
 
 mod choice;
 pub mod device;

@@ -1,4 +1,4 @@
-//! What a command line asks for, settled.
+//! The settings of a replay, worked out from the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;

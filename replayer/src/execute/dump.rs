@@ -1,4 +1,4 @@
-//! Writing out memory that differs, for whoever wants to look at it: `--dump-diff`.
+//! Dumps of memory that differs, for `--dump-diff`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,4 +1,6 @@
-//! Finding what a launch did to memory, and undoing it, by comparison with the recording and never by trust.
+//! Finding what a launch did to memory, and undoing it.
+//!
+//! Both go by comparison with the recording and never by trust.
 //!
 //! A GPU hashes all memory in place (reading a chunk back over the bus costs a hundred times what hashing it does) and restores it
 //! from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is compared directly.

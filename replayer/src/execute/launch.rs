@@ -1,4 +1,4 @@
-//! One launch, and what its failure leaves behind.
+//! One launch, and the state in which its failure leaves the device.
 
 use mneme_core::device::{Device, DeviceError, Function, Timer};
 use mneme_core::launch::Launch;

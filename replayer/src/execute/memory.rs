@@ -1,4 +1,6 @@
-//! The snapshot on the device: made resident at its recorded addresses, verified and restored between runs.
+//! The snapshot on the device.
+//!
+//! It is made resident at its recorded addresses, verified, and restored between runs.
 
 use mneme_core::result::Largest;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What the supervisor and an executor say to each other.
+//! Messages between the supervisor and an executor.
 
 use std::path::PathBuf;
 

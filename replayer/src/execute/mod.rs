@@ -1,4 +1,6 @@
-//! An executor: a process with one device context and the snapshot resident, which runs code objects.
+//! An executor: a process with one device context that runs code objects.
+//!
+//! The snapshot is resident in it.
 //!
 //! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the supervisor
 //! starts the next executor. It never writes to the shared snapshot.

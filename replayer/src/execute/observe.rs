@@ -1,4 +1,4 @@
-//! Runs instrumented code for what it notes.
+//! Runs of instrumented code, for what it notes.
 //!
 //! Its buffers are memory of the driver's choice, which is elsewhere than recorded memory: those addresses are reserved by then.
 //! The shadow of shared memory would be large for a large grid, so that the blocks are watched window by window, each in a run

@@ -1,4 +1,6 @@
-//! The pieces that memory is inspected by: every chunk of every region, and the gaps between regions in the pages that hold them.
+//! The pieces that memory is inspected by.
+//!
+//! They are every chunk of every region, and the gaps between regions in the pages that hold them.
 
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::recording::manifest::CHUNK;

@@ -1,4 +1,4 @@
-//! What a failed verification has to say.
+//! The report of a failed verification.
 
 use mneme_core::result::{Largest, Mismatch};
 use mneme_core::tolerance::Norm;

@@ -1,4 +1,6 @@
-//! One run request: load, launch again and again, each time from restored memory, and verify every launch.
+//! One run request: the launches of a code object, each verified.
+//!
+//! Each launch starts from restored memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,6 @@
-//! What changes from run to run of the same code from the same memory: atomics on floating-point numbers, say, add up in any order.
+//! A survey of what changes from run to run of the same code on the same memory.
+//!
+//! Atomics on floating-point numbers, say, add up in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,6 @@
-//! What a process may do that runs recorded code on this machine's processor, or has LLVM read it: compute, and nothing else.
+//! The confinement of a process that runs recorded code, or has LLVM read it.
+//!
+//! It may compute, and nothing else.
 //!
 //! Landlock takes the files and the network away, seccomp new programs and processes, sockets and whatever reaches other processes or
 //! the system. Where the kernel has one of them only, or neither, that one is left out, and [`Enforced`] tells.

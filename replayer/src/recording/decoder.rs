@@ -1,4 +1,6 @@
-//! The decoder: a forked process that fills the shared snapshot, so that the supervisor stays single-threaded.
+//! The decoder: a forked process that fills the shared snapshot.
+//!
+//! The supervisor so stays single-threaded.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,5 +1,7 @@
-//! What only the IR says about a kernel that the existing Mneme has recorded: where its parameters lie, which variables are
-//! constant. LLVM reads it in a forked process, as it may crash on what is damaged.
+//! The parts of a kernel's interface that only its IR tells.
+//!
+//! In recordings of the existing Mneme these are where its parameters lie and which variables are constant. LLVM reads
+//! the IR in a forked process, as it may crash on what is damaged.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! The recorded memory, decoded once into memory that the supervisor shares with its children.
+//! The recorded memory, decoded once into memory that all processes of a replay share.
 //!
 //! The layout follows from the manifests alone, so every process computes the same one before any byte is decoded. First
 //! come the prologue's regions, each contiguous, so that runs of chunks are uploaded in one copy; then the epilogue's chunks

@@ -1,4 +1,4 @@
-//! What a build leaves behind on request: IR, PTX, machine code, its disassembly, the build's log.
+//! Artifacts of a build: IR, PTX, machine code, its disassembly, the build's log.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

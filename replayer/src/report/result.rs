@@ -1,4 +1,4 @@
-//! Results as data: what upstream's users read from standard output.
+//! Results as data, which upstream's users read from standard output.
 
 use std::collections::BTreeMap;
 

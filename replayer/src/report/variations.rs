@@ -1,4 +1,6 @@
-//! What follows from a survey of repeated runs: text for people, and the tolerances that the kernel needs.
+//! The report of a survey of repeated runs.
+//!
+//! It has text for people, and the tolerances that the kernel needs.
 
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::rules::{Rule, Rules, Target};

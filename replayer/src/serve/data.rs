@@ -1,4 +1,4 @@
-//! What a client may want of the recording itself: its IR and its memory.
+//! Requests for the recording itself: its IR and its memory.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,6 @@
-//! What makes machine code, asked of a forked process: an assembler's library may load the driver.
+//! The name of what makes machine code, found out in a forked process.
+//!
+//! An assembler's library may load the driver.
 
 use std::fs::File;
 use std::io::{Read, Write};

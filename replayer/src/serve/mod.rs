@@ -1,4 +1,6 @@
-//! `mneme-replay serve`: requests come and replies go as JSON lines (`mneme_core::protocol`).
+//! The command `mneme-replay serve`, which answers requests in lines of JSON.
+//!
+//! The protocol is [`mneme_core::protocol`].
 
 mod data;
 mod maker;

@@ -1,4 +1,4 @@
-//! From a submission to a job, and from its outcome to the files that were asked for.
+//! Submissions of clients: from a request to a job, and from its outcome to files.
 
 use std::path::Path;
 use std::rc::Rc;

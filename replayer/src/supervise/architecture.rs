@@ -1,4 +1,6 @@
-//! What code is compiled for: as the recording lets expect, until a device says who it is.
+//! The architecture that code is compiled for.
+//!
+//! It is the one that the recording lets expect, until a device says what it is.
 
 use mneme_compiler::Target;
 use mneme_core::exit;

@@ -1,4 +1,4 @@
-//! Code for configurations: what is being built, and what was built lately.
+//! The builds of configurations: those in progress, and those made lately.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;

@@ -1,4 +1,6 @@
-//! From jobs to results: what is built and run when, in which processes, on which device.
+//! Supervision of a replay, from jobs to results.
+//!
+//! It decides what is built and run when, in which processes, on which device.
 
 mod architecture;
 mod builds;

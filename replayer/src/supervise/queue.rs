@@ -1,4 +1,6 @@
-//! Configurations that wait: greater priorities first, equal ones in the order of submission.
+//! The queue of configurations that wait.
+//!
+//! Greater priorities come first, equal ones in the order of submission.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,6 @@
-//! Results that stand for more than one configuration: the same code, launched and measured the same way, is run once.
+//! Results that stand for more than one configuration.
+//!
+//! The same code, launched and measured the same way, is run once.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Replaying in one process, without a fork: the way to run under a profiler or a debugger.
+//! Replaying in one process, without a fork, for profilers and debuggers.
 //!
 //! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context that cannot
 //! be used, and there are no time limits.

@@ -1,4 +1,4 @@
-//! The supervisor: starts decoder, builders and executors, and turns whatever becomes of them into results.
+//! The supervisor: starts decoder, builders and executors, and makes results of their ends.
 //!
 //! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does can damage it.
 //! The parts run at once: while the device starts, the snapshot is decoded and the first configurations are compiled.

@@ -1,4 +1,4 @@
-//! Comparing replayed memory with the recorded epilogue.
+//! The comparison of replayed memory with the recorded epilogue.
 //!
 //! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the first
 //! element that is wrong, how many are, and by how much at most.

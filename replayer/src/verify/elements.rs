@@ -1,4 +1,4 @@
-//! What a region of memory is made of: read off the kernel's signature.
+//! The element types of memory regions, read off the kernel's signature.
 //!
 //! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4 const *`)
 //! points into holds floats. Where nothing is known, memory is bytes: integers read as floats are denormal, and any absolute

@@ -1,4 +1,6 @@
-//! Which tolerance each region is compared under. What is said of one buffer goes before what is said of all:
+//! The tolerance that each region is compared under.
+//!
+//! What is said of one buffer goes before what is said of all:
 //!
 //! 1. `--tolerance BUFFER=…` of the command line (the last that names the buffer),
 //! 2. the rules of `<static-hash>.tolerances.json` beside the recording,

@@ -1,5 +1,7 @@
-//! Each part of the driver's interface in a program of its own: recording changes nothing that it does, and what is recorded
-//! holds the memory that the kernels saw and replays verified. docs/reference/hooks.md says which function is covered by which.
+//! Tests of each part of the driver's interface, in a program of its own.
+//!
+//! Recording changes nothing that it does, and what is recorded holds the memory that the kernels saw and replays
+//! verified. docs/reference/hooks.md says which function is covered by which.
 
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::KernelRecord;

@@ -1,4 +1,6 @@
-//! Recordings in the files of the existing Mneme: written, listed, shown, replayed and tuned; damaged ones are named.
+//! Tests of recordings in the files of the existing Mneme.
+//!
+//! They are written, listed, shown, replayed and tuned; damaged ones are named.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Reads a clang command line as far as our job needs: what it compiles, where to, and which arguments shape the
-//! device code.
+//! A reader of clang's command line.
+//!
+//! It reads as much as our job needs: what is compiled, where to, and which arguments shape the device code.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

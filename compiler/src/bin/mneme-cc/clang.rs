@@ -1,4 +1,6 @@
-//! clang: runs the user's command, then compiles the device code once more to IR for each architecture.
+//! The way of `mneme-cc` with clang: compiling, and compiling again to IR.
+//!
+//! The user's command runs first; then the device code is compiled once more for each architecture.
 //!
 //! Architectures and compilation-unit ids are not guessed from the command line: clang logs the compilations that it
 //! runs (`CC_PRINT_OPTIONS`), and the log tells them as they were. The id matters because under `-fgpu-rdc` it is part

@@ -1,4 +1,6 @@
-//! Floating-point instructions and conversions. 16-bit floats are computed in wider ones and rounded once.
+//! Floating-point instructions and conversions.
+//!
+//! 16-bit floats are computed in wider ones and rounded once.
 
 use crate::cpu::operations::{arithmetic, convert};
 

@@ -1,4 +1,4 @@
-//! Which family an instruction belongs to, and the instructions that only move bits.
+//! The families of instructions, and the instructions that only move bits.
 
 use super::Machine;
 use super::parse::{Instruction, Operand};

@@ -1,4 +1,6 @@
-//! The functions of the driver that a replay calls, found by name in a library that was loaded by path.
+//! The table of driver functions that a replay calls.
+//!
+//! They are found by name in a library that was loaded by path.
 //!
 //! cudarc's own loader is not used, because it knows one library only and would find a preloaded recorder's wrappers.
 

@@ -1,4 +1,6 @@
-//! What is where in a snapshot file. All numbers are little endian, nothing is padded.
+//! The layout of a snapshot file.
+//!
+//! All numbers are little endian, nothing is padded.
 //!
 //! ```text
 //! bytes, layout 0:  globals, blobs with all of their contents, arguments

@@ -1,4 +1,6 @@
-//! Has units compiled by `mneme-cc`, in a process of its own: LLVM never enters the application's.
+//! The compilation of units by `mneme-cc`, in a process of its own.
+//!
+//! LLVM never enters the application's.
 
 use std::collections::HashMap;
 use std::fs::File;

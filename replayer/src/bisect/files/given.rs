@@ -1,5 +1,7 @@
-//! What code generation or the assembler makes a wrong thing of, as files: the IR that comes out of the pipeline, the PTX of it that is right
-//! and that is wrong, and smaller IR on which it still matters.
+//! Files about a fault of code generation or of the assembler.
+//!
+//! They are the IR that comes out of the pipeline, the PTX of it that is right and that is wrong, and smaller IR on
+//! which it still matters.
 
 use std::rc::Rc;
 

@@ -1,4 +1,6 @@
-//! What is to blame, as files: what it was given and what it made of it, and a reproducer that needs nothing but LLVM or NVIDIA's tools.
+//! Files about what is to blame: its input, its output and a reproducer.
+//!
+//! The reproducer needs nothing but LLVM or NVIDIA's tools.
 
 mod given;
 mod pass;

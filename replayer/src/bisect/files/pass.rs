@@ -1,5 +1,7 @@
-//! What a pass of the pipeline did, as files: the module and the function before and after it, their difference, the pass alone and
-//! smaller IR on which it still matters.
+//! Files about what a pass of the pipeline did.
+//!
+//! They are the module and the function before and after it, their difference, the pass alone and smaller IR on which
+//! it still matters.
 
 use std::rc::Rc;
 

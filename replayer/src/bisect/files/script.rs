@@ -1,4 +1,4 @@
-//! The script that shows what is to blame at work, with LLVM's or NVIDIA's own programs.
+//! The script that reproduces a fault with LLVM's or NVIDIA's own programs.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The stages of a build, one after the other: at which does good turn into bad?
+//! The stages of a build, and the search for the one at which good turns into bad.
 
 use mneme_compiler::pipeline::Invocation;
 use mneme_compiler::progress::{Place, Stage};

@@ -1,4 +1,6 @@
-//! Verdicts on builds that are wrong from a known stage on, for whatever number of passes.
+//! Tests of verdicts on builds that are wrong from a known stage on.
+//!
+//! They have any number of passes.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What an instrumented replay observed, told by instructions, allocations and lines of source.
+//! The observations of an instrumented replay, by instruction, allocation and line of source.
 
 mod text;
 

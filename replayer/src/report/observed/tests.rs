@@ -1,3 +1,5 @@
+//! Tests of how observations are put together.
+
 use mneme_core::launch::Dim3;
 use mneme_core::observation::{Access, SourceLine};
 

@@ -1,4 +1,6 @@
-//! Executors on their way out, which nobody waits for: a driver may take a tenth of a second to let go.
+//! Executors on their way out, which nobody waits for.
+//!
+//! A driver may take a tenth of a second to let go.
 
 use std::time::{Duration, Instant};
 

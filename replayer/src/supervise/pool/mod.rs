@@ -1,4 +1,4 @@
-//! The executors: which of them work on which device, which stand by, and which are on their way out.
+//! The executor pool: executors at work, standing by, and leaving, on each device.
 //!
 //! A place is where one configuration runs at a time. Its executor stays until a kernel breaks it (or, where each configuration
 //! has a process of its own, until the run is over); the next one is started ahead where the device has memory for both.

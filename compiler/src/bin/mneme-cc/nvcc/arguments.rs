@@ -1,4 +1,4 @@
-//! Reads an nvcc command line, and says in clang's words what shapes the device code.
+//! A reader of nvcc's command line, which puts what shapes the device code in clang's words.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,6 @@
-//! nvcc: runs the user's command, then has clang compile the device code to IR under the same options.
+//! The way of `mneme-cc` with nvcc: compiling, and having clang compile to IR.
+//!
+//! The user's command runs first; clang then compiles the device code under the same options.
 //!
 //! The object stays nvcc's but for the section. The architectures and the toolkit are those that nvcc itself names when it is
 //! asked what it would do (`--dryrun`).
