@@ -7,12 +7,12 @@ use clap::Args;
 use mneme_core::summary::Mode;
 
 use crate::application::{Application, end_like};
-use crate::error::Error;
-use crate::report::{self, Mailbox};
+use crate::error::CommandError;
+use crate::report::{self, SummaryFile};
 use crate::variables;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ProfileOptions {
     /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)
     #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
@@ -27,9 +27,9 @@ pub struct Options {
 }
 
 /// Runs the application; returns only if that fails.
-pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
+pub fn run(options: &ProfileOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
-    let mailbox = Mailbox::open()?;
+    let mailbox = SummaryFile::open()?;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     settings.extend(options.sample.iter().map(|every| ("MNEME_SAMPLE", every.to_string().into())));

@@ -10,13 +10,13 @@ use mneme_core::recording::store::{check_writable, create_private_folder};
 use mneme_core::summary::{Mode, merged};
 
 use crate::application::{Application, end_like};
-use crate::error::Error;
-use crate::report::{self, Mailbox};
+use crate::error::CommandError;
+use crate::report::{self, SummaryFile};
 use crate::staging::Staging;
 use crate::variables;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct RecordOptions {
     /// Folder for the recording; created where missing, added to where it holds one (also -rdb)
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER", required_unless_present = "dry_run")]
     record_database: Option<PathBuf>,
@@ -55,14 +55,14 @@ pub struct Options {
 }
 
 /// Runs the application; returns only if that fails.
-pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
+pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
-    let mailbox = Mailbox::open()?;
+    let mailbox = SummaryFile::open()?;
     let format = epilogue_format(options)?;
     let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     if let Some(folder) = &options.record_database {
-        let mut folder = std::path::absolute(folder).map_err(|source| Error::Io { path: folder.clone(), source })?;
+        let mut folder = std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.clone(), source })?;
         if !options.dry_run {
             create_private_folder(&folder)?;
             check_writable(&folder)?;
@@ -101,7 +101,7 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
 }
 
 /// What the option, else the variable, asks for; `None` for our own format.
-fn epilogue_format(options: &Options) -> Result<Option<Format>, Error> {
+fn epilogue_format(options: &RecordOptions) -> Result<Option<Format>, CommandError> {
     variables::check()?;
     let variable = std::env::var("MNEME_EPILOGUE_TYPE").ok();
     let text = options.epilogue_format.clone().or(variable).unwrap_or_default();

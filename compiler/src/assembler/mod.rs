@@ -35,7 +35,7 @@ pub enum Assembler {
 
 /// What an assembler is told besides the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options<'a> {
+pub struct AssemblerOptions<'a> {
     /// Optimisation level, 0 to 3.
     pub level: u8,
     /// Registers of a thread at most, 0 for no limit; PTX that has its own limit keeps it.
@@ -46,13 +46,13 @@ pub struct Options<'a> {
     pub asked: bool,
 }
 
-impl Default for Options<'_> {
+impl Default for AssemblerOptions<'_> {
     fn default() -> Self {
         Self { level: 3, registers: 0, others: &[], asked: true }
     }
 }
 
-impl Options<'_> {
+impl AssemblerOptions<'_> {
     /// In ptxas's spelling, and that it shall tell of spills.
     fn words(self) -> Vec<String> {
         ["-v".into()].into_iter().chain(self.own_words()).collect()
@@ -124,7 +124,7 @@ impl Assembler {
     }
 
     /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
-    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: Options<'_>) -> Result<Assembled, BuildError> {
+    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: AssemblerOptions<'_>) -> Result<Assembled, BuildError> {
         #[cfg(feature = "planted-faults")]
         let ptx = &*fault::plant(ptx, options.level);
         let assembled = match self {
@@ -187,14 +187,14 @@ mod tests {
              ld.param.u64 %rd1, [p];\n{body}\n{stores}\nst.global.f32 [%rd1], %f0; ret; }}\n"
         );
         let assemble = |options| Assembler::find().assemble(&ptx, "k", "sm_90", options).unwrap();
-        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(Options { level, ..Options::default() }).image).collect();
-        if assemble(Options::default()).kind == ImageKind::Cubin {
-            assert_eq!(images[3], assemble(Options::default()).image);
+        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(AssemblerOptions { level, ..AssemblerOptions::default() }).image).collect();
+        if assemble(AssemblerOptions::default()).kind == ImageKind::Cubin {
+            assert_eq!(images[3], assemble(AssemblerOptions::default()).image);
             assert_ne!(images[0], images[3]);
             assert_ne!(images[1], images[3]);
-            let narrow = assemble(Options { registers: 24, ..Options::default() });
+            let narrow = assemble(AssemblerOptions { registers: 24, ..AssemblerOptions::default() });
             assert_ne!(narrow.image, images[3]);
-            assert_eq!(assemble(Options::default()).spills, Some(Spills::default()));
+            assert_eq!(assemble(AssemblerOptions::default()).spills, Some(Spills::default()));
             assert!(narrow.spills.is_some_and(|spills| spills.stores > 0 && spills.loads > 0), "{:?}", narrow.spills);
         }
     }
@@ -202,13 +202,14 @@ mod tests {
     #[test]
     fn a_device_newer_than_the_assembler_gets_ptx() {
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        let assembled = Assembler::find().assemble(ptx, "k", "sm_999", Options::default()).unwrap();
+        let assembled = Assembler::find().assemble(ptx, "k", "sm_999", AssemblerOptions::default()).unwrap();
         assert_eq!(assembled.kind, ImageKind::Ptx);
         assert_eq!(assembled.image, [ptx.as_bytes(), b"\0"].concat());
-        let error = Assembler::find().assemble(ptx, "k", "sm_999", Options { level: 1, ..Options::default() }).err().unwrap();
+        let error =
+            Assembler::find().assemble(ptx, "k", "sm_999", AssemblerOptions { level: 1, ..AssemblerOptions::default() }).err().unwrap();
         assert!(error.is_usage() && error.to_string().contains("sm_999"), "{error}");
         let others = ["--fmad=false".to_owned()];
-        let recorded = Options { level: 1, others: &others, asked: false, ..Options::default() };
+        let recorded = AssemblerOptions { level: 1, others: &others, asked: false, ..AssemblerOptions::default() };
         let assembled = Assembler::find().assemble(ptx, "k", "sm_999", recorded).unwrap();
         assert_eq!(assembled.assembler, "the driver's PTX compiler (without -O1 --fmad=false)");
     }

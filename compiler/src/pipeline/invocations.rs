@@ -1,12 +1,12 @@
 //! The pass invocations of a pipeline: a list, a limit, and the IR around one of them.
 //!
-//! For looking for the pass that did something. Numbers are those of [`Observer`]: with one pipeline and one module they
+//! For looking for the pass that did something. Numbers are those of [`PassObserver`]: with one pipeline and one module they
 //! are the same in every run up to the limit.
 
 use inkwell::module::Module;
 
 use crate::ir;
-use crate::llvm::Observer;
+use crate::llvm::PassObserver;
 use crate::progress::Invocation;
 
 /// Observes a pipeline.
@@ -23,7 +23,7 @@ pub struct Invocations {
     pub after: Option<String>,
 }
 
-impl Observer for Invocations {
+impl PassObserver for Invocations {
     fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool {
         if number == 0 {
             return true;

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 
 use corosensei::CoroutineResult;
 
-use super::block::{self, Block, Running};
+use super::block::{self, Block, RunningThread};
 use super::context::ThreadContext;
-use super::fault::Fault;
+use super::fault::KernelFault;
 use super::grid::Grid;
 use super::pool::Worker;
-use super::shared::{SharedMemory, Spare};
+use super::shared::{SharedMemory, SharedMemoryPool};
 use super::stack::{Ended, Fiber, Pause, Stacks};
 
 /// A block that has begun, with all that belongs to it.
@@ -37,7 +37,7 @@ impl Flight {
         Self { block: Box::new(Block::new(grid.threads(), context)), fibers: (0..grid.threads()).map(|_| None).collect(), memory }
     }
 
-    fn end(self, stacks: &mut Stacks, shared: &mut Spare) {
+    fn end(self, stacks: &mut Stacks, shared: &mut SharedMemoryPool) {
         self.fibers.into_iter().flatten().for_each(|fiber| stacks.give_back(fiber));
         shared.give_back(self.memory);
     }
@@ -79,7 +79,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
             Err(fault) => {
                 let current = flight.block.current();
                 let place = match fault {
-                    Fault::Deadlock(_) => format!(" (block {:?})", current.ctaid),
+                    KernelFault::Deadlock(_) => format!(" (block {:?})", current.ctaid),
                     _ => current.description(),
                 };
                 grid.fail(fault, place);
@@ -99,7 +99,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
 ///
 /// The block is shared with the device calls of its fibers, so it is reached through a pointer, never borrowed while a
 /// fiber runs.
-fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Outcome, Fault> {
+fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Outcome, KernelFault> {
     loop {
         // SAFETY: no fiber runs here, so this is the only reference.
         let state = unsafe { &mut *block };
@@ -140,8 +140,8 @@ fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stack
     }
 }
 
-fn start(running: *mut Running, stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Fiber, Fault> {
-    let stack = stacks.take().map_err(|error| Fault::NoStack(error.to_string()))?;
+fn start(running: *mut RunningThread, stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Fiber, KernelFault> {
+    let stack = stacks.take().map_err(|error| KernelFault::NoStack(error.to_string()))?;
     let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
     let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
         // SAFETY: the entry is a function of a loaded object, and the grid keeps the buffer, which has the size that

@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::limit::{self, Limit};
-use super::shared::Spare;
+use super::limit::{self, LaunchTimeLimit};
+use super::shared::SharedMemoryPool;
 use super::signals;
 use super::stack::{FIBER, LOOP, Stacks};
 
@@ -13,7 +13,7 @@ use super::stack::{FIBER, LOOP, Stacks};
 pub struct Worker {
     pub loops: Stacks,
     pub fibers: Stacks,
-    pub shared: Spare,
+    pub shared: SharedMemoryPool,
 }
 
 /// A borrowed job whose borrow [`share`] upholds: it does not return before every ticket is handed in.
@@ -51,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs the job on at most `wanted` workers and waits for all of them; the limit begins with the job's turn.
-pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Limit<'_>) -> std::io::Result<()> {
+pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut LaunchTimeLimit<'_>) -> std::io::Result<()> {
     let pool = pool()?;
     let _turn = lock(&TURN);
     let tickets = wanted.min(pool.size);
@@ -125,7 +125,7 @@ fn without_signals<T>(body: impl FnOnce() -> T) -> T {
 
 fn serve(pool: &Pool) {
     signals::prepare_thread();
-    let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: Spare::default() };
+    let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: SharedMemoryPool::default() };
     let mut state = lock(&pool.state);
     // SAFETY: asks for a number.
     state.members.push(unsafe { libc::gettid() });

@@ -20,9 +20,9 @@ fn limited(
 ) -> Result<(), Status> {
     let row = loaded.table.kernels.iter().find(|row| row.name == name).unwrap();
     // SAFETY: the entry of a test's kernel.
-    let entry: grid::Entry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
+    let entry: grid::KernelEntry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
     let parameters: Vec<u8> = arguments.iter().flat_map(|argument| argument.to_le_bytes()).collect();
-    run(&Launch {
+    run(&CheckedLaunch {
         name,
         entry,
         collective: row.collective,

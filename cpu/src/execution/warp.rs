@@ -4,7 +4,7 @@
 
 /// Lanes meet only where they call for the same class of operation with the same mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct WarpRequest {
     pub class: Class,
     pub mask: u32,
 }

@@ -8,10 +8,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::enter;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// Tells it where nobody has been told before.
-fn refuse(name: &str, told: &AtomicBool) -> Done {
+fn refuse(name: &str, told: &AtomicBool) -> StatusResult {
     if !told.swap(true, Ordering::Relaxed) {
         crate::say!("{name} is not supported");
     }

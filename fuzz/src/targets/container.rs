@@ -149,7 +149,7 @@ fn ptx_seeds() -> Vec<Vec<u8>> {
 fn run_ptx(input: &[u8]) {
     ptx::is_ptx(input);
     let text = String::from_utf8_lossy(input);
-    let module = ptx::Module::parse(&text);
+    let module = ptx::PtxModule::parse(&text);
     for kernel in module.kernels().take(8) {
         module.closure(kernel);
     }

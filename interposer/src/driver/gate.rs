@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Status;
-use crate::process::asked::{ASKED, Own, Place, THREAD, Thread};
+use crate::process::asked::{ASKED, GateSlot, OwnSlot, THREAD, ThreadFlags};
 
 /// Threads that pass without sharing a counter; further ones share one.
 const PLACES: usize = 128;
@@ -36,7 +36,7 @@ struct Holder {
 
 /// Passing an open gate is two stores to a place of the thread's own and one look at `closed`; everything else goes by the lock.
 pub struct Gate {
-    places: [Place; PLACES],
+    places: [GateSlot; PLACES],
     /// Those inside that have no place.
     others: AtomicU32,
     /// While a writer is inside or waits; changed under the lock.
@@ -63,31 +63,31 @@ struct Return;
 
 impl Drop for Return {
     fn drop(&mut self) {
-        if let Own::Place(place) = THREAD.with(|thread| thread.place.replace(Own::None)) {
+        if let OwnSlot::Place(place) = THREAD.with(|thread| thread.place.replace(OwnSlot::None)) {
             place.taken.store(false, Ordering::Release);
         }
     }
 }
 
-fn own_place(gate: &'static Gate) -> Option<&'static Place> {
+fn own_place(gate: &'static Gate) -> Option<&'static GateSlot> {
     #[cold]
-    fn take(gate: &'static Gate) -> Option<&'static Place> {
+    fn take(gate: &'static Gate) -> Option<&'static GateSlot> {
         // In a thread that is ending nobody would give it back.
         let free = || gate.places.iter().find(|place| !place.taken.swap(true, Ordering::Acquire));
         let place = RETURNED.try_with(|_| free()).ok().flatten();
-        THREAD.with(|thread| thread.place.set(place.map_or(Own::None, Own::Place)));
+        THREAD.with(|thread| thread.place.set(place.map_or(OwnSlot::None, OwnSlot::Place)));
         place
     }
     match THREAD.with(|thread| thread.place.get()) {
-        Own::Place(place) => Some(place),
-        Own::None => None,
-        Own::Unknown => take(gate),
+        OwnSlot::Place(place) => Some(place),
+        OwnSlot::None => None,
+        OwnSlot::Unknown => take(gate),
     }
 }
 
 /// For a forked child: whoever had closed the parent's gate does not exist in it, and would never open it.
 pub fn renew() {
-    THREAD.with(|thread| thread.place.set(Own::Unknown));
+    THREAD.with(|thread| thread.place.set(OwnSlot::Unknown));
     ASKED.closed.store(false, Ordering::SeqCst);
     GATE_OF_CHILD.store(Box::into_raw(Box::new(Gate::new(&ASKED.closed))), Ordering::Release);
 }
@@ -102,8 +102,8 @@ pub fn passing(call: &dyn Fn() -> Status) -> Status {
 /// A pass for this thread, where the gate is open and the thread has passed it before: its place is then one of the gate of this process, since
 /// [`renew`] makes it unknown.
 #[inline]
-pub fn pass_open(thread: &Thread) -> Option<Pass<'static>> {
-    let Own::Place(place) = thread.place.get() else { return None };
+pub fn pass_open(thread: &ThreadFlags) -> Option<Pass<'static>> {
+    let OwnSlot::Place(place) = thread.place.get() else { return None };
     let pass = Pass::by(place);
     (!ASKED.closed.load(Ordering::SeqCst)).then_some(pass)
 }
@@ -115,7 +115,7 @@ pub fn close(limit: Duration) -> Option<Closed<'static>> {
 
 /// While a call is in the vendor's library.
 pub enum Pass<'a> {
-    Own(&'a Place),
+    Own(&'a GateSlot),
     /// By the counter that the threads without a place share.
     Shared(&'a AtomicU32),
 }
@@ -124,7 +124,7 @@ impl<'a> Pass<'a> {
     /// What follows has to be a look at `closed`: the store here and that look are in one order with the writer's store and its
     /// looks, so that one of the two sees the other.
     #[inline]
-    fn by(place: &'a Place) -> Self {
+    fn by(place: &'a GateSlot) -> Self {
         place.depth.store(place.depth.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
         Self::Own(place)
     }
@@ -161,7 +161,7 @@ impl Writers {
 impl Gate {
     const fn new(closed: &'static AtomicBool) -> Self {
         Self {
-            places: [const { Place { depth: AtomicU32::new(0), taken: AtomicBool::new(false) } }; PLACES],
+            places: [const { GateSlot { depth: AtomicU32::new(0), taken: AtomicBool::new(false) } }; PLACES],
             others: AtomicU32::new(0),
             closed,
             writers: Mutex::new(Writers { inside: None, waiting: 0, entered: 0 }),
@@ -175,7 +175,7 @@ impl Gate {
     }
 
     /// By a place that nobody else uses, where there is one.
-    fn enter<'a>(&'a self, place: Option<&'a Place>) -> Pass<'a> {
+    fn enter<'a>(&'a self, place: Option<&'a GateSlot>) -> Pass<'a> {
         loop {
             let pass = match place {
                 Some(place) => Pass::by(place),

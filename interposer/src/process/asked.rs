@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Of the process, on one line of the cache.
 #[repr(align(64))]
-pub struct Asked {
+pub struct ProcessFlags {
     /// The hooks of all threads are switched off.
     pub off: AtomicBool,
     /// This process has begun to launch, records, and has not ended.
@@ -18,7 +18,7 @@ pub struct Asked {
     pub closed: AtomicBool,
 }
 
-pub static ASKED: Asked = Asked {
+pub static ASKED: ProcessFlags = ProcessFlags {
     off: AtomicBool::new(false),
     records: AtomicBool::new(false),
     leaves_out: AtomicBool::new(false),
@@ -26,29 +26,29 @@ pub static ASKED: Asked = Asked {
 };
 
 /// Of a thread. Looking it up is a call in a shared library, and is done once in a launch.
-pub struct Thread {
+pub struct ThreadFlags {
     /// It is inside a hook.
     pub inside: Cell<bool>,
     /// Its place at the gate.
-    pub place: Cell<Own>,
+    pub place: Cell<OwnSlot>,
 }
 
 thread_local! {
     // No destructor, so that hooks called from other thread-local destructors may still look.
-    pub static THREAD: Thread = const { Thread { inside: Cell::new(false), place: Cell::new(Own::Unknown) } };
+    pub static THREAD: ThreadFlags = const { ThreadFlags { inside: Cell::new(false), place: Cell::new(OwnSlot::Unknown) } };
 }
 
 /// What is asked of this thread, without a closure around it; it must not leave the thread.
 #[inline]
-pub fn this_thread() -> *const Thread {
+pub fn this_thread() -> *const ThreadFlags {
     THREAD.with(std::ptr::from_ref)
 }
 
 /// The place of a thread at the gate.
 #[derive(Clone, Copy)]
-pub enum Own {
+pub enum OwnSlot {
     Unknown,
-    Place(&'static Place),
+    Place(&'static GateSlot),
     /// All were taken, or the thread is ending.
     None,
 }
@@ -56,7 +56,7 @@ pub enum Own {
 /// Where one thread says that it is inside of the gate: how deep. On a line of the cache of its own.
 #[repr(align(64))]
 #[derive(Default)]
-pub struct Place {
+pub struct GateSlot {
     pub depth: AtomicU32,
     pub taken: AtomicBool,
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use super::asked::{ASKED, THREAD, Thread};
+use super::asked::{ASKED, THREAD, ThreadFlags};
 
 /// Whether this thread is inside a hook already.
 pub fn inside() -> bool {
@@ -11,7 +11,7 @@ pub fn inside() -> bool {
 }
 
 #[inline]
-fn is_inside(thread: &Thread) -> bool {
+fn is_inside(thread: &ThreadFlags) -> bool {
     thread.inside.get() || ASKED.off.load(Ordering::Relaxed)
 }
 
@@ -36,7 +36,7 @@ pub fn once<R>(work: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
 
 /// Marks this thread, until the result is dropped; `None` if it is inside a hook already.
 #[inline]
-pub fn enter(thread: &Thread) -> Option<Restore<'_>> {
+pub fn enter(thread: &ThreadFlags) -> Option<Restore<'_>> {
     if is_inside(thread) {
         return None;
     }

@@ -8,7 +8,7 @@ use mneme_core::summary::{self as report, Mode, Summary};
 
 use super::{FINISHED, STARTED, is_recording_process, output, profile, summary};
 use crate::driver::{self, gate};
-use crate::kernels::code::Device;
+use crate::kernels::code::DeviceDescription;
 use crate::kernels::handles;
 use crate::kernels::kernel::Kernel;
 use crate::kernels::progress::{Failed, Occurrences};
@@ -33,7 +33,7 @@ pub fn finish() -> bool {
         rank: settings.rank,
         selected: settings.rank_selected,
         mode: settings.mode,
-        device: driver::current_device().map(|device| Device::of(device).name).unwrap_or_default(),
+        device: driver::current_device().map(|device| DeviceDescription::of(device).name).unwrap_or_default(),
         folder: settings.folder.display().to_string(),
         seconds: STARTED.get().map_or(0.0, |start| start.elapsed().as_secs_f64()),
         kernels,

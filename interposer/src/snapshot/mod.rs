@@ -27,7 +27,7 @@ use crate::driver::{self, CUstream, Status};
 use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
-use background::{Background, Batch, Chunk};
+use background::{Background, Chunk, ChunkBatch};
 use buffers::{Buffer, Pool};
 use hasher::Hasher;
 
@@ -414,7 +414,7 @@ struct Gathering<'a> {
     used: usize,
     copy: Option<Copy>,
     chunks: Vec<Chunk>,
-    in_flight: VecDeque<(driver::CUevent, Batch)>,
+    in_flight: VecDeque<(driver::CUevent, ChunkBatch)>,
     sealed: usize,
 }
 
@@ -526,7 +526,7 @@ impl<'a> Gathering<'a> {
         self.used = 0;
         let Some(buffer) = self.buffer.take() else { return Ok(()) };
         let chunks = std::mem::take(&mut self.chunks);
-        let batch = Batch { buffer, chunks, written: self.destination.written.clone() };
+        let batch = ChunkBatch { buffer, chunks, written: self.destination.written.clone() };
         if self.reader.stream.is_null() {
             self.destination.background.submit(batch);
             return Ok(());

@@ -10,7 +10,7 @@ use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, Status};
 
 use crate::build::replacement::Replacement;
-use crate::build::{BuildSpec, Looked, NotBuilt, Outcome, Probe};
+use crate::build::{BuildOutcome, BuildSpec, NotBuilt, Probe, ProbeResult};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::{RunSpec, VARIES};
@@ -59,14 +59,14 @@ impl Experiment {
 
 /// What became of it.
 #[derive(Clone, Debug)]
-pub struct Observation {
+pub struct ExperimentOutcome {
     pub result: ReplayResult,
-    pub outcome: Option<Rc<Outcome>>,
+    pub outcome: Option<Rc<BuildOutcome>>,
     pub digest: String,
 }
 
-impl Observation {
-    pub fn looked(&self) -> Option<&Looked> {
+impl ExperimentOutcome {
+    pub fn looked(&self) -> Option<&ProbeResult> {
         self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| &built.looked)
     }
 
@@ -107,9 +107,9 @@ pub trait Bench {
     fn say(&self, what: &str);
 
     /// Carries out experiments; their observations in the same order.
-    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal>;
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<ExperimentOutcome>, Fatal>;
 
-    fn observe_one(&mut self, experiment: Experiment) -> Result<Observation, Fatal> {
+    fn observe_one(&mut self, experiment: Experiment) -> Result<ExperimentOutcome, Fatal> {
         let mut seen = self.observe(vec![experiment])?;
         seen.pop().ok_or_else(|| Fatal::new(mneme_core::exit::INTERNAL, "a replay has no result"))
     }
@@ -166,7 +166,7 @@ impl Bench for Lab<'_> {
         }
     }
 
-    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal> {
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<ExperimentOutcome>, Fatal> {
         let first = self.next;
         let count = experiments.len();
         for experiment in experiments {
@@ -180,10 +180,10 @@ impl Bench for Lab<'_> {
             self.engine.submit(job.observing(experiment.observe));
             self.next += 1;
         }
-        let mut seen: HashMap<u64, Observation> = HashMap::new();
+        let mut seen: HashMap<u64, ExperimentOutcome> = HashMap::new();
         while seen.len() < count {
             if let Event::Finished { id, result, outcome, digest, .. } = self.engine.next(Client::default())? {
-                seen.insert(id, Observation { result: *result, outcome, digest });
+                seen.insert(id, ExperimentOutcome { result: *result, outcome, digest });
             }
         }
         Ok((first..self.next).filter_map(|id| seen.remove(&id)).collect())

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use mneme_compiler::assembler::Spills;
 use mneme_core::hash::ChunkId;
 
-use super::outcome::{Built, NotBuilt, Outcome};
+use super::outcome::{BuildOutcome, Built, NotBuilt};
 
 /// Bytes of code objects that are remembered.
 const REMEMBERED: usize = 64 << 20;
@@ -49,7 +49,7 @@ impl Assemblies {
 
     /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each. `None` is that of
     /// an order which relied on another's assembly that came to nothing: its own may come to something.
-    pub fn settle(&mut self, order: u64, outcome: Outcome) -> Vec<(u64, Option<Outcome>, bool)> {
+    pub fn settle(&mut self, order: u64, outcome: BuildOutcome) -> Vec<(u64, Option<BuildOutcome>, bool)> {
         if let Some(ptx) = self.told.remove(&order) {
             return match outcome {
                 Ok((built, _)) => match self.finished.get(&ptx) {
@@ -105,7 +105,7 @@ impl Assemblies {
     }
 }
 
-fn with(built: Built, assembled: &Assembled) -> Outcome {
+fn with(built: Built, assembled: &Assembled) -> BuildOutcome {
     Ok((Built { assembler: assembled.assembler.clone(), spills: assembled.spills, ..built }, assembled.image.clone()))
 }
 
@@ -116,13 +116,13 @@ mod tests {
 
     const PTX: ChunkId = ChunkId([7; 16]);
 
-    fn built(entry: &str, image: &[u8]) -> Outcome {
+    fn built(entry: &str, image: &[u8]) -> BuildOutcome {
         let told = (!image.is_empty()).then_some(Spills { stores: 4, loads: 8 });
         let assembler = if image.is_empty() { String::new() } else { "a".into() };
         Ok((Built { entry: entry.into(), assembler, spills: told, ..Built::default() }, image.to_vec()))
     }
 
-    fn image(outcome: &Option<Outcome>) -> (&str, &[u8]) {
+    fn image(outcome: &Option<BuildOutcome>) -> (&str, &[u8]) {
         outcome.as_ref().unwrap().as_ref().map(|(built, image)| (built.entry.as_str(), image.as_slice())).unwrap()
     }
 

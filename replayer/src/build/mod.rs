@@ -19,6 +19,6 @@ mod spec;
 
 pub use compile::compile;
 pub use inputs::{Build, Inputs};
-pub use outcome::{Built, NotBuilt, Outcome};
-pub use probe::{Looked, Probe};
+pub use outcome::{BuildOutcome, Built, NotBuilt};
+pub use probe::{Probe, ProbeResult};
 pub use spec::{BuildKey, BuildSpec};

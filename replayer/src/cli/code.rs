@@ -6,7 +6,7 @@ use clap::Args;
 use mneme_compiler::pipeline::External;
 use mneme_compiler::source;
 
-use crate::build::replacement::CodeFile;
+use crate::build::replacement::ReplacementFile;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Other code in the kernel's place")]
@@ -46,14 +46,14 @@ pub struct CodeOptions {
 
 impl CodeOptions {
     /// The file that holds the code.
-    pub fn file(&self) -> Option<CodeFile> {
+    pub fn file(&self) -> Option<ReplacementFile> {
         let source = || {
             let file = self.source.clone()?;
-            Some(CodeFile::Source { file, compiler: self.clang.clone(), flags: self.source_flags.clone() })
+            Some(ReplacementFile::Source { file, compiler: self.clang.clone(), flags: self.source_flags.clone() })
         };
-        let ir = self.ir.clone().map(CodeFile::Ir);
-        let ptx = self.ptx.clone().map(CodeFile::Ptx);
-        ir.or(ptx).or(self.cubin.clone().map(CodeFile::Cubin)).or_else(source)
+        let ir = self.ir.clone().map(ReplacementFile::Ir);
+        let ptx = self.ptx.clone().map(ReplacementFile::Ptx);
+        ir.or(ptx).or(self.cubin.clone().map(ReplacementFile::Cubin)).or_else(source)
     }
 
     /// The program that runs the pipeline, where it is another one.

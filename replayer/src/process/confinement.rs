@@ -30,7 +30,7 @@ const READABLE: [&str; 9] = [
 
 /// What a process keeps.
 #[derive(Clone, Debug, Default)]
-pub struct Room {
+pub struct AllowedResources {
     /// Files and folders that it may read besides.
     pub readable: Vec<PathBuf>,
     /// Folders that it may write to.
@@ -58,7 +58,7 @@ impl std::fmt::Display for Enforced {
 }
 
 /// Confines this process for good. It should have one thread: Landlock does not reach others that are there already.
-pub fn enter(room: &Room) -> Enforced {
+pub fn enter(room: &AllowedResources) -> Enforced {
     close_all_but(&room.descriptors);
     Enforced { landlock: restrict_files(room).unwrap_or(false), seccomp: refuse_calls() }
 }
@@ -84,7 +84,7 @@ fn close(first: u32, last: u32) {
 }
 
 /// Landlock, as far as the kernel has it.
-fn restrict_files(room: &Room) -> Result<bool, RulesetError> {
+fn restrict_files(room: &AllowedResources) -> Result<bool, RulesetError> {
     let abi = ABI::V6;
     let reading = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let status = Ruleset::default()
@@ -312,7 +312,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::process::child::{Child, Complaints, End};
+    use crate::process::child::{Child, ChildStderr, ProcessEnd};
 
     /// The error of a system call, 0 where it succeeds.
     fn errno(result: libc::c_long) -> i32 {
@@ -320,19 +320,19 @@ mod tests {
     }
 
     /// What `attempt` comes to in a confined child, as an exit status; `None` where this kernel does not offer all of it.
-    fn confined(room: Room, attempt: impl FnOnce() -> i32) -> Option<i32> {
+    fn confined(room: AllowedResources, attempt: impl FnOnce() -> i32) -> Option<i32> {
         const NOT_OFFERED: i32 = 255;
-        let mut child = Child::start(Complaints::Kept, || {
+        let mut child = Child::start(ChildStderr::Kept, || {
             let enforced = enter(&room);
             if enforced == (Enforced { landlock: true, seccomp: true }) { attempt() } else { NOT_OFFERED }
         })
         .unwrap();
         match child.wait(Duration::from_secs(20)) {
-            Some(End::Exited(NOT_OFFERED)) => {
+            Some(ProcessEnd::Exited(NOT_OFFERED)) => {
                 println!("skipped: this kernel does not offer both Landlock and seccomp");
                 None
             }
-            Some(End::Exited(status)) => Some(status),
+            Some(ProcessEnd::Exited(status)) => Some(status),
             end => panic!("{end:?}: {:?}", child.said()),
         }
     }
@@ -351,7 +351,7 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
             std::fs::write(folder.join("there"), "x").unwrap();
         }
-        let room = Room { writable: vec![own.clone()], ..Room::default() };
+        let room = AllowedResources { writable: vec![own.clone()], ..AllowedResources::default() };
         let attempts: [(std::path::PathBuf, i32, i32); 6] = [
             (own.join("new"), libc::O_CREAT | libc::O_WRONLY, 0),
             (own.join("there"), libc::O_RDWR | libc::O_TRUNC, 0),
@@ -393,7 +393,7 @@ mod tests {
             ]
         };
         for (name, attempt, expected) in attempts {
-            let status = confined(Room::default(), || errno(attempt(parent)));
+            let status = confined(AllowedResources::default(), || errno(attempt(parent)));
             assert!(status.is_none_or(|status| status == expected), "{name}: {status:?}");
         }
     }
@@ -404,7 +404,7 @@ mod tests {
         let (reader, writer) = crate::process::child::pipe().unwrap();
         let descriptor = |fd: &std::os::fd::OwnedFd| std::os::fd::AsRawFd::as_raw_fd(fd);
         let (kept, closed) = (descriptor(&writer), descriptor(&reader));
-        let status = confined(Room { descriptors: vec![kept], ..Room::default() }, || {
+        let status = confined(AllowedResources { descriptors: vec![kept], ..AllowedResources::default() }, || {
             let sum = std::thread::spawn(|| vec![1u8; 1 << 24].iter().map(|byte| i32::from(*byte)).sum::<i32>()).join();
             // SAFETY: asks about numbers.
             let state = |descriptor| unsafe { libc::fcntl(descriptor, libc::F_GETFD) };

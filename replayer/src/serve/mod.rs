@@ -20,7 +20,7 @@ use self::data::Data;
 use crate::cli::Serve;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::process::lines::{self, Line, Lines};
+use crate::process::lines::{self, Line, LineReader};
 use crate::process::stdout;
 use crate::report::result;
 use crate::supervise::engine::Engine;
@@ -57,7 +57,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
     let mut server =
         Server { options, context, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), refused: 0, progress: None };
     server.greet()?;
-    let mut lines = Lines::default();
+    let mut lines = LineReader::default();
     let mut open = true;
     while open || server.engine.outstanding() > 0 {
         let alarm = server.progress.filter(|_| server.engine.outstanding() > 0).map(|progress| progress.next);

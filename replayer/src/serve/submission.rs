@@ -9,8 +9,8 @@ use mneme_core::configuration::Configuration;
 use mneme_core::protocol::{Code, Outputs, Submission};
 use mneme_core::recording::CodeKind;
 
+use crate::build::BuildOutcome;
 use crate::build::BuildSpec;
-use crate::build::Outcome;
 use crate::build::replacement::Replacement;
 use crate::execute::message::RunSpec;
 use crate::job::{Job, Schedule};
@@ -54,7 +54,7 @@ fn replacement(code: Code) -> Result<Replacement, String> {
 }
 
 /// Writes what was asked for; memory was written by the executor already.
-pub fn write(outputs: &Outputs, outcome: Option<&Outcome>) -> Result<(), String> {
+pub fn write(outputs: &Outputs, outcome: Option<&BuildOutcome>) -> Result<(), String> {
     let (texts, image) = match outcome {
         None => return Ok(()),
         Some(Ok((built, image))) => (&built.texts, Some(image)),

@@ -7,14 +7,14 @@ use mneme_core::exit;
 
 use crate::error::Fatal;
 
-pub struct Architecture {
+pub struct TargetArchitecture {
     /// `None` where the recording does not say, and no device has yet.
     target: Option<Target>,
     /// What the first device said.
     confirmed: Option<Target>,
 }
 
-impl Architecture {
+impl TargetArchitecture {
     pub fn expected(target: Option<Target>) -> Self {
         Self { target, confirmed: None }
     }
@@ -49,12 +49,12 @@ mod tests {
 
     #[test]
     fn the_first_device_decides() {
-        let mut architecture = Architecture::expected(Some(target("sm_80")));
+        let mut architecture = TargetArchitecture::expected(Some(target("sm_80")));
         assert!(architecture.confirm(target("sm_90"), "one").unwrap());
         assert!(!architecture.confirm(target("sm_90"), "two").unwrap());
         let refused = architecture.confirm(target("sm_80"), "three").unwrap_err();
         assert!(refused.status == exit::BAD_USAGE && refused.error.contains("three"));
         assert_eq!(architecture.target(), Some(&target("sm_90")));
-        assert!(!Architecture::expected(Some(target("sm_90"))).confirm(target("sm_90"), "one").unwrap());
+        assert!(!TargetArchitecture::expected(Some(target("sm_90"))).confirm(target("sm_90"), "one").unwrap());
     }
 }

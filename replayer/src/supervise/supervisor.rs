@@ -13,16 +13,16 @@ use mneme_core::protocol::Statistics;
 use mneme_core::result::Status;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::architecture::Architecture;
+use super::architecture::TargetArchitecture;
 use super::builds::Builds;
-use super::pool::{ExecutorPool, PoolEvent, Running};
-use super::queue::{Pending, Queue};
-use super::shared::{Follower, Identity, Settled, Shared};
+use super::pool::{ExecutorPool, PoolEvent, RunningJob};
+use super::queue::{PendingJob, Queue};
+use super::shared::{Follower, Identity, SettledRun, Shared};
 use super::{Client, Event};
-use crate::build::{NotBuilt, Outcome};
+use crate::build::{BuildOutcome, NotBuilt};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::execute::message::Done;
+use crate::execute::message::RunOutcome;
 use crate::job::Job;
 use crate::recording::decoder::Decoder;
 
@@ -38,7 +38,7 @@ pub struct Supervisor<'a> {
     context: &'a ReplayContext,
     birth: Instant,
     first_submission: Option<Instant>,
-    architecture: Architecture,
+    architecture: TargetArchitecture,
     decoder: Option<Decoder>,
     pool: ExecutorPool<'a>,
     builds: Builds<'a>,
@@ -58,7 +58,7 @@ impl<'a> Supervisor<'a> {
             context,
             birth: Instant::now(),
             first_submission: None,
-            architecture: Architecture::expected(context.devices[0].expected_target(&context.recorded.kernel.ours)),
+            architecture: TargetArchitecture::expected(context.devices[0].expected_target(&context.recorded.kernel.ours)),
             decoder,
             pool,
             builds,
@@ -91,7 +91,7 @@ impl<'a> Supervisor<'a> {
         if let Err(error) = checked
             && let Some(pending) = self.queue.take(id)
         {
-            self.finish(pending, None, &Done { status: Status::InvalidConfig, error, ..Done::default() }, None, None);
+            self.finish(pending, None, &RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() }, None, None);
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Supervisor<'a> {
     /// equal another share its result.
     fn start_runs(&mut self) {
         loop {
-            let ready = |pending: &Pending| {
+            let ready = |pending: &PendingJob| {
                 let outcome = self.builds.outcome(pending.key)?;
                 // Those behind one that waits for its device may run on another.
                 let waits =
@@ -214,12 +214,13 @@ impl<'a> Supervisor<'a> {
             let Some(pending) = self.queue.take(id) else { return };
             let (built, image) = match &*outcome {
                 Err(NotBuilt { status, error, .. }) => {
-                    let done = Done { status: *status, error: error.clone(), ..Done::default() };
+                    let done = RunOutcome { status: *status, error: error.clone(), ..RunOutcome::default() };
                     self.finish(pending, Some(outcome), &done, None, None);
                     continue;
                 }
                 Ok(_) if pending.job.build.probe.until.is_some() => {
-                    let done = Done { status: Status::CompileError, error: "the build was to have no code".into(), ..Done::default() };
+                    let done =
+                        RunOutcome { status: Status::CompileError, error: "the build was to have no code".into(), ..RunOutcome::default() };
                     self.finish(pending, Some(outcome), &done, None, None);
                     continue;
                 }
@@ -243,7 +244,7 @@ impl<'a> Supervisor<'a> {
                 self.queue.put_back(pending);
                 return;
             };
-            if let Some(running) = self.pool.run(place, run, limit, Running { pending, outcome, identity }) {
+            if let Some(running) = self.pool.run(place, run, limit, RunningJob { pending, outcome, identity }) {
                 self.queue.put_back(running.pending);
             }
         }
@@ -331,9 +332,9 @@ impl<'a> Supervisor<'a> {
                 followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
             }
             PoolEvent::Done(told) => {
-                let (Running { pending, outcome, identity }, done, device) = *told;
+                let (RunningJob { pending, outcome, identity }, done, device) = *told;
                 self.note("a run is done");
-                let settled = Rc::new(Settled { id: pending.job.schedule.id, done, device });
+                let settled = Rc::new(SettledRun { id: pending.job.schedule.id, done, device });
                 let followers = self.shared.settle(identity, &settled);
                 self.finish(pending, Some(outcome), &settled.done, settled.device.as_ref(), None);
                 for follower in followers {
@@ -357,16 +358,16 @@ impl<'a> Supervisor<'a> {
         tracing::debug!("{what} after {:.1} ms", self.birth.elapsed().as_secs_f64() * 1e3);
     }
 
-    fn share(&mut self, follower: Follower, settled: &Settled) {
+    fn share(&mut self, follower: Follower, settled: &SettledRun) {
         self.statistics.shared += 1;
         self.finish(follower.pending, Some(follower.outcome), &settled.done, settled.device.as_ref(), Some(settled.id));
     }
 
     fn finish(
         &mut self,
-        pending: Pending,
-        outcome: Option<Rc<Outcome>>,
-        done: &Done,
+        pending: PendingJob,
+        outcome: Option<Rc<BuildOutcome>>,
+        done: &RunOutcome,
         device: Option<&Description>,
         shared_with: Option<u64>,
     ) {

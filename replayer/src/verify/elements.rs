@@ -8,14 +8,14 @@ use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::tolerance::DataType;
 
 use crate::recording::instance::RecordedInstance;
-use crate::recording::snapshot::Region;
+use crate::recording::snapshot::SnapshotRegion;
 
 /// The elements of each region, where the signature tells.
-pub fn of_regions(recorded: &RecordedInstance, regions: &[Region]) -> Vec<Option<DataType>> {
+pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Vec<Option<DataType>> {
     let types = pointees(&recorded.kernel.demangled_name);
     let pointers = pointers(&recorded.kernel.ours.arguments, &recorded.moments.prologue.parameter_buffer(), types.len());
     let typed: Vec<_> = pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
-    let within = |region: &Region, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
+    let within = |region: &SnapshotRegion, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
     regions.iter().map(|region| typed.iter().find(|(pointer, _)| within(region, *pointer)).map(|(_, elements)| *elements)).collect()
 }
 

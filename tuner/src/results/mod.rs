@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use mneme_core::console::is_full;
-use mneme_core::files::Access;
+use mneme_core::files::FileAccess;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -194,7 +194,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         // A pipe or a device, such as /dev/stdout, is no file to be replaced.
         return std::fs::write(path, bytes);
     }
-    mneme_core::files::replace(path, bytes, Access::Usual)
+    mneme_core::files::replace(path, bytes, FileAccess::Usual)
 }
 
 /// Removes a file, if there is one.

@@ -10,8 +10,8 @@ use mneme_core::configuration::Configuration;
 
 use super::super::assembler_level;
 use super::super::criterion::Criterion;
-use super::super::finding::{Files, Finding, Verdict};
-use super::super::lab::{Bench, Experiment, Lab, Observation};
+use super::super::finding::{BisectFinding, Files, Verdict};
+use super::super::lab::{Bench, Experiment, ExperimentOutcome, Lab};
 use super::super::reduction::Reduction;
 use super::super::stages::{with_least_assembly, with_least_codegen};
 use super::super::text;
@@ -19,7 +19,7 @@ use super::pass::again;
 use super::{REDUCED, save};
 use crate::build::Probe;
 use crate::build::replacement::Replacement;
-use crate::cli::{Bisect, Failing};
+use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
 
 /// The IR that the stage to blame is given.
@@ -59,7 +59,7 @@ pub fn write(
     options: &Bisect,
     failing: &Configuration,
     criterion: &Criterion,
-    finding: &Finding,
+    finding: &BisectFinding,
     given: &Experiment,
     files: &mut Files,
 ) -> Result<Option<LaterStage>, Fatal> {
@@ -85,7 +85,7 @@ pub fn write(
         }
         (None, Some(culprit)) => (limited(culprit.from.saturating_sub(1)), limited(0)),
         // What gives up may do so at every level: what comes before it is the measure.
-        (None, None) if criterion.failing == Failing::Crash => {
+        (None, None) if criterion.failing == FailureKind::Crash => {
             let mut before = bad.clone();
             before.probe.until = Some(if is_assembler { Stage::CodeGeneration } else { Stage::Pipeline });
             (before.clone(), before)
@@ -94,11 +94,11 @@ pub fn write(
         (None, None) => (with_least_codegen(&bad), with_least_codegen(&bad)),
     };
     let shown = match &finding.codegen_pass {
-        Some(culprit) if criterion.failing != Failing::Crash => limited(culprit.pass.number),
+        Some(culprit) if criterion.failing != FailureKind::Crash => limited(culprit.pass.number),
         _ => bad.clone(),
     };
     let mut later = LaterStage { good: Levels::of(&good), bad: Levels::of(&bad), ptx: None };
-    let ptx = |seen: &Observation| seen.built().and_then(|built| built.texts.ptx.clone());
+    let ptx = |seen: &ExperimentOutcome| seen.built().and_then(|built| built.texts.ptx.clone());
     let seen = lab.observe(vec![good, shown])?;
     let (right, wrong) = (seen.first().and_then(ptx), seen.last().and_then(ptx));
     let named = if is_assembler {

@@ -12,7 +12,7 @@ use mneme_core::configuration::Configuration;
 use serde_json::json;
 
 use super::criterion::Criterion;
-use super::finding::{Files, Finding, Verdict};
+use super::finding::{BisectFinding, Files, Verdict};
 use super::lab::Lab;
 use crate::cli::Bisect;
 use crate::error::Fatal;
@@ -28,7 +28,7 @@ pub fn write(
     options: &Bisect,
     failing: &Configuration,
     criterion: &Criterion,
-    finding: &mut Finding,
+    finding: &mut BisectFinding,
 ) -> Result<(), Fatal> {
     let (culprit, given) = (finding.pass.clone(), finding.given.clone());
     let blames_later_stage = matches!(finding.verdict, Verdict::BackEnd | Verdict::Assembler);
@@ -52,7 +52,7 @@ pub fn write(
 }
 
 /// The kernel, its launch and its arguments.
-fn launch(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files) -> Result<(), Fatal> {
+fn launch(lab: &Lab<'_>, failing: &Configuration, finding: &BisectFinding, files: &Files) -> Result<(), Fatal> {
     let recorded = &lab.context.recorded;
     let header = &recorded.moments.prologue.header;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -11,13 +11,13 @@ use mneme_core::configuration::{Configuration, Specialize};
 
 use super::super::criterion::Criterion;
 use super::super::finding::{Culprit, Files};
-use super::super::lab::{Bench, Experiment, Lab, Observation};
+use super::super::lab::{Bench, Experiment, ExperimentOutcome, Lab};
 use super::super::reduction::Reduction;
 use super::super::text;
 use super::{REDUCED, save};
 use crate::build::Probe;
 use crate::build::replacement::Replacement;
-use crate::cli::{Bisect, Failing};
+use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
 
 const BEFORE: &str = "before.ll";
@@ -40,13 +40,13 @@ pub fn write(
     files: &mut Files,
 ) -> Result<(), Fatal> {
     lab.say("writing what the pass did");
-    let crashes = criterion.failing == Failing::Crash && is_to_blame;
+    let crashes = criterion.failing == FailureKind::Crash && is_to_blame;
     let Some(around) = around(lab, failing, crashes, &culprit.pass)? else { return Ok(()) };
     save(&files.folder, BEFORE, &around.before)?;
     if let Some(after) = &around.after {
         save(&files.folder, AFTER, after)?;
         let changed = text::changed(&around.before, after);
-        let named = |function: &text::Function<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
+        let named = |function: &text::FunctionText<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
         if let Some((function, now)) = changed.iter().find(|(function, _)| named(function)).or(changed.first()) {
             let (diff, removed, added) = text::difference(function.text, now, ("before", "after"));
             save(&files.folder, FUNCTION_BEFORE, function.text)?;
@@ -140,7 +140,7 @@ fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, ar
             functions.iter().any(|found| found.name == function.name && text::comparable(found.text) == text::comparable(now))
         })
     };
-    let fits = |observation: &Observation| match (after, observation.built()) {
+    let fits = |observation: &ExperimentOutcome| match (after, observation.built()) {
         (Some(_), Some(built)) => built.texts.ir.as_deref().is_some_and(equal),
         (None, None) => observation.not_built().is_some_and(|not_built| not_built.place.is_some()),
         _ => false,

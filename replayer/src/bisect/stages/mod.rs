@@ -1,16 +1,16 @@
 //! The stages of a build, and the search for the one at which good turns into bad.
 
 use mneme_compiler::pipeline::Invocation;
-use mneme_compiler::progress::{Place, Stage};
+use mneme_compiler::progress::{BuildPosition, Stage};
 use mneme_core::configuration::{Configuration, Specialize};
 
 use super::assembler_level;
 use super::criterion::Criterion;
-use super::finding::{Culprit, Finding, Level, Verdict};
-use super::lab::{Bench, Experiment, Observation};
-use super::search::{Judgement, Search};
+use super::finding::{BisectFinding, Culprit, FailingLevel, Verdict};
+use super::lab::{Bench, Experiment, ExperimentOutcome};
+use super::search::{Judgement, PassSearch};
 use crate::build::Probe;
-use crate::cli::Failing;
+use crate::cli::FailureKind;
 use crate::error::Fatal;
 
 /// What is asked of one field of a configuration.
@@ -52,9 +52,9 @@ enum Passes {
 
 impl<B: Bench> Stages<'_, B> {
     /// Finds the stage, and the pass where it has some; `failed` is how the failing configuration did.
-    pub fn find(mut self, failed: &Observation, finding: &mut Finding) -> Result<(), Fatal> {
+    pub fn find(mut self, failed: &ExperimentOutcome, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let crash = failed.not_built().and_then(|not_built| not_built.place.clone());
-        if self.criterion.failing == Failing::Crash {
+        if self.criterion.failing == FailureKind::Crash {
             return self.crash(crash, finding);
         }
         let allowances: Vec<&Field> = ALLOWANCES.iter().filter(|(.., is_set)| is_set(&self.experiment.configuration)).collect();
@@ -93,7 +93,7 @@ impl<B: Bench> Stages<'_, B> {
 
     /// A field of the configuration that has to be there for the failure goes before the pass that made use of it. Options of LLVM's are the
     /// exception: they steer passes, which have to be right with any.
-    fn settle_field(&self, finding: &mut Finding) {
+    fn settle_field(&self, finding: &mut BisectFinding) {
         let Some(field) = finding.field else { return };
         if field == "llvm_options" && finding.verdict != Verdict::Unclear {
             finding.evidence.push("without the options in llvm_options nothing fails".into());
@@ -106,7 +106,7 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The culprit is known: is it to blame, or does what comes after it stumble over what it makes?
-    fn at_pass(&mut self, culprit: Culprit, finding: &mut Finding) -> Result<(), Fatal> {
+    fn at_pass(&mut self, culprit: Culprit, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let base = self.with_passes(Some(culprit.pass.number));
         let judged = self.judge(vec![with_least_codegen(&base), with_least_assembly(&base)])?;
         let assembles = self.lab.assembles() && assembler_level(&base.configuration) > 0;
@@ -125,7 +125,7 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The assembler: from which level on?
-    fn assembler(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
+    fn assembler(&mut self, base: &Experiment, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let bad = assembler_level(&base.configuration);
         let experiments = (0..bad).map(|level| {
             let mut experiment = base.clone();
@@ -142,7 +142,7 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// Code generation: which pass, or else from which level on?
-    fn code_generation(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
+    fn code_generation(&mut self, base: &Experiment, finding: &mut BisectFinding) -> Result<(), Fatal> {
         finding.verdict = Verdict::BackEnd;
         finding.given = Some(base.clone());
         let limited = |limit| Experiment { probe: Probe { codegen_passes: limit, listed: true, ..base.probe.clone() }, ..base.clone() };
@@ -174,7 +174,7 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The build ended where it ended: is it that pass?
-    fn crash(mut self, place: Option<Place>, finding: &mut Finding) -> Result<(), Fatal> {
+    fn crash(mut self, place: Option<BuildPosition>, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let Some(place) = place else {
             finding.summary = format!("the build fails before it begins: {}", finding.error);
             return Ok(());
@@ -223,7 +223,7 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The pass of the pipeline after which a later stage gives up, if there is one.
-    fn who_makes_it(&mut self, finding: &mut Finding) -> Result<(), Fatal> {
+    fn who_makes_it(&mut self, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let mut listed = self.experiment.clone();
         (listed.probe.listed, listed.probe.until) = (true, Some(Stage::Pipeline));
         let all = self.lab.observe_one(listed)?;
@@ -236,19 +236,28 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// Searches the passes up to `total`, which fails; `start` is known to be good. `None` where no number of passes is good.
-    fn search(&mut self, passes: Passes, start: Option<u64>, total: u64, all: Option<&Observation>) -> Result<Option<Culprit>, Fatal> {
-        let mut search = Search::new(total);
+    fn search(
+        &mut self,
+        passes: Passes,
+        start: Option<u64>,
+        total: u64,
+        all: Option<&ExperimentOutcome>,
+    ) -> Result<Option<Culprit>, Fatal> {
+        let mut search = PassSearch::new(total);
         if let Some(start) = start {
             search.learn(start, Judgement::Good);
         }
         let mut confirmations = CONFIRMATIONS;
-        let mut names: Vec<Invocation> = all.and_then(Observation::looked).map_or_else(Vec::new, |looked| of(passes, looked).to_vec());
+        let mut names: Vec<Invocation> =
+            all.and_then(ExperimentOutcome::looked).map_or_else(Vec::new, |looked| of(passes, looked).to_vec());
         loop {
             let mut points = search.next(self.lab.width());
             let mut fresh = false;
             if points.is_empty() {
                 // Times are not the same twice: what they say is believed when it was seen again.
-                let Some(border) = search.border().filter(|_| self.criterion.failing == Failing::Slow && confirmations > 0) else { break };
+                let Some(border) = search.border().filter(|_| self.criterion.failing == FailureKind::Slow && confirmations > 0) else {
+                    break;
+                };
                 (points, fresh) = (vec![border.good, border.bad], true);
                 confirmations -= 1;
             }
@@ -273,13 +282,13 @@ impl<B: Bench> Stages<'_, B> {
                 break;
             }
             // The last pass of a build is the one of its number; one that crashes tells none.
-            names.extend(seen.iter().filter_map(Observation::looked).filter_map(|looked| of(passes, looked).last().cloned()));
+            names.extend(seen.iter().filter_map(ExperimentOutcome::looked).filter_map(|looked| of(passes, looked).last().cloned()));
         }
         let Some(border) = search.border() else { return Ok(None) };
         let name = names.into_iter().rfind(|pass| pass.number == border.bad);
         let pass = name.unwrap_or_else(|| Invocation { number: border.bad, pass: "a pass".into(), unit: "something".into() });
         // How many passes a build would have that crashes is not known.
-        let of = (self.criterion.failing != Failing::Crash || all.is_some()).then_some(total);
+        let of = (self.criterion.failing != FailureKind::Crash || all.is_some()).then_some(total);
         Ok(Some(Culprit { pass, of, from: border.good + 1 }))
     }
 
@@ -313,7 +322,7 @@ pub fn with_least_assembly(base: &Experiment) -> Experiment {
     experiment
 }
 
-fn of(passes: Passes, looked: &crate::build::Looked) -> &[Invocation] {
+fn of(passes: Passes, looked: &crate::build::ProbeResult) -> &[Invocation] {
     match passes {
         Passes::Pipeline => &looked.passes,
         Passes::Codegen => &looked.codegen_passes,
@@ -321,9 +330,9 @@ fn of(passes: Passes, looked: &crate::build::Looked) -> &[Invocation] {
 }
 
 /// The highest good level below `bad`, and the one above it.
-fn level(field: &'static str, judged: &[Judgement], bad: u8) -> Level {
+fn level(field: &'static str, judged: &[Judgement], bad: u8) -> FailingLevel {
     let good = judged.iter().rposition(|judged| *judged == Judgement::Good).unwrap_or(0) as u8;
-    Level { field, good, bad: (good + 1).min(bad) }
+    FailingLevel { field, good, bad: (good + 1).min(bad) }
 }
 
 #[cfg(test)]

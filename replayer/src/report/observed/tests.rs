@@ -4,7 +4,7 @@ use mneme_core::launch::Dim3;
 use mneme_core::observation::{Access, SourceLine};
 
 use super::*;
-use crate::recording::snapshot::Layout;
+use crate::recording::snapshot::SnapshotLayout;
 
 fn site(access: Access) -> Site {
     let line = SourceLine { file: "/a/k.cu".into(), line: 7, column: 3, function: "k".into() };
@@ -16,7 +16,7 @@ fn told(fault: Fault, detail: u64, address: u64, sites: Vec<Site>) -> Faults {
     let instrumented = Instrumented { sites, ..Instrumented::default() };
     let example = NotedExample { block: 5, thread: 9, address, bytes: 4, detail };
     let noted = NotedFault { site: 0, fault, count: 3, examples: vec![example] };
-    let regions = Layout::default().regions;
+    let regions = SnapshotLayout::default().regions;
     faults(&configuration, &instrumented, &[noted], &regions)
 }
 
