@@ -44,7 +44,7 @@ impl Application {
     }
 
     /// Runs it under the recorder to its end. `settings` are the recorder's environment variables.
-    pub fn run(&self, mode: Mode, settings: &[(&str, OsString)], mailbox: &SummaryFile) -> Result<ExitStatus, CommandError> {
+    pub fn run(&self, mode: Mode, settings: &[(&str, OsString)], summaries: &SummaryFile) -> Result<ExitStatus, CommandError> {
         variables::check()?;
         let (device, for_want_of_a_gpu) = choose(self.device)?;
         let program = resolve(&self.command[0]);
@@ -61,7 +61,7 @@ impl Application {
             .env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?)
             .env("MNEME_DEVICE", device.name())
             .env("MNEME_MODE", mode.name())
-            .env(mneme_core::summary::VARIABLE, mailbox.path())
+            .env(mneme_core::summary::VARIABLE, summaries.path())
             .envs(self.verbosity.iter().map(|level| ("MNEME_LOG_LEVEL", level)))
             .envs(settings.iter().map(|(name, value)| (name, value)));
         wait_for(command).map_err(|source| CommandError::Start { path: program, source })

@@ -26,7 +26,7 @@ impl DeviceChoice {
 
 /// The device to use, and whether it is so for want of a GPU: what the user asked for, else `MNEME_DEVICE`, else a GPU
 /// where there is one. A GPU that was asked for and cannot be there is an error: the application would only fail later.
-pub fn choose(asked: Option<DeviceChoice>) -> Result<(DeviceChoice, bool), CommandError> {
+pub fn choose(option: Option<DeviceChoice>) -> Result<(DeviceChoice, bool), CommandError> {
     let variable = std::env::var("MNEME_DEVICE").unwrap_or_default();
     let from_environment = match variable.as_str() {
         "" | "auto" => None,
@@ -34,7 +34,7 @@ pub fn choose(asked: Option<DeviceChoice>) -> Result<(DeviceChoice, bool), Comma
         "cuda" => Some(DeviceChoice::Cuda),
         other => return Err(CommandError::Usage(format!("MNEME_DEVICE is '{other}'; it has to be cpu or cuda"))),
     };
-    let device = asked.or(from_environment);
+    let device = option.or(from_environment);
     match device {
         Some(DeviceChoice::Cuda) => require_gpu(Path::new("/dev"), has_driver()).map(|()| (DeviceChoice::Cuda, false)),
         Some(DeviceChoice::Cpu) => Ok((DeviceChoice::Cpu, false)),

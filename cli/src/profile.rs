@@ -29,12 +29,12 @@ pub struct ProfileOptions {
 /// Runs the application; returns only if that fails.
 pub fn run(options: &ProfileOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
-    let mailbox = SummaryFile::open()?;
+    let summaries_file = SummaryFile::open()?;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     settings.extend(options.sample.iter().map(|every| ("MNEME_SAMPLE", every.to_string().into())));
-    let status = options.application.run(Mode::Profile, &settings, &mailbox)?;
-    let summaries = mailbox.read();
+    let status = options.application.run(Mode::Profile, &settings, &summaries_file)?;
+    let summaries = summaries_file.read();
     let name = options.application.name();
     eprint!("{}", report::text(Mode::Profile, &name, status, &summaries));
     report::write_json(options.json.as_deref(), &name, status, &summaries)?;

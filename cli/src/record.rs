@@ -57,7 +57,7 @@ pub struct RecordOptions {
 /// Runs the application; returns only if that fails.
 pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
-    let mailbox = SummaryFile::open()?;
+    let summaries_file = SummaryFile::open()?;
     let format = epilogue_format(options)?;
     let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
@@ -85,9 +85,9 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     settings.extend(numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string().into()))));
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     let mode = if options.dry_run { Mode::DryRun } else { Mode::Record };
-    let status = options.application.run(mode, &settings, &mailbox)?;
+    let status = options.application.run(mode, &settings, &summaries_file)?;
 
-    let mut summaries = mailbox.read();
+    let mut summaries = summaries_file.read();
     if let Some(staging) = staging {
         staging.export(&mut summaries);
     }

@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn summaries_arrive_by_path() {
-        let mailbox = SummaryFile::open().unwrap();
-        assert!(mailbox.read().is_empty());
+        let summaries_file = SummaryFile::open().unwrap();
+        assert!(summaries_file.read().is_empty());
         for process in 0..2 {
             let line = serde_json::to_string(&Summary { process, ..Summary::default() }).unwrap();
-            writeln!(File::options().append(true).open(mailbox.path()).unwrap(), "{line}").unwrap();
+            writeln!(File::options().append(true).open(summaries_file.path()).unwrap(), "{line}").unwrap();
         }
-        assert_eq!(mailbox.read().iter().map(|summary| summary.process).collect::<Vec<_>>(), [0, 1]);
-        assert!(std::fs::read_link(mailbox.path()).unwrap().to_string_lossy().contains(MEMORY_NAME));
+        assert_eq!(summaries_file.read().iter().map(|summary| summary.process).collect::<Vec<_>>(), [0, 1]);
+        assert!(std::fs::read_link(summaries_file.path()).unwrap().to_string_lossy().contains(MEMORY_NAME));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub struct Hooks<'a> {
 }
 
 impl Hooks<'_> {
-    fn tell(&mut self, text: BuildText, contents: Option<&str>) {
+    fn read_text(&mut self, text: BuildText, contents: Option<&str>) {
         if let (Some(reader), Some(contents)) = (&mut self.reader, contents) {
             reader(text, contents);
         }
@@ -137,7 +137,7 @@ fn build_ir<'ctx>(
     }
     let begun = request.instrument.map(|instrument| instrument::before(&module, request.kernel, instrument, &machine)).transpose()?;
     let ir_before = request.keep.before.then(|| ir::text(&module));
-    hooks.tell(BuildText::IrBefore, ir_before.as_deref());
+    hooks.read_text(BuildText::IrBefore, ir_before.as_deref());
     let pipeline = request.keep.pipeline.then(|| pipeline::expand(&configuration.passes, &machine)).flatten();
 
     let (module, optimise) = match request.external {
@@ -157,7 +157,7 @@ fn build_ir<'ctx>(
     };
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
-    hooks.tell(BuildText::Ir, ir.as_deref());
+    hooks.read_text(BuildText::Ir, ir.as_deref());
     let instrumented =
         request.instrument.zip(begun).map(|(instrument, begun)| instrument::after(&module, instrument, begun, &machine)).transpose()?;
 
@@ -295,7 +295,7 @@ fn assemble(
     options: AssemblerOptions<'_>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Artifact, BuildError> {
-    hooks.tell(BuildText::Ptx, Some(&ptx));
+    hooks.read_text(BuildText::Ptx, Some(&ptx));
     if request.keep.until == Some(Stage::CodeGeneration) || hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx)) {
         return Ok(artifact(request, Vec::new(), ImageKind::Cubin, Some(ptx), String::new()));
     }

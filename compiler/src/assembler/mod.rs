@@ -33,7 +33,7 @@ pub enum Assembler {
     Driver,
 }
 
-/// What an assembler is told besides the architecture.
+/// The options of an assembler besides the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssemblerOptions<'a> {
     /// Optimisation level, 0 to 3.
@@ -43,12 +43,12 @@ pub struct AssemblerOptions<'a> {
     /// Other options, in ptxas's spelling.
     pub others: &'a [String],
     /// The user wants them; else they are how the application was compiled, and what cannot have them goes without.
-    pub asked: bool,
+    pub requested: bool,
 }
 
 impl Default for AssemblerOptions<'_> {
     fn default() -> Self {
-        Self { level: 3, registers: 0, others: &[], asked: true }
+        Self { level: 3, registers: 0, others: &[], requested: true }
     }
 }
 
@@ -66,7 +66,7 @@ impl AssemblerOptions<'_> {
 
     /// Whether they come to other code than no options.
     fn matter(self) -> bool {
-        self != Self { asked: self.asked, ..Self::default() }
+        self != Self { requested: self.requested, ..Self::default() }
     }
 }
 
@@ -147,13 +147,13 @@ impl Assembler {
                 Ok(Assembled { image, kind: ImageKind::Cubin, spills: Spills::of(&log, kernel), assembler: named(self, &remarks) })
             }
             // The driver's compiler is run by whoever loads the PTX, without options.
-            Err(Rejection::Architecture) if options.asked && options.matter() => Err(BuildError::Configuration {
+            Err(Rejection::Architecture) if options.requested && options.matter() => Err(BuildError::Configuration {
                 message: format!(
                     "ptx_opt, ptxas_options and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvPTXCompiler or ptxas",
                     self.name()
                 ),
             }),
-            Err(Rejection::Ended(how)) if options.asked && options.matter() => {
+            Err(Rejection::Ended(how)) if options.requested && options.matter() => {
                 Err(BuildError::Assemble { assembler: self.name(), message: how })
             }
             Err(left @ (Rejection::Architecture | Rejection::Ended(_))) => {
@@ -209,7 +209,7 @@ mod tests {
             Assembler::find().assemble(ptx, "k", "sm_999", AssemblerOptions { level: 1, ..AssemblerOptions::default() }).err().unwrap();
         assert!(error.is_usage() && error.to_string().contains("sm_999"), "{error}");
         let others = ["--fmad=false".to_owned()];
-        let recorded = AssemblerOptions { level: 1, others: &others, asked: false, ..AssemblerOptions::default() };
+        let recorded = AssemblerOptions { level: 1, others: &others, requested: false, ..AssemblerOptions::default() };
         let assembled = Assembler::find().assemble(ptx, "k", "sm_999", recorded).unwrap();
         assert_eq!(assembled.assembler, "the driver's PTX compiler (without -O1 --fmad=false)");
     }

@@ -252,8 +252,8 @@ fn writes_are_noted_after_they_happened() {
   call void @llvm.memset.p0.i64(ptr %a, i8 0, i64 %n, i1 false)
   ret void",
     );
-    let told: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
-    assert_eq!(told, [(Access::Write, 4), (Access::Atomic, 4), (Access::Write, 0)]);
+    let sites: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
+    assert_eq!(sites, [(Access::Write, 4), (Access::Atomic, 4), (Access::Write, 0)]);
     assert_eq!(ptx.matches("call.uni \n\t__mneme_written").count(), 3, "{ptx}");
 }
 

@@ -100,7 +100,7 @@ pub fn print(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     take(unsafe { mneme_llvm_print(pipeline.as_ptr(), machine.as_mut_ptr()) })
 }
 
-/// Who is asked about the passes of code generation that may be left out: pass and unit, as LLVM's back end names them.
+/// Decides which optional passes of code generation run, by pass and unit, as LLVM's back end names them.
 pub type PassGate<'a> = &'a mut dyn FnMut(&str, &str) -> bool;
 
 /// Generates code for a module.
@@ -110,10 +110,10 @@ pub type PassGate<'a> = &'a mut dyn FnMut(&str, &str) -> bool;
 pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileType, gate: PassGate<'_>) -> Result<Vec<u8>, String> {
     let mut gate = gate;
     let mut code: LLVMMemoryBufferRef = std::ptr::null_mut();
-    // SAFETY: module, machine and gate live for the length of the call, in which alone the gate is asked.
+    // SAFETY: module, machine and gate live for the length of the call, in which alone the gate is called.
     let message = unsafe {
         let user = std::ptr::from_mut(&mut gate).cast();
-        mneme_llvm_emit(module.as_mut_ptr(), machine.as_mut_ptr(), kind, user, asked, &mut code)
+        mneme_llvm_emit(module.as_mut_ptr(), machine.as_mut_ptr(), kind, user, may_run, &mut code)
     };
     if let Some(message) = take(message) {
         return Err(message);
@@ -139,7 +139,7 @@ pub fn fuse(machine: &TargetMachine, everywhere: bool) {
     unsafe { mneme_llvm_fuse(machine.as_mut_ptr(), everywhere) }
 }
 
-extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {
+extern "C" fn may_run(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {
     // SAFETY: `user` is the gate of the call under way, on this thread; the texts live for the length of this call.
     unsafe {
         let gate = &mut *user.cast::<PassGate<'_>>();

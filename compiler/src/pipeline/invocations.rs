@@ -51,7 +51,7 @@ impl PassObserver for Invocations {
 pub struct CodegenInvocations {
     pub limit: Option<u64>,
     pub ran: Vec<Invocation>,
-    asked: u64,
+    seen: u64,
 }
 
 impl CodegenInvocations {
@@ -61,8 +61,8 @@ impl CodegenInvocations {
 
     /// Whether the pass that asks may run; its number.
     pub fn ask(&mut self, pass: &str, unit: &str) -> (u64, bool) {
-        self.asked += 1;
-        let number = self.asked;
+        self.seen += 1;
+        let number = self.seen;
         let run = self.limit.is_none_or(|limit| number <= limit);
         if run {
             self.ran.push(Invocation { number, pass: pass.into(), unit: unit.into() });

@@ -26,8 +26,8 @@ pub struct Context {
 pub fn devices() -> i32 {
     static DEVICES: OnceLock<i32> = OnceLock::new();
     *DEVICES.get_or_init(|| {
-        let asked = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
-        asked.unwrap_or(1).clamp(1, MOST_CPU_DEVICES) as i32
+        let count = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
+        count.unwrap_or(1).clamp(1, MOST_CPU_DEVICES) as i32
     })
 }
 

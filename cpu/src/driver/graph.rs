@@ -267,15 +267,15 @@ pub fn find_in_clone(out: Out<usize>, original: usize, clone: usize) -> StatusRe
 }
 
 /// Fills an array as long as the caller says, or tells how long it would have to be.
-fn put_all(values: &[usize], out: Out<usize>, count: Out<usize>, asked: In<usize>) -> StatusResult {
+fn put_all(values: &[usize], out: Out<usize>, count: Out<usize>, capacity: In<usize>) -> StatusResult {
     if out.is_null() {
         return count.put(values.len());
     }
-    let room = asked.get()?;
-    for index in 0..room {
+    let capacity = capacity.get()?;
+    for index in 0..capacity {
         out.at(index).put(values.get(index).copied().unwrap_or(0))?;
     }
-    count.put(values.len().min(room))
+    count.put(values.len().min(capacity))
 }
 
 pub fn nodes(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {

@@ -49,7 +49,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
     let Worker { fibers: stacks, shared, .. } = worker;
     let mut blocks = grid.blocks();
     let mut aside: VecDeque<Flight> = VecDeque::new();
-    let mut spare: Vec<Flight> = Vec::new();
+    let mut idle: Vec<Flight> = Vec::new();
     let mut others_first = false;
     let mut fruitless = 0;
     while !grid.stopped() {
@@ -58,7 +58,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         let mut flight = match begins.then(|| blocks.next()).flatten() {
             Some(ctaid) => {
                 let bytes = context.total_shared_bytes as usize;
-                let mut flight = spare.pop().unwrap_or_else(|| Flight::new(grid, context, shared.take(bytes)));
+                let mut flight = idle.pop().unwrap_or_else(|| Flight::new(grid, context, shared.take(bytes)));
                 flight.block.reset(ctaid);
                 flight
             }
@@ -72,7 +72,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         fruitless += 1;
         match ended {
             Ok(Outcome::Done) => {
-                spare.push(flight);
+                idle.push(flight);
                 fruitless = 0;
             }
             Ok(Outcome::GivesWay) => aside.push_back(flight),
@@ -83,7 +83,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
                     _ => current.description(),
                 };
                 grid.fail(fault, place);
-                spare.push(flight);
+                idle.push(flight);
             }
         }
         if fruitless > aside.len() {
@@ -92,7 +92,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
             fruitless = 0;
         }
     }
-    aside.into_iter().chain(spare).for_each(|flight| flight.end(stacks, shared));
+    aside.into_iter().chain(idle).for_each(|flight| flight.end(stacks, shared));
 }
 
 /// Gives the block a turn, until it is done or every thread waits.

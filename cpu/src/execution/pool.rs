@@ -82,8 +82,8 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Launch
 pub fn width() -> u64 {
     static WIDTH: OnceLock<u64> = OnceLock::new();
     *WIDTH.get_or_init(|| {
-        let asked = std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-        asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
+        let threads = std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+        threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA.
 
-/// Lanes meet only where they call for the same class of operation with the same mask.
+/// Lanes synchronise only where they call for the same class of operation with the same mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpRequest {
     pub class: Class,

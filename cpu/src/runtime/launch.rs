@@ -94,11 +94,11 @@ pub struct RuntimeConfiguration {
 pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arguments: In<*const u8>) -> StatusResult {
     let driver = driver_with_context()?;
     let kernel = registration::kernel(host)?;
-    let asked = configuration.get()?;
-    let shared = u32::try_from(asked.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
+    let given = configuration.get()?;
+    let shared = u32::try_from(given.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
     let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
     let configuration =
-        LaunchConfiguration::new(dimensions(asked.grid), dimensions(asked.block), shared, asked.stream, asked.attributes, asked.count);
+        LaunchConfiguration::new(dimensions(given.grid), dimensions(given.block), shared, given.stream, given.attributes, given.count);
     as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, 0usize))
 }
 
@@ -119,11 +119,10 @@ const _: () = assert!(size_of::<NodeParameters>() == 56);
 /// Adds a launch to a graph.
 pub fn add_node(out: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<NodeParameters>) -> StatusResult {
     let driver = driver_with_context()?;
-    let asked = parameters.get()?;
+    let node = parameters.get()?;
     let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
-    let kernel = registration::kernel(asked.host)?;
-    let parameters =
-        KernelParameters::new(kernel, dimensions(asked.grid), dimensions(asked.block), asked.shared, asked.arguments, asked.extra);
+    let kernel = registration::kernel(node.host)?;
+    let parameters = KernelParameters::new(kernel, dimensions(node.grid), dimensions(node.block), node.shared, node.arguments, node.extra);
     as_configuration(driver.cuGraphAddKernelNode_v2(out, graph, after, count, In::from(&parameters)))
 }
 

@@ -11,8 +11,8 @@ use super::error::enter;
 use crate::status::{Status, StatusResult};
 
 /// Tells it where nobody has been told before.
-fn refuse(name: &str, told: &AtomicBool) -> StatusResult {
-    if !told.swap(true, Ordering::Relaxed) {
+fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
+    if !reported.swap(true, Ordering::Relaxed) {
         crate::say!("{name} is not supported");
     }
     Err(Status::NOT_SUPPORTED)

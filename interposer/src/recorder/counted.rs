@@ -11,7 +11,7 @@ use crate::driver::gate::{self, Pass};
 use crate::kernels::progress::KernelProgress;
 use crate::kernels::recent;
 use crate::kernels::request::LaunchRequest;
-use crate::process::asked::{self, ASKED};
+use crate::process::flags::{self, FLAGS};
 use crate::process::reentrancy::{self, Restore};
 
 /// While a counted launch is in the vendor's library.
@@ -25,7 +25,7 @@ pub struct CountedLaunch {
 /// for every launch.
 #[inline(always)]
 pub fn pass(request: Option<LaunchRequest>) -> Option<CountedLaunch> {
-    if !ASKED.records.load(Ordering::Acquire) || ASKED.leaves_out.load(Ordering::Relaxed) {
+    if !FLAGS.records.load(Ordering::Acquire) || FLAGS.leaves_out.load(Ordering::Relaxed) {
         return None;
     }
     let request = request?;
@@ -33,7 +33,7 @@ pub fn pass(request: Option<LaunchRequest>) -> Option<CountedLaunch> {
     let is_selected = *progress.selected.get()?;
     // SAFETY: it lives as long as this thread, which the result cannot leave (a cell is in it) and does not outlive: it is dropped
     // when the launch returns.
-    let thread = unsafe { &*asked::this_thread() };
+    let thread = unsafe { &*flags::this_thread() };
     let inside = reentrancy::enter(thread)?;
     let pass = gate::pass_open(thread)?;
     if is_selected && !is_only_counted(progress, &request) {

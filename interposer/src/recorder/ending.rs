@@ -12,7 +12,7 @@ use crate::kernels::code::DeviceDescription;
 use crate::kernels::handles;
 use crate::kernels::kernel::Kernel;
 use crate::kernels::progress::{Failed, Occurrences};
-use crate::process::asked::ASKED;
+use crate::process::flags::FLAGS;
 use crate::process::settings::settings;
 
 /// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched;
@@ -21,7 +21,7 @@ pub fn finish() -> bool {
     if !is_recording_process() || FINISHED.swap(true, Ordering::SeqCst) {
         return false;
     }
-    ASKED.records.store(false, Ordering::SeqCst);
+    FLAGS.records.store(false, Ordering::SeqCst);
     // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited for.
     let _closed = gate::close(Duration::from_millis(200));
     output::close(write_occurrences);

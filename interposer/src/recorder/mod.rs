@@ -32,7 +32,7 @@ use crate::kernels::key::{Key, LaunchShape};
 use crate::kernels::progress::{KernelProgress, Occurrences};
 use crate::kernels::recent;
 use crate::kernels::request::LaunchRequest;
-use crate::process::asked::ASKED;
+use crate::process::flags::FLAGS;
 use crate::process::log::warning;
 use crate::process::settings::{RecorderSettings, settings};
 
@@ -65,7 +65,7 @@ static INHERITED: AtomicBool = AtomicBool::new(false);
 pub fn note_fork() {
     if PROCESS.load(Ordering::Relaxed) != 0 {
         INHERITED.store(true, Ordering::Relaxed);
-        ASKED.records.store(false, Ordering::Relaxed);
+        FLAGS.records.store(false, Ordering::Relaxed);
     }
 }
 
@@ -79,18 +79,18 @@ fn begin() {
         let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     }
     STARTED.get_or_init(|| {
-        ASKED.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
-        ASKED.records.store(settings().mode != Mode::Profile, Ordering::SeqCst);
+        FLAGS.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
+        FLAGS.records.store(settings().mode != Mode::Profile, Ordering::SeqCst);
         Instant::now()
     });
     if FINISHED.load(Ordering::SeqCst) || INHERITED.load(Ordering::Relaxed) {
-        ASKED.records.store(false, Ordering::SeqCst);
+        FLAGS.records.store(false, Ordering::SeqCst);
     }
 }
 
 /// What every launch comes to, but for those with a [pass](counted::pass).
 pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
-    if !ASKED.records.load(Ordering::Acquire) {
+    if !FLAGS.records.load(Ordering::Acquire) {
         begin();
     }
     let found;
@@ -103,7 +103,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
             function
         }
     };
-    if !ASKED.records.load(Ordering::Acquire) {
+    if !FLAGS.records.load(Ordering::Acquire) {
         return launch_unrecorded(call, &request, function);
     }
     match decide(function, &request) {
@@ -158,7 +158,7 @@ fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision
     let kernel = &function.kernel;
     let progress = &kernel.progress;
     let number = progress.launches.fetch_add(1, Ordering::Relaxed);
-    if !kernel.is_selected() || (ASKED.leaves_out.load(Ordering::Relaxed) && settings().leaves_out(number)) {
+    if !kernel.is_selected() || (FLAGS.leaves_out.load(Ordering::Relaxed) && settings().leaves_out(number)) {
         return None;
     }
     if counted::is_only_counted(progress, request) {

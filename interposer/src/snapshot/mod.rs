@@ -260,12 +260,12 @@ pub fn addresses_of(
     let mut found = addresses::scan(&stretches(here), ranges)?;
     let on_device = stretches(on_device);
     if !on_device.is_empty() && found.contains(&false) {
-        let asked = with_reader(context, |reader| {
+        let answers = with_reader(context, |reader| {
             reader.make_room(on_device.len().max(2 * ranges.len()));
             let Some(hasher) = &mut reader.hasher else { return Ok(vec![true; ranges.len()]) };
             hasher.find(&on_device, ranges).map_err(SnapshotError::Hash)
         })?;
-        found.iter_mut().zip(asked).for_each(|(found, asked)| *found |= asked);
+        found.iter_mut().zip(answers).for_each(|(found, answer)| *found |= answer);
     }
     Ok(found)
 }

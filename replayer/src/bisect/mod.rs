@@ -60,7 +60,7 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     lab.hush();
     lab.close();
     let finding = found?;
-    report::tell(&finding, options)?;
+    report::print(&finding, options)?;
     Ok(finding.verdict.exit_status())
 }
 

@@ -14,7 +14,7 @@ use crate::error::Fatal;
 const SHOWN: usize = 60;
 
 /// Tells people on standard error, and programs on standard output where that was asked for.
-pub fn tell(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
+pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
     let colours = match options.color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,

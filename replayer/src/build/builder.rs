@@ -50,7 +50,7 @@ pub struct Builder {
     /// What it has told of its texts.
     texts: BuildTexts,
     /// What the compiler says is wanted of a build that fails, too.
-    keeps_words: bool,
+    keeps_log: bool,
     /// Its stream is closed: when the process has to be gone at the latest.
     closed: Option<Instant>,
 }
@@ -73,17 +73,17 @@ impl Builder {
         Ok(Self::new(child, place, stream, limit, build.tells_texts()))
     }
 
-    fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_words: bool) -> Self {
+    fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_log: bool) -> Self {
         let deadline = Instant::now() + limit;
-        Self { child, place, stream, inbox: Inbox::default(), limit, deadline, texts: BuildTexts::default(), keeps_words, closed: None }
+        Self { child, place, stream, inbox: Inbox::default(), limit, deadline, texts: BuildTexts::default(), keeps_log, closed: None }
     }
 
-    /// Where it is heard; nothing more comes from one that is on its way out.
+    /// The descriptor of its events; there are no more once it is on its way out.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.closed.is_none().then(|| self.stream.as_fd())
     }
 
-    /// Whether it is on its way out, so that [`Builder::progress`] is to be asked without being heard.
+    /// Whether it is on its way out, so that [`Builder::progress`] is to be called without an event.
     pub fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
@@ -94,7 +94,7 @@ impl Builder {
 
     /// Answers [`BuilderProgress::Asks`].
     pub fn answer(&mut self, assemble: bool) {
-        // One that is gone is heard of next.
+        // That it is gone shows at the next read.
         let _ = self.stream.write_all(&[if assemble { ASSEMBLE } else { KNOWN }]);
     }
 
@@ -140,7 +140,7 @@ impl Builder {
             // A reset is an end as well.
             Ok(_) => self.closed = Some(Instant::now() + GOING),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.closed = Some(Instant::now() + GOING),
-            Err(error) => return done(Err(internal(&format!("a builder cannot be heard: {error}")))),
+            Err(error) => return done(Err(internal(&format!("the events of a builder cannot be read: {error}")))),
         }
         loop {
             return match self.inbox.pop::<Word>() {
@@ -161,7 +161,7 @@ impl Builder {
 
     /// What a failed build has to tell besides.
     fn not_built(&mut self, not_built: NotBuilt) -> NotBuilt {
-        if !self.keeps_words {
+        if !self.keeps_log {
             return not_built;
         }
         let log = self.child.said().unwrap_or_default().lines().map(str::to_owned).collect();
@@ -218,14 +218,14 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
         let mut text = ptx.as_bytes().to_vec();
         text.extend(options.to_le_bytes());
         let mut answer = [ASSEMBLE];
-        let asked = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| (&words).read_exact(&mut answer));
-        asked.is_ok() && answer == [KNOWN]
+        let answered = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| (&words).read_exact(&mut answer));
+        answered.is_ok() && answer == [KNOWN]
     };
     // One that crashes or is stopped later has told them all the same.
-    let mut tell = |text: BuildText, contents: &str| {
+    let mut send_text = |text: BuildText, contents: &str| {
         let _ = frame::write(&mut &words, &Word::Text(text), contents.as_bytes());
     };
-    let (result, image) = match compile(&Build { progress: Some(place), ..*build }, &mut ask, &mut tell) {
+    let (result, image) = match compile(&Build { progress: Some(place), ..*build }, &mut ask, &mut send_text) {
         Ok((built, image)) => (Ok(built), image),
         Err(not_built) => (Err(not_built), Vec::new()),
     };
@@ -289,9 +289,9 @@ mod tests {
         let (start, mut longest) = (Instant::now(), Duration::ZERO);
         let outcome = loop {
             assert!(start.elapsed() < Duration::from_secs(20));
-            let asked = Instant::now();
+            let called = Instant::now();
             let progress = builder.progress();
-            longest = longest.max(if builder.is_closed() { asked.elapsed() } else { Duration::ZERO });
+            longest = longest.max(if builder.is_closed() { called.elapsed() } else { Duration::ZERO });
             if let BuilderProgress::Done(outcome) = progress {
                 break *outcome;
             }

@@ -93,13 +93,13 @@ impl ForkServer {
         Ok(Self { child, stream: ours, inbox: Inbox::default(), outbox: Outbox::default(), last: 0, closed: None })
     }
 
-    /// Where it is heard, and what for; nothing more comes from one that is on its way out.
+    /// The descriptor of its events, and which are waited for; there are no more once it is on its way out.
     pub fn fd(&self) -> Option<PollFd<'_>> {
         let telling = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
         self.closed.is_none().then(|| PollFd::new(self.stream.as_fd(), PollFlags::POLLIN | telling))
     }
 
-    /// Whether it is on its way out, so that [`ForkServer::progress`] is to be asked without being heard.
+    /// Whether it is on its way out, so that [`ForkServer::progress`] is to be called without an event.
     pub fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
@@ -109,7 +109,7 @@ impl ForkServer {
         self.last += 1;
         let order = Order { number: self.last, target: target.clone(), spec: spec.clone(), limit };
         self.outbox.push(&order, &[])?;
-        // One that is gone is heard of next.
+        // That it is gone shows at the next read.
         let _ = self.outbox.flush(&mut self.stream);
         Ok(self.last)
     }
@@ -126,8 +126,8 @@ impl ForkServer {
             };
         }
         // A reset is an end as well: of a stream on which an order was under way.
-        let told = self.outbox.flush(&mut self.stream).is_ok();
-        if !receive(&mut self.stream, &mut self.inbox).unwrap_or(false) || !told {
+        let flushed = self.outbox.flush(&mut self.stream).is_ok();
+        if !receive(&mut self.stream, &mut self.inbox).unwrap_or(false) || !flushed {
             self.closed = Some(Instant::now() + GOING);
         }
         let mut answers = Vec::new();
@@ -274,10 +274,10 @@ impl Server<'_> {
     fn wait(&self) -> std::io::Result<Vec<bool>> {
         let answering = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
         let supervisor = PollFd::new(self.supervisor.as_fd(), PollFlags::POLLIN | answering);
-        let heard: Vec<Option<BorrowedFd<'_>>> = self.builders.iter().map(|it| it.builder.fd()).collect();
-        let builders = heard.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
+        let watched: Vec<Option<BorrowedFd<'_>>> = self.builders.iter().map(|it| it.builder.fd()).collect();
+        let builders = watched.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
         let mut fds: Vec<PollFd<'_>> = std::iter::once(supervisor).chain(builders).collect();
-        let going = !self.leaving.is_empty() || heard.iter().any(Option::is_none);
+        let going = !self.leaving.is_empty() || watched.iter().any(Option::is_none);
         let reaping = going.then(|| Instant::now() + Duration::from_millis(10));
         let next = self.builders.iter().map(|it| it.builder.deadline()).chain(reaping).min();
         let patience = next.map_or(PollTimeout::NONE, |next| {
@@ -288,10 +288,10 @@ impl Server<'_> {
             Ok(_) => {
                 let mut polled = fds.iter().map(|fd| fd.any().unwrap_or(false));
                 let supervisor = polled.next();
-                let builders = heard.iter().map(|fd| fd.is_some() && polled.next().unwrap_or(false));
+                let builders = watched.iter().map(|fd| fd.is_some() && polled.next().unwrap_or(false));
                 Ok(supervisor.into_iter().chain(builders).collect())
             }
-            Err(nix::errno::Errno::EINTR) => Ok(vec![false; heard.len() + 1]),
+            Err(nix::errno::Errno::EINTR) => Ok(vec![false; watched.len() + 1]),
             Err(error) => Err(error.into()),
         }
     }
@@ -328,9 +328,9 @@ mod tests {
     fn ask<T>(server: &mut ForkServer, wanted: impl Fn(std::io::Result<Vec<Answer>>, &ForkServer) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
-            let asked = Instant::now();
+            let called = Instant::now();
             let answers = server.progress();
-            assert!(asked.elapsed() < Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
+            assert!(called.elapsed() < Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
             if let Some(found) = wanted(answers, server) {
                 return found;
             }

@@ -58,8 +58,8 @@ impl CodeOptions {
 
     /// The program that runs the pipeline, where it is another one.
     pub fn external(&self) -> Option<External> {
-        let asked = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();
-        asked.then(|| External {
+        let used = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();
+        used.then(|| External {
             program: self.opt.clone().unwrap_or_else(|| "opt-19".into()),
             // A bare name would be looked for where libraries are.
             plugins: self.plugins.iter().map(|plugin| std::path::absolute(plugin).unwrap_or_else(|_| plugin.clone())).collect(),

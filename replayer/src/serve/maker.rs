@@ -32,6 +32,6 @@ pub fn name(context: &ReplayContext) -> String {
     let Ok(mut child) = child else { return String::new() };
     let mut name = String::new();
     let read = File::from(reader).read_to_string(&mut name);
-    let told = child.wait(LIMIT) == Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) && read.is_ok();
-    if told { name } else { String::new() }
+    let complete = child.wait(LIMIT) == Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) && read.is_ok();
+    if complete { name } else { String::new() }
 }

@@ -70,7 +70,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
                     let goes_on = server.take(&line)?;
                     // Answers come in the order of the requests, however those were cut on their way.
-                    server.tell_pending()?;
+                    server.write_pending()?;
                     // What has arrived behind a shutdown is nobody's request any more.
                     if !goes_on {
                         open = false;
@@ -78,11 +78,11 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
                     }
                 }
             }
-            event => server.tell(event)?,
+            event => server.write_event(event)?,
         }
     }
     // What was settled without being started has its events queued still.
-    server.tell_pending()?;
+    server.write_pending()?;
     server.engine.leave();
     Ok(exit::VERIFIED)
 }
@@ -212,14 +212,14 @@ impl Server<'_> {
         statistics
     }
 
-    fn tell_pending(&mut self) -> Result<(), Fatal> {
+    fn write_pending(&mut self) -> Result<(), Fatal> {
         while let Some(event) = self.engine.pending_event() {
-            self.tell(event)?;
+            self.write_event(event)?;
         }
         Ok(())
     }
 
-    fn tell(&mut self, event: Event) -> Result<(), Fatal> {
+    fn write_event(&mut self, event: Event) -> Result<(), Fatal> {
         match event {
             Event::Finished { id, result, outcome, unwritten, .. } => {
                 if let Some(error) = unwritten {

@@ -91,7 +91,7 @@ impl<'a> Builds<'a> {
 
     /// Orders a build.
     pub fn order(&mut self, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
-        // A fork server that cannot be told is gone, which is heard next.
+        // A fork server that cannot be written to is gone, which shows at the next read.
         if let Ok(number) = self.fork_server.build(spec, target, limit) {
             // No later than what time can tell.
             let end = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + NEVER);

@@ -22,8 +22,8 @@ pub struct Identity(ChunkId, ChunkId);
 
 impl Identity {
     pub fn of(run: &RunRequest, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
-        let asked = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
-        Self(chunk_id(image), chunk_id(&asked))
+        let request = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
+        Self(chunk_id(image), chunk_id(&request))
     }
 }
 

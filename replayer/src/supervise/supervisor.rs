@@ -273,8 +273,8 @@ impl<'a> Supervisor<'a> {
         if decoder {
             self.read_decoder()?;
         }
-        for told in self.pool.read_events(&executors)? {
-            self.take(told)?;
+        for event in self.pool.read_events(&executors)? {
+            self.take(event)?;
         }
         if fork_server && self.builds.read_events()? > 0 {
             self.note("a build is done");
@@ -313,8 +313,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn take(&mut self, told: PoolEvent) -> Result<(), Fatal> {
-        match told {
+    fn take(&mut self, event: PoolEvent) -> Result<(), Fatal> {
+        match event {
             PoolEvent::Opened(description) => {
                 self.note("a device is open");
                 self.confirm_target(&description)?;
@@ -331,8 +331,8 @@ impl<'a> Supervisor<'a> {
                 let followers = self.shared.unfollow(&running.identity).into_iter().map(|follower| follower.pending);
                 followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
             }
-            PoolEvent::Done(told) => {
-                let (RunningJob { pending, outcome, identity }, done, device) = *told;
+            PoolEvent::Done(done) => {
+                let (RunningJob { pending, outcome, identity }, done, device) = *done;
                 self.note("a run is done");
                 let settled = Rc::new(SettledRun { id: pending.job.schedule.id, done, device });
                 let followers = self.shared.settle(identity, &settled);

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_all_buffers_spares_those_that_hold_something_else() {
+    fn what_is_said_of_all_buffers_leaves_out_those_that_hold_something_else() {
         let stated = ToleranceOptions { tolerances: vec![entry("f32:1e-5:relative")], ..ToleranceOptions::default() };
         assert_eq!(under(Some(DataType::F64), &stated).dtype, DataType::F64, "each in its own type");
         assert_eq!(under(None, &stated).dtype, DataType::F32);

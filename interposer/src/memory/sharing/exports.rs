@@ -162,7 +162,7 @@ fn serve(listener: &UnixListener) {
             Ok(Err(error)) => log::debug!("shared memory could not be handed to another process: {error}"),
             // The application may have no descriptor left.
             Err(error) => {
-                log::debug!("another process cannot be heard: {error}");
+                log::debug!("a connection of another process cannot be accepted: {error}");
                 std::thread::sleep(PAUSE);
             }
         }

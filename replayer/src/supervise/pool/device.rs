@@ -52,7 +52,7 @@ impl PoolDevice {
     }
 
     /// Executors that should stand by.
-    pub fn wanted_spares(&self, context: &ReplayContext) -> usize {
+    pub fn wanted_standbys(&self, context: &ReplayContext) -> usize {
         if !context.standby || self.crowded || !self.has_room(context) {
             return 0;
         }
@@ -77,7 +77,7 @@ impl PoolDevice {
     }
 
     /// Takes the executor that stands by, one that is ready if there is any.
-    pub fn take_spare(&mut self) -> Option<Executor> {
+    pub fn take_standby(&mut self) -> Option<Executor> {
         let ready = self.standbys.iter().position(|standby| standby.ready);
         let best = ready.or(if self.standbys.is_empty() { None } else { Some(0) })?;
         Some(self.standbys.swap_remove(best))

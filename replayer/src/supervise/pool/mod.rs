@@ -75,14 +75,14 @@ impl<'a> ExecutorPool<'a> {
         for at in 0..self.places.len() {
             let device = self.places[at].device;
             if self.places[at].executor.is_none() {
-                self.places[at].executor = match self.devices[device].take_spare() {
+                self.places[at].executor = match self.devices[device].take_standby() {
                     None if self.may_start(device) => Some(self.devices[device].start_executor(self.context)?),
                     standby => standby,
                 };
             }
         }
         for device in 0..self.devices.len() {
-            while self.devices[device].standbys.len() < self.devices[device].wanted_spares(self.context) && self.may_start(device) {
+            while self.devices[device].standbys.len() < self.devices[device].wanted_standbys(self.context) && self.may_start(device) {
                 let standby = self.devices[device].start_executor(self.context)?;
                 self.devices[device].standbys.push(standby);
             }
@@ -100,7 +100,7 @@ impl<'a> ExecutorPool<'a> {
         self.loadable = true;
         for executor in self.executors_mut() {
             if executor.description.is_some() {
-                // A failure shows when the executor is heard next.
+                // A failure shows when the executor is read next.
                 let _ = executor.load();
             }
         }
@@ -116,7 +116,7 @@ impl<'a> ExecutorPool<'a> {
         working.chain(self.devices.iter_mut().flat_map(|device| &mut device.standbys))
     }
 
-    /// Descriptors to watch, in the order in which [`ExecutorPool::hear`] takes what became of them.
+    /// Descriptors to watch, in the order in which [`ExecutorPool::read_events`] takes whether they can be read.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.executors().map(Executor::fd)
     }
@@ -174,7 +174,7 @@ impl<'a> ExecutorPool<'a> {
         let place = &mut self.places[at];
         let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
         if executor.run(run, image, limit).is_err() {
-            // Its end is heard next.
+            // Its end shows at the next read.
             return Some(running);
         }
         place.running = Some(running);
@@ -183,7 +183,7 @@ impl<'a> ExecutorPool<'a> {
 
     /// Reads from those executors whose descriptors of [`ExecutorPool::fds`] can be read, and enforces time limits.
     pub fn read_events(&mut self, ready: &[bool]) -> Result<Vec<PoolEvent>, Fatal> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut ready = ready.iter().copied();
         let now = Instant::now();
         for at in 0..self.places.len() {
@@ -191,19 +191,19 @@ impl<'a> ExecutorPool<'a> {
             let news = if ready.next().unwrap_or(false) { executor.progress() } else { ExecutorEvents::Reports(Vec::new()) };
             let device = self.places[at].device;
             match news {
-                ExecutorEvents::Gone => told.extend(self.lose(at)),
+                ExecutorEvents::Gone => events.extend(self.lose(at)),
                 ExecutorEvents::Reports(reports) => {
                     for report in reports {
-                        self.report_of_place(at, report, &mut told)?;
+                        self.report_of_place(at, report, &mut events)?;
                     }
                 }
             }
             if self.places[at].executor.as_ref().and_then(Executor::deadline).is_some_and(|deadline| deadline <= now) {
-                self.time_out(at, device, &mut told)?;
+                self.time_out(at, device, &mut events)?;
             }
         }
         for device in 0..self.devices.len() {
-            // From a copy of the list's length: a standby that goes leaves its place to the last one, which was heard already.
+            // From a copy of the list's length: a standby that goes leaves its place to the last one, whose events were read already.
             let readable: Vec<bool> = self.devices[device].standbys.iter().map(|_| ready.next().unwrap_or(false)).collect();
             for at in (0..readable.len()).rev() {
                 let standby = &mut self.devices[device].standbys[at];
@@ -224,11 +224,11 @@ impl<'a> ExecutorPool<'a> {
                 }
             }
         }
-        self.reap(&mut told)?;
-        Ok(told)
+        self.reap(&mut events)?;
+        Ok(events)
     }
 
-    fn report_of_place(&mut self, at: usize, report: ExecutorReport, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+    fn report_of_place(&mut self, at: usize, report: ExecutorReport, events: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
         let device = self.places[at].device;
         match report {
             ExecutorReport::Device(description, _) => {
@@ -238,11 +238,11 @@ impl<'a> ExecutorPool<'a> {
                 {
                     let _ = executor.load();
                 }
-                told.push(PoolEvent::Opened(description));
+                events.push(PoolEvent::Opened(description));
             }
             ExecutorReport::Ready => {
                 self.devices[device].became_ready();
-                told.extend(self.devices[device].description.clone().map(PoolEvent::Ready));
+                events.extend(self.devices[device].description.clone().map(PoolEvent::Ready));
             }
             ExecutorReport::Began(_) => {}
             ExecutorReport::Done(_, done) => {
@@ -257,7 +257,7 @@ impl<'a> ExecutorPool<'a> {
                     self.leaving.push(LeavingExecutor::new(executor, device, Reason::Dismissed));
                 }
                 if let Some(running) = self.places[at].running.take() {
-                    told.push(PoolEvent::Done(Box::new((running, *done, self.devices[device].description.clone()))));
+                    events.push(PoolEvent::Done(Box::new((running, *done, self.devices[device].description.clone()))));
                 }
             }
             ExecutorReport::Unfit(unfit) => {
@@ -299,7 +299,7 @@ impl<'a> ExecutorPool<'a> {
         unbegun
     }
 
-    fn time_out(&mut self, at: usize, device: usize, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+    fn time_out(&mut self, at: usize, device: usize, events: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
         let Some(executor) = self.places[at].executor.take() else { return Ok(()) };
         self.leaving.push(LeavingExecutor::new(executor, device, Reason::Dismissed));
         let Some(running) = self.places[at].running.take() else {
@@ -315,18 +315,18 @@ impl<'a> ExecutorPool<'a> {
             "the kernel's runs took longer than {seconds} s and were stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
         );
         let done = RunOutcome { status: Status::Timeout, error, ..RunOutcome::default() };
-        told.push(PoolEvent::Done(Box::new((running, done, self.devices[device].description.clone()))));
+        events.push(PoolEvent::Done(Box::new((running, done, self.devices[device].description.clone()))));
         Ok(())
     }
 
-    fn reap(&mut self, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+    fn reap(&mut self, events: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
         for EndedExecutor { device, reason, description, how } in leaving::reap(&mut self.leaving) {
             match reason {
                 Reason::Dismissed => {}
                 Reason::DiedRunning(running) => {
                     let error = format!("the kernel took its process with it, which {how}");
                     let done = RunOutcome { status: Status::RuntimeError, executed: true, error, ..RunOutcome::default() };
-                    told.push(PoolEvent::Done(Box::new((*running, done, description))));
+                    events.push(PoolEvent::Done(Box::new((*running, done, description))));
                 }
                 Reason::DiedIdle => self.devices[device].failed_to_start(&how)?,
             }

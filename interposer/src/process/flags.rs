@@ -1,11 +1,11 @@
-//! Facts that every launch asks for, in as few places as can be.
+//! The flags of the process and of each thread that every launch reads.
 //!
-//! What the driver does in between leaves little of ours in the processor's caches.
+//! They lie in as few places as can be: what the driver does in between leaves little of ours in the processor's caches.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// Of the process, on one line of the cache.
+/// The flags of the process, on one line of the cache.
 #[repr(align(64))]
 pub struct ProcessFlags {
     /// The hooks of all threads are switched off.
@@ -18,37 +18,37 @@ pub struct ProcessFlags {
     pub closed: AtomicBool,
 }
 
-pub static ASKED: ProcessFlags = ProcessFlags {
+pub static FLAGS: ProcessFlags = ProcessFlags {
     off: AtomicBool::new(false),
     records: AtomicBool::new(false),
     leaves_out: AtomicBool::new(false),
     closed: AtomicBool::new(false),
 };
 
-/// Of a thread. Looking it up is a call in a shared library, and is done once in a launch.
+/// The flags of a thread. Looking them up is a call in a shared library, and is done once in a launch.
 pub struct ThreadFlags {
     /// It is inside a hook.
     pub inside: Cell<bool>,
-    /// Its place at the gate.
-    pub place: Cell<OwnSlot>,
+    /// Its slot at the gate.
+    pub slot: Cell<OwnSlot>,
 }
 
 thread_local! {
     // No destructor, so that hooks called from other thread-local destructors may still look.
-    pub static THREAD: ThreadFlags = const { ThreadFlags { inside: Cell::new(false), place: Cell::new(OwnSlot::Unknown) } };
+    pub static THREAD: ThreadFlags = const { ThreadFlags { inside: Cell::new(false), slot: Cell::new(OwnSlot::Unknown) } };
 }
 
-/// What is asked of this thread, without a closure around it; it must not leave the thread.
+/// The flags of this thread, without a closure around them; the pointer must not leave the thread.
 #[inline]
 pub fn this_thread() -> *const ThreadFlags {
     THREAD.with(std::ptr::from_ref)
 }
 
-/// The place of a thread at the gate.
+/// The slot of a thread at the gate.
 #[derive(Clone, Copy)]
 pub enum OwnSlot {
     Unknown,
-    Place(&'static GateSlot),
+    Slot(&'static GateSlot),
     /// All were taken, or the thread is ending.
     None,
 }
