@@ -107,7 +107,7 @@ fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
 
 /// Forgets what died with a context of a device, and gives its memory back: nothing says that a mapping outlives the
 /// context in which it was made.
-pub fn bury(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) -> bool) {
+pub fn forget(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) -> bool) {
     let mut arenas: Vec<CUdevice> = device.into_iter().collect();
     let deferred = take(&mut died);
     for live in ALLOCATIONS.remove_where(died).into_iter().chain(deferred) {
@@ -115,7 +115,7 @@ pub fn bury(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) -> b
             release(&live);
             arenas.push(live.device);
         } else {
-            imports::bury(live.address);
+            imports::forget(live.address);
         }
     }
     arenas.sort_unstable();

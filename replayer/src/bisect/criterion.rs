@@ -2,7 +2,7 @@
 
 use mneme_core::result::{ReplayResult, Status};
 
-use super::lab::ExperimentOutcome;
+use super::experiments::ExperimentOutcome;
 use super::search::Judgement;
 use crate::cli::FailureKind;
 

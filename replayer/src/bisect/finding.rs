@@ -7,7 +7,7 @@ use mneme_core::observation::LastWrite;
 use mneme_core::result::Mismatch;
 use serde::Serialize;
 
-use super::lab::Experiment;
+use super::experiments::Experiment;
 use crate::cli::FailureKind;
 
 /// Whose fault it is. The exit statuses are in docs/reference/exit-status.md.

@@ -5,15 +5,15 @@
 //! question is one replay; several are asked at a time, and those that come to the same code are run once.
 
 mod criterion;
+mod experiments;
 mod files;
 mod finding;
-mod lab;
 mod reduction;
 mod report;
 mod search;
 mod stages;
 mod text;
-mod trial;
+mod undefined;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
@@ -21,8 +21,8 @@ use mneme_core::observation::Observe;
 use mneme_core::result::Status;
 
 use self::criterion::Criterion;
+use self::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
 use self::finding::{BisectFinding, Verdict};
-use self::lab::{Bench, Experiment, ExperimentOutcome, Lab};
 use self::search::Judgement;
 use self::stages::Stages;
 use crate::cli::{Bisect, FailureKind};
@@ -55,10 +55,10 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     let own = context.recorded.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
     failing.ptx_opt = Some(failing.ptx_opt.unwrap_or(own));
     failing.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
-    let mut lab = Lab::open(&context)?;
-    let found = Bisection { options, failing: &failing, lab: &mut lab }.find();
-    lab.hush();
-    lab.close();
+    let mut runner = ExperimentRunner::open(&context)?;
+    let found = Bisection { options, failing: &failing, runner: &mut runner }.find();
+    runner.hush();
+    runner.close();
     let finding = found?;
     report::print(&finding, options)?;
     Ok(finding.verdict.exit_status())
@@ -68,19 +68,19 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
 struct Bisection<'o, 'l, 's> {
     options: &'o Bisect,
     failing: &'o Configuration,
-    lab: &'l mut Lab<'s>,
+    runner: &'l mut ExperimentRunner<'s>,
 }
 
 impl Bisection<'_, '_, '_> {
     fn find(mut self) -> Result<BisectFinding, Fatal> {
-        self.lab.say("replaying the reference and the failing configuration");
+        self.runner.say("replaying the reference and the failing configuration");
         let references = self.references();
         let mut experiments: Vec<Experiment> = references.iter().map(|configuration| self.reference(configuration)).collect();
         let mut failing = Experiment::of(self.failing);
         (failing.runs, failing.probe.listed) = (self.options.repeat, true);
         failing.warmup = if self.options.failing == FailureKind::Slow { WARMUP } else { 0 };
         experiments.push(failing.clone());
-        let mut seen = self.lab.observe(experiments)?;
+        let mut seen = self.runner.observe(experiments)?;
         let failed = seen.pop().ok_or_else(|| Fatal::new(exit::INTERNAL, "a replay has no result"))?;
 
         let mut finding = self.blank(&references[0]);
@@ -123,20 +123,20 @@ impl Bisection<'_, '_, '_> {
                 return Ok(self.done(finding));
             }
         }
-        let stages = Stages { lab: &mut *self.lab, criterion, experiment: failing };
+        let stages = Stages { runner: &mut *self.runner, criterion, experiment: failing };
         stages.find(&failed, &mut finding)?;
-        finding.effort.search_seconds = self.lab.seconds();
+        finding.effort.search_seconds = self.runner.seconds();
         if self.options.failing == FailureKind::Wrong && finding.verdict != Verdict::Configuration {
             self.put_on_trial(&references[chosen], &mut finding)?;
         }
         self.name_writer(&mut finding)?;
-        files::write(&mut *self.lab, self.options, self.failing, &criterion, &mut finding)?;
+        files::write(&mut *self.runner, self.options, self.failing, &criterion, &mut finding)?;
         Ok(self.done(finding))
     }
 
     /// A kernel that does what has no defined result is to blame, whichever pass makes use of it.
     fn put_on_trial(&mut self, reference: &Configuration, finding: &mut BisectFinding) -> Result<(), Fatal> {
-        let evidence = trial::hold(&mut *self.lab, reference)?;
+        let evidence = undefined::evidence(&mut *self.runner, reference)?;
         if let Some(first) = evidence.first() {
             let shown = finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
             finding.summary = format!("{first}{shown}");
@@ -153,8 +153,8 @@ impl Bisection<'_, '_, '_> {
         let Some(address) = start.map(|start| start + mismatch.offset) else { return Ok(()) };
         let mut experiment = Experiment::of(self.failing);
         experiment.observe = Some(Observe::Writes { address, bytes: mismatch.element_size.clamp(1, 8) });
-        self.lab.say("looking for who wrote it");
-        finding.writer = self.lab.observe_one(experiment)?.result.last_write;
+        self.runner.say("looking for who wrote it");
+        finding.writer = self.runner.observe_one(experiment)?.result.last_write;
         Ok(())
     }
 
@@ -164,8 +164,8 @@ impl Bisection<'_, '_, '_> {
 
     fn done(&self, mut finding: BisectFinding) -> BisectFinding {
         let effort = &mut finding.effort;
-        (effort.builds, effort.replays) = self.lab.effort();
-        effort.seconds = self.lab.seconds();
+        (effort.builds, effort.replays) = self.runner.effort();
+        effort.seconds = self.runner.seconds();
         finding
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mneme_compiler::pipeline::revise::{Inventory, ModulePart, Revision};
 use mneme_compiler::progress::Stage;
 
-use super::lab::{Bench, Experiment, ExperimentOutcome, Lab};
+use super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
 use crate::build::Probe;
 use crate::build::replacement::Replacement;
 use crate::cli::FailureKind;
@@ -35,7 +35,7 @@ pub struct Reduced {
 
 /// What is made smaller, and how it is tried.
 pub struct Reduction<'l, 's> {
-    pub lab: &'l mut Lab<'s>,
+    pub runner: &'l mut ExperimentRunner<'s>,
     pub failing: FailureKind,
     /// Where a build that fails has to fail.
     pub stage: Stage,
@@ -81,7 +81,7 @@ impl Reduction<'_, '_> {
             // From behind: what uses a value stands after it.
             let mut end = now.inventory.parts[kind];
             while end > 0 && Instant::now() < deadline {
-                let starts: Vec<u64> = (1..=self.lab.width() as u64).map(|at| end.saturating_sub(at * size)).collect();
+                let starts: Vec<u64> = (1..=self.runner.width() as u64).map(|at| end.saturating_sub(at * size)).collect();
                 let mut revisions = Vec::new();
                 let mut to = end;
                 for from in starts {
@@ -90,7 +90,7 @@ impl Reduction<'_, '_> {
                     }
                     to = from;
                 }
-                self.lab.say(&format!("reducing: {} instructions left", now.inventory.instructions));
+                self.runner.say(&format!("reducing: {} instructions left", now.inventory.instructions));
                 let tried = revisions.len() as u64;
                 let found = self.attempt(&now.before, revisions)?;
                 let smaller = found
@@ -132,7 +132,7 @@ impl Reduction<'_, '_> {
             let twice = if self.failing == FailureKind::Wrong { 2 } else { runs };
             experiments.extend([revised(&self.without, twice), revised(&self.with, runs)]);
         }
-        let seen = self.lab.observe(experiments)?;
+        let seen = self.runner.observe(experiments)?;
         let step = |pair: &[ExperimentOutcome]| {
             let [without, with] = pair else { return None };
             let plain = without.built()?;

@@ -211,8 +211,8 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
     if matches!(build.target, Target::Cpu { .. }) && build.inputs.external.is_none() {
         // The application's own code is read from the recording.
         let readable = build.spec.configuration.original.then(|| build.inputs.recorded.folder.clone()).into_iter().collect();
-        let room = AllowedResources { readable, descriptors: vec![words.as_raw_fd()], ..AllowedResources::default() };
-        confinement::enter(&room);
+        let allowed = AllowedResources { readable, descriptors: vec![words.as_raw_fd()], ..AllowedResources::default() };
+        confinement::enter(&allowed);
     }
     let mut ask = |ptx: &str| {
         let mut text = ptx.as_bytes().to_vec();

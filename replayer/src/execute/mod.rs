@@ -99,9 +99,9 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
     if plan.absolute_constants {
         // The CPU device runs kernels in this process, and begins no thread before the first.
         let writable = plan.dump.map(Path::to_path_buf).into_iter().collect();
-        let room =
+        let allowed =
             AllowedResources { writable, descriptors: vec![supervisor.as_raw_fd(), files.as_raw_fd()], ..AllowedResources::default() };
-        confined = Some(confinement::enter(&room));
+        confined = Some(confinement::enter(&allowed));
     }
     frame::write(supervisor, &ExecutorReport::Device(device.description().clone(), confined), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);

@@ -58,9 +58,9 @@ impl std::fmt::Display for Enforced {
 }
 
 /// Confines this process for good. It should have one thread: Landlock does not reach others that are there already.
-pub fn enter(room: &AllowedResources) -> Enforced {
-    close_all_but(&room.descriptors);
-    Enforced { landlock: restrict_files(room).unwrap_or(false), seccomp: refuse_calls() }
+pub fn enter(allowed: &AllowedResources) -> Enforced {
+    close_all_but(&allowed.descriptors);
+    Enforced { landlock: restrict_files(allowed).unwrap_or(false), seccomp: refuse_calls() }
 }
 
 /// Closes what was inherited: the streams of other processes of this replay among them.
@@ -84,7 +84,7 @@ fn close(first: u32, last: u32) {
 }
 
 /// Landlock, as far as the kernel has it.
-fn restrict_files(room: &AllowedResources) -> Result<bool, RulesetError> {
+fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
     let abi = ABI::V6;
     let reading = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let status = Ruleset::default()
@@ -93,8 +93,8 @@ fn restrict_files(room: &AllowedResources) -> Result<bool, RulesetError> {
         .scope(Scope::from_all(abi))?
         .create()?
         .add_rules(path_beneath_rules(READABLE, reading))?
-        .add_rules(path_beneath_rules(&room.readable, reading))?
-        .add_rules(path_beneath_rules(&room.writable, AccessFs::from_all(abi) & !AccessFs::Execute))?
+        .add_rules(path_beneath_rules(&allowed.readable, reading))?
+        .add_rules(path_beneath_rules(&allowed.writable, AccessFs::from_all(abi) & !AccessFs::Execute))?
         .restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
@@ -320,10 +320,10 @@ mod tests {
     }
 
     /// What `attempt` comes to in a confined child, as an exit status; `None` where this kernel does not offer all of it.
-    fn confined(room: AllowedResources, attempt: impl FnOnce() -> i32) -> Option<i32> {
+    fn confined(allowed: AllowedResources, attempt: impl FnOnce() -> i32) -> Option<i32> {
         const NOT_OFFERED: i32 = 255;
         let mut child = Child::start(ChildStderr::Kept, || {
-            let enforced = enter(&room);
+            let enforced = enter(&allowed);
             if enforced == (Enforced { landlock: true, seccomp: true }) { attempt() } else { NOT_OFFERED }
         })
         .unwrap();
@@ -351,7 +351,7 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
             std::fs::write(folder.join("there"), "x").unwrap();
         }
-        let room = AllowedResources { writable: vec![own.clone()], ..AllowedResources::default() };
+        let allowed = AllowedResources { writable: vec![own.clone()], ..AllowedResources::default() };
         let attempts: [(std::path::PathBuf, i32, i32); 6] = [
             (own.join("new"), libc::O_CREAT | libc::O_WRONLY, 0),
             (own.join("there"), libc::O_RDWR | libc::O_TRUNC, 0),
@@ -361,10 +361,10 @@ mod tests {
             ("/proc/meminfo".into(), libc::O_RDONLY, 0),
         ];
         for (path, flags, expected) in attempts {
-            let status = confined(room.clone(), || open(&path, flags));
+            let status = confined(allowed.clone(), || open(&path, flags));
             assert!(status.is_none_or(|status| status == expected), "{}: {status:?}", path.display());
         }
-        let removed = confined(room, || if std::fs::remove_file(foreign.join("there")).is_err() { 1 } else { 0 });
+        let removed = confined(allowed, || if std::fs::remove_file(foreign.join("there")).is_err() { 1 } else { 0 });
         assert!(removed != Some(0) && foreign.join("there").exists());
     }
 

@@ -23,7 +23,7 @@ impl TargetArchitecture {
         self.target.as_ref()
     }
 
-    /// A device of this name takes code for `target`; whether that is news, and what was built before is of no use.
+    /// A device of this name takes code for `target`; whether that is new, and what was built before is of no use.
     ///
     /// # Errors
     /// Another device takes other code.
@@ -33,9 +33,9 @@ impl TargetArchitecture {
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
         self.confirmed = Some(target.clone());
-        let news = self.target.as_ref() != Some(&target);
+        let is_new = self.target.as_ref() != Some(&target);
         self.target = Some(target);
-        Ok(news)
+        Ok(is_new)
     }
 }
 

@@ -110,7 +110,7 @@ pub fn inherit(from: usize, to: usize) {
 }
 
 /// Forgets what died with its context.
-pub fn bury(address: u64) {
+pub fn forget(address: u64) {
     if ANY.load(Ordering::Acquire) {
         let removed = imports().remove(&address);
         if let Some(import) = removed {

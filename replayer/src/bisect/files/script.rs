@@ -5,8 +5,8 @@ use std::path::Path;
 use mneme_compiler::pipeline::FAULT;
 use mneme_core::configuration::Configuration;
 
+use super::super::experiments::ExperimentRunner;
 use super::super::finding::{BisectFinding, Files, Verdict};
-use super::super::lab::Lab;
 use super::given::{BAD, GIVEN, GOOD, LaterStage, PTX};
 use super::save;
 use crate::cli::FailureKind;
@@ -17,7 +17,7 @@ pub const NAME: &str = "reproduce.sh";
 
 /// Writes it. `stage` is how the stage after the pipeline that is to blame is run, if one is.
 pub fn write(
-    lab: &Lab<'_>,
+    runner: &ExperimentRunner<'_>,
     failing: &Configuration,
     finding: &BisectFinding,
     files: &Files,
@@ -30,14 +30,14 @@ pub fn write(
     let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) && !gives_up {
         let show = match stage {
             None => compare("before.ll", "after.ll"),
-            Some(stage) if lab.context.is_cpu() => later(lab, finding, stage, major, &options),
+            Some(stage) if runner.context.is_cpu() => later(runner, finding, stage, major, &options),
             Some(stage) if finding.verdict == Verdict::BackEnd && stage.ptx.is_some() => compare(GOOD, BAD),
             Some(_) => String::new(),
         };
         format!("# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{show}")
     } else {
         match stage {
-            Some(stage) => later(lab, finding, stage, major, &options),
+            Some(stage) => later(runner, finding, stage, major, &options),
             None => pass(finding, files, major, &options),
         }
     };
@@ -77,16 +77,16 @@ fn pass(finding: &BisectFinding, files: &Files, major: &str, options: &str) -> S
 }
 
 /// Code generation or the assembler, at levels with and without the fault.
-fn later(lab: &Lab<'_>, finding: &BisectFinding, stage: &LaterStage, major: &str, llvm_options: &str) -> String {
-    if lab.context.is_cpu() {
-        let database = &lab.context.recorded.database;
+fn later(runner: &ExperimentRunner<'_>, finding: &BisectFinding, stage: &LaterStage, major: &str, llvm_options: &str) -> String {
+    if runner.context.is_cpu() {
+        let database = &runner.context.recorded.database;
         let database = std::path::absolute(database).unwrap_or_else(|_| database.clone());
         // The IR is lowered for a processor in a way of Mneme's own before LLVM's back end sees it.
         return format!(
             "# The CPU device makes code for this machine's processor of {GIVEN} in its own way, so that no program of LLVM's alone repeats it.\n\
              exec mneme-replay -rdb '{}' -rid {} --device cpu --ir {GIVEN} --codegen-opt {} ''\n",
             database.display(),
-            lab.context.recorded.id(),
+            runner.context.recorded.id(),
             stage.bad.codegen
         );
     }
@@ -96,7 +96,7 @@ fn later(lab: &Lab<'_>, finding: &BisectFinding, stage: &LaterStage, major: &str
         ptx.lines().find_map(|line| line.strip_prefix(directive)).map(|rest| rest.trim().split(',').next().unwrap_or_default().to_owned())
     };
     let target = word(".target").unwrap_or_else(|| {
-        let recorded = &lab.context.recorded.kernel.ours.ir_arch;
+        let recorded = &runner.context.recorded.kernel.ours.ir_arch;
         if recorded.starts_with("sm_") { recorded.clone() } else { "sm_90".into() }
     });
     if finding.verdict == Verdict::Assembler {

@@ -6,8 +6,8 @@ use mneme_core::configuration::{Configuration, Specialize};
 
 use super::assembler_level;
 use super::criterion::Criterion;
+use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
 use super::finding::{BisectFinding, Culprit, FailingLevel, Verdict};
-use super::lab::{Bench, Experiment, ExperimentOutcome};
 use super::search::{Judgement, PassSearch};
 use crate::build::Probe;
 use crate::cli::FailureKind;
@@ -37,7 +37,7 @@ pub fn strict(configuration: &Configuration) -> Configuration {
 const CONFIRMATIONS: u32 = 4;
 
 pub struct Stages<'l, B> {
-    pub lab: &'l mut B,
+    pub runner: &'l mut B,
     pub criterion: Criterion,
     /// The failing one.
     pub experiment: Experiment,
@@ -50,7 +50,7 @@ enum Passes {
     Codegen,
 }
 
-impl<B: Bench> Stages<'_, B> {
+impl<B: RunExperiments> Stages<'_, B> {
     /// Finds the stage, and the pass where it has some; `failed` is how the failing configuration did.
     pub fn find(mut self, failed: &ExperimentOutcome, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let crash = failed.not_built().and_then(|not_built| not_built.place.clone());
@@ -64,11 +64,11 @@ impl<B: Bench> Stages<'_, B> {
             take_back(&mut without.configuration);
             experiments.push(without);
         }
-        self.lab.say("replaying without passes");
+        self.runner.say("replaying without passes");
         let judged = self.judge(experiments)?;
         finding.field = allowances.iter().zip(&judged[2..]).find(|(_, judged)| **judged == Judgement::Good).map(|((name, ..), _)| *name);
 
-        let total = failed.looked().map_or(0, |looked| looked.passes.len() as u64);
+        let total = failed.probed().map_or(0, |probed| probed.passes.len() as u64);
         if (judged[0] != Judgement::Bad || self.criterion.measures()) && total > 0 {
             let start = (judged[0] == Judgement::Good).then_some(0);
             if let Some(culprit) = self.search(Passes::Pipeline, start, total, Some(failed))? {
@@ -109,7 +109,7 @@ impl<B: Bench> Stages<'_, B> {
     fn at_pass(&mut self, culprit: Culprit, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let base = self.with_passes(Some(culprit.pass.number));
         let judged = self.judge(vec![with_least_codegen(&base), with_least_assembly(&base)])?;
-        let assembles = self.lab.assembles() && assembler_level(&base.configuration) > 0;
+        let assembles = self.runner.assembles() && assembler_level(&base.configuration) > 0;
         if !self.criterion.measures() && assembles && judged[1] == Judgement::Good {
             self.assembler(&base, finding)?;
             finding.evidence.push(format!("{culprit} makes the code that the assembler gets wrong"));
@@ -146,10 +146,10 @@ impl<B: Bench> Stages<'_, B> {
         finding.verdict = Verdict::BackEnd;
         finding.given = Some(base.clone());
         let limited = |limit| Experiment { probe: Probe { codegen_passes: limit, listed: true, ..base.probe.clone() }, ..base.clone() };
-        self.lab.say("searching the passes of code generation");
+        self.runner.say("searching the passes of code generation");
         let none = self.judge_one(limited(Some(0)))?;
-        let all = self.lab.observe_one(limited(None))?;
-        let total = all.looked().map_or(0, |looked| looked.codegen_passes.len() as u64);
+        let all = self.runner.observe_one(limited(None))?;
+        let total = all.probed().map_or(0, |probed| probed.codegen_passes.len() as u64);
         if none == Judgement::Good && total > 0 {
             let saved = std::mem::replace(&mut self.experiment, base.clone());
             let culprit = self.search(Passes::Codegen, Some(0), total, Some(&all));
@@ -226,8 +226,8 @@ impl<B: Bench> Stages<'_, B> {
     fn who_makes_it(&mut self, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let mut listed = self.experiment.clone();
         (listed.probe.listed, listed.probe.until) = (true, Some(Stage::Pipeline));
-        let all = self.lab.observe_one(listed)?;
-        let total = all.looked().map_or(0, |looked| looked.passes.len() as u64);
+        let all = self.runner.observe_one(listed)?;
+        let total = all.probed().map_or(0, |probed| probed.passes.len() as u64);
         if total > 0 {
             finding.pass = self.search(Passes::Pipeline, None, total, Some(&all))?;
         }
@@ -249,9 +249,9 @@ impl<B: Bench> Stages<'_, B> {
         }
         let mut confirmations = CONFIRMATIONS;
         let mut names: Vec<Invocation> =
-            all.and_then(ExperimentOutcome::looked).map_or_else(Vec::new, |looked| of(passes, looked).to_vec());
+            all.and_then(ExperimentOutcome::probed).map_or_else(Vec::new, |probed| of(passes, probed).to_vec());
         loop {
-            let mut points = search.next(self.lab.width());
+            let mut points = search.next(self.runner.width());
             let mut fresh = false;
             if points.is_empty() {
                 // Times are not the same twice: what they say is believed when it was seen again.
@@ -262,7 +262,7 @@ impl<B: Bench> Stages<'_, B> {
                 confirmations -= 1;
             }
             let left = search.border().map_or(total, |border| border.bad - border.good);
-            self.lab.say(&format!("{left} of {total} passes left"));
+            self.runner.say(&format!("{left} of {total} passes left"));
             let experiments = points.iter().map(|point| {
                 let mut experiment = self.experiment.clone();
                 experiment.probe.listed = true;
@@ -273,7 +273,7 @@ impl<B: Bench> Stages<'_, B> {
                 }
                 experiment
             });
-            let seen = self.lab.observe(experiments.collect())?;
+            let seen = self.runner.observe(experiments.collect())?;
             let before = search.border();
             for (point, observation) in points.into_iter().zip(&seen) {
                 search.learn(point, self.criterion.judge(observation));
@@ -282,7 +282,7 @@ impl<B: Bench> Stages<'_, B> {
                 break;
             }
             // The last pass of a build is the one of its number; one that crashes tells none.
-            names.extend(seen.iter().filter_map(ExperimentOutcome::looked).filter_map(|looked| of(passes, looked).last().cloned()));
+            names.extend(seen.iter().filter_map(ExperimentOutcome::probed).filter_map(|probed| of(passes, probed).last().cloned()));
         }
         let Some(border) = search.border() else { return Ok(None) };
         let name = names.into_iter().rfind(|pass| pass.number == border.bad);
@@ -293,12 +293,12 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     fn judge(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Judgement>, Fatal> {
-        let seen = self.lab.observe(experiments)?;
+        let seen = self.runner.observe(experiments)?;
         Ok(seen.iter().map(|observation| self.criterion.judge(observation)).collect())
     }
 
     fn judge_one(&mut self, experiment: Experiment) -> Result<Judgement, Fatal> {
-        Ok(self.criterion.judge(&self.lab.observe_one(experiment)?))
+        Ok(self.criterion.judge(&self.runner.observe_one(experiment)?))
     }
 
     fn with_passes(&self, limit: Option<u64>) -> Experiment {

@@ -57,12 +57,12 @@ impl Compiler {
         let criterion = Criterion { failing: FailureKind::Wrong, bound: f64::INFINITY };
         let mut finding = BisectFinding::unclear(FailureKind::Wrong, "default<O3>", "default<O0>");
         assert_eq!(criterion.judge(&failed), Judgement::Bad);
-        Stages { lab: &mut self, criterion, experiment }.find(&failed, &mut finding).unwrap_or_else(|_| panic!("no bench fails here"));
+        Stages { runner: &mut self, criterion, experiment }.find(&failed, &mut finding).unwrap_or_else(|_| panic!("no bench fails here"));
         finding
     }
 }
 
-impl Bench for Compiler {
+impl RunExperiments for Compiler {
     fn width(&self) -> usize {
         self.width
     }

@@ -188,9 +188,9 @@ impl<'a> ExecutorPool<'a> {
         let now = Instant::now();
         for at in 0..self.places.len() {
             let Some(executor) = &mut self.places[at].executor else { continue };
-            let news = if ready.next().unwrap_or(false) { executor.progress() } else { ExecutorEvents::Reports(Vec::new()) };
+            let read = if ready.next().unwrap_or(false) { executor.progress() } else { ExecutorEvents::Reports(Vec::new()) };
             let device = self.places[at].device;
-            match news {
+            match read {
                 ExecutorEvents::Gone => events.extend(self.lose(at)),
                 ExecutorEvents::Reports(reports) => {
                     for report in reports {

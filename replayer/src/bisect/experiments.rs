@@ -66,7 +66,7 @@ pub struct ExperimentOutcome {
 }
 
 impl ExperimentOutcome {
-    pub fn looked(&self) -> Option<&ProbeResult> {
+    pub fn probed(&self) -> Option<&ProbeResult> {
         self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| &built.looked)
     }
 
@@ -95,8 +95,8 @@ impl ExperimentOutcome {
     }
 }
 
-/// Who carries out experiments.
-pub trait Bench {
+/// Carries out experiments: replays, or what tests have in their place.
+pub trait RunExperiments {
     /// Experiments that are worth trying at a time.
     fn width(&self) -> usize;
 
@@ -115,7 +115,7 @@ pub trait Bench {
     }
 }
 
-pub struct Lab<'a> {
+pub struct ExperimentRunner<'a> {
     pub context: &'a ReplayContext,
     engine: Engine<'a>,
     next: u64,
@@ -123,7 +123,7 @@ pub struct Lab<'a> {
     status_line: bool,
 }
 
-impl<'a> Lab<'a> {
+impl<'a> ExperimentRunner<'a> {
     pub fn open(context: &'a ReplayContext) -> Result<Self, Fatal> {
         let engine = Engine::start(context)?;
         Ok(Self { context, engine, next: 0, start: Instant::now(), status_line: std::io::stderr().is_terminal() })
@@ -139,7 +139,7 @@ impl<'a> Lab<'a> {
         (statistics.built, statistics.submitted)
     }
 
-    /// Clears what [`Bench::say`] has written.
+    /// Clears what [`RunExperiments::say`] has written.
     pub fn hush(&self) {
         self.say("");
     }
@@ -150,7 +150,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-impl Bench for Lab<'_> {
+impl RunExperiments for ExperimentRunner<'_> {
     fn width(&self) -> usize {
         self.context.builders.clamp(1, 64)
     }
