@@ -97,6 +97,17 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
+fn the_book_can_be_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut book = mdbook_driver::MDBook::load(root().join("docs")).unwrap();
+    book.config.build.build_dir = folder.path().to_owned();
+    book.build().unwrap();
+    for page in ["index.html", "start/first-kernel.html", "reference/commands.html", "images/session.svg"] {
+        assert!(folder.path().join(page).is_file(), "{page}");
+    }
+}
+
+#[test]
 fn the_book_has_every_page() {
     let docs = root().join("docs");
     let summary = docs.join("SUMMARY.md");

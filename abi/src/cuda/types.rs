@@ -10,3 +10,14 @@ pub use cudarc::driver::sys::{
 };
 
 pub use super::status::Status;
+
+/// Keys of the `extra` array of a launch: `CU_LAUNCH_PARAM_…`.
+pub mod launch_parameter {
+    pub const END: usize = 0;
+    pub const BUFFER_POINTER: usize = 1;
+    pub const BUFFER_SIZE: usize = 2;
+}
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, the names of stream 0 under its two meanings.
+pub const STREAM_LEGACY: usize = 1;
+pub const STREAM_PER_THREAD: usize = 2;

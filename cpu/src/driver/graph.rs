@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mneme_abi::cuda::types::STREAM_LEGACY;
+
 use super::work::Work;
 use super::{context, stream};
 use crate::abi::{In, Out};
@@ -120,7 +122,7 @@ pub fn begin_recapture(stream: usize, graph: usize) -> StatusResult {
 fn begin(stream: usize, again: Option<usize>) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
-    if stream <= stream::LEGACY || is_captured(stream) {
+    if stream <= STREAM_LEGACY || is_captured(stream) {
         return Err(Status::STREAM_CAPTURE_UNSUPPORTED);
     }
     let graph = GRAPHS.insert(Arc::default());

@@ -4,6 +4,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use mneme_abi::cuda::types::launch_parameter;
+
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::Function;
 use super::work::{Host, KernelLaunch, LaunchExtents, Work};
@@ -12,11 +14,6 @@ use crate::abi::{HostFunction, In};
 use crate::execution;
 use crate::report::readable;
 use crate::status::{Status, StatusResult};
-
-/// `CU_LAUNCH_PARAM_*`
-const END: usize = 0;
-const BUFFER_POINTER: usize = 1;
-const BUFFER_SIZE: usize = 2;
 
 pub fn launch(handle: usize, shape: LaunchExtents, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> StatusResult {
     launch_as(handle, shape, stream, parameters, extra, false)
@@ -122,10 +119,10 @@ fn gather(function: &Function, parameters: In<*const u8>, extra: In<usize>) -> R
     let (mut address, mut size) = (0, 0);
     for pair in 0.. {
         match extra.at(2 * pair)? {
-            END => break,
-            BUFFER_POINTER => address = extra.at(2 * pair + 1)?,
+            launch_parameter::END => break,
+            launch_parameter::BUFFER_POINTER => address = extra.at(2 * pair + 1)?,
             // A pointer to the size.
-            BUFFER_SIZE => size = In::<usize>::of_place(extra.at(2 * pair + 1)?).get()?,
+            launch_parameter::BUFFER_SIZE => size = In::<usize>::of_place(extra.at(2 * pair + 1)?).get()?,
             _ => return Err(Status::INVALID_VALUE),
         }
     }

@@ -3,14 +3,12 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use mneme_abi::cuda::types::STREAM_PER_THREAD;
+
 use super::context;
 use crate::abi::{Callback, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
-
-/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`; 0 is the default stream.
-const PER_THREAD: usize = 2;
-pub const LEGACY: usize = 1;
 
 struct Stream {
     context: usize,
@@ -21,7 +19,7 @@ struct Stream {
 static STREAMS: Registry<Stream> = Registry::new();
 
 pub fn check(stream: usize) -> StatusResult {
-    if stream <= PER_THREAD { Ok(()) } else { STREAMS.get(stream).map(|_| ()) }
+    if stream <= STREAM_PER_THREAD { Ok(()) } else { STREAMS.get(stream).map(|_| ()) }
 }
 
 pub fn create(out: Out<usize>, flags: u32, priority: i32) -> StatusResult {

@@ -2,6 +2,8 @@
 //!
 //! All work is done, unless a stream that is captured has noted it down.
 
+use mneme_abi::cuda::types::STREAM_LEGACY;
+
 use super::{context, event, graph, stream};
 use crate::status::StatusResult;
 
@@ -15,7 +17,7 @@ pub fn context() -> StatusResult {
 pub fn stream(stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
-    graph::check_wait(Some(stream).filter(|stream| *stream > stream::LEGACY).or(Some(usize::MAX)))
+    graph::check_wait(Some(stream).filter(|stream| *stream > STREAM_LEGACY).or(Some(usize::MAX)))
 }
 
 /// Has a stream wait for an event.

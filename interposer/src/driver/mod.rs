@@ -18,10 +18,6 @@ use mneme_core::launch::Limits;
 
 use crate::process::linker::vendor_symbol;
 
-/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, the names of stream 0 under its two meanings.
-pub const STREAM_LEGACY: usize = 1;
-pub const STREAM_PER_THREAD: usize = 2;
-
 /// The address of one function, resolved lazily.
 pub struct Slot {
     address: AtomicPtr<c_void>,

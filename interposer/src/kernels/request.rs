@@ -5,14 +5,7 @@ use std::ffi::c_void;
 use mneme_core::launch::Launch;
 use mneme_core::recording::manifest::Argument;
 
-use crate::driver::CUfunction;
-
-/// Keys of the `extra` array: `CU_LAUNCH_PARAM_…`.
-mod extra {
-    pub const END: usize = 0;
-    pub const BUFFER_POINTER: usize = 1;
-    pub const BUFFER_SIZE: usize = 2;
-}
+use crate::driver::{CUfunction, launch_parameter};
 
 /// A launch as the application asked for it.
 pub struct LaunchRequest {
@@ -38,7 +31,13 @@ impl LaunchArguments {
     /// The list of `extra` for a packed buffer; both places must outlive it.
     pub fn packed(buffer: &mut [u8], size: &mut usize) -> [*mut c_void; 5] {
         let key = std::ptr::without_provenance_mut;
-        [key(extra::BUFFER_POINTER), buffer.as_mut_ptr().cast(), key(extra::BUFFER_SIZE), (&raw mut *size).cast(), key(extra::END)]
+        [
+            key(launch_parameter::BUFFER_POINTER),
+            buffer.as_mut_ptr().cast(),
+            key(launch_parameter::BUFFER_SIZE),
+            (&raw mut *size).cast(),
+            key(launch_parameter::END),
+        ]
     }
 
     /// Copies the arguments at these offsets and sizes (bytes); `None` if the application passed fewer.
@@ -92,12 +91,12 @@ impl LaunchArguments {
         unsafe {
             loop {
                 let (key, value) = match *at as usize {
-                    extra::END => break,
+                    launch_parameter::END => break,
                     key => (key, *at.add(1)),
                 };
                 match key {
-                    extra::BUFFER_POINTER => start = Some(value.cast_const().cast::<u8>()),
-                    extra::BUFFER_SIZE => length = Some(*value.cast::<usize>()),
+                    launch_parameter::BUFFER_POINTER => start = Some(value.cast_const().cast::<u8>()),
+                    launch_parameter::BUFFER_SIZE => length = Some(*value.cast::<usize>()),
                     _ => return None,
                 }
                 at = at.add(2);

@@ -9,7 +9,7 @@ use mneme_compiler::Target;
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
 use mneme_core::hash::chunk_id;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use serde::{Deserialize, Serialize};
 
 use super::assemblies::Assemblies;
@@ -20,6 +20,7 @@ use super::preload::Preload;
 use super::spec::BuildSpec;
 use crate::process::child::{self, Child, ChildStderr};
 use crate::process::frame::{Inbox, Outbox};
+use crate::process::readiness::Waiting;
 
 /// A build that the supervisor asks for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -93,10 +94,14 @@ impl ForkServer {
         Ok(Self { child, stream: ours, inbox: Inbox::default(), outbox: Outbox::default(), last: 0, closed: None })
     }
 
-    /// The descriptor of its events, and which are waited for; there are no more once it is on its way out.
-    pub fn fd(&self) -> Option<PollFd<'_>> {
-        let telling = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
-        self.closed.is_none().then(|| PollFd::new(self.stream.as_fd(), PollFlags::POLLIN | telling))
+    /// The descriptor of its events; there are no more once it is on its way out.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.closed.is_none().then(|| self.stream.as_fd())
+    }
+
+    /// The events to wait for: answers, and that it takes what is still to be written.
+    pub fn interest(&self) -> PollFlags {
+        interest(&self.outbox)
     }
 
     /// Whether it is on its way out, so that [`ForkServer::progress`] is to be called without an event.
@@ -272,29 +277,20 @@ impl Server<'_> {
 
     /// Waits for the supervisor, a builder or a deadline; which of them can be read, the supervisor first.
     fn wait(&self) -> std::io::Result<Vec<bool>> {
-        let answering = if self.outbox.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
-        let supervisor = PollFd::new(self.supervisor.as_fd(), PollFlags::POLLIN | answering);
-        let watched: Vec<Option<BorrowedFd<'_>>> = self.builders.iter().map(|it| it.builder.fd()).collect();
-        let builders = watched.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN));
-        let mut fds: Vec<PollFd<'_>> = std::iter::once(supervisor).chain(builders).collect();
-        let going = !self.leaving.is_empty() || watched.iter().any(Option::is_none);
-        let reaping = going.then(|| Instant::now() + Duration::from_millis(10));
-        let next = self.builders.iter().map(|it| it.builder.deadline()).chain(reaping).min();
-        let patience = next.map_or(PollTimeout::NONE, |next| {
-            let left = next.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
-        });
-        match poll(&mut fds, patience) {
-            Ok(_) => {
-                let mut polled = fds.iter().map(|fd| fd.any().unwrap_or(false));
-                let supervisor = polled.next();
-                let builders = watched.iter().map(|fd| fd.is_some() && polled.next().unwrap_or(false));
-                Ok(supervisor.into_iter().chain(builders).collect())
-            }
-            Err(nix::errno::Errno::EINTR) => Ok(vec![false; watched.len() + 1]),
-            Err(error) => Err(error.into()),
-        }
+        let mut waiting = Waiting::default();
+        let supervisor = waiting.on(Some(self.supervisor.as_fd()), interest(&self.outbox));
+        let builders = self.builders.iter().map(|it| waiting.on(it.builder.fd(), PollFlags::POLLIN)).collect::<Vec<_>>();
+        let going = !self.leaving.is_empty() || self.builders.iter().any(|it| it.builder.is_closed());
+        waiting.until(going.then(|| Instant::now() + Duration::from_millis(10)));
+        waiting.until(self.builders.iter().map(|it| it.builder.deadline()));
+        let ready = waiting.wait()?;
+        Ok(std::iter::once(supervisor).chain(builders).map(|source| ready.is(source)).collect())
     }
+}
+
+/// Reading, and writing where something waits to be written.
+fn interest(outbox: &Outbox) -> PollFlags {
+    if outbox.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLIN | PollFlags::POLLOUT }
 }
 
 /// Tells the options of assemblers apart: equal PTX under other options is other code.
@@ -442,7 +438,7 @@ mod tests {
         server.outbox.push(&0, &vec![0; 16 << 20]).unwrap();
         server.progress().unwrap();
         assert!(start.elapsed() < Duration::from_secs(5) && !server.outbox.is_empty());
-        assert!(server.fd().unwrap().events().contains(PollFlags::POLLOUT));
+        assert!(server.interest().contains(PollFlags::POLLOUT));
         assert!(matches!(server.dismiss().wait(Duration::from_secs(20)), Some(crate::process::child::ProcessEnd::Signalled(_))));
     }
 }

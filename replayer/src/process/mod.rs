@@ -4,4 +4,5 @@ pub mod child;
 pub mod confinement;
 pub mod frame;
 pub mod lines;
+pub mod readiness;
 pub mod stdout;

@@ -16,7 +16,7 @@ use mneme_core::exit;
 use mneme_core::protocol::Statistics;
 use mneme_core::recording::store::Store;
 use mneme_core::result::Status;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 
 use crate::build::{self, Build, NotBuilt};
 use crate::context::ReplayContext;
@@ -24,6 +24,7 @@ use crate::error::Fatal;
 use crate::execute::message::{RunOutcome, StartError};
 use crate::execute::{ExecutorPlan, InProcessExecutor};
 use crate::job::Job;
+use crate::process::readiness::Waiting;
 use crate::process::stdout;
 use crate::supervise::queue::{PendingJob, Queue};
 use crate::supervise::{Client, Event};
@@ -199,19 +200,12 @@ fn guard() {
 
 /// Looks what the client does, or waits for it.
 fn watch(client: Client<'_>, wait: bool) -> Result<Option<Event>, Fatal> {
-    let sources = [(client.input, PollFlags::POLLIN), (client.output, PollFlags::empty())];
-    let mut fds: Vec<PollFd<'_>> = sources.iter().filter_map(|(fd, flags)| fd.map(|fd| PollFd::new(fd, *flags))).collect();
-    let patience = match client.alarm {
-        _ if !wait => PollTimeout::ZERO,
-        None => PollTimeout::NONE,
-        Some(alarm) => PollTimeout::try_from(alarm.saturating_duration_since(Instant::now())).unwrap_or(PollTimeout::MAX),
-    };
-    match poll(&mut fds, patience) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-        Err(error) => return Err(std::io::Error::from(error).into()),
-    }
-    let mut polled = fds.iter();
-    let [input, output] = sources.map(|(fd, _)| fd.and_then(|_| polled.next()).is_some_and(|fd| fd.any().unwrap_or(false)));
+    let mut waiting = Waiting::default();
+    let input = waiting.on(client.input, PollFlags::POLLIN);
+    let output = waiting.on(client.output, PollFlags::empty());
+    waiting.until(client.alarm.into_iter().chain((!wait).then(Instant::now)));
+    let ready = waiting.wait()?;
+    let [input, output] = [input, output].map(|source| ready.is(source));
     let alarm = client.alarm.is_some_and(|alarm| alarm <= Instant::now());
     Ok(match () {
         () if output => Some(Event::Unheard),

@@ -11,7 +11,7 @@ use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
 use mneme_core::result::Status;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 
 use super::architecture::TargetArchitecture;
 use super::builds::Builds;
@@ -24,6 +24,7 @@ use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::RunOutcome;
 use crate::job::Job;
+use crate::process::readiness::{Source, Waiting};
 use crate::recording::decoder::Decoder;
 
 /// What may be the cause of a failure, where the recorded code has such calls.
@@ -252,24 +253,18 @@ impl<'a> Supervisor<'a> {
 
     /// Waits for descriptors and deadlines, and deals with one round of them; what the client does is an event.
     fn wait(&mut self, client: Client<'_>) -> Result<Option<Event>, Fatal> {
-        let (input, output, decoder, fork_server, executors) = {
-            let sources = [
-                client.input.map(|fd| PollFd::new(fd, PollFlags::POLLIN)),
-                // Errors are reported unasked, and a pipe without a reader is one.
-                client.output.map(|fd| PollFd::new(fd, PollFlags::empty())),
-                self.decoder.as_ref().map(|decoder| PollFd::new(decoder.fd(), PollFlags::POLLIN)),
-                self.builds.fork_server().fd(),
-            ];
-            let own = sources.iter().flatten().cloned();
-            let mut fds: Vec<PollFd<'_>> = own.chain(self.pool.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN))).collect();
-            match poll(&mut fds, self.patience(client.alarm)) {
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                Err(error) => return Err(std::io::Error::from(error).into()),
-            }
-            let mut polled = fds.iter().map(|fd| fd.any().unwrap_or(false));
-            let [input, output, decoder, fork_server] = sources.map(|source| source.and_then(|_| polled.next()).is_some_and(|ready| ready));
-            (input, output, decoder, fork_server, polled.collect::<Vec<bool>>())
-        };
+        let mut waiting = Waiting::default();
+        let input = waiting.on(client.input, PollFlags::POLLIN);
+        // A pipe without a reader is an error.
+        let output = waiting.on(client.output, PollFlags::empty());
+        let decoder = waiting.on(self.decoder.as_ref().map(Decoder::fd), PollFlags::POLLIN);
+        let server = self.builds.fork_server();
+        let fork_server = waiting.on(server.fd(), server.interest());
+        let executors: Vec<Source> = self.pool.fds().map(|fd| waiting.on(Some(fd), PollFlags::POLLIN)).collect();
+        waiting.until(self.pool.deadline().into_iter().chain(self.builds.deadline()).chain(client.alarm));
+        let ready = waiting.wait()?;
+        let [input, output, decoder, fork_server] = [input, output, decoder, fork_server].map(|source| ready.is(source));
+        let executors: Vec<bool> = executors.into_iter().map(|source| ready.is(source)).collect();
         if decoder {
             self.read_decoder()?;
         }
@@ -287,16 +282,6 @@ impl<'a> Supervisor<'a> {
             Some(alarm) if alarm <= Instant::now() && self.events.is_empty() => Some(Event::Tick),
             _ => None,
         })
-    }
-
-    /// Time until the next deadline.
-    fn patience(&self, alarm: Option<Instant>) -> PollTimeout {
-        let Some(next) = self.pool.deadline().into_iter().chain(self.builds.deadline()).chain(alarm).min() else {
-            return PollTimeout::NONE;
-        };
-        let left = next.saturating_duration_since(Instant::now());
-        // Rounded up, or a deadline less than a millisecond ahead would be polled for without end.
-        PollTimeout::try_from(left + std::time::Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
     }
 
     fn read_decoder(&mut self) -> Result<(), Fatal> {
