@@ -1,4 +1,4 @@
-//! Links LLVM.
+//! The build script, which links LLVM.
 //!
 //! inkwell and llvm-sys can do it, but bind zlib, libffi and libstdc++ dynamically and copy 300 MB of archives into an
 //! rlib. The programs must run on machines that have none of these libraries, so everything but glibc is static here.

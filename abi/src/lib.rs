@@ -1,4 +1,6 @@
-//! The vendor's functions, each declared once: what hooks, typed calls, tables and their documentation are made from.
+//! Declarations of the vendor's functions, each made once.
+//!
+//! Hooks, typed calls, tables and their documentation are made from them.
 //!
 //! ```
 //! use mneme_abi::cuda::types::*;

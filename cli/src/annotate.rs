@@ -1,17 +1,17 @@
-//! `mneme annotate`: how the memory of recordings that exist is compared.
+//! The command `mneme annotate`, which sets how the memory of recordings is compared.
 
 use clap::Args;
 use mneme_core::recording::manifest::Argument;
-use mneme_core::recording::rules::{Place, Rule, Rules, Target};
+use mneme_core::recording::rules::{Rule, RuleRegion, RuleTarget, Rules};
 use mneme_core::recording::{Moments, RecordingError};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::print;
-use crate::selection::{Kernel, Selection};
+use crate::selection::{KernelFile, Selection};
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct AnnotateOptions {
     #[command(flatten)]
     selection: Selection,
     /// Allocations that the application has given this tag
@@ -66,39 +66,39 @@ fn threshold(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "it has to be a number of at least 0".into())
 }
 
-impl Options {
-    fn target(&self) -> Option<Target> {
-        let tag = self.tag.clone().map(Target::Tag);
-        let variable = self.variable.clone().map(Target::Variable);
-        tag.or(variable).or(self.argument.map(Target::Argument)).or(self.address.map(Target::Address))
+impl AnnotateOptions {
+    fn target(&self) -> Option<RuleTarget> {
+        let tag = self.tag.clone().map(RuleTarget::Tag);
+        let variable = self.variable.clone().map(RuleTarget::Variable);
+        tag.or(variable).or(self.argument.map(RuleTarget::Argument)).or(self.address.map(RuleTarget::Address))
     }
 
-    fn tolerance(&self) -> Result<Tolerance, Error> {
+    fn tolerance(&self) -> Result<Tolerance, CommandError> {
         if self.ignore {
             return Ok(Tolerance::ignored());
         }
         let thresholds = [(self.absolute, Threshold::Absolute), (self.relative, Threshold::Relative), (self.ulp, Threshold::Ulp)];
         let found = thresholds.into_iter().find_map(|(value, kind)| Some((value?, kind)));
-        let (threshold, kind) =
-            found.ok_or_else(|| Error::Usage("say how far the memory may differ: --absolute, --relative, --ulp or --ignore".into()))?;
-        let dtype = self.dtype.ok_or_else(|| Error::Usage("say what the memory holds, such as --dtype f64".into()))?;
+        let (threshold, kind) = found
+            .ok_or_else(|| CommandError::Usage("say how far the memory may differ: --absolute, --relative, --ulp or --ignore".into()))?;
+        let dtype = self.dtype.ok_or_else(|| CommandError::Usage("say what the memory holds, such as --dtype f64".into()))?;
         Ok(Tolerance { dtype, threshold, kind, norm: self.norm.unwrap_or_default(), ignore: false })
     }
 }
 
 /// Whether an instance of a kernel has memory that a target names.
-fn has(kernel: &Kernel, target: &Target) -> Result<bool, RecordingError> {
+fn has(kernel: &KernelFile, target: &RuleTarget) -> Result<bool, RecordingError> {
     for instance in kernel.record.instances.values() {
         let header = Moments::open(kernel.folder(), &kernel.record, instance)?.prologue.header;
         let value = |argument: &Argument| Some(u64::from_le_bytes(argument.bytes.as_slice().try_into().ok()?));
         let arguments: Vec<Option<u64>> = header.arguments.iter().map(value).collect();
-        let variables = header.variables.iter().map(|variable| Place {
+        let variables = header.variables.iter().map(|variable| RuleRegion {
             variable: Some(&variable.name),
             tag: "",
             address: variable.address,
             size: variable.size,
         });
-        let allocations = header.allocations.iter().map(|allocation| Place {
+        let allocations = header.allocations.iter().map(|allocation| RuleRegion {
             variable: None,
             tag: &allocation.tag,
             address: allocation.address,
@@ -111,12 +111,12 @@ fn has(kernel: &Kernel, target: &Target) -> Result<bool, RecordingError> {
     Ok(false)
 }
 
-pub fn run(options: &Options) -> Result<(), Error> {
+pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
     let mut selected = options.selection.kernels()?;
     if let Some(target) = options.target().filter(|_| !options.remove) {
         let found = selected.kernels.iter().map(|kernel| has(kernel, &target)).collect::<Result<Vec<_>, _>>()?;
         if !found.contains(&true) {
-            return Err(Error::Usage(format!(
+            return Err(CommandError::Usage(format!(
                 "{target} leads to no recorded memory; mneme show lists the arguments that are pointers, variables and allocations"
             )));
         }
@@ -130,7 +130,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         if let Some(target) = options.target() {
             if options.remove {
                 if !rules.remove(&target) {
-                    return Err(Error::Usage(format!("there is no rule for {target} in {}", Rules::path(&kernel.path).display())));
+                    return Err(CommandError::Usage(format!("there is no rule for {target} in {}", Rules::path(&kernel.path).display())));
                 }
             } else {
                 rules.set(Rule { target, tolerance: options.tolerance()? });

@@ -1,4 +1,4 @@
-//! Starting an application under the recorder, and waiting for it as if it had been started itself.
+//! Starting an application under the recorder, and ending as it ended.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,9 +12,9 @@ use mneme_core::image::elf::{MappedFile, needs};
 use mneme_core::install;
 use mneme_core::summary::Mode;
 
-use crate::device::{Device, choose};
-use crate::error::Error;
-use crate::report::Mailbox;
+use crate::device::{DeviceChoice, choose};
+use crate::error::CommandError;
+use crate::report::SummaryFile;
 use crate::{siblings, variables};
 
 /// What `mneme record` and `mneme profile` are told about the application.
@@ -22,7 +22,7 @@ use crate::{siblings, variables};
 pub struct Application {
     /// Device to run on [default: a GPU where there is one, else the CPU device]
     #[arg(long, value_enum)]
-    device: Option<Device>,
+    device: Option<DeviceChoice>,
     /// What the recorder reports
     #[arg(short = 'v', long = "verbosity", alias = "log-level", value_name = "LEVEL", value_parser = ["error", "warning", "info", "debug"])]
     verbosity: Option<String>,
@@ -44,12 +44,12 @@ impl Application {
     }
 
     /// Runs it under the recorder to its end. `settings` are the recorder's environment variables.
-    pub fn run(&self, mode: Mode, settings: &[(&str, OsString)], mailbox: &Mailbox) -> Result<ExitStatus, Error> {
+    pub fn run(&self, mode: Mode, settings: &[(&str, OsString)], summaries: &SummaryFile) -> Result<ExitStatus, CommandError> {
         variables::check()?;
         let (device, for_want_of_a_gpu) = choose(self.device)?;
         let program = resolve(&self.command[0]);
         let mut libraries = vec![siblings::find(install::RECORDER)?];
-        if device == Device::Cpu {
+        if device == DeviceChoice::Cpu {
             refuse_static_runtime(&program)?;
             libraries.push(siblings::find(install::CPU_DEVICE)?);
             let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
@@ -61,10 +61,10 @@ impl Application {
             .env("LD_PRELOAD", preload(&libraries, std::env::var_os("LD_PRELOAD").as_deref())?)
             .env("MNEME_DEVICE", device.name())
             .env("MNEME_MODE", mode.name())
-            .env(mneme_core::summary::VARIABLE, mailbox.path())
+            .env(mneme_core::summary::VARIABLE, summaries.path())
             .envs(self.verbosity.iter().map(|level| ("MNEME_LOG_LEVEL", level)))
             .envs(settings.iter().map(|(name, value)| (name, value)));
-        wait_for(command).map_err(|source| Error::Start { path: program, source })
+        wait_for(command).map_err(|source| CommandError::Start { path: program, source })
     }
 }
 
@@ -130,12 +130,12 @@ pub fn end_like(status: ExitStatus) -> ! {
 }
 
 /// `LD_PRELOAD` with our libraries in front of what is there already.
-fn preload(libraries: &[PathBuf], existing: Option<&OsStr>) -> Result<OsString, Error> {
+fn preload(libraries: &[PathBuf], existing: Option<&OsStr>) -> Result<OsString, CommandError> {
     let mut list = OsString::new();
     for library in libraries {
         // The dynamic loader knows no way to quote its separators.
         if library.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
-            return Err(Error::Usage(format!(
+            return Err(CommandError::Usage(format!(
                 "{} cannot be preloaded because of the space or colon in its path; install Mneme somewhere else",
                 library.display()
             )));
@@ -163,13 +163,13 @@ fn resolve(name: &OsStr) -> PathBuf {
 }
 
 /// The CPU device stands in for the shared CUDA runtime; one that is linked into the program would look for a GPU.
-fn refuse_static_runtime(application: &Path) -> Result<(), Error> {
+fn refuse_static_runtime(application: &Path) -> Result<(), CommandError> {
     let Ok(file) = MappedFile::open(application) else { return Ok(()) };
     let needs = needs(file.bytes());
     let has_shared_runtime =
         needs.libraries.iter().any(|library| ["libcudart.", "libamdhip64."].iter().any(|name| library.starts_with(name)));
     if needs.device_code && !has_shared_runtime {
-        return Err(Error::NoDevice(format!(
+        return Err(CommandError::NoDevice(format!(
             "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link with -lcudart (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared) where the loader finds it, or record on a GPU",
             application.display()
         )));

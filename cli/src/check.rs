@@ -1,17 +1,17 @@
-//! `mneme check`: reads all of a recording and names what is damaged.
+//! The command `mneme check`, which reads all of a recording and names what is damaged.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::BinaryBytes;
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::check::{Report, check};
+use mneme_core::recording::check::{CheckReport, check};
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::print;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct CheckOptions {
     /// Folders with recordings
     #[arg(value_name = "FOLDER", required_unless_present = "record_database")]
     folders: Vec<PathBuf>,
@@ -20,13 +20,13 @@ pub struct Options {
     record_database: Option<PathBuf>,
 }
 
-pub fn run(options: &Options) -> Result<(), Error> {
+pub fn run(options: &CheckOptions) -> Result<(), CommandError> {
     let mut last: Option<RecordingError> = None;
     for folder in options.folders.iter().chain(&options.record_database) {
         if folder.is_file() {
-            return Err(Error::Usage(format!("{} is a file; name the folder that it is in", folder.display())));
+            return Err(CommandError::Usage(format!("{} is a file; name the folder that it is in", folder.display())));
         }
-        let Report { kernels, instances, bytes, problems } = check(folder)?;
+        let CheckReport { kernels, instances, bytes, problems } = check(folder)?;
         let outcome = match problems.len() {
             0 => "whole".to_owned(),
             1 => "1 problem".to_owned(),

@@ -1,16 +1,16 @@
-//! `mneme config`: what build systems ask.
+//! The command `mneme config`, which answers what build systems ask about the installation.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use mneme_core::install;
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::print;
 use crate::siblings;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ConfigOptions {
     /// What to print; everything, as KEY=VALUE, where it is left out
     #[arg(value_enum)]
     key: Option<Key>,
@@ -60,7 +60,7 @@ struct Layout {
     cmake: PathBuf,
 }
 
-pub fn run(options: &Options) -> Result<(), Error> {
+pub fn run(options: &ConfigOptions) -> Result<(), CommandError> {
     let layout = layout()?;
     match options.key {
         Some(key) => print(&format!("{}\n", layout.value(key)?)),
@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
 }
 
-fn layout() -> Result<Layout, Error> {
+fn layout() -> Result<Layout, CommandError> {
     // Also says so where mneme-cc is missing.
     let compiler = siblings::find(install::COMPILER)?;
     let programs = compiler.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -89,7 +89,7 @@ fn layout() -> Result<Layout, Error> {
 }
 
 impl Layout {
-    fn value(&self, key: Key) -> Result<String, Error> {
+    fn value(&self, key: Key) -> Result<String, CommandError> {
         let path = match key {
             Key::Cc => self.wrapper(WRAPPERS[0])?,
             Key::Cxx => self.wrapper(WRAPPERS[1])?,
@@ -104,7 +104,7 @@ impl Layout {
     }
 
     /// A compiler wrapper beside mneme-cc. Cargo makes no links, so a build folder gets them here.
-    fn wrapper(&self, name: &str) -> Result<PathBuf, Error> {
+    fn wrapper(&self, name: &str) -> Result<PathBuf, CommandError> {
         let path = self.programs.join(name);
         if path.exists() {
             return Ok(path);
@@ -112,20 +112,20 @@ impl Layout {
         match std::os::unix::fs::symlink(install::COMPILER, &path) {
             // Another process was as quick.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(path),
-            Err(source) => Err(Error::Io { path, source }),
+            Err(source) => Err(CommandError::Io { path, source }),
             Ok(()) => Ok(path),
         }
     }
 
     /// The folder of the CMake package.
-    fn cmake_package(&self) -> Result<PathBuf, Error> {
+    fn cmake_package(&self) -> Result<PathBuf, CommandError> {
         fill(&self.cmake, &CMAKE_FILES)?;
         self.headers()?;
         Ok(self.cmake.clone())
     }
 
     /// The folder of the headers.
-    fn headers(&self) -> Result<PathBuf, Error> {
+    fn headers(&self) -> Result<PathBuf, CommandError> {
         let folder = self.prefix.join("include");
         fill(&folder, &HEADERS)?;
         Ok(folder)
@@ -133,7 +133,7 @@ impl Layout {
 }
 
 /// Writes the files that are missing in a folder or of another version.
-fn fill(folder: &Path, files: &[(&str, &str)]) -> Result<(), Error> {
+fn fill(folder: &Path, files: &[(&str, &str)]) -> Result<(), CommandError> {
     for (name, text) in files {
         let path = folder.join(name);
         if std::fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
@@ -145,7 +145,7 @@ fn fill(folder: &Path, files: &[(&str, &str)]) -> Result<(), Error> {
             std::fs::write(&temporary, text)?;
             std::fs::rename(&temporary, &path)
         };
-        write().map_err(|source| Error::Io { path: path.clone(), source })?;
+        write().map_err(|source| CommandError::Io { path: path.clone(), source })?;
     }
     Ok(())
 }

@@ -1,20 +1,20 @@
-//! Which device a program is recorded on.
+//! The choice of the device that a program is recorded on.
 
 use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::error::Error;
+use crate::error::CommandError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Device {
+pub enum DeviceChoice {
     /// Kernels run in software
     Cpu,
     /// An NVIDIA GPU
     Cuda,
 }
 
-impl Device {
+impl DeviceChoice {
     /// As in `MNEME_DEVICE`.
     pub fn name(self) -> &'static str {
         match self {
@@ -26,32 +26,32 @@ impl Device {
 
 /// The device to use, and whether it is so for want of a GPU: what the user asked for, else `MNEME_DEVICE`, else a GPU
 /// where there is one. A GPU that was asked for and cannot be there is an error: the application would only fail later.
-pub fn choose(asked: Option<Device>) -> Result<(Device, bool), Error> {
+pub fn choose(option: Option<DeviceChoice>) -> Result<(DeviceChoice, bool), CommandError> {
     let variable = std::env::var("MNEME_DEVICE").unwrap_or_default();
     let from_environment = match variable.as_str() {
         "" | "auto" => None,
-        "cpu" => Some(Device::Cpu),
-        "cuda" => Some(Device::Cuda),
-        other => return Err(Error::Usage(format!("MNEME_DEVICE is '{other}'; it has to be cpu or cuda"))),
+        "cpu" => Some(DeviceChoice::Cpu),
+        "cuda" => Some(DeviceChoice::Cuda),
+        other => return Err(CommandError::Usage(format!("MNEME_DEVICE is '{other}'; it has to be cpu or cuda"))),
     };
-    let device = asked.or(from_environment);
+    let device = option.or(from_environment);
     match device {
-        Some(Device::Cuda) => require_gpu(Path::new("/dev"), has_driver()).map(|()| (Device::Cuda, false)),
-        Some(Device::Cpu) => Ok((Device::Cpu, false)),
-        None if has_gpu(Path::new("/dev")) && has_driver() => Ok((Device::Cuda, false)),
-        None => Ok((Device::Cpu, true)),
+        Some(DeviceChoice::Cuda) => require_gpu(Path::new("/dev"), has_driver()).map(|()| (DeviceChoice::Cuda, false)),
+        Some(DeviceChoice::Cpu) => Ok((DeviceChoice::Cpu, false)),
+        None if has_gpu(Path::new("/dev")) && has_driver() => Ok((DeviceChoice::Cuda, false)),
+        None => Ok((DeviceChoice::Cpu, true)),
     }
 }
 
 /// Refuses a machine without NVIDIA's kernel driver or its library. Asks less than [`has_gpu`]: to refuse wrongly what the
 /// user asked for would be worse than the application's own error.
-fn require_gpu(folder: &Path, has_driver: bool) -> Result<(), Error> {
+fn require_gpu(folder: &Path, has_driver: bool) -> Result<(), CommandError> {
     let missing = match ["nvidiactl", "dxg"].iter().any(|node| folder.join(node).exists()) {
         false => "/dev/nvidiactl is missing",
         true if !has_driver => "libcuda.so.1 cannot be loaded",
         true => return Ok(()),
     };
-    Err(Error::NoDevice(format!("no usable GPU on this machine ({missing}); install NVIDIA's driver, or record with --device cpu")))
+    Err(CommandError::NoDevice(format!("no usable GPU on this machine ({missing}); install NVIDIA's driver, or record with --device cpu")))
 }
 
 /// Whether NVIDIA's kernel driver offers a GPU: its control node and at least one device node, or WSL's.

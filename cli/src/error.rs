@@ -1,4 +1,4 @@
-//! What ends a command of `mneme`, and the exit status that it has then.
+//! Errors that end a command of `mneme`, each with its exit status.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use mneme_core::recording::RecordingError;
 
 /// What went wrong, in one sentence.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum CommandError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     #[error("{0}")]
@@ -25,7 +25,7 @@ pub enum Error {
     Start { path: PathBuf, source: std::io::Error },
 }
 
-impl Error {
+impl CommandError {
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::Recording(_) => exit::BAD_RECORDING,

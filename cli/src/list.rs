@@ -1,18 +1,18 @@
-//! `mneme ls`: what a folder holds, a line for each instance.
+//! The command `mneme ls`, which lists a folder's recorded instances.
 
 use clap::Args;
 use mneme_core::recording::moments::memory_bytes;
 use serde_json::json;
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::print;
-use crate::selection::{Kernel, Selection};
+use crate::selection::{KernelFile, Selection};
 use crate::table::{Align, render};
 use mneme_core::text::shorten;
 use mneme_core::units;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ListOptions {
     #[command(flatten)]
     selection: Selection,
     /// As JSON, hashes as strings
@@ -23,14 +23,14 @@ pub struct Options {
 /// Width of the kernel's name, characters.
 const NAME_WIDTH: usize = 44;
 
-pub fn run(options: &Options) -> Result<(), Error> {
+pub fn run(options: &ListOptions) -> Result<(), CommandError> {
     let mut selected = options.selection.kernels()?;
     selected.kernels.sort_by(|one, other| one.record.demangled_name.cmp(&other.record.demangled_name));
     print_list(options, &selected.kernels)?;
     selected.complete()
 }
 
-fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
+fn print_list(options: &ListOptions, kernels: &[KernelFile]) -> Result<(), CommandError> {
     let id = options.selection.record_id.as_deref();
     if options.json {
         let described = kernels.iter().map(|kernel| describe(kernel, id)).collect::<Result<Vec<_>, _>>()?;
@@ -62,7 +62,7 @@ fn print_list(options: &Options, kernels: &[Kernel]) -> Result<(), Error> {
     print(&render(&columns, &rows))
 }
 
-fn describe(kernel: &Kernel, id: Option<&str>) -> Result<serde_json::Value, Error> {
+fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<serde_json::Value, CommandError> {
     let instances = kernel.instances(id)?.into_iter().map(|(id, instance)| {
         json!({
             "id": id,

@@ -1,4 +1,6 @@
-//! `mneme`: records kernels, looks at recordings and manages them; the other programs of the installation are its subcommands.
+//! The program `mneme`, which records kernels and manages recordings.
+//!
+//! The other programs of the installation are its subcommands.
 
 mod annotate;
 mod application;
@@ -24,7 +26,7 @@ use std::process::exit;
 use clap::{CommandFactory, Parser, Subcommand};
 use mneme_core::{console, install};
 
-use self::error::Error;
+use self::error::CommandError;
 
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
@@ -41,10 +43,10 @@ struct Options {
 enum Command {
     /// Run a program and record its kernels; exits with the program's status
     #[command(after_help = RECORD_EXAMPLES)]
-    Record(record::Options),
+    Record(record::RecordOptions),
     /// Run a program and rank its kernels by GPU time; exits with the program's status
     #[command(after_help = PROFILE_EXAMPLES)]
-    Profile(profile::Options),
+    Profile(profile::ProfileOptions),
     /// Replay a recorded kernel and verify what it writes (mneme-replay)
     #[command(disable_help_flag = true)]
     Replay(Handover),
@@ -58,16 +60,16 @@ enum Command {
     #[command(
         after_help = "Example:\n  mneme ls recording\n\nSEEN counts launches: those that agree in shape and scalar arguments are one instance."
     )]
-    Ls(list::Options),
+    Ls(list::ListOptions),
     /// Show everything about recorded kernels
     #[command(after_help = "Examples:\n  mneme show recording\n  mneme show recording/7312.json -rid 1631 --json")]
-    Show(show::Options),
+    Show(show::ShowOptions),
     /// Say how the memory of recorded kernels is compared; without a target, list what was said
     #[command(after_help = ANNOTATE_EXAMPLES)]
-    Annotate(annotate::Options),
+    Annotate(annotate::AnnotateOptions),
     /// Read all of a recording and name what is damaged; exits with 65 if anything is
     #[command(after_help = "Example:\n  mneme check recording")]
-    Check(check::Options),
+    Check(check::CheckOptions),
     /// Remove recordings, and the memory that no other recording of their folder uses
     #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
     Clean(manage::CleanOptions),
@@ -88,7 +90,7 @@ enum Command {
     #[command(
         after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
     )]
-    Config(config::Options),
+    Config(config::ConfigOptions),
 }
 
 /// A command line for another program of this installation.
@@ -153,11 +155,11 @@ fn main() {
 }
 
 /// Prints what a command has to say.
-fn print(text: &str) -> Result<(), Error> {
-    console::write(text).map_err(Error::Output)
+fn print(text: &str) -> Result<(), CommandError> {
+    console::write(text).map_err(CommandError::Output)
 }
 
-fn run(command: Command) -> Result<(), Error> {
+fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Record(options) => match record::run(&options)? {},
         Command::Profile(options) => match profile::run(&options)? {},

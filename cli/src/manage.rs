@@ -1,4 +1,4 @@
-//! `mneme clean`, `mneme copy`, `mneme move`: keeping house among recordings.
+//! The commands `mneme clean`, `mneme copy` and `mneme move`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use clap::Args;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::export::{self, Format};
-use mneme_core::recording::housekeeping::{self, Outcome};
+use mneme_core::recording::housekeeping::{self, HousekeepingOutcome};
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::print;
-use crate::selection::{Kernel, Selected, Selection};
+use crate::selection::{KernelFile, Selected, Selection};
 use mneme_core::units;
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub struct CopyOptions {
 }
 
 /// Removes instances, and the chunks that nothing else in their folder uses.
-pub fn clean(options: &CleanOptions) -> Result<(), Error> {
+pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
     if options.selection.record_id.is_none() && discard_if_unreadable(options.selection.path())? {
         return Ok(());
     }
@@ -62,19 +62,19 @@ pub fn clean(options: &CleanOptions) -> Result<(), Error> {
 
 /// Removes a kernel's file that is named and is damaged: nothing else could. Only what is no kernel's file at all counts as
 /// damaged, not one of a newer format. The files it named are unknown, so they stay.
-fn discard_if_unreadable(path: &Path) -> Result<bool, Error> {
+fn discard_if_unreadable(path: &Path) -> Result<bool, CommandError> {
     let is_kernels = path.extension().is_some_and(|extension| extension == "json")
         && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<u64>().is_ok());
     if !is_kernels || !path.is_file() || !matches!(KernelRecord::load(path), Err(RecordingError::Damaged { .. })) {
         return Ok(false);
     }
-    std::fs::remove_file(path).map_err(|source| Error::Io { path: path.into(), source })?;
+    std::fs::remove_file(path).map_err(|source| CommandError::Io { path: path.into(), source })?;
     print(&format!("removed {}, which was damaged; the memory and the code it named are still in its folder\n", path.display()))?;
     Ok(true)
 }
 
 /// Copies instances with exactly what they refer to.
-pub fn copy(options: CopyOptions) -> Result<(), Error> {
+pub fn copy(options: CopyOptions) -> Result<(), CommandError> {
     match options.epilogue_format.as_deref().and_then(Format::parse) {
         None => transfer(options.transfer, "copied", housekeeping::copy),
         Some(format) => transfer(options.transfer, "copied", |from, to, hash, id| export::export(from, to, hash, id, format)),
@@ -82,38 +82,38 @@ pub fn copy(options: CopyOptions) -> Result<(), Error> {
 }
 
 /// Moves instances with exactly what they refer to.
-pub fn move_to(options: TransferOptions) -> Result<(), Error> {
+pub fn move_to(options: TransferOptions) -> Result<(), CommandError> {
     transfer(options, "moved", housekeeping::move_to)
 }
 
 fn transfer(
     options: TransferOptions,
     verb: &str,
-    operation: impl Fn(&Path, &Path, u64, Option<&str>) -> Result<Outcome, RecordingError>,
-) -> Result<(), Error> {
+    operation: impl Fn(&Path, &Path, u64, Option<&str>) -> Result<HousekeepingOutcome, RecordingError>,
+) -> Result<(), CommandError> {
     let (from, to) = endpoints([Some(options.first), options.second], options.record_database)?;
     let selection = Selection::new(from, options.record_id);
     if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
-        return Err(Error::Usage(format!("the recording is in {} already; name another folder", to.display())));
+        return Err(CommandError::Usage(format!("the recording is in {} already; name another folder", to.display())));
     }
     let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
     print(&format!("{verb} {} to {}, {} written\n", instances(total.instances), to.display(), units::bytes(total.bytes)))?;
     selected.complete()
 }
 
-fn endpoints(paths: [Option<PathBuf>; 2], named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), Error> {
+fn endpoints(paths: [Option<PathBuf>; 2], named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), CommandError> {
     match (paths, named) {
         ([Some(from), Some(to)], None) | ([Some(to), None], Some(from)) => Ok((from, to)),
-        ([_, Some(_)], Some(_)) => Err(Error::Usage("name the recording once: as the first path or with -rdb".into())),
-        _ => Err(Error::Usage("name the recording and then the folder it goes to".into())),
+        ([_, Some(_)], Some(_)) => Err(CommandError::Usage("name the recording once: as the first path or with -rdb".into())),
+        _ => Err(CommandError::Usage("name the recording and then the folder it goes to".into())),
     }
 }
 
 fn each(
     selection: &Selection,
-    mut operation: impl FnMut(&Kernel, Option<&str>) -> Result<Outcome, RecordingError>,
-) -> Result<(Outcome, Selected), Error> {
-    let mut total = Outcome::default();
+    mut operation: impl FnMut(&KernelFile, Option<&str>) -> Result<HousekeepingOutcome, RecordingError>,
+) -> Result<(HousekeepingOutcome, Selected), CommandError> {
+    let mut total = HousekeepingOutcome::default();
     let selected = selection.kernels()?;
     for kernel in &selected.kernels {
         let outcome = operation(kernel, selection.record_id.as_deref())?;

@@ -1,4 +1,4 @@
-//! `mneme profile`: which kernels take the GPU's time, so that one knows what to record.
+//! The command `mneme profile`, which lists the kernels that take the GPU's time.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use clap::Args;
 use mneme_core::summary::Mode;
 
 use crate::application::{Application, end_like};
-use crate::error::Error;
-use crate::report::{self, Mailbox};
+use crate::error::CommandError;
+use crate::report::{self, SummaryFile};
 use crate::variables;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ProfileOptions {
     /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)
     #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
@@ -27,14 +27,14 @@ pub struct Options {
 }
 
 /// Runs the application; returns only if that fails.
-pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
+pub fn run(options: &ProfileOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
-    let mailbox = Mailbox::open()?;
+    let summaries_file = SummaryFile::open()?;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     settings.extend(options.sample.iter().map(|every| ("MNEME_SAMPLE", every.to_string().into())));
-    let status = options.application.run(Mode::Profile, &settings, &mailbox)?;
-    let summaries = mailbox.read();
+    let status = options.application.run(Mode::Profile, &settings, &summaries_file)?;
+    let summaries = summaries_file.read();
     let name = options.application.name();
     eprint!("{}", report::text(Mode::Profile, &name, status, &summaries));
     report::write_json(options.json.as_deref(), &name, status, &summaries)?;

@@ -1,4 +1,4 @@
-//! `mneme record`: runs the application under the recorder and says what became of its kernels.
+//! The command `mneme record`, which runs an application under the recorder.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use mneme_core::recording::store::{check_writable, create_private_folder};
 use mneme_core::summary::{Mode, merged};
 
 use crate::application::{Application, end_like};
-use crate::error::Error;
-use crate::report::{self, Mailbox};
+use crate::error::CommandError;
+use crate::report::{self, SummaryFile};
 use crate::staging::Staging;
 use crate::variables;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct RecordOptions {
     /// Folder for the recording; created where missing, added to where it holds one (also -rdb)
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER", required_unless_present = "dry_run")]
     record_database: Option<PathBuf>,
@@ -55,14 +55,14 @@ pub struct Options {
 }
 
 /// Runs the application; returns only if that fails.
-pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
+pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
-    let mailbox = Mailbox::open()?;
+    let summaries_file = SummaryFile::open()?;
     let format = epilogue_format(options)?;
     let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     if let Some(folder) = &options.record_database {
-        let mut folder = std::path::absolute(folder).map_err(|source| Error::Io { path: folder.clone(), source })?;
+        let mut folder = std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.clone(), source })?;
         if !options.dry_run {
             create_private_folder(&folder)?;
             check_writable(&folder)?;
@@ -85,9 +85,9 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
     settings.extend(numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string().into()))));
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     let mode = if options.dry_run { Mode::DryRun } else { Mode::Record };
-    let status = options.application.run(mode, &settings, &mailbox)?;
+    let status = options.application.run(mode, &settings, &summaries_file)?;
 
-    let mut summaries = mailbox.read();
+    let mut summaries = summaries_file.read();
     if let Some(staging) = staging {
         staging.export(&mut summaries);
     }
@@ -101,7 +101,7 @@ pub fn run(options: &Options) -> Result<std::convert::Infallible, Error> {
 }
 
 /// What the option, else the variable, asks for; `None` for our own format.
-fn epilogue_format(options: &Options) -> Result<Option<Format>, Error> {
+fn epilogue_format(options: &RecordOptions) -> Result<Option<Format>, CommandError> {
     variables::check()?;
     let variable = std::env::var("MNEME_EPILOGUE_TYPE").ok();
     let text = options.epilogue_format.clone().or(variable).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What recorders report about their processes: where they write it, and how the user sees it.
+//! The summaries that recorders write of their processes, as the user sees them.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -13,7 +13,7 @@ use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary, merged, parse};
 use mneme_core::units;
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::table::{Align, render};
 use mneme_core::console::check_place;
 use mneme_core::text::shorten;
@@ -22,15 +22,15 @@ use mneme_core::text::shorten;
 const NAME_WIDTH: usize = 44;
 
 /// Memory that recorders append to, by the path of our descriptor: no disk that could be full, no file that could stay behind.
-pub struct Mailbox(File);
+pub struct SummaryFile(File);
 
-impl Mailbox {
-    pub fn open() -> Result<Self, Error> {
+impl SummaryFile {
+    pub fn open() -> Result<Self, CommandError> {
         let name = CString::new(MEMORY_NAME).expect("a constant without NUL");
         // SAFETY: a NUL-terminated name; the descriptor is ours and closed in programs that we start.
         let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
-            return Err(Error::Io { path: name.to_string_lossy().as_ref().into(), source: std::io::Error::last_os_error() });
+            return Err(CommandError::Io { path: name.to_string_lossy().as_ref().into(), source: std::io::Error::last_os_error() });
         }
         // SAFETY: just created, and nobody else's.
         Ok(Self(unsafe { File::from_raw_fd(descriptor) }))
@@ -64,23 +64,23 @@ struct Report<'a> {
 }
 
 /// Refuses files that [`write_json`] could not write, before the application runs.
-pub fn check_places(file: Option<&Path>) -> Result<(), Error> {
+pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     let lines = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     for path in file.filter(|file| *file != Path::new("-")).into_iter().chain(lines.as_deref()) {
-        check_place(path).map_err(|source| Error::Io { path: path.into(), source })?;
+        check_place(path).map_err(|source| CommandError::Io { path: path.into(), source })?;
     }
     Ok(())
 }
 
 /// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set `MNEME_SUMMARY`.
-pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, summaries: &[Summary]) -> Result<(), Error> {
+pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, summaries: &[Summary]) -> Result<(), CommandError> {
     if let Some(lines) = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(lines);
         let append = || -> std::io::Result<()> {
             let mut file = File::options().append(true).create(true).open(&path)?;
             summaries.iter().try_for_each(|summary| writeln!(file, "{}", serde_json::to_string(summary)?))
         };
-        append().map_err(|source| Error::Io { path: path.clone(), source })?;
+        append().map_err(|source| CommandError::Io { path: path.clone(), source })?;
     }
     let Some(file) = file else { return Ok(()) };
     let exit_status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
@@ -89,7 +89,7 @@ pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, su
     if file == Path::new("-") {
         return super::print(&text);
     }
-    std::fs::write(file, text).map_err(|source| Error::Io { path: file.into(), source })
+    std::fs::write(file, text).map_err(|source| CommandError::Io { path: file.into(), source })
 }
 
 /// Whether something that was to be recorded was not, because something broke; if `strict`, also where it is of a kind that cannot be
@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn summaries_arrive_by_path() {
-        let mailbox = Mailbox::open().unwrap();
-        assert!(mailbox.read().is_empty());
+        let summaries_file = SummaryFile::open().unwrap();
+        assert!(summaries_file.read().is_empty());
         for process in 0..2 {
             let line = serde_json::to_string(&Summary { process, ..Summary::default() }).unwrap();
-            writeln!(File::options().append(true).open(mailbox.path()).unwrap(), "{line}").unwrap();
+            writeln!(File::options().append(true).open(summaries_file.path()).unwrap(), "{line}").unwrap();
         }
-        assert_eq!(mailbox.read().iter().map(|summary| summary.process).collect::<Vec<_>>(), [0, 1]);
-        assert!(std::fs::read_link(mailbox.path()).unwrap().to_string_lossy().contains(MEMORY_NAME));
+        assert_eq!(summaries_file.read().iter().map(|summary| summary.process).collect::<Vec<_>>(), [0, 1]);
+        assert!(std::fs::read_link(summaries_file.path()).unwrap().to_string_lossy().contains(MEMORY_NAME));
     }
 
     #[test]

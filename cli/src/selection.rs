@@ -1,4 +1,4 @@
-//! Which recorded kernels and instances a command is about.
+//! The choice of the kernels and instances that a command works on.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::Args;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::database::{Instance, KernelRecord, kernels};
 
-use crate::error::Error;
+use crate::error::CommandError;
 
 /// A recording, and optionally one instance in it.
 #[derive(Debug, Args)]
@@ -24,12 +24,12 @@ pub struct Selection {
 
 /// A kernel's file with what is in it.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct KernelFile {
     pub path: PathBuf,
     pub record: KernelRecord,
 }
 
-impl Kernel {
+impl KernelFile {
     pub fn folder(&self) -> &Path {
         folder_of(&self.path)
     }
@@ -54,14 +54,14 @@ fn folder_of(file: &Path) -> &Path {
 /// What a selection is about.
 #[derive(Debug, Default)]
 pub struct Selected {
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<KernelFile>,
     /// Why other files of the folder cannot be read.
     damaged: Vec<RecordingError>,
 }
 
 impl Selected {
     /// Reports files that cannot be read, after everything has been done with those that can.
-    pub fn complete(mut self) -> Result<(), Error> {
+    pub fn complete(mut self) -> Result<(), CommandError> {
         let last = self.damaged.pop();
         warn(&self.damaged);
         last.map_or(Ok(()), |error| Err(error.into()))
@@ -90,7 +90,7 @@ impl Selection {
 
     /// The kernels meant. With an instance named and a folder given, the kernel that has the instance. One file of a folder
     /// that cannot be read does not stand in the way of the others.
-    pub fn kernels(&self) -> Result<Selected, Error> {
+    pub fn kernels(&self) -> Result<Selected, CommandError> {
         let path = self.path();
         if !path.is_dir() {
             return Ok(Selected { kernels: vec![load(path.into())?], damaged: vec![] });
@@ -116,7 +116,7 @@ impl Selection {
     }
 }
 
-fn load(path: PathBuf) -> Result<Kernel, RecordingError> {
+fn load(path: PathBuf) -> Result<KernelFile, RecordingError> {
     let record = KernelRecord::load(&path)?;
-    Ok(Kernel { path, record })
+    Ok(KernelFile { path, record })
 }

@@ -1,4 +1,4 @@
-//! `mneme show`: everything about a recorded kernel.
+//! The command `mneme show`, which prints everything about a recorded kernel.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,14 +12,14 @@ use mneme_core::recording::store::Store;
 use mneme_core::recording::{Moments, RecordingError};
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::error::CommandError;
 use crate::print;
-use crate::selection::{Kernel, Selection};
+use crate::selection::{KernelFile, Selection};
 use crate::table::{Align, render};
 use mneme_core::units;
 
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ShowOptions {
     #[command(flatten)]
     selection: Selection,
     /// As JSON, hashes as strings
@@ -90,7 +90,7 @@ struct RegionDetails {
     changed_bytes: Option<u64>,
 }
 
-pub fn run(options: &Options) -> Result<(), Error> {
+pub fn run(options: &ShowOptions) -> Result<(), CommandError> {
     let mut described = Vec::new();
     let selected = options.selection.kernels()?;
     for kernel in &selected.kernels {
@@ -110,7 +110,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     selected.complete()
 }
 
-fn describe(kernel: &Kernel, id: Option<&str>) -> Result<KernelDetails, RecordingError> {
+fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<KernelDetails, RecordingError> {
     let (folder, record) = (kernel.folder(), &kernel.record);
     let instances = kernel.instances(id)?.into_iter().map(|(id, instance)| describe_instance(kernel, id, instance));
     Ok(KernelDetails {
@@ -127,7 +127,7 @@ fn describe(kernel: &Kernel, id: Option<&str>) -> Result<KernelDetails, Recordin
     })
 }
 
-fn describe_instance(kernel: &Kernel, id: &str, instance: &Instance) -> Result<InstanceDetails, RecordingError> {
+fn describe_instance(kernel: &KernelFile, id: &str, instance: &Instance) -> Result<InstanceDetails, RecordingError> {
     let folder = kernel.folder();
     let moments = Moments::open(folder, &kernel.record, instance)?;
     let Moments { prologue, epilogue, .. } = &moments;
@@ -153,7 +153,7 @@ fn file(folder: &Path, name: &str) -> Result<FileDetails, RecordingError> {
     Ok(FileDetails { name: name.into(), bytes: metadata.len() })
 }
 
-fn arguments(kernel: &Kernel, prologue: &State) -> Vec<ArgumentDetails> {
+fn arguments(kernel: &KernelFile, prologue: &State) -> Vec<ArgumentDetails> {
     let record = &kernel.record;
     let details = |(index, argument): (usize, &mneme_core::recording::manifest::Argument)| {
         let size = argument.bytes.len() as u32;

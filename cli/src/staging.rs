@@ -1,16 +1,18 @@
-//! Recording for the existing Mneme: in our own format first, in a folder inside the one that is asked for, and from there converted
-//! when the application has ended.
+//! Recording in the format of the existing Mneme, by way of our own.
+//!
+//! The recorder writes our format to a folder inside the one that is asked for; it is converted from there when the
+//! application has ended.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mneme_core::recording::database::kernels;
 use mneme_core::recording::export::{Format, export};
-use mneme_core::recording::housekeeping::Outcome;
+use mneme_core::recording::housekeeping::HousekeepingOutcome;
 use mneme_core::recording::store::create_private_folder;
 use mneme_core::summary::{Failure, Summary};
 
-use crate::error::Error;
+use crate::error::CommandError;
 
 pub struct Staging {
     target: PathBuf,
@@ -20,7 +22,7 @@ pub struct Staging {
 
 impl Staging {
     /// Makes a folder in `target`, whose disk the recording is meant for.
-    pub fn create(target: &Path, format: Format) -> Result<Self, Error> {
+    pub fn create(target: &Path, format: Format) -> Result<Self, CommandError> {
         let path = target.join(format!(".recording-{}", std::process::id()));
         create_private_folder(&path)?;
         Ok(Self { target: target.to_path_buf(), path, format })
@@ -32,7 +34,7 @@ impl Staging {
 
     /// Converts what was recorded; kernels that cannot be converted count as not recorded.
     pub fn export(self, summaries: &mut [Summary]) {
-        let mut outcomes: BTreeMap<String, Result<Outcome, String>> = BTreeMap::new();
+        let mut outcomes: BTreeMap<String, Result<HousekeepingOutcome, String>> = BTreeMap::new();
         for database in kernels(&self.path).unwrap_or_default() {
             let hash = database.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
             if let Some(hash) = hash {

@@ -1,11 +1,13 @@
-//! The recorder's environment variables, checked before the application starts: inside it the recorder could only warn.
+//! Checks of the recorder's environment variables before the application starts.
+//!
+//! Inside the application the recorder could only warn.
 
 use std::path::Path;
 
 use mneme_core::device::MOST_CPU_DEVICES;
 use regex::Regex;
 
-use crate::error::Error;
+use crate::error::CommandError;
 
 const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 
@@ -44,11 +46,11 @@ pub const EPILOGUE_FORMATS: [&str; 4] = ["chunks", "bytes", "diff", "best"];
 pub const LARGEST_ARENA: u64 = 1 << 17;
 
 /// Refuses the first variable whose value makes no sense.
-pub fn check() -> Result<(), Error> {
+pub fn check() -> Result<(), CommandError> {
     for (name, check) in CHECKS {
         if let Some(text) = std::env::var_os(name).filter(|text| !text.is_empty()) {
             let text = text.to_string_lossy();
-            check(text.trim()).map_err(|what| Error::Usage(format!("{name} is '{text}'; {what}")))?;
+            check(text.trim()).map_err(|what| CommandError::Usage(format!("{name} is '{text}'; {what}")))?;
         }
     }
     Ok(())

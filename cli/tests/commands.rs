@@ -1,4 +1,4 @@
-//! The commands of `mneme`, as a user runs them.
+//! Tests of the commands of `mneme`, as a user runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

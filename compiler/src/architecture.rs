@@ -1,4 +1,4 @@
-//! GPU architectures, and LLVM's target machine for them.
+//! GPU architectures, and LLVM's target machine for each.
 
 use inkwell::OptimizationLevel;
 use inkwell::attributes::AttributeLoc;
@@ -16,7 +16,7 @@ const PTX_ISA: std::ops::RangeInclusive<u32> = 78..=85;
 
 /// What the back end is told to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Architecture {
+pub struct CodegenArchitecture {
     /// 90 of "sm_90".
     pub number: u32,
     /// PTX target, e.g. "sm_90" or "sm_90a".
@@ -29,7 +29,7 @@ pub struct Architecture {
     pub fuses: bool,
 }
 
-impl Architecture {
+impl CodegenArchitecture {
     /// `device` is the device's architecture ("sm_90"), `ir` what the IR was compiled for ("sm_90a", "+ptx83,+sm_90a").
     pub fn choose(device: &str, ir: Option<(&str, &str)>) -> Result<Self, BuildError> {
         let number = number(device)
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_device_decides_and_the_ir_refines() {
         let choose = |device, ir| {
-            let chosen = Architecture::choose(device, ir).unwrap();
+            let chosen = CodegenArchitecture::choose(device, ir).unwrap();
             (chosen.cpu, chosen.features, chosen.device)
         };
         let expect = |cpu: &str, features: &str, device: &str| (cpu.to_owned(), features.to_owned(), device.to_owned());
@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(choose("sm_90", Some(("sm_90a", "+ptx99,+sm_90a"))), expect("sm_90a", "+ptx85", "sm_90a"));
         assert_eq!(choose("sm_100", Some(("sm_90", ""))), expect("sm_90", "+ptx78", "sm_100"));
         assert_eq!(choose("sm_80", Some(("sm_90a", ""))), expect("sm_80", "+ptx78", "sm_80"));
-        assert!(Architecture::choose("gfx90a", None).is_err());
+        assert!(CodegenArchitecture::choose("gfx90a", None).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How a build fails.
+//! Errors of a build.
 
 use thiserror::Error;
 

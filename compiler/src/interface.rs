@@ -1,4 +1,6 @@
-//! What recorded IR says of its kernel, for recordings that hold the IR only: those of the existing Mneme.
+//! The facts that a kernel's recorded IR states of it.
+//!
+//! Recordings of the existing Mneme hold the IR only.
 
 use inkwell::context::Context;
 use mneme_core::image::ir_section::Argument;
@@ -13,7 +15,7 @@ use crate::ir::{self, attributes, parameters};
 const CONSTANT: u32 = 4;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interface {
+pub struct KernelInterface {
     pub arguments: Vec<Argument>,
     /// Variables in constant memory, as the IR and as the loaded code names them.
     pub constants: Vec<String>,
@@ -23,13 +25,13 @@ pub struct Interface {
 }
 
 /// Reads `modules`, the kernel's own first. LLVM may crash on what is damaged: call this in a process of its own.
-pub fn of(modules: &[&[u8]], kernel: &str) -> Result<Interface, BuildError> {
+pub fn of(modules: &[&[u8]], kernel: &str) -> Result<KernelInterface, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = read::load(&context, &diagnostics, modules, false)?;
     let function = ir::kernel(&module, kernel)?;
     let constants = ir::variables(&module).into_iter().filter(|variable| variable.space() == CONSTANT);
-    Ok(Interface {
+    Ok(KernelInterface {
         arguments: parameters::of(&module, function),
         constants: constants.flat_map(|variable| [variable.name(), crate::device_symbol(&variable.name())]).collect(),
         triple: module.get_triple().as_str().to_string_lossy().into_owned(),

@@ -1,4 +1,6 @@
-//! LLVM for Mneme: link recorded IR, specialise it, run a pass pipeline, generate code.
+//! The compiler of recorded kernels, on LLVM.
+//!
+//! It links recorded IR, specialises it, runs a pass pipeline and generates code.
 //!
 //! [`build`] is the one entry point. It is meant to run in a forked child: LLVM may abort on IR or pipelines it cannot
 //! cope with, and that must be one configuration's result, not the end of a tuning session. The parent calls
@@ -28,7 +30,7 @@ pub use error::BuildError;
 pub use inkwell::module::Module;
 pub use preloaded::Preloaded;
 pub use prepare::device_symbol;
-pub use request::{Artifact, Code, Keep, Recorded, Request, Text, Texts, Times};
+pub use request::{Artifact, BuildRequest, BuildText, BuildTexts, BuildTimes, InputCode, Keep, RecordedLaunch};
 pub use target::{ImageKind, Target};
 pub use warm::preload;
 
@@ -41,18 +43,18 @@ use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::DEFAULT_PASSES;
 use mneme_core::image::{cubin, ptx};
 
-use architecture::Architecture;
-use assembler::{Assembler, Options};
+use architecture::CodegenArchitecture;
+use assembler::{Assembler, AssemblerOptions};
 use instrument::Instrument;
 use ir::diagnostics::Diagnostics;
-use llvm::Gate;
-use pipeline::{CodegenInvocations, Observer, Watched};
+use llvm::PassGate;
+use pipeline::{CodegenInvocations, PassObserver, ProgressObserver};
 use progress::Stage;
 
 /// Builds the kernel of `request` into a code object.
 ///
 /// `llvm_options` are set for the whole process: a configuration that has some must be built in a process of its own.
-pub fn build(request: &Request<'_>) -> Result<Artifact, BuildError> {
+pub fn build(request: &BuildRequest<'_>) -> Result<Artifact, BuildError> {
     build_with(request, Hooks::default())
 }
 
@@ -60,13 +62,13 @@ pub fn build(request: &Request<'_>) -> Result<Artifact, BuildError> {
 pub type Revise<'a> = &'a mut dyn FnMut(&Module<'_>) -> Result<(), String>;
 
 /// Takes a text of a build.
-pub type Reader<'a> = &'a mut dyn FnMut(Text, &str);
+pub type TextReader<'a> = &'a mut dyn FnMut(BuildText, &str);
 
 /// Who is asked and told in the middle of a build.
 #[derive(Default)]
 pub struct Hooks<'a> {
     /// Of the passes (see [`pipeline::Invocations`]); those that run in another program are not seen.
-    pub observer: Option<&'a mut dyn Observer>,
+    pub observer: Option<&'a mut dyn PassObserver>,
     /// Changes the IR that the pipeline starts from, see [`pipeline::revise`]; or says why it cannot.
     pub revise: Option<Revise<'a>>,
     /// Of the passes of code generation.
@@ -74,11 +76,11 @@ pub struct Hooks<'a> {
     /// Whether equal PTX has been assembled before, under equal options; the artifact then comes without an image.
     pub is_known: Option<&'a mut dyn FnMut(&str) -> bool>,
     /// Of the texts that the build comes to, at once: one that fails has no artifact.
-    pub reader: Option<Reader<'a>>,
+    pub reader: Option<TextReader<'a>>,
 }
 
 impl Hooks<'_> {
-    fn tell(&mut self, text: Text, contents: Option<&str>) {
+    fn read_text(&mut self, text: BuildText, contents: Option<&str>) {
         if let (Some(reader), Some(contents)) = (&mut self.reader, contents) {
             reader(text, contents);
         }
@@ -86,30 +88,30 @@ impl Hooks<'_> {
 }
 
 /// [`build`], with hooks.
-pub fn build_with(request: &Request<'_>, mut hooks: Hooks<'_>) -> Result<Artifact, BuildError> {
+pub fn build_with(request: &BuildRequest<'_>, mut hooks: Hooks<'_>) -> Result<Artifact, BuildError> {
     request.configuration.check().map_err(|message| BuildError::Configuration { message })?;
     let artifact = match request.code {
-        Code::Ir(modules) => {
+        InputCode::Ir(modules) => {
             let context = Context::create();
             let diagnostics = Diagnostics::collect(&context);
             let clock = start(request, Stage::Read);
             let module = ir::read::load(&context, &diagnostics, modules, request.instrument.is_some())?;
             build_ir(request, &context, &diagnostics, module, clock.elapsed().as_secs_f64(), &mut hooks)
         }
-        Code::Loaded(preloaded) => {
+        InputCode::Loaded(preloaded) => {
             let (context, module) = preloaded.take()?;
             let diagnostics = Diagnostics::collect(context);
             build_ir(request, context, &diagnostics, module, 0.0, &mut hooks)
         }
-        Code::Ptx(ptx) => build_ptx(request, ptx, &mut hooks),
-        Code::Cubin(cubin) => build_cubin(request, cubin),
+        InputCode::Ptx(ptx) => build_ptx(request, ptx, &mut hooks),
+        InputCode::Cubin(cubin) => build_cubin(request, cubin),
     }?;
     start(request, Stage::Done);
     Ok(artifact)
 }
 
 fn build_ir<'ctx>(
-    request: &Request<'_>,
+    request: &BuildRequest<'_>,
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
     module: Module<'ctx>,
@@ -123,7 +125,7 @@ fn build_ir<'ctx>(
     }
     let (Target::Nvptx { arch } | Target::Cpu { arch }) = request.target;
     let clock = start(request, Stage::Specialise);
-    let mut architecture = Architecture::for_module(arch, &module)?;
+    let mut architecture = CodegenArchitecture::for_module(arch, &module)?;
     if let Some(fuses) = request.recorded.compiled.and_then(CompileOptions::fuses) {
         architecture.fuses = fuses;
     }
@@ -135,7 +137,7 @@ fn build_ir<'ctx>(
     }
     let begun = request.instrument.map(|instrument| instrument::before(&module, request.kernel, instrument, &machine)).transpose()?;
     let ir_before = request.keep.before.then(|| ir::text(&module));
-    hooks.tell(Text::IrBefore, ir_before.as_deref());
+    hooks.read_text(BuildText::IrBefore, ir_before.as_deref());
     let pipeline = request.keep.pipeline.then(|| pipeline::expand(&configuration.passes, &machine)).flatten();
 
     let (module, optimise) = match request.external {
@@ -147,7 +149,7 @@ fn build_ir<'ctx>(
         }
         None => {
             let clock = start(request, Stage::Pipeline);
-            let mut observer = Watched { progress: request.progress, other: hooks.observer.take() };
+            let mut observer = ProgressObserver { progress: request.progress, other: hooks.observer.take() };
             let instrument = !configuration.llvm_options.is_empty();
             pipeline::run(&module, &configuration.passes, &machine, diagnostics, &mut observer, instrument)?;
             (module, clock)
@@ -155,7 +157,7 @@ fn build_ir<'ctx>(
     };
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
-    hooks.tell(Text::Ir, ir.as_deref());
+    hooks.read_text(BuildText::Ir, ir.as_deref());
     let instrumented =
         request.instrument.zip(begun).map(|(instrument, begun)| instrument::after(&module, instrument, begun, &machine)).transpose()?;
 
@@ -187,7 +189,7 @@ fn build_ir<'ctx>(
             artifact
         }
     };
-    artifact.times = Times { read, specialise, optimise, ..artifact.times };
+    artifact.times = BuildTimes { read, specialise, optimise, ..artifact.times };
     artifact.instrumented = instrumented;
     (artifact.ir_before, artifact.ir, artifact.pipeline) = (ir_before, ir, pipeline);
     artifact.shared_is_static = specialised.shared_is_static;
@@ -199,11 +201,11 @@ fn build_ir<'ctx>(
     Ok(artifact)
 }
 
-fn build_ptx(request: &Request<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
+fn build_ptx(request: &BuildRequest<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
     const CODE: &str = "PTX";
     let arch = gpu(request, CODE)?;
     refuse_ir_fields(request, CODE)?;
-    let module = ptx::Module::parse(ptx);
+    let module = ptx::PtxModule::parse(ptx);
     let parameters = module.parameters(request.kernel).ok_or_else(|| BuildError::NoKernel {
         code: CODE,
         kernel: request.kernel.into(),
@@ -214,7 +216,7 @@ fn build_ptx(request: &Request<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Result<
     assemble(request, ptx.trim_end_matches('\0').to_owned(), arch, options, hooks)
 }
 
-fn build_cubin(request: &Request<'_>, cubin: &[u8]) -> Result<Artifact, BuildError> {
+fn build_cubin(request: &BuildRequest<'_>, cubin: &[u8]) -> Result<Artifact, BuildError> {
     const CODE: &str = "machine code";
     gpu(request, CODE)?;
     refuse_ir_fields(request, CODE)?;
@@ -242,7 +244,7 @@ fn build_cubin(request: &Request<'_>, cubin: &[u8]) -> Result<Artifact, BuildErr
 }
 
 /// Code from elsewhere is launched with the recorded parameter buffer; `found` are offsets and sizes, bytes.
-fn check_signature(request: &Request<'_>, found: &[(u32, u32)]) -> Result<(), BuildError> {
+fn check_signature(request: &BuildRequest<'_>, found: &[(u32, u32)]) -> Result<(), BuildError> {
     if request.recorded.signature.is_empty() {
         return Ok(());
     }
@@ -251,7 +253,7 @@ fn check_signature(request: &Request<'_>, found: &[(u32, u32)]) -> Result<(), Bu
 }
 
 /// The architecture of the GPU that code other than IR is for.
-fn gpu<'a>(request: &Request<'a>, code: &'static str) -> Result<&'a str, BuildError> {
+fn gpu<'a>(request: &BuildRequest<'a>, code: &'static str) -> Result<&'a str, BuildError> {
     match request.target {
         Target::Nvptx { arch } => Ok(arch),
         Target::Cpu { .. } => Err(BuildError::Configuration {
@@ -263,7 +265,7 @@ fn gpu<'a>(request: &Request<'a>, code: &'static str) -> Result<&'a str, BuildEr
 }
 
 /// Fields that ask for something that only IR can give.
-fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), BuildError> {
+fn refuse_ir_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
     let configuration = request.configuration;
     let default = request.as_recorded();
     let passes = !configuration.passes.trim().is_empty() && ![DEFAULT_PASSES, &default.passes].contains(&&*configuration.passes);
@@ -286,8 +288,14 @@ fn refuse_ir_fields(request: &Request<'_>, code: &'static str) -> Result<(), Bui
     Ok(())
 }
 
-fn assemble(request: &Request<'_>, ptx: String, device: &str, options: Options<'_>, hooks: &mut Hooks<'_>) -> Result<Artifact, BuildError> {
-    hooks.tell(Text::Ptx, Some(&ptx));
+fn assemble(
+    request: &BuildRequest<'_>,
+    ptx: String,
+    device: &str,
+    options: AssemblerOptions<'_>,
+    hooks: &mut Hooks<'_>,
+) -> Result<Artifact, BuildError> {
+    hooks.read_text(BuildText::Ptx, Some(&ptx));
     if request.keep.until == Some(Stage::CodeGeneration) || hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx)) {
         return Ok(artifact(request, Vec::new(), ImageKind::Cubin, Some(ptx), String::new()));
     }
@@ -299,7 +307,7 @@ fn assemble(request: &Request<'_>, ptx: String, device: &str, options: Options<'
     Ok(artifact)
 }
 
-fn artifact(request: &Request<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<String>, assembler: String) -> Artifact {
+fn artifact(request: &BuildRequest<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<String>, assembler: String) -> Artifact {
     Artifact {
         image,
         kind,
@@ -309,7 +317,7 @@ fn artifact(request: &Request<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<
         ir_before: None,
         ir: None,
         pipeline: None,
-        times: Times::default(),
+        times: BuildTimes::default(),
         spills: None,
         assembler,
         instrumented: None,
@@ -318,7 +326,7 @@ fn artifact(request: &Request<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<
 }
 
 /// Notes that a stage begins.
-fn start(request: &Request<'_>, stage: Stage) -> Instant {
+fn start(request: &BuildRequest<'_>, stage: Stage) -> Instant {
     if let Some(progress) = request.progress {
         progress.stage(stage);
     }
@@ -339,10 +347,10 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = ir::read::load(&context, &diagnostics, modules, false)?;
-    let architecture = Architecture::for_module(arch, &module)?;
+    let architecture = CodegenArchitecture::for_module(arch, &module)?;
     let machine = architecture.machine(codegen_opt)?;
     prepare::whole(&module, &architecture);
-    let mut nobody = Watched { progress: None, other: None };
+    let mut nobody = ProgressObserver { progress: None, other: None };
     pipeline::run(&module, pipeline, &machine, &diagnostics, &mut nobody, false)?;
     Ok(cpu::lower(module, &cpu::LowerOptions::new(codegen_opt), &mut |_, _| true)?)
 }
@@ -371,9 +379,9 @@ pub fn llvm_version() -> String {
 fn emit_ptx(
     module: &Module<'_>,
     machine: &TargetMachine,
-    architecture: &Architecture,
+    architecture: &CodegenArchitecture,
     diagnostics: &Diagnostics<'_>,
-    gate: Gate<'_>,
+    gate: PassGate<'_>,
 ) -> Result<String, BuildError> {
     let failed = |message: String| BuildError::Codegen { target: architecture.cpu.clone(), message };
     let code = llvm::emit(module, machine, LLVMCodeGenFileType::LLVMAssemblyFile, gate).map_err(failed)?;

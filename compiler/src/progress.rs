@@ -1,5 +1,6 @@
-//! Where a build is, in memory that outlives the building process: a compiler that crashes, hangs or is killed for its
-//! memory cannot say any more what it was doing.
+//! A build's progress, in memory that outlives the building process.
+//!
+//! A compiler that crashes, hangs or is killed for its memory cannot say any more what it was doing.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -60,7 +61,7 @@ const HEAD: usize = 13;
 
 /// What a build was at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct BuildPosition {
     pub stage: Stage,
     /// The pass that was told of last in this stage; its number is 0 where it cannot be left out.
     pub pass: Option<Invocation>,
@@ -69,11 +70,11 @@ pub struct Place {
 /// A page that this process and those forked from it share.
 ///
 /// Invariant: `page` points at `SIZE` bytes, mapped for as long as this lives.
-pub struct Progress {
+pub struct BuildProgress {
     page: *mut libc::c_void,
 }
 
-impl Progress {
+impl BuildProgress {
     /// # Errors
     /// The system has no memory.
     pub fn new() -> std::io::Result<Self> {
@@ -110,7 +111,7 @@ impl Progress {
     }
 
     /// What was noted last; `None` before the first stage and after the last.
-    pub fn last(&self) -> Option<Place> {
+    pub fn last(&self) -> Option<BuildPosition> {
         let bytes = self.bytes().each_ref().map(|byte| byte.load(Ordering::Relaxed));
         let stage = *Stage::ALL.get(usize::from(bytes[0]))?;
         if stage.words().is_empty() {
@@ -122,16 +123,16 @@ impl Progress {
         let number = bytes[1..9].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let pass = (!pass.is_empty()).then(|| Invocation { number, pass: owned(pass), unit: owned(unit) });
-        Some(Place { stage, pass })
+        Some(BuildPosition { stage, pass })
     }
 
-    /// [`Progress::last`] as the end of a sentence: "while running the pass pipeline, in loop-unroll on function f".
+    /// [`BuildProgress::last`] as the end of a sentence: "while running the pass pipeline, in loop-unroll on function f".
     pub fn place(&self) -> String {
         self.last().map_or_else(String::new, |place| place.to_string())
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for BuildPosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, " while {}", self.stage.words())?;
         match &self.pass {
@@ -141,7 +142,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl Drop for Progress {
+impl Drop for BuildProgress {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nothing refers to it any more.
         unsafe { libc::munmap(self.page, SIZE) };
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_was_noted_last_is_told() {
-        let progress = Progress::new().unwrap();
+        let progress = BuildProgress::new().unwrap();
         assert_eq!(progress.place(), "");
         progress.stage(Stage::Pipeline);
         progress.pass(7, "licm", "loop x of function f");

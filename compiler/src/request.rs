@@ -1,4 +1,4 @@
-//! What a build is asked for and what it returns: plain data, no LLVM types.
+//! Requests for builds and their results, as plain data without LLVM types.
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
@@ -6,23 +6,23 @@ use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::{Allocation, Argument, Variable};
 use serde::{Deserialize, Serialize};
 
-use crate::assembler::{Options, Spills};
+use crate::assembler::{AssemblerOptions, Spills};
 use crate::instrument::{Instrument, Instrumented};
 use crate::pipeline::External;
 use crate::preloaded::Preloaded;
-use crate::progress::{Progress, Stage};
+use crate::progress::{BuildProgress, Stage};
 use crate::target::{ImageKind, Target};
 
 /// A build: a kernel's code, and what to make of it.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
-    pub code: Code<'a>,
+pub struct BuildRequest<'a> {
+    pub code: InputCode<'a>,
     /// Mangled name.
     pub kernel: &'a str,
     pub target: &'a Target,
     pub configuration: &'a Configuration,
     /// What the recording knows; read only where the configuration asks for it.
-    pub recorded: Recorded<'a>,
+    pub recorded: RecordedLaunch<'a>,
     /// What else to return.
     pub keep: Keep,
     /// A program that runs the pipeline, in place of this process.
@@ -30,18 +30,18 @@ pub struct Request<'a> {
     /// What to instrument the code for; it must be IR.
     pub instrument: Option<Instrument>,
     /// Where to note what the build is at.
-    pub progress: Option<&'a Progress>,
+    pub progress: Option<&'a BuildProgress>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> BuildRequest<'a> {
     /// A build that uses nothing of a recording.
-    pub fn new(code: Code<'a>, kernel: &'a str, target: &'a Target, configuration: &'a Configuration) -> Self {
+    pub fn new(code: InputCode<'a>, kernel: &'a str, target: &'a Target, configuration: &'a Configuration) -> Self {
         Self {
             code,
             kernel,
             target,
             configuration,
-            recorded: Recorded::default(),
+            recorded: RecordedLaunch::default(),
             keep: Keep::default(),
             external: None,
             instrument: None,
@@ -50,13 +50,13 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Request<'_> {
+impl BuildRequest<'_> {
     /// What the assembler is told, where `registers` limits them by an option.
-    pub(crate) fn assembler_options(&self, registers: u32) -> Options<'_> {
+    pub(crate) fn assembler_options(&self, registers: u32) -> AssemblerOptions<'_> {
         let Configuration { ptx_opt, ptxas_options, .. } = self.configuration;
         let (level, others) = self.recorded.compiled.map_or((3, &[][..]), |own| (own.ptx_opt, &own.ptxas_options[..]));
-        let asked = ptx_opt.is_some() || ptxas_options.is_some() || registers > 0;
-        Options { level: ptx_opt.unwrap_or(level), registers, others: ptxas_options.as_deref().unwrap_or(others), asked }
+        let requested = ptx_opt.is_some() || ptxas_options.is_some() || registers > 0;
+        AssemblerOptions { level: ptx_opt.unwrap_or(level), registers, others: ptxas_options.as_deref().unwrap_or(others), requested }
     }
 
     /// The recorded launch, compiled as the application was.
@@ -68,7 +68,7 @@ impl Request<'_> {
 
 /// The code of a kernel.
 #[derive(Clone, Copy)]
-pub enum Code<'a> {
+pub enum InputCode<'a> {
     /// Bitcode or assembly of LLVM; the first module holds the kernel, the others what it needs of other units.
     Ir(&'a [&'a [u8]]),
     /// The same, read already; it is used up, which a process forked for one build can afford.
@@ -81,7 +81,7 @@ pub enum Code<'a> {
 
 /// What a recording knows of the launch.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Recorded<'a> {
+pub struct RecordedLaunch<'a> {
     /// The parameter buffer, by argument.
     pub arguments: &'a [Argument],
     /// The device variables; those that the code does not define are ignored.
@@ -111,7 +111,7 @@ pub struct Keep {
 
 /// A text that a build comes to on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Text {
+pub enum BuildText {
     /// The IR that the pipeline starts from.
     IrBefore,
     /// The IR after it.
@@ -121,18 +121,18 @@ pub enum Text {
 
 /// The texts that a build has come to, as far as they were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Texts {
+pub struct BuildTexts {
     pub ir_before: Option<String>,
     pub ir: Option<String>,
     pub ptx: Option<String>,
 }
 
-impl Texts {
-    pub fn add(&mut self, text: Text, contents: String) {
+impl BuildTexts {
+    pub fn add(&mut self, text: BuildText, contents: String) {
         *match text {
-            Text::IrBefore => &mut self.ir_before,
-            Text::Ir => &mut self.ir,
-            Text::Ptx => &mut self.ptx,
+            BuildText::IrBefore => &mut self.ir_before,
+            BuildText::Ir => &mut self.ir,
+            BuildText::Ptx => &mut self.ptx,
         } = Some(contents);
     }
 
@@ -144,7 +144,7 @@ impl Texts {
 
 /// Where a build spent its time, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Times {
+pub struct BuildTimes {
     /// Reading and linking the IR.
     pub read: f64,
     /// Specialising it.
@@ -174,7 +174,7 @@ pub struct Artifact {
     pub ir: Option<String>,
     /// The pipeline with every pass and its parameters, where asked for.
     pub pipeline: Option<String>,
-    pub times: Times,
+    pub times: BuildTimes,
     /// Registers spilled to local memory, where the assembler has told.
     pub spills: Option<Spills>,
     /// Name and version of what made the image, e.g. "nvPTXCompiler 13.0, whole programs".

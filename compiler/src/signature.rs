@@ -1,4 +1,4 @@
-//! Whether a kernel's parameters are those that were recorded.
+//! A check that a kernel's parameters are those that were recorded.
 
 use mneme_core::recording::database::ArgumentLayout;
 

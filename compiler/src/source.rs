@@ -1,4 +1,6 @@
-//! CUDA source in a recorded kernel's place: compiled as `mneme-cc` compiles what is recorded.
+//! CUDA source in a recorded kernel's place.
+//!
+//! It is compiled as `mneme-cc` compiles what is recorded.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::assembler::places;
-use crate::programs::{self, Passed};
+use crate::programs::{self, TransientFile};
 
 /// The compiler that is looked for when none is named.
 pub const DEFAULT_COMPILER: &str = "clang++-19";
@@ -47,7 +49,7 @@ impl Source<'_> {
     /// # Errors
     /// The compiler refuses the source, cannot be run, or takes too long.
     pub fn bitcode(&self) -> Result<Vec<u8>, SourceError> {
-        let pass = || Passed::new(&[]).map_err(|error| format!("nothing can be passed to {}: {error}", self.compiler.display()));
+        let pass = || TransientFile::new(&[]).map_err(|error| format!("nothing can be passed to {}: {error}", self.compiler.display()));
         let (mut output, mut words) = (pass()?, pass()?);
         let status = words
             .for_writing()

@@ -1,4 +1,4 @@
-//! What code is generated for, and the forms that it has.
+//! The targets that code is generated for, and the forms of their code.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,6 @@
-//! What a process pays for once, before it forks those that build: LLVM's targets and pass registry, the assembler's own
-//! tables, and the recorded IR as LLVM holds it.
+//! Initialisation that a process does once, before it forks builders.
+//!
+//! It loads LLVM's targets and pass registry, the assembler's own tables, and the recorded IR as LLVM holds it.
 
 use inkwell::AddressSpace;
 use inkwell::context::Context;
@@ -7,13 +8,13 @@ use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::Variable;
 
-use crate::architecture::Architecture;
+use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;
 use crate::ir::annotations;
 use crate::ir::diagnostics::Diagnostics;
 use crate::preloaded::Preloaded;
-use crate::request::Code;
-use crate::{Request, Target, ir, prepare};
+use crate::request::InputCode;
+use crate::{BuildRequest, Target, ir, prepare};
 
 const KERNEL: &str = "warm_up";
 
@@ -24,7 +25,7 @@ pub fn preload(modules: &[&[u8]], kernel: &str, variables: &[Variable], target: 
     let diagnostics = Diagnostics::collect(context);
     let module = ir::read::load(context, &diagnostics, modules, false)?;
     let (Target::Nvptx { arch } | Target::Cpu { arch }) = target;
-    let machine = Architecture::for_module(arch, &module)?.machine(3)?;
+    let machine = CodegenArchitecture::for_module(arch, &module)?.machine(3)?;
     prepare::reduce(&module, kernel, variables, &machine)?;
     Ok(Preloaded::new(context, module))
 }
@@ -37,7 +38,7 @@ pub fn up() {
     let target = Target::Nvptx { arch: "sm_90".into() };
     let configuration = Configuration::recorded(unit, unit, 0);
     let modules: [&[u8]; 1] = [&bitcode];
-    let request = Request::new(Code::Ir(&modules), KERNEL, &target, &configuration);
+    let request = BuildRequest::new(InputCode::Ir(&modules), KERNEL, &target, &configuration);
     if let Err(error) = crate::build(&request) {
         tracing::debug!("the warm-up build failed: {error}");
     }

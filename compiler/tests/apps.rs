@@ -1,11 +1,13 @@
-//! Builds every kernel of the real applications in tests/apps under every standard pipeline, as `mneme-replay` would.
-//! Needs clang 19 and the CUDA toolkit that `scripts/setup` assembles; the suite's scripts guarantee both.
+//! Builds of every kernel in tests/apps under every standard pipeline.
+//!
+//! They are made as `mneme-replay` would. They need clang 19 and the CUDA toolkit that `scripts/setup` assembles; the
+//! suite's scripts guarantee both.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mneme_compiler::instrument::Instrument;
-use mneme_compiler::{Code, ImageKind, Request, Target, build};
+use mneme_compiler::{BuildRequest, ImageKind, InputCode, Target, build};
 use mneme_core::configuration::Configuration;
 use mneme_core::launch::Dim3;
 
@@ -48,7 +50,7 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                 configuration.codegen_opt = codegen_opt;
                 let target = Target::Nvptx { arch: "sm_90".into() };
                 let modules: [&[u8]; 1] = [&bitcode];
-                let request = Request::new(Code::Ir(&modules), &kernel, &target, &configuration);
+                let request = BuildRequest::new(InputCode::Ir(&modules), &kernel, &target, &configuration);
                 let artifact = build(&request).unwrap_or_else(|error| panic!("{} {kernel} {level}: {error}", source.display()));
                 assert_eq!(artifact.kind, ImageKind::Cubin);
                 assert!(artifact.image.starts_with(b"\x7fELF"));
@@ -59,8 +61,10 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                 let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
                 let target = Target::Nvptx { arch: "sm_90".into() };
                 let modules: [&[u8]; 1] = [&bitcode];
-                let request =
-                    Request { instrument: Some(instrument), ..Request::new(Code::Ir(&modules), &kernel, &target, &configuration) };
+                let request = BuildRequest {
+                    instrument: Some(instrument),
+                    ..BuildRequest::new(InputCode::Ir(&modules), &kernel, &target, &configuration)
+                };
                 let artifact = build(&request).unwrap_or_else(|error| panic!("{} {kernel} {instrument:?}: {error}", source.display()));
                 assert!(artifact.instrumented.is_some() && artifact.image.starts_with(b"\x7fELF"), "{kernel}");
                 println!("{kernel} {instrument:?}: {:?} {} bytes of PTX", artifact.times, artifact.ptx.map_or(0, |ptx| ptx.len()));
@@ -78,7 +82,7 @@ fn built(app: &str, name: &str, passes: &str, ptx_opt: u8) -> mneme_compiler::Ar
     let mut configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
     (configuration.passes, configuration.ptx_opt) = (passes.to_owned(), Some(ptx_opt));
     let modules: [&[u8]; 1] = [&bitcode];
-    build(&Request::new(Code::Ir(&modules), &kernel, &Target::Nvptx { arch: "sm_90".into() }, &configuration)).unwrap()
+    build(&BuildRequest::new(InputCode::Ir(&modules), &kernel, &Target::Nvptx { arch: "sm_90".into() }, &configuration)).unwrap()
 }
 
 #[test]

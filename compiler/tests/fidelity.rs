@@ -1,4 +1,6 @@
-//! The recorded level's pipeline gives the PTX that clang gave the application, for the test applications and many ways to compile them.
+//! Tests that the recorded level's pipeline gives the PTX that clang gave the application.
+//!
+//! They take the test applications, and many ways to compile them.
 //!
 //! clang 19 is LLVM 19, so the texts are equal, or (where numbered names come in another order) registers and bytes of the code are. A few programs are looked at; all under
 //! `MNEME_TEST_FIDELITY=all`.
@@ -7,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_compiler::assembler::{Assembler, Options};
+use mneme_compiler::assembler::{Assembler, AssemblerOptions};
 use mneme_compiler::progress::Stage;
-use mneme_compiler::{Code, ImageKind, Keep, Request, Target, build};
+use mneme_compiler::{BuildRequest, ImageKind, InputCode, Keep, Target, build};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
 use mneme_core::image::cubin;
@@ -74,7 +76,7 @@ fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> Stri
 
 /// Registers and bytes of code of a kernel.
 fn size(ptx: &str, kernel: &str, level: u8) -> Option<(u32, u64)> {
-    let assembled = Assembler::find().assemble(ptx, kernel, "sm_90", Options { level, ..Options::default() }).unwrap();
+    let assembled = Assembler::find().assemble(ptx, kernel, "sm_90", AssemblerOptions { level, ..AssemblerOptions::default() }).unwrap();
     if assembled.kind != ImageKind::Cubin {
         return None;
     }
@@ -87,7 +89,7 @@ fn ptx(bitcode: &[u8], kernel: &str, application: &CompileOptions) -> String {
     let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0).compiled_as(application);
     let target = Target::Nvptx { arch: "sm_90".into() };
     let modules: [&[u8]; 1] = [bitcode];
-    let mut request = Request::new(Code::Ir(&modules), kernel, &target, &configuration);
+    let mut request = BuildRequest::new(InputCode::Ir(&modules), kernel, &target, &configuration);
     request.recorded.compiled = Some(application);
     request.keep = Keep { until: Some(Stage::CodeGeneration), ..Keep::default() };
     build(&request).unwrap_or_else(|error| panic!("{kernel}: {error}")).ptx.unwrap()
@@ -166,7 +168,7 @@ fn machine_code_is_what_ptxas_makes_of_whole_programs() {
         assert!(status.success());
         let theirs = std::fs::read(&object).unwrap();
         for kernel in cubin::parse(&theirs).unwrap().kernels {
-            let ours = Assembler::find().assemble(&ptx, &kernel.name, "sm_90", Options::default()).unwrap();
+            let ours = Assembler::find().assemble(&ptx, &kernel.name, "sm_90", AssemblerOptions::default()).unwrap();
             assert!(ours.assembler.starts_with("nvPTXCompiler 13.") && ours.assembler.ends_with("whole programs"), "{}", ours.assembler);
             let found = cubin::parse(&ours.image).unwrap().kernels.into_iter().find(|found| found.name == kernel.name).unwrap();
             assert_eq!(found.registers, kernel.registers, "{name} {}", kernel.name);

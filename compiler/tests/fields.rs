@@ -1,11 +1,11 @@
-//! Every field of a configuration that changes the code, and what it changes.
+//! Tests of every field of a configuration that changes the code.
 
 use std::process::Command;
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_compiler::pipeline::{External, Invocations};
-use mneme_compiler::{Artifact, BuildError, Code, Hooks, Recorded, Request, Target, build, build_with};
+use mneme_compiler::{Artifact, BuildError, BuildRequest, Hooks, InputCode, RecordedLaunch, Target, build, build_with};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::ArgumentLayout;
@@ -116,12 +116,12 @@ impl Case {
             .text
             .replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) noinline {\n  ret float %x\n}");
         let modules: [&[u8]; 1] = [text.as_bytes()];
-        let mut request = Request::new(Code::Ir(&modules), "kernel", &self.target, &self.configuration);
-        request.recorded = Recorded {
+        let mut request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &self.target, &self.configuration);
+        request.recorded = RecordedLaunch {
             arguments: &self.arguments,
             allocations: &self.allocations,
             launches: &[&[0, 0, 77], &[0, 0, (-3i32) as u32 as u64]],
-            ..Recorded::default()
+            ..RecordedLaunch::default()
         };
         (request.keep.before, request.keep.after) = (true, true);
         request.external = self.external.as_ref();
@@ -246,25 +246,25 @@ fn what_only_ir_can_give_is_refused_by_name_for_other_code() {
     let ptx = Case::default().build().unwrap().ptx.unwrap();
     let cubin = Case::default().build().unwrap().image;
     let target = Target::Nvptx { arch: "sm_90".into() };
-    let build_code = |code: Code<'_>, configuration: &Configuration| build(&Request::new(code, "kernel", &target, configuration));
+    let build_code = |code: InputCode<'_>, configuration: &Configuration| build(&BuildRequest::new(code, "kernel", &target, configuration));
     let plain = configuration();
-    assert!(build_code(Code::Ptx(&ptx), &plain).unwrap().image.starts_with(b"\x7fELF"));
-    assert_eq!(build_code(Code::Cubin(&cubin), &plain).unwrap().image, cubin);
+    assert!(build_code(InputCode::Ptx(&ptx), &plain).unwrap().image.starts_with(b"\x7fELF"));
+    assert_eq!(build_code(InputCode::Cubin(&cubin), &plain).unwrap().image, cubin);
     let limited = Configuration { maxnreg: 24, ..plain.clone() };
-    assert!(build_code(Code::Ptx(&ptx), &limited).is_ok());
+    assert!(build_code(InputCode::Ptx(&ptx), &limited).is_ok());
     for (field, changed) in [
         ("passes", Configuration { passes: "default<O1>".into(), ..plain.clone() }),
         ("facts", Configuration { facts: true, ..plain.clone() }),
         ("fast_math", Configuration { fast_math: true, ..plain.clone() }),
         ("specialize", Configuration { specialize: Specialize::All, ..plain.clone() }),
     ] {
-        let error = build_code(Code::Ptx(&ptx), &changed).unwrap_err();
+        let error = build_code(InputCode::Ptx(&ptx), &changed).unwrap_err();
         assert!(error.is_usage() && error.to_string().contains(field), "{error}");
     }
-    assert!(build_code(Code::Cubin(&cubin), &limited).unwrap_err().to_string().contains("maxnreg"));
+    assert!(build_code(InputCode::Cubin(&cubin), &limited).unwrap_err().to_string().contains("maxnreg"));
     let cpu = Target::Cpu { arch: "sm_90".into() };
-    assert!(build(&Request::new(Code::Ptx(&ptx), "kernel", &cpu, &plain)).unwrap_err().to_string().contains("CPU device"));
-    let stranger = build(&Request::new(Code::Ptx(&ptx), "other", &target, &plain)).unwrap_err().to_string();
+    assert!(build(&BuildRequest::new(InputCode::Ptx(&ptx), "kernel", &cpu, &plain)).unwrap_err().to_string().contains("CPU device"));
+    let stranger = build(&BuildRequest::new(InputCode::Ptx(&ptx), "other", &target, &plain)).unwrap_err().to_string();
     assert!(stranger.contains("no kernel named other; it has kernel"), "{stranger}");
 }
 
@@ -272,7 +272,7 @@ fn what_only_ir_can_give_is_refused_by_name_for_other_code() {
 fn other_code_must_take_the_recorded_arguments() {
     let case = Case::default();
     let modules: [&[u8]; 1] = [KERNEL.as_bytes()];
-    let mut request = Request::new(Code::Ir(&modules), "kernel", &case.target, &case.configuration);
+    let mut request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &case.target, &case.configuration);
     let layout = |offset, size| ArgumentLayout { offset, size, kind: String::new() };
     let wrong = [layout(0, 8), layout(8, 4), layout(12, 4), layout(16, 8), layout(24, 16)];
     request.recorded.signature = &wrong;
@@ -286,7 +286,7 @@ fn passes_are_numbered_limited_and_shown() {
     let configuration = Configuration { passes: "default<O2>".into(), ..configuration() };
     let text = KERNEL.replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");
     let modules: [&[u8]; 1] = [text.as_bytes()];
-    let mut request = Request::new(Code::Ir(&modules), "kernel", &case.target, &configuration);
+    let mut request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &case.target, &configuration);
     request.keep.before = true;
     request.keep.after = true;
     let observe = |invocations: &mut Invocations| build_with(&request, Hooks { observer: Some(invocations), ..Hooks::default() }).unwrap();
@@ -341,7 +341,7 @@ done:
     let modules: [&[u8]; 1] = [text.as_bytes()];
     // Its PTX needs a function that nothing defines, so that it is not assembled here.
     let mut is_known = |_: &str| true;
-    let request = Request::new(Code::Ir(&modules), "kernel", &target, &configuration);
+    let request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &target, &configuration);
     let log = build_with(&request, Hooks { is_known: Some(&mut is_known), ..Hooks::default() }).unwrap().log;
     assert!(log.iter().any(|line| line.starts_with("warning: ") && line.contains("loop not vectorized")), "{log:?}");
 }
@@ -353,10 +353,10 @@ fn preloaded_ir_builds_the_same_code_once() {
     let text = format!("{text}\ndefine void @unreached() {{ ret void }}\n");
     let modules: [&[u8]; 1] = [text.as_bytes()];
     let configuration = Configuration { passes: "default<O3>".into(), ..configuration() };
-    let mut request = Request::new(Code::Ir(&modules), "kernel", &case.target, &configuration);
+    let mut request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &case.target, &configuration);
     let expected = build(&request).unwrap();
     let preloaded = mneme_compiler::preload(&modules, "kernel", &[], &case.target).unwrap();
-    request.code = Code::Loaded(&preloaded);
+    request.code = InputCode::Loaded(&preloaded);
     assert_eq!(build(&request).unwrap().image, expected.image);
     assert!(build(&request).is_err());
 }
@@ -370,7 +370,7 @@ fn equal_ptx_need_not_be_assembled_again() {
         asked = Some(ptx.to_owned());
         true
     };
-    let request = Request::new(Code::Ptx(&ptx), "kernel", &case.target, &case.configuration);
+    let request = BuildRequest::new(InputCode::Ptx(&ptx), "kernel", &case.target, &case.configuration);
     let artifact = build_with(&request, Hooks { is_known: Some(&mut is_known), ..Hooks::default() }).unwrap();
     assert!(artifact.image.is_empty());
     assert_eq!(asked.as_deref(), Some(ptx.as_str()));
@@ -440,8 +440,9 @@ fn assembly_text_and_bitcode_are_the_same_to_us() {
     let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
     let bitcode = module.write_bitcode_to_memory().as_slice().to_vec();
     let case = Case::default();
-    let image = |bytes: &[u8]| build(&Request::new(Code::Ir(&[bytes]), "kernel", &case.target, &case.configuration)).unwrap().image;
+    let image =
+        |bytes: &[u8]| build(&BuildRequest::new(InputCode::Ir(&[bytes]), "kernel", &case.target, &case.configuration)).unwrap().image;
     assert_eq!(image(text.as_bytes()), image(&bitcode));
-    let wrong = build(&Request::new(Code::Ir(&[b"define nothing"]), "kernel", &case.target, &case.configuration)).unwrap_err();
+    let wrong = build(&BuildRequest::new(InputCode::Ir(&[b"define nothing"]), "kernel", &case.target, &case.configuration)).unwrap_err();
     assert!(matches!(&wrong, BuildError::Bitcode { message } if !message.contains('\n')), "{wrong}");
 }

@@ -1,10 +1,12 @@
-//! Kernels of random parameter lists: what is recorded of a list is what the code of every target takes. Needs clang 19.
+//! Tests of kernels with random parameter lists.
+//!
+//! What is recorded of a list is what the code of every target takes. They need clang 19.
 
 use std::fmt::Write as _;
 use std::process::Command;
 
-use mneme_compiler::unit::{Origin, describe};
-use mneme_compiler::{Code, ImageKind, Request, Target, build, signature};
+use mneme_compiler::unit::{UnitOrigin, describe};
+use mneme_compiler::{BuildRequest, ImageKind, InputCode, Target, build, signature};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::image::ir_section::SymbolKind;
 use mneme_core::image::{cubin, ptx};
@@ -113,7 +115,8 @@ fn the_code_takes_the_recorded_arguments() {
     for round in 0..4 {
         let source = source(&mut runner, 8);
         let bitcode = bitcode(&source);
-        let table = describe(&bitcode, &Origin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None }).unwrap();
+        let table =
+            describe(&bitcode, &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None }).unwrap();
         let kernels: Vec<_> = table.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Kernel).collect();
         assert_eq!(kernels.len(), 8);
         for (number, kernel) in kernels.into_iter().enumerate() {
@@ -138,7 +141,7 @@ fn the_code_takes_the_recorded_arguments() {
                     _ => {}
                 }
                 let (target, modules) = (target(variant), [&bitcode[..]]);
-                let mut request = Request::new(Code::Ir(&modules), &kernel.name, &target, &configuration);
+                let mut request = BuildRequest::new(InputCode::Ir(&modules), &kernel.name, &target, &configuration);
                 (request.recorded.arguments, request.recorded.signature) = (&arguments, &recorded);
                 let artifact = build(&request).unwrap_or_else(|error| panic!("{} of round {round}: {error}\n{source}", kernel.name));
                 if variant == 3 {
@@ -149,7 +152,8 @@ fn the_code_takes_the_recorded_arguments() {
                     assert!(folded >= scalars, "{:?}\n{:?}\n{source}", artifact.log, kernel.arguments);
                 }
                 if let Some(ptx) = &artifact.ptx {
-                    signature::check(&kernel.name, &recorded, &sizes(&ptx::Module::parse(ptx).parameters(&kernel.name).unwrap())).unwrap();
+                    signature::check(&kernel.name, &recorded, &sizes(&ptx::PtxModule::parse(ptx).parameters(&kernel.name).unwrap()))
+                        .unwrap();
                 }
                 if artifact.kind == ImageKind::Cubin {
                     let cubin = cubin::parse(&artifact.image).unwrap();
@@ -174,7 +178,7 @@ fn pointers_in_structures_are_described() {
                   struct View { int count; const long *values; Inner inner; unsigned long number; };\n\
                   extern \"C\" __attribute__((global)) void k(View view, double d, int *p) { *p = view.count + d; }\n";
     let table =
-        describe(&bitcode(source), &Origin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None }).unwrap();
+        describe(&bitcode(source), &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None }).unwrap();
     let kernel = table.symbols.iter().find(|symbol| symbol.kind == SymbolKind::Kernel).unwrap();
     let pointers: Vec<_> = kernel.arguments.iter().map(|argument| argument.pointers.clone()).collect();
     assert_eq!(pointers, [Some(vec![8, 24, 32, 40]), None, None]);

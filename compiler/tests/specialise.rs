@@ -1,8 +1,10 @@
-//! What preparation does to the IR, read off the IR that a build returns and the PTX it makes.
+//! Tests of what preparation does to the IR.
+//!
+//! They read it off the IR that a build returns and the PTX it makes.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
-use mneme_compiler::{Artifact, BuildError, Code, ImageKind, Request, Target, build};
+use mneme_compiler::{Artifact, BuildError, BuildRequest, ImageKind, InputCode, Target, build};
 use mneme_core::configuration::{Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::{Argument, Variable};
@@ -101,7 +103,7 @@ impl Case<'_> {
     fn build(&self) -> Result<Artifact, BuildError> {
         let modules: Vec<Vec<u8>> = self.modules.iter().map(|text| bitcode(text)).collect();
         let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
-        let mut request = Request::new(Code::Ir(&modules), "kernel", &self.target, &self.configuration);
+        let mut request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &self.target, &self.configuration);
         request.recorded.arguments = &self.arguments;
         request.recorded.variables = &self.variables;
         request.keep.after = true;

@@ -1,4 +1,4 @@
-//! The chunk hash as a kernel: identities of many stretches of device memory by one launch.
+//! A kernel that computes the identities of many stretches of device memory in one launch.
 //!
 //! What to launch is here; how, is the caller's business: the recorder does it beside the application with the vendor's plain
 //! functions, the replayer through its [`crate::device::Device`]. A chunk of zeros has the identity [`ChunkId::ZERO`], as in a

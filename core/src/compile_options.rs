@@ -1,4 +1,6 @@
-//! How an application's device code was compiled, as far as its IR does not say it: what a replay needs to make the same code of it.
+//! The options that an application's device code was compiled with.
+//!
+//! They are those that its IR does not state, and that a replay needs to make the same code of it.
 //!
 //! Denormals, fast math, features and the architecture are attributes of the IR itself.
 

@@ -1,4 +1,6 @@
-//! Standard output and error, which may be full or have no reader any more: `println!` and `eprintln!` would panic.
+//! Writing to standard output and error without a panic.
+//!
+//! They may be full or have no reader any more, where `println!` and `eprintln!` would panic.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -56,9 +58,9 @@ macro_rules! remark {
 
 /// Lines of a program whose work goes on where they cannot be written, and that says so at its end.
 #[derive(Debug, Default)]
-pub struct Lines(RefCell<Option<io::Error>>);
+pub struct OutputLines(RefCell<Option<io::Error>>);
 
-impl Lines {
+impl OutputLines {
     pub fn say(&self, line: &str) {
         if let Err(error) = write(&format!("{line}\n")) {
             self.0.borrow_mut().get_or_insert(error);

@@ -1,4 +1,6 @@
-//! Exit statuses of the programs. The table for users is docs/reference/exit-status.md.
+//! Exit statuses of the programs.
+//!
+//! The table for users is docs/reference/exit-status.md.
 
 /// The replay ran and every recorded byte matched (or passed its tolerance).
 pub const VERIFIED: i32 = 0;

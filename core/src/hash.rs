@@ -1,4 +1,6 @@
-//! Hashes that are part of the formats: chunk identity (128 bit) and the static and dynamic hashes (64 bit).
+//! Hashes that are part of the formats.
+//!
+//! They are chunk identity (128 bit) and the static and dynamic hashes (64 bit).
 
 use std::fmt;
 

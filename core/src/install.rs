@@ -1,4 +1,4 @@
-//! Where the parts of an installation are, seen from any one of them.
+//! The places of the parts of an installation, seen from any one of them.
 //!
 //! Two layouts exist: a cargo target folder, where everything lies side by side, and an installed prefix with `bin/`
 //! and `lib/` (what `scripts/bundle` packs).

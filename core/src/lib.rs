@@ -1,4 +1,6 @@
-//! What every Mneme program shares: recordings on disk, code images, devices, launches, configurations.
+//! The library that all programs of Mneme share.
+//!
+//! It has recordings on disk, code images, devices, launches and configurations.
 //!
 //! There is no LLVM in this crate: it is loaded into other people's processes by the recorder and the CPU device.
 

@@ -1,4 +1,6 @@
-//! What an instrumented replay observes: accesses that a kernel should not make, and who wrote an address last.
+//! The observations of an instrumented replay.
+//!
+//! They are accesses that a kernel should not make, and who wrote an address last.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,6 @@
-//! The JSON-lines protocol of `mneme-replay serve`: one message a line, requests on standard input, replies on standard output.
+//! The protocol of `mneme-replay serve`, in lines of JSON.
+//!
+//! One message is a line; requests come on standard input, replies on standard output.
 //!
 //! The server greets with [`Reply::Hello`] as soon as the recording is resident on a device. A client submits configurations
 //! under ids of its own and gets one reply for each, in order of completion: [`Reply::Result`], or [`Reply::Cancelled`]. A request

@@ -1,4 +1,4 @@
-//! What one replay found: upstream's `ExperimentResult`, plus fields of ours.
+//! The result of one replay: upstream's `ExperimentResult`, plus fields of ours.
 
 use serde::{Deserialize, Serialize};
 

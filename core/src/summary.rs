@@ -1,5 +1,7 @@
-//! What the recorder says about a process when it ends: a line of JSON for each process, appended to the file that
-//! `MNEME_SUMMARY` names. `mneme record` and `mneme profile` read it; so may scripts.
+//! The recorder's summary of a process, written when the process ends.
+//!
+//! It is a line of JSON for each process, appended to the file that `MNEME_SUMMARY` names. `mneme record` and `mneme
+//! profile` read it; so may scripts.
 
 use serde::{Deserialize, Serialize};
 

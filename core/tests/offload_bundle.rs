@@ -1,5 +1,7 @@
-//! LLVM IR in HIP's containers as LLVM's own tools write them: a code object with sections of Proteus's, in an offload bundle, in the
-//! section `.hip_fatbin` of a host object.
+//! Tests of LLVM IR in HIP's containers, as LLVM's own tools write them.
+//!
+//! It is in a code object with sections of Proteus's, in an offload bundle, in the section `.hip_fatbin` of a host
+//! object.
 
 use std::path::Path;
 use std::process::Command;

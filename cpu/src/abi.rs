@@ -1,9 +1,11 @@
-//! Arguments as C callers pass them, wrapped where they enter so that everything behind the ABI is safe code.
+//! Arguments as C callers pass them.
+//!
+//! They are wrapped where they enter, so that everything behind the ABI is safe code.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// A pointer to write a result to. Made only by C callers, which promise that it is null or valid for a `T`.
 #[repr(transparent)]
@@ -36,7 +38,7 @@ impl<T> Out<T> {
         self.0.is_null()
     }
 
-    pub fn put(self, value: T) -> Done {
+    pub fn put(self, value: T) -> StatusResult {
         if self.0.is_null() {
             return Err(Status::INVALID_VALUE);
         }
@@ -111,9 +113,9 @@ impl<T> From<&T> for In<T> {
 /// A C string, null or NUL-terminated and unchanged during the call by the C caller's promise.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
-pub struct Text(pub *const c_char);
+pub struct CStringArgument(pub *const c_char);
 
-impl Text {
+impl CStringArgument {
     pub fn get<'a>(self) -> Result<&'a str, Status> {
         if self.0.is_null() {
             return Err(Status::INVALID_VALUE);
@@ -267,13 +269,13 @@ impl<T, U> Give<*const T> for In<U> {
     }
 }
 
-impl Take<*const c_char> for Text {
+impl Take<*const c_char> for CStringArgument {
     unsafe fn take(raw: *const c_char) -> Self {
         Self(raw)
     }
 }
 
-impl Give<*const c_char> for Text {
+impl Give<*const c_char> for CStringArgument {
     fn give(self) -> *const c_char {
         self.0
     }
@@ -285,7 +287,7 @@ pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 pub type Callback = Option<unsafe extern "C" fn(usize, Status, *mut c_void)>;
 
 /// Runs the body of an exported function; a panic becomes a status instead of crossing into C.
-pub fn enter(body: impl FnOnce() -> Done) -> Status {
+pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => Status::SUCCESS,
         Ok(Err(status)) => status,

@@ -1,4 +1,6 @@
-//! Handles given to C callers: numbers that are never dereferenced, so a stale or invented one is an error, not a crash.
+//! Handles that are given to C callers.
+//!
+//! They are numbers that are never dereferenced, so a stale or invented one is an error, not a crash.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

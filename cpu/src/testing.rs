@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use mneme_core::image::cpu_object::{Kernel, Parameter, SECTION, Table, VERSION, Variable};
 
-use crate::loader::{self, Loaded, Range};
+use crate::loader::{self, Loaded, PlacementRange};
 
 /// What every test kernel may use.
 const PRELUDE: &str = r#"
@@ -56,5 +56,5 @@ pub fn object(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> V
 }
 
 pub fn load(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> Loaded {
-    loader::load(&object(source, kernels, variables), Range::Application).unwrap()
+    loader::load(&object(source, kernels, variables), PlacementRange::Application).unwrap()
 }

@@ -1,5 +1,7 @@
-//! The library stands in for NVIDIA's runtime, so it has to answer every function that an application may call of it: one that is
-//! missing would be looked for in the runtime that the application is linked with.
+//! A test that the library answers every function of the runtime that applications call.
+//!
+//! It stands in for NVIDIA's runtime: a function that is missing would be looked for in the runtime that the
+//! application is linked with.
 
 use std::collections::BTreeSet;
 use std::path::Path;

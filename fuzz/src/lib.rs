@@ -1,4 +1,6 @@
-//! Fuzzing of everything that reads untrusted bytes: no input may make it panic, hang or allocate much.
+//! Fuzzing of everything that reads untrusted bytes.
+//!
+//! No input may make a reader panic, hang or allocate much.
 //!
 //! Two drivers share the targets: libFuzzer, guided by coverage (`cargo fuzz run fuzz-manifest --features libfuzzer`, with
 //! `RUSTC_BOOTSTRAP=1` on a stable toolchain), and a loop of our own (`mneme-fuzz`), which needs nothing and is part of the tests.

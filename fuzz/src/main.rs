@@ -1,5 +1,7 @@
-//! `mneme-fuzz RUNS [SEED]`: so many inputs, shared by all targets; stops at the first that breaks its parser. `mneme-fuzz seeds
-//! FOLDER` writes the targets' well-formed inputs, a folder for each, which libFuzzer can begin with.
+//! The program `mneme-fuzz`, which runs the targets on inputs of its own making.
+//!
+//! `mneme-fuzz RUNS [SEED]`: so many inputs, shared by all targets; stops at the first that breaks its parser.
+//! `mneme-fuzz seeds FOLDER` writes the targets' well-formed inputs, a folder for each, which libFuzzer can begin with.
 
 use std::path::Path;
 

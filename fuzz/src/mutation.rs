@@ -1,4 +1,4 @@
-//! The loop of our own: seeds that code makes, changed in the ways that break parsers.
+//! The fuzzing loop of our own, which changes seeds in the ways that break parsers.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,6 @@
-//! The recorder in front of a stand-in driver: a program that gets at the driver by each of the three doors is recorded, and
-//! notices nothing.
+//! Tests of the recorder in front of a stand-in driver.
+//!
+//! A program that gets at the driver by each of the three doors is recorded, and notices nothing.
 
 #[path = "recording/images.rs"]
 mod images;

@@ -1,4 +1,4 @@
-//! Man pages and shell completions, written by each program from its own command line.
+//! Man pages and shell completions, which each program writes from its command line.
 //!
 //! ```text
 //! mneme-replay --generate man share/man/man1

@@ -1,4 +1,4 @@
-//! Why a program of this crate ends before its work is done.
+//! Errors that end a program of this crate before its work is done.
 
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;

@@ -1,4 +1,4 @@
-//! A configuration to replay: when it is its turn, what is built, how that is run.
+//! A job: a configuration to replay, with its priority and the way to build and run it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use mneme_core::observation::Observe;
 
 use crate::build::{BuildSpec, Built};
 use crate::context::ReplayContext;
-use crate::execute::message::{Run, RunSpec, Watch};
+use crate::execute::message::{InstrumentedCode, RunRequest, RunSpec};
 
 /// A configuration to replay.
 #[derive(Clone, Debug)]
@@ -75,16 +75,16 @@ impl Job {
     }
 
     /// What an executor is to do with the code.
-    pub fn run(&self, built: &Built, context: &ReplayContext) -> Run {
+    pub fn run(&self, built: &Built, context: &ReplayContext) -> RunRequest {
         let configuration = self.configuration();
-        Run {
+        RunRequest {
             entry: built.entry.clone(),
             grid: configuration.grid,
             block: configuration.block,
             shared_mem: if built.shared_is_static { 0 } else { configuration.shared_mem },
             attributes: context.recorded.attributes(),
             dump: context.dump.clone(),
-            watch: built.instrumented.as_ref().map(|instrumented| Watch {
+            watch: built.instrumented.as_ref().map(|instrumented| InstrumentedCode {
                 sites: instrumented.sites.len() as u64,
                 static_shared: instrumented.shared_bytes,
                 has_shared: instrumented.has_shared,

@@ -1,4 +1,6 @@
-//! Replaying a recorded kernel: compile it under any configuration, run it on the recorded memory, verify every byte.
+//! The replayer of recorded kernels.
+//!
+//! It compiles a kernel under any configuration, runs it on the recorded memory, and verifies every byte.
 //!
 //! ```text
 //! supervisor            one thread, no LLVM, no device

@@ -1,4 +1,4 @@
-//! One configuration, one JSON object.
+//! The replay of one configuration, with its result as one JSON object.
 
 use std::rc::Rc;
 
@@ -8,24 +8,24 @@ use mneme_core::observation::Observe;
 use mneme_core::recording::rules::Rules;
 use mneme_core::result::{ReplayResult, Status, Variation};
 
-use crate::build::{NotBuilt, Outcome};
+use crate::build::{BuildOutcome, NotBuilt};
 use crate::cli::OneShot;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::dump;
-use crate::execute::message::Done;
+use crate::execute::message::RunOutcome;
 use crate::job::Job;
 use crate::process::stdout;
-use crate::recording::snapshot::Region;
+use crate::recording::snapshot::SnapshotRegion;
 use crate::report::artifacts;
 use crate::report::observed;
-use crate::report::result::Printed;
+use crate::report::result::PrintedResult;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, Event};
 
 /// Refuses to ask who wrote what is not recorded memory.
-fn refuse_elsewhere(regions: &[Region], address: u64, bytes: u64) -> Result<(), Fatal> {
-    let has_some = |region: &Region| region.address < address.saturating_add(bytes) && address < region.address + region.size;
+fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Result<(), Fatal> {
+    let has_some = |region: &SnapshotRegion| region.address < address.saturating_add(bytes) && address < region.address + region.size;
     if regions.iter().any(has_some) {
         return Ok(());
     }
@@ -76,7 +76,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         let nothing = || "the kernel wrote none of these bytes".to_owned();
         eprintln!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
     }
-    let printed = Printed { configuration: &configuration, result: &result };
+    let printed = PrintedResult { configuration: &configuration, result: &result };
     let text = serde_json::to_string_pretty(&printed).expect("plain data serialises") + "\n";
     stdout::write(text.as_bytes())?;
     if let Some(error) = unwritten {
@@ -98,14 +98,14 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
 /// What became of the configuration.
 struct Replayed {
     result: ReplayResult,
-    outcome: Option<Rc<Outcome>>,
+    outcome: Option<Rc<BuildOutcome>>,
     unwritten: Option<String>,
 }
 
 /// The result where the source in the kernel's place did not compile.
 fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt) -> Replayed {
     let job = Job::new(0, configuration.clone(), options.iterations, options.warmup);
-    let done = Done { status: unbuilt.status, error: unbuilt.error.clone(), ..Done::default() };
+    let done = RunOutcome { status: unbuilt.status, error: unbuilt.error.clone(), ..RunOutcome::default() };
     let outcome = Err(unbuilt.clone());
     let result = crate::report::result::result(&jiff::Timestamp::now(), &job, Some(&outcome), &done, None, &[]);
     Replayed { result, outcome: Some(Rc::new(outcome)), unwritten: None }

@@ -1,4 +1,6 @@
-//! `mneme-replay sweep`: one configuration a line in, one result a line out, for shell scripts and pipes.
+//! The command `mneme-replay sweep`, for shell scripts and pipes.
+//!
+//! One configuration a line comes in, one result a line goes out.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +17,7 @@ use crate::cli::Sweep;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::job::Job;
-use crate::process::lines::{self, Line, Lines};
+use crate::process::lines::{self, Line, LineReader};
 use crate::process::stdout;
 use crate::report::result;
 use crate::supervise::engine::Engine;
@@ -41,7 +43,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     let recorded = context.recorded.recorded_configuration();
     let source = open(&options.configurations)?;
     let mut engine = Engine::start(context)?;
-    let mut lines = Lines::default();
+    let mut lines = LineReader::default();
     let mut open = true;
     let mut configurations: HashMap<u64, Configuration> = HashMap::new();
     let mut statuses: Statistics = Statistics::default();

@@ -1,6 +1,8 @@
-//! The differential test of the recorder: random sequences of driver calls (`tests/apps/sequences`) run plain and recorded, and every
-//! recorded launch replayed. What the two runs call and what comes of it has to be equal; a launch is recorded and replays verified, or
-//! the recorder says why it is not.
+//! The differential test of the recorder, on random sequences of driver calls.
+//!
+//! The sequences (`tests/apps/sequences`) are run plain and recorded, and every recorded launch is replayed. What the
+//! two runs call and what comes of it has to be equal; a launch is recorded and replays verified, or the recorder says
+//! why it is not.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,7 @@
-//! Faults at chosen system calls: a program runs under ptrace, its calls on the files of one folder are counted, and one of them fails
-//! or is never made.
+//! Injection of faults at chosen system calls.
+//!
+//! A program runs under ptrace, its calls on the files of one folder are counted, and one of them fails or is never
+//! made.
 //!
 //! A seccomp filter stops the program at calls on files, and nowhere else, so that it runs nearly as fast as by itself. A call belongs
 //! to the folder by the path or the descriptor that it is given.

@@ -1,4 +1,4 @@
-//! Where the programs under test are, and what they are tested on.
+//! The places of the programs under test, and the device that they are tested on.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,7 @@
-//! What the end-to-end tests share: finding the programs under test, building the applications of `tests/apps`, recording them
-//! and replaying what was recorded.
+//! The library of the end-to-end tests.
+//!
+//! It finds the programs under test, builds the applications of `tests/apps`, records them and replays what was
+//! recorded.
 //!
 //! The suite runs in two places: in a checkout, where it compiles the applications itself and takes the programs from cargo's
 //! release folder, and on a machine that has a GPU but no compiler, where everything arrives compiled:

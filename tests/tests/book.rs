@@ -1,4 +1,4 @@
-//! The documents: every link leads somewhere, and the book has every page.
+//! Tests of the documents: every link leads somewhere, and the book has every page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,6 @@
-//! docs/reference/commands.md is made of the programs' own help. `MNEME_UPDATE_DOCS=1 cargo test -p mneme-e2e --test reference` writes it.
+//! A test that docs/reference/commands.md is made of the programs' own help.
+//!
+//! `MNEME_UPDATE_DOCS=1 cargo test -p mneme-e2e --test reference` writes it.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,7 @@
-//! No module leads back to one that uses it: in no folder of these crates do modules use each other in a circle.
+//! Tests of how the source is laid out.
+//!
+//! In no folder of these crates do modules use each other in a circle; every module's first line says in one sentence
+//! what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,6 +10,9 @@ use syn::visit::Visit;
 
 /// Crates whose modules are looked at.
 const CRATES: [&str; 7] = ["cli", "compiler", "core", "cpu", "interposer", "replayer", "tuner"];
+
+/// Crates whose modules say in their first line what they are.
+const DESCRIBED: [&str; 10] = ["abi", "cli", "compiler", "core", "cpu", "fuzz", "interposer", "manual", "replayer", "tests"];
 
 type ModulePath = Vec<String>;
 
@@ -152,4 +158,62 @@ fn circles_are_found() {
     };
     assert_eq!(circle(&uses(&[("a", "b"), ("b", "c"), ("a", "c")]), "a"), None);
     assert_eq!(circle(&uses(&[("a", "b"), ("b", "c"), ("c", "a")]), "a").unwrap(), ["a", "b", "c", "a"]);
+}
+
+/// The Rust files of a crate, with those of tests and of programs.
+fn all_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        match path.is_dir() {
+            true if name != "target" && !name.starts_with('.') => all_files(&path, found),
+            false if name.ends_with(".rs") => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+/// What is wrong with the first line of a module, which is to be one short sentence of its own that says what the module is.
+fn fault_of_first_line(source: &str) -> Option<&'static str> {
+    let mut lines = source.lines();
+    let Some(sentence) = lines.next().and_then(|line| line.strip_prefix("//! ")) else {
+        return Some("does not begin with `//! `");
+    };
+    if lines.next().is_some_and(|line| line.starts_with("//! ")) {
+        return Some("goes on in the second line; further text is a paragraph of its own");
+    }
+    if sentence.chars().count() > 100 {
+        return Some("is longer than 100 characters");
+    }
+    if !sentence.ends_with('.') || sentence.contains(". ") {
+        return Some("is not one sentence");
+    }
+    ["What ", "Which ", "Who "].iter().any(|word| sentence.starts_with(word)).then_some("asks what the module is instead of saying it")
+}
+
+#[test]
+fn the_first_line_of_every_module_says_what_it_is() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut faults = Vec::new();
+    for name in DESCRIBED {
+        let mut found = Vec::new();
+        all_files(&top.join(name), &mut found);
+        assert!(!found.is_empty(), "{name}");
+        for file in found {
+            let fault = fault_of_first_line(&std::fs::read_to_string(&file).unwrap());
+            faults.extend(fault.map(|fault| format!("{}: the first line {fault}", file.strip_prefix(top).unwrap().display())));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn faults_of_first_lines_are_found() {
+    assert_eq!(fault_of_first_line("//! The queue.\n//!\n//! It has two ends. Both are open.\nuse a;"), None);
+    assert_eq!(fault_of_first_line("//! The queue.\n\nuse a;"), None);
+    let long = format!("//! The {}queue.", "long ".repeat(20));
+    for bad in ["use a;", "//! The queue,\n//! with two ends.", "//! What waits.", "//! The queue", "//! A queue. It has two ends.", &long]
+    {
+        assert!(fault_of_first_line(bad).is_some(), "{bad}");
+    }
 }

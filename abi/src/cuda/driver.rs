@@ -1,4 +1,4 @@
-//! The functions of the CUDA driver API that the project calls, hooks or serves, each once.
+//! The CUDA driver functions that are called, hooked or served, each declared once.
 //!
 //! An entry is `since name(arguments)`, and behind it version and name of the form for the per-thread default stream where there is
 //! one. `since` is the version of CUDA from which `cuGetProcAddress` means this variant by its base name, as it

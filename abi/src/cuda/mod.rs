@@ -1,4 +1,4 @@
-//! CUDA: the driver API.
+//! The CUDA driver API: its functions, types and result codes.
 
 pub mod driver;
 pub mod status;

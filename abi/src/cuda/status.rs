@@ -1,4 +1,6 @@
-//! Result codes, which driver and runtime have shared since CUDA 10.1.
+//! Result codes of CUDA's driver and runtime.
+//!
+//! The two have shared them since CUDA 10.1.
 
 use std::ffi::CStr;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Types of the driver API. Structures are cudarc's.
+//! Types of the driver API, with cudarc's structures.
 
 pub use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_ushort, c_void};
 

@@ -1,6 +1,8 @@
-//! The assembler's planted fault (`mneme-fault<assembler>` in a pipeline, see faults.cpp): from level 2 on it loses the last write to
-//! memory that others see. The pass marks the PTX, and the fault is made where the PTX is assembled, so that the same PTX is right at one
-//! level and wrong at another.
+//! A planted fault of the assembler, for tests of mneme-bisect.
+//!
+//! With `mneme-fault<assembler>` in a pipeline (see faults.cpp) it loses, from level 2 on, the last write to memory
+//! that others see. The pass marks the PTX, and the fault is made where the PTX is assembled, so that the same PTX is
+//! right at one level and wrong at another.
 
 use std::borrow::Cow;
 
@@ -41,7 +43,7 @@ fn is_visible_store(line: &str, begin: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Assembler, Options};
+    use super::super::{Assembler, AssemblerOptions};
     use super::*;
     use crate::target::ImageKind;
 
@@ -54,7 +56,9 @@ mod tests {
         mark(&mut marked);
         let lost = PTX.replace("@%p1 st.global.u32 [%rd1+4], 2;\n", "");
         assert_ne!(lost, PTX);
-        let assembled = |ptx: &str, level| Assembler::find().assemble(ptx, "k", "sm_90", Options { level, ..Options::default() }).unwrap();
+        let assembled = |ptx: &str, level| {
+            Assembler::find().assemble(ptx, "k", "sm_90", AssemblerOptions { level, ..AssemblerOptions::default() }).unwrap()
+        };
         if assembled(PTX, 3).kind != ImageKind::Cubin {
             eprintln!("no assembler on this machine");
             return;

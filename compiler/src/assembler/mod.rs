@@ -1,4 +1,6 @@
-//! PTX to machine code, as whole programs: by nvPTXCompiler, else by ptxas, else left to the driver's compiler.
+//! Assembling PTX to machine code, as whole programs.
+//!
+//! It is done by nvPTXCompiler, else by ptxas, else left to the driver's compiler.
 //!
 //! nvJitLink is none of them: it assembles relocatable code (as `ptxas -c` does), for which registers are allocated otherwise than in
 //! the code that applications have. There is nothing to link either, as the IR of a program is linked before.
@@ -31,9 +33,9 @@ pub enum Assembler {
     Driver,
 }
 
-/// What an assembler is told besides the architecture.
+/// The options of an assembler besides the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options<'a> {
+pub struct AssemblerOptions<'a> {
     /// Optimisation level, 0 to 3.
     pub level: u8,
     /// Registers of a thread at most, 0 for no limit; PTX that has its own limit keeps it.
@@ -41,16 +43,16 @@ pub struct Options<'a> {
     /// Other options, in ptxas's spelling.
     pub others: &'a [String],
     /// The user wants them; else they are how the application was compiled, and what cannot have them goes without.
-    pub asked: bool,
+    pub requested: bool,
 }
 
-impl Default for Options<'_> {
+impl Default for AssemblerOptions<'_> {
     fn default() -> Self {
-        Self { level: 3, registers: 0, others: &[], asked: true }
+        Self { level: 3, registers: 0, others: &[], requested: true }
     }
 }
 
-impl Options<'_> {
+impl AssemblerOptions<'_> {
     /// In ptxas's spelling, and that it shall tell of spills.
     fn words(self) -> Vec<String> {
         ["-v".into()].into_iter().chain(self.own_words()).collect()
@@ -64,7 +66,7 @@ impl Options<'_> {
 
     /// Whether they come to other code than no options.
     fn matter(self) -> bool {
-        self != Self { asked: self.asked, ..Self::default() }
+        self != Self { requested: self.requested, ..Self::default() }
     }
 }
 
@@ -122,7 +124,7 @@ impl Assembler {
     }
 
     /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
-    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: Options<'_>) -> Result<Assembled, BuildError> {
+    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: AssemblerOptions<'_>) -> Result<Assembled, BuildError> {
         #[cfg(feature = "planted-faults")]
         let ptx = &*fault::plant(ptx, options.level);
         let assembled = match self {
@@ -145,13 +147,13 @@ impl Assembler {
                 Ok(Assembled { image, kind: ImageKind::Cubin, spills: Spills::of(&log, kernel), assembler: named(self, &remarks) })
             }
             // The driver's compiler is run by whoever loads the PTX, without options.
-            Err(Rejection::Architecture) if options.asked && options.matter() => Err(BuildError::Configuration {
+            Err(Rejection::Architecture) if options.requested && options.matter() => Err(BuildError::Configuration {
                 message: format!(
                     "ptx_opt, ptxas_options and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvPTXCompiler or ptxas",
                     self.name()
                 ),
             }),
-            Err(Rejection::Ended(how)) if options.asked && options.matter() => {
+            Err(Rejection::Ended(how)) if options.requested && options.matter() => {
                 Err(BuildError::Assemble { assembler: self.name(), message: how })
             }
             Err(left @ (Rejection::Architecture | Rejection::Ended(_))) => {
@@ -185,14 +187,14 @@ mod tests {
              ld.param.u64 %rd1, [p];\n{body}\n{stores}\nst.global.f32 [%rd1], %f0; ret; }}\n"
         );
         let assemble = |options| Assembler::find().assemble(&ptx, "k", "sm_90", options).unwrap();
-        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(Options { level, ..Options::default() }).image).collect();
-        if assemble(Options::default()).kind == ImageKind::Cubin {
-            assert_eq!(images[3], assemble(Options::default()).image);
+        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(AssemblerOptions { level, ..AssemblerOptions::default() }).image).collect();
+        if assemble(AssemblerOptions::default()).kind == ImageKind::Cubin {
+            assert_eq!(images[3], assemble(AssemblerOptions::default()).image);
             assert_ne!(images[0], images[3]);
             assert_ne!(images[1], images[3]);
-            let narrow = assemble(Options { registers: 24, ..Options::default() });
+            let narrow = assemble(AssemblerOptions { registers: 24, ..AssemblerOptions::default() });
             assert_ne!(narrow.image, images[3]);
-            assert_eq!(assemble(Options::default()).spills, Some(Spills::default()));
+            assert_eq!(assemble(AssemblerOptions::default()).spills, Some(Spills::default()));
             assert!(narrow.spills.is_some_and(|spills| spills.stores > 0 && spills.loads > 0), "{:?}", narrow.spills);
         }
     }
@@ -200,13 +202,14 @@ mod tests {
     #[test]
     fn a_device_newer_than_the_assembler_gets_ptx() {
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        let assembled = Assembler::find().assemble(ptx, "k", "sm_999", Options::default()).unwrap();
+        let assembled = Assembler::find().assemble(ptx, "k", "sm_999", AssemblerOptions::default()).unwrap();
         assert_eq!(assembled.kind, ImageKind::Ptx);
         assert_eq!(assembled.image, [ptx.as_bytes(), b"\0"].concat());
-        let error = Assembler::find().assemble(ptx, "k", "sm_999", Options { level: 1, ..Options::default() }).err().unwrap();
+        let error =
+            Assembler::find().assemble(ptx, "k", "sm_999", AssemblerOptions { level: 1, ..AssemblerOptions::default() }).err().unwrap();
         assert!(error.is_usage() && error.to_string().contains("sm_999"), "{error}");
         let others = ["--fmad=false".to_owned()];
-        let recorded = Options { level: 1, others: &others, asked: false, ..Options::default() };
+        let recorded = AssemblerOptions { level: 1, others: &others, requested: false, ..AssemblerOptions::default() };
         let assembled = Assembler::find().assemble(ptx, "k", "sm_999", recorded).unwrap();
         assert_eq!(assembled.assembler, "the driver's PTX compiler (without -O1 --fmad=false)");
     }

@@ -1,4 +1,4 @@
-//! nvPTXCompiler, NVIDIA's assembler as a library: what `ptxas` does, in this process.
+//! The assembler nvPTXCompiler, which does what `ptxas` does as a library.
 //!
 //! NVIDIA publishes it as a static library; `scripts/cuda/ptxcompiler` makes a shared one of it, which is loaded if it is there. It
 //! needs no GPU and no driver, and starts no threads.
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use libloading::Library;
 
-use super::{Options, Rejection};
+use super::{AssemblerOptions, Rejection};
 
 /// The shared library that `scripts/cuda/ptxcompiler` makes.
 const LIBRARY: &str = "libmneme_ptxcompiler.so";
@@ -86,7 +86,7 @@ impl NvPtxCompiler {
     }
 
     /// Assembles PTX text for `device`; the library's log comes with the code, and is the error.
-    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options<'_>) -> Result<(Vec<u8>, String), Rejection> {
+    pub(super) fn assemble(&self, ptx: &str, device: &str, options: AssemblerOptions<'_>) -> Result<(Vec<u8>, String), Rejection> {
         let words = std::iter::once(format!("-arch={device}")).chain(options.words());
         let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
         let words: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();

@@ -1,4 +1,4 @@
-//! Where CUDA toolkits are.
+//! The places where CUDA toolkits are installed.
 
 use std::path::PathBuf;
 

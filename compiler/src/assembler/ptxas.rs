@@ -1,11 +1,11 @@
-//! `ptxas`, NVIDIA's assembler as a program.
+//! The assembler `ptxas`, as a program.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Options, Rejection};
-use crate::programs::{self, Passed};
+use super::{AssemblerOptions, Rejection};
+use crate::programs::{self, TransientFile};
 
 pub struct Ptxas {
     program: PathBuf,
@@ -32,9 +32,10 @@ impl Ptxas {
     }
 
     /// Assembles PTX text for `device`; its log comes with the code, and the error is its own words.
-    pub(super) fn assemble(&self, ptx: &str, device: &str, options: Options<'_>) -> Result<(Vec<u8>, String), Rejection> {
+    pub(super) fn assemble(&self, ptx: &str, device: &str, options: AssemblerOptions<'_>) -> Result<(Vec<u8>, String), Rejection> {
         let failed = |what: String| Rejection::Ptx(what);
-        let pass = |contents: &[u8]| Passed::new(contents).map_err(|error| failed(format!("the PTX cannot be passed to it: {error}")));
+        let pass =
+            |contents: &[u8]| TransientFile::new(contents).map_err(|error| failed(format!("the PTX cannot be passed to it: {error}")));
         let (source, mut cubin) = (pass(ptx.as_bytes())?, pass(&[])?);
         let mut command = Command::new(&self.program);
         command.arg(format!("-arch={device}")).args(options.words()).arg("-o").arg(cubin.path()).arg(source.path());
@@ -66,10 +67,10 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\nkill -SEGV $$\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let ptxas = Ptxas { program, version: "13.0".into() };
-        let error = ptxas.assemble("", "sm_90", Options::default()).unwrap_err();
+        let error = ptxas.assemble("", "sm_90", AssemblerOptions::default()).unwrap_err();
         assert!(matches!(error, Rejection::Ended(how) if how == "was ended by signal 11"));
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        let left = super::super::Assembler::Ptxas(ptxas).assemble(ptx, "k", "sm_90", Options::default()).unwrap();
+        let left = super::super::Assembler::Ptxas(ptxas).assemble(ptx, "k", "sm_90", AssemblerOptions::default()).unwrap();
         assert_eq!(left.kind, crate::target::ImageKind::Ptx);
         assert_eq!(left.assembler, "the driver's PTX compiler (ptxas 13.0, whole programs was ended by signal 11)");
     }
@@ -81,10 +82,10 @@ mod tests {
             return;
         };
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        assert!(ptxas.assemble(ptx, "sm_90", Options::default()).unwrap().0.starts_with(b"\x7fELF"));
+        assert!(ptxas.assemble(ptx, "sm_90", AssemblerOptions::default()).unwrap().0.starts_with(b"\x7fELF"));
         assert!(
-            matches!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90", Options::default()), Err(Rejection::Ptx(words)) if words.contains("rot"))
+            matches!(ptxas.assemble(&ptx.replace("ret", "rot"), "sm_90", AssemblerOptions::default()), Err(Rejection::Ptx(words)) if words.contains("rot"))
         );
-        assert!(matches!(ptxas.assemble(ptx, "sm_999", Options::default()), Err(Rejection::Architecture)));
+        assert!(matches!(ptxas.assemble(ptx, "sm_999", AssemblerOptions::default()), Err(Rejection::Architecture)));
     }
 }

@@ -1,4 +1,6 @@
-//! What assemblers say of registers that found no room, in the lines of ptxas's `-v`:
+//! Register spills, read off an assembler's messages.
+//!
+//! `ptxas -v` prints them in lines like these:
 //!
 //! ```text
 //! ptxas info    : Compiling entry function 'k' for 'sm_90'

@@ -1,4 +1,6 @@
-//! What each kernel reaches: other functions, variables, and with them whether its threads wait for one another and what makes it impossible to run.
+//! The closure of each kernel: the functions and variables that it reaches.
+//!
+//! With them it is known whether its threads wait for one another, and what makes it impossible to run.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,7 +15,7 @@ use crate::ir::edit;
 pub const SHARED: u32 = 3;
 
 /// One kernel and what it reaches.
-pub struct Kernel<'m> {
+pub struct KernelClosure<'m> {
     pub function: Value<'m>,
     pub name: String,
     pub collective: bool,
@@ -24,12 +26,12 @@ pub struct Kernel<'m> {
 }
 
 /// The kernels of the module.
-pub fn kernels<'m>(module: &'m Module<'_>, replaced: &Replaced<'m>) -> Vec<Kernel<'m>> {
+pub fn kernels<'m>(module: &'m Module<'_>, replaced: &Replaced<'m>) -> Vec<KernelClosure<'m>> {
     let mut references = References::default();
     annotations::kernels(module).into_iter().map(|function| analyse(module, function, replaced, &mut references)).collect()
 }
 
-fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<'m>, references: &mut References<'m>) -> Kernel<'m> {
+fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<'m>, references: &mut References<'m>) -> KernelClosure<'m> {
     let mut seen = HashSet::from([function]);
     let mut pending = vec![function];
     let mut collective = false;
@@ -56,7 +58,7 @@ fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<
             }
         }
     }
-    Kernel {
+    KernelClosure {
         function,
         name: function.name(),
         collective,

@@ -1,4 +1,6 @@
-//! The x86 side: runtime linked in, everything but the entries and variables made local, code generated.
+//! Generation of x86 code for the CPU device.
+//!
+//! The runtime is linked in, everything but the entries and variables is made local, and code is generated.
 
 use inkwell::OptimizationLevel;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -13,7 +15,7 @@ use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::image::cpu_object::{self, Table};
 
 use crate::ir;
-use crate::llvm::{self, Gate};
+use crate::llvm::{self, PassGate};
 
 use super::{LowerError, intrinsics};
 use crate::ir::edit;
@@ -122,7 +124,7 @@ pub fn inline(module: &Module<'_>, machine: &TargetMachine) -> Result<(), LowerE
 }
 
 /// Runs the cleanup, adds the table, generates the object.
-pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table, gate: Gate<'_>) -> Result<Vec<u8>, LowerError> {
+pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table, gate: PassGate<'_>) -> Result<Vec<u8>, LowerError> {
     module.verify().map_err(|message| LowerError::Invalid(message.to_string()))?;
     module.run_passes(CLEANUP, machine, PassBuilderOptions::create()).map_err(|message| LowerError::Codegen(message.to_string()))?;
     add_table(module, table)?;
@@ -136,7 +138,7 @@ pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table, gate:
     generate(module, machine, gate)
 }
 
-fn generate(module: &Module<'_>, machine: &TargetMachine, gate: Gate<'_>) -> Result<Vec<u8>, LowerError> {
+fn generate(module: &Module<'_>, machine: &TargetMachine, gate: PassGate<'_>) -> Result<Vec<u8>, LowerError> {
     llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, gate).map_err(LowerError::Codegen)
 }
 

@@ -1,4 +1,6 @@
-//! Entries: `extern "C" fn(params: *const u8)` per kernel, which loads the arguments and runs the (inlined) kernel for one thread.
+//! The entry function of each kernel for the CPU device.
+//!
+//! It is an `extern "C" fn(params: *const u8)`, which loads the arguments and runs the (inlined) kernel for one thread.
 
 use inkwell::module::Module;
 use llvm_sys::core::*;
@@ -7,25 +9,25 @@ use mneme_core::image::cpu_object;
 
 use crate::ir::{Value, annotations, parameters};
 
-use super::closure::Kernel;
-use super::shared::Extent;
+use super::closure::KernelClosure;
+use super::shared::SharedMemoryLayout;
 use crate::ir::edit;
 
 const PREFIX: &str = "__mneme_cpu_kernel.";
 
 /// Layout of a kernel's parameters and its launch bound. To be asked while the module still has the GPU's data layout.
-pub struct Interface {
+pub struct EntryLayout {
     pub parameters: Vec<cpu_object::Parameter>,
     pub max_threads: u32,
 }
 
-impl Interface {
-    pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Interface {
+impl EntryLayout {
+    pub fn of(module: &Module<'_>, kernel: Value<'_>) -> EntryLayout {
         let parameters = parameters::of(module, kernel)
             .into_iter()
             .map(|argument| cpu_object::Parameter { offset: argument.offset, size: argument.size })
             .collect();
-        Interface { parameters, max_threads: launch_bound(module, kernel) }
+        EntryLayout { parameters, max_threads: launch_bound(module, kernel) }
     }
 
     fn bytes(&self) -> u32 {
@@ -47,7 +49,7 @@ fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
 }
 
 /// Defines the entry of `kernel` and gives its row.
-pub fn define(module: &Module<'_>, kernel: &Kernel<'_>, interface: Interface, extent: Extent) -> cpu_object::Kernel {
+pub fn define(module: &Module<'_>, kernel: &KernelClosure<'_>, interface: EntryLayout, extent: SharedMemoryLayout) -> cpu_object::Kernel {
     let entry = format!("{PREFIX}{}", kernel.name);
     // SAFETY: all values and types belong to the module; the kernel has as many parameters as its interface.
     unsafe {
@@ -112,7 +114,7 @@ fn is_by_value(kernel: Value<'_>, index: usize) -> bool {
 }
 
 /// Takes a refused kernel out, so that what it needs is not looked for; where something else names it, a trap stands in.
-pub fn remove(module: &Module<'_>, kernel: &Kernel<'_>) {
+pub fn remove(module: &Module<'_>, kernel: &KernelClosure<'_>) {
     let function = kernel.function;
     let stand_in = edit::declare(module, &format!("__mneme_cpu_refused.{}", kernel.name), function.content_type());
     // SAFETY: all values belong to the module's context.

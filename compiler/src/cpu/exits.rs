@@ -1,4 +1,6 @@
-//! A thread that ends inside the kernel (PTX `exit`): a return, once the code is part of the kernel itself.
+//! Lowering of PTX `exit`, which ends a thread inside the kernel.
+//!
+//! It is a return, once the code is part of the kernel itself.
 
 use std::collections::HashSet;
 use std::ffi::CStr;

@@ -1,5 +1,7 @@
-//! Instructions that a GPU executes for every input and x86 does not: a division by zero traps, a conversion out of range
-//! gives another number. Guarded, so that a kernel with such an input in an unused lane computes what it does on the GPU.
+//! Guards around instructions that a GPU executes for every input and x86 does not.
+//!
+//! A division by zero traps, a conversion out of range gives another number. With the guards, a kernel that has such an
+//! input in an unused lane computes what it does on the GPU.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::{self, LLVMFPToSI, LLVMFPToUI, LLVMSDiv, LLVMSRem, LLVMUDiv, LLVMURem};

@@ -1,4 +1,4 @@
-//! Warps in step, for code that takes for granted that the lanes of a warp execute an instruction together.
+//! Lockstep execution of warps, for code that relies on it.
 //!
 //! Reductions of the old style exchange values through volatile shared memory without `__syncwarp`. Around each store that
 //! another lane may rely on, the lanes at it gather: all have done what comes before it when the first one stores, and all have stored

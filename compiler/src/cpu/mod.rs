@@ -1,4 +1,6 @@
-//! Lowers device IR to a CPU code object (docs/how-it-works/cpu-device.md).
+//! Lowering of device IR to a code object of the CPU device.
+//!
+//! docs/how-it-works/cpu-device.md describes the code object.
 //!
 //! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU device's
 //! imports (`intrinsics`, `ptx`); lanes that rely on it run in step (`lockstep`); each kernel is examined for what it reaches (`closure`); shared memory becomes offsets
@@ -21,9 +23,9 @@ mod waits;
 use inkwell::module::Module;
 use mneme_core::image::cpu_object::{self, Refusal, Table};
 
-use crate::llvm::Gate;
+use crate::llvm::PassGate;
 
-use entry::Interface;
+use entry::EntryLayout;
 pub use lockstep::Lockstep;
 
 pub use crate::error::LowerError;
@@ -49,14 +51,14 @@ impl LowerOptions {
 ///
 /// # Errors
 /// LLVM cannot generate code for the module.
-pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: Gate<'_>) -> Result<Vec<u8>, LowerError> {
+pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<'_>) -> Result<Vec<u8>, LowerError> {
     let machine = emit::target_machine(options.codegen_opt)?;
     exits::lower(&module)?;
     variables::define_builtin(&module);
     let mut replaced = replace::replace(&module)?;
     lockstep::insert(&module, options.lockstep, &mut replaced);
     let kernels = closure::kernels(&module, &replaced);
-    let interfaces: Vec<Interface> = kernels.iter().map(|kernel| Interface::of(&module, kernel.function)).collect();
+    let interfaces: Vec<EntryLayout> = kernels.iter().map(|kernel| EntryLayout::of(&module, kernel.function)).collect();
     let extents = shared::lower(&module, &kernels);
 
     hazards::guard(&module);

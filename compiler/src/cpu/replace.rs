@@ -1,4 +1,7 @@
-//! Replaces what only a GPU has (intrinsics, the device library's builtins, inline PTX) by functions of the same type that run on the CPU.
+//! Replacement of calls that only a GPU has by functions that run on the CPU.
+//!
+//! They are calls of intrinsics and of the device library's builtins, and inline PTX; the functions have the same
+//! types.
 
 use std::collections::{HashMap, HashSet};
 

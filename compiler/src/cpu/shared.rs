@@ -1,4 +1,4 @@
-//! Shared memory: each variable gets an offset from the block's base, and its uses become base plus offset.
+//! Lowering of shared memory to offsets from a block's base.
 //!
 //! Variables that one kernel reaches never overlap; variables of different kernels may.
 
@@ -13,7 +13,7 @@ use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleD
 
 use crate::ir::{self, Value};
 
-use super::closure::{Kernel, SHARED};
+use super::closure::{KernelClosure, SHARED};
 use crate::ir::edit;
 
 /// The address that a lowered module asks the runtime for.
@@ -23,15 +23,15 @@ const DYNAMIC_ALIGNMENT: u64 = 16;
 
 /// Shared memory of one kernel, bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Extent {
+pub struct SharedMemoryLayout {
     pub static_bytes: u64,
     pub dynamic_offset: u64,
 }
 
 /// Chooses the offsets, and replaces the variables by addresses. One extent per kernel, in order.
-pub fn lower<'m>(module: &'m Module<'_>, kernels: &[Kernel<'m>]) -> Vec<Extent> {
+pub fn lower<'m>(module: &'m Module<'_>, kernels: &[KernelClosure<'m>]) -> Vec<SharedMemoryLayout> {
     let variables: Vec<Value<'m>> = ir::variables(module).into_iter().filter(|v| v.space() == SHARED).collect();
-    let mut extents = vec![Extent::default(); kernels.len()];
+    let mut extents = vec![SharedMemoryLayout::default(); kernels.len()];
     let users = |variable: &Value<'m>| -> Vec<usize> { (0..kernels.len()).filter(|k| kernels[*k].shared.contains(variable)).collect() };
     let mut offsets: HashMap<Value<'m>, u64> = HashMap::new();
     for variable in &variables {
@@ -60,7 +60,7 @@ fn place_dynamic<'m>(
     module: &Module<'_>,
     variables: &[Value<'m>],
     users: &dyn Fn(&Value<'m>) -> Vec<usize>,
-    extents: &mut [Extent],
+    extents: &mut [SharedMemoryLayout],
     offsets: &mut HashMap<Value<'m>, u64>,
 ) {
     for extent in extents.iter_mut() {

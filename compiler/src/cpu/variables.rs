@@ -1,4 +1,4 @@
-//! `__device__` and `__constant__` variables, by name for the host.
+//! The `__device__` and `__constant__` variables, which the host knows by name.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMLinkage;

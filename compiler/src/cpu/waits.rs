@@ -1,4 +1,6 @@
-//! Threads that wait for what others write to memory: locks, flags, barriers of the program's own.
+//! Yields in loops that wait for what other threads write to memory.
+//!
+//! Such loops are locks, flags and barriers of the program's own.
 //!
 //! On a GPU all threads of the resident blocks make progress. The CPU device runs them in turns, so one that waits has to
 //! give its turn away. A loop may wait where it holds a volatile or atomic access or a fence, and where whether it
@@ -228,8 +230,8 @@ impl Graph {
                 LLVMCall if !instruction.callee().is_some_and(|callee| is_pure(&callee.name())) => return true,
                 _ => {}
             }
-            // Which value arrives where paths of the loop meet depends on the branches before.
-            if edit::is_phi(instruction) && !branches_seen && self.meets(instruction, body) {
+            // Which value arrives where paths of the loop join depends on the branches before.
+            if edit::is_phi(instruction) && !branches_seen && self.joins(instruction, body) {
                 branches_seen = true;
                 pending.extend(body.iter().flat_map(|block| self.condition(*block)));
             }
@@ -253,7 +255,7 @@ impl Graph {
         self.numbers.get(&block).is_some_and(|number| body.contains(number))
     }
 
-    fn meets(&self, phi: Value<'_>, body: &HashSet<usize>) -> bool {
+    fn joins(&self, phi: Value<'_>, body: &HashSet<usize>) -> bool {
         // SAFETY: a live phi and indices below its count.
         let incoming = unsafe { (0..LLVMCountIncoming(phi.raw())).map(|index| LLVMGetIncomingBlock(phi.raw(), index)) };
         incoming.filter(|block| self.numbers.get(block).is_some_and(|number| body.contains(number))).count() > 1

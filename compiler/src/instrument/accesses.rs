@@ -1,4 +1,4 @@
-//! Which instructions access memory, where and how.
+//! The instructions that access memory, and where and how they do.
 
 use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::LLVMOpcode::*;
@@ -49,7 +49,7 @@ impl<'m> MemoryAccess<'m> {
 }
 
 /// What an instruction does to memory, as far as it can be watched.
-pub enum Memory<'m> {
+pub enum MemoryEffect<'m> {
     Accesses(Vec<MemoryAccess<'m>>),
     /// It may access memory in a way that is not understood: what it is.
     Unknown(String),
@@ -61,9 +61,9 @@ pub fn constant(value: Value<'_>) -> Option<u64> {
     unsafe { (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw())) }
 }
 
-pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> Memory<'m> {
+pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
     let fixed = |operand: u32, bytes: u64, alignment: u64, access: Access, value: Option<Value<'m>>| {
-        Memory::Accesses(vec![MemoryAccess { instruction, operand, length: Length::Fixed(bytes), alignment, access, value }])
+        MemoryEffect::Accesses(vec![MemoryAccess { instruction, operand, length: Length::Fixed(bytes), alignment, access, value }])
     };
     let operands = instruction.operands();
     // SAFETY: the opcode says which questions may be asked of the live instruction.
@@ -84,7 +84,7 @@ pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> Memory<'m> {
                 fixed(0, bytes, alignment().max(bytes), Access::Atomic, None)
             }
             LLVMCall => call(emitter, instruction, &operands),
-            _ => Memory::Accesses(Vec::new()),
+            _ => MemoryEffect::Accesses(Vec::new()),
         }
     }
 }
@@ -107,14 +107,14 @@ const STRANGERS: &[&str] = &[
 const PTX_MEMORY: &[&str] =
     &["ld.", "ldu.", "st.", "atom.", "red.", "cp.", "ldmatrix", "stmatrix", "multimem.", "mbarrier.", "wmma.", "tex."];
 
-fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value<'m>]) -> Memory<'m> {
-    let none = Memory::Accesses(Vec::new());
+fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value<'m>]) -> MemoryEffect<'m> {
+    let none = MemoryEffect::Accesses(Vec::new());
     let Some(callee) = edit::called_value(instruction) else { return none };
     if let Some((text, _)) = edit::inline_asm(callee) {
         let mut words = text.split([';', '\n', '\t', ' ', '{', '}']);
         return if words.any(|word| PTX_MEMORY.iter().any(|start| word.starts_with(start))) {
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            Memory::Unknown(format!("inline PTX `{line}`"))
+            MemoryEffect::Unknown(format!("inline PTX `{line}`"))
         } else {
             none
         };
@@ -137,16 +137,20 @@ fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value
         value: None,
     };
     match name.strip_prefix("llvm.") {
-        Some(name) if name.starts_with("memcpy.inline") || name.starts_with("memset.inline") => Memory::Unknown(format!("llvm.{name}")),
+        Some(name) if name.starts_with("memcpy.inline") || name.starts_with("memset.inline") => {
+            MemoryEffect::Unknown(format!("llvm.{name}"))
+        }
         Some(name) if name.starts_with("memcpy.") || name.starts_with("memmove.") => {
-            Memory::Accesses(vec![range(1, Access::Read), range(0, Access::Write)])
+            MemoryEffect::Accesses(vec![range(1, Access::Read), range(0, Access::Write)])
         }
-        Some(name) if name.starts_with("memset.") => Memory::Accesses(vec![range(0, Access::Write)]),
+        Some(name) if name.starts_with("memset.") => MemoryEffect::Accesses(vec![range(0, Access::Write)]),
         Some(name) if name.starts_with("nvvm.ldg.") || name.starts_with("nvvm.ldu.") => {
-            Memory::Accesses(vec![fixed(0, constant(operands[1]).unwrap_or(1).max(1), Access::Read)])
+            MemoryEffect::Accesses(vec![fixed(0, constant(operands[1]).unwrap_or(1).max(1), Access::Read)])
         }
-        Some(name) if name.starts_with("nvvm.atomic.") => Memory::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)]),
-        Some(_) if STRANGERS.iter().any(|stranger| name.starts_with(stranger)) => Memory::Unknown(format!("`{name}`")),
+        Some(name) if name.starts_with("nvvm.atomic.") => {
+            MemoryEffect::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)])
+        }
+        Some(_) if STRANGERS.iter().any(|stranger| name.starts_with(stranger)) => MemoryEffect::Unknown(format!("`{name}`")),
         _ => none,
     }
 }

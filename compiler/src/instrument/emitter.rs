@@ -1,4 +1,4 @@
-//! Adds instructions to a module that is being instrumented.
+//! An emitter of instructions into a module that is being instrumented.
 //!
 //! All functions take live values of that module ([`Value`]'s invariant).
 

@@ -1,4 +1,6 @@
-//! Accesses that a kernel should not make: every access asks before, and goes to other memory where it is told to.
+//! Instrumentation that finds accesses which a kernel should not make.
+//!
+//! Every access is checked first, and goes to other memory where the check says so.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,7 +9,7 @@ use llvm_sys::LLVMOpcode::{self, *};
 use llvm_sys::core::*;
 use mneme_core::observation::Access;
 
-use super::accesses::{self, Length, Memory, MemoryAccess};
+use super::accesses::{self, Length, MemoryAccess, MemoryEffect};
 use super::emitter::{Emitter, PREFIX};
 use super::objects::{Address, Root, may_be_parameter};
 use super::sites::{Sites, readable};
@@ -138,10 +140,10 @@ impl<'m> Watcher<'m, '_> {
             self.synchronisation(instruction);
         }
         match accesses::of(&self.emitter, instruction) {
-            Memory::Unknown(what) => {
+            MemoryEffect::Unknown(what) => {
                 self.unwatched.insert(format!("{what} in {}", readable(&function.name())));
             }
-            Memory::Accesses(found) => {
+            MemoryEffect::Accesses(found) => {
                 for access in found {
                     self.access(function, access);
                 }

@@ -1,4 +1,6 @@
-//! What instrumented code and its replayer share: a variable that says where everything is, and the form of what is noted.
+//! The layout of the data that instrumented code and the replayer share.
+//!
+//! A variable says where everything is; the rest is the form of what is noted.
 //!
 //! All words are 64 bits, little endian.
 

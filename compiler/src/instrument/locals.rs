@@ -1,4 +1,4 @@
-//! Reads of local variables that nothing wrote.
+//! Instrumentation that finds reads of local variables which nothing wrote.
 //!
 //! Each local variable of the code as the front end wrote it gets a shadow of the same size, all zeros where its life begins; what is
 //! stored to it stores ones there, and a read tells where it finds zeros. Passes then promote both to registers, and

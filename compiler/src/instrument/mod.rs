@@ -1,4 +1,4 @@
-//! Instrumented builds: code that notes what it does to memory.
+//! Instrumented builds, whose code notes what it does to memory.
 //!
 //! Both kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same instrumentation. What the
 //! inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline, which sees declarations only. It

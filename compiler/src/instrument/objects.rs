@@ -1,4 +1,4 @@
-//! What variable an address can be seen to be in, and where.
+//! The variable that an address can be seen to be in, and its offset there.
 
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::LLVMTypeKind::*;

@@ -1,4 +1,4 @@
-//! What is told of an instrumented instruction.
+//! The description of an instrumented instruction.
 
 use std::ffi::CStr;
 

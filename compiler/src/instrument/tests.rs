@@ -1,11 +1,11 @@
-//! What is inserted into which code.
+//! Tests of what is inserted into which code.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_core::observation::{Access, Fault};
 
 use super::*;
-use crate::architecture::Architecture;
+use crate::architecture::CodegenArchitecture;
 
 const HEAD: &str = r#"
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
@@ -31,7 +31,7 @@ fn instrumented(instrument: Instrument, signature: &str, body: &str) -> (String,
     let context = Context::create();
     let text = format!("{HEAD}\ndefine void @kernel({signature}) {{\n{body}\n}}\n");
     let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
-    let machine = Architecture::choose("sm_90", None).unwrap().machine(3).unwrap();
+    let machine = CodegenArchitecture::choose("sm_90", None).unwrap().machine(3).unwrap();
     let begun = before(&module, "kernel", instrument, &machine).unwrap();
     let kernel = crate::ir::text(&module);
     let kernel = kernel[kernel.find("define void @kernel").unwrap()..].split("\n}").next().unwrap().to_owned();
@@ -252,8 +252,8 @@ fn writes_are_noted_after_they_happened() {
   call void @llvm.memset.p0.i64(ptr %a, i8 0, i64 %n, i1 false)
   ret void",
     );
-    let told: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
-    assert_eq!(told, [(Access::Write, 4), (Access::Atomic, 4), (Access::Write, 0)]);
+    let sites: Vec<(Access, u64)> = said.sites.iter().map(|site| (site.access, site.bytes)).collect();
+    assert_eq!(sites, [(Access::Write, 4), (Access::Atomic, 4), (Access::Write, 0)]);
     assert_eq!(ptx.matches("call.uni \n\t__mneme_written").count(), 3, "{ptx}");
 }
 
@@ -284,7 +284,7 @@ define void @kernel(ptr %a) !dbg !11 {{
 "
     );
     let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
-    let machine = Architecture::choose("sm_90", None).unwrap().machine(3).unwrap();
+    let machine = CodegenArchitecture::choose("sm_90", None).unwrap().machine(3).unwrap();
     let said = before(&module, "kernel", Instrument::Faults, &machine).unwrap();
     let inlined = said.sites.iter().find(|site| site.function == "kernel").expect("the kernel has the store");
     let lines: Vec<_> = inlined.source.iter().map(|line| (line.file.as_str(), line.line, line.column, line.function.as_str())).collect();

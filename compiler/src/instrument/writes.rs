@@ -1,11 +1,13 @@
-//! Who wrote an address: after every write a call that notes it where it covers what is watched.
+//! Instrumentation that finds the instruction which wrote an address.
+//!
+//! Every write is followed by a call that notes it where it covers what is watched.
 
 use std::collections::BTreeSet;
 
 use inkwell::module::Module;
 use mneme_core::observation::Access;
 
-use super::accesses::{self, Length, Memory};
+use super::accesses::{self, Length, MemoryEffect};
 use super::emitter::{self, Emitter, PREFIX};
 use super::sites::Sites;
 use super::{Instrumented, SHARED};
@@ -24,10 +26,10 @@ pub fn watch(module: &Module<'_>) -> Instrumented {
     {
         for instruction in function.instructions() {
             match accesses::of(&emitter, instruction) {
-                Memory::Unknown(what) => {
+                MemoryEffect::Unknown(what) => {
                     unwatched.insert(format!("{what} in {}", super::sites::readable(&function.name())));
                 }
-                Memory::Accesses(found) => {
+                MemoryEffect::Accesses(found) => {
                     let writing = |access: &&accesses::MemoryAccess<'_>| access.writes() && can_be_global(access.pointer());
                     for access in found.iter().filter(writing) {
                         // An ordered load is an access of both kinds, and writes nothing.

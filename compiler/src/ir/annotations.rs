@@ -1,4 +1,4 @@
-//! `nvvm.annotations`: what NVPTX knows of kernels (that they are kernels, launch bounds).
+//! The metadata `nvvm.annotations`, which marks kernels and their launch bounds.
 //!
 //! Each node is `!{ptr @function, !"key", i32 value, !"key", i32 value, …}` (LLVM 19's NVPTX usage guide).
 

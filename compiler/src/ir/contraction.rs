@@ -1,4 +1,4 @@
-//! Which `-ffp-contract` a module was compiled with, as far as the back end goes by it.
+//! The `-ffp-contract` that a module was compiled with, as far as the back end goes by it.
 //!
 //! Under `fast`, which is CUDA's default, clang lets the back end fuse products and sums wherever they meet, and marks every operation
 //! with the flag `contract`. Under `on` it forms calls of `llvm.fmuladd` within statements and marks nothing; under `off`

@@ -1,4 +1,4 @@
-//! Collects what LLVM reports while it works on a context.
+//! A collector of LLVM's messages while it works on a context.
 //!
 //! Without a handler LLVM prints errors and ends the process.
 

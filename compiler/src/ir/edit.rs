@@ -1,4 +1,6 @@
-//! The edits of the lowering that LLVM's C interface offers only piecemeal: operands, callees, attributes, declarations.
+//! The edits of the lowering that LLVM's C interface offers only piecemeal.
+//!
+//! They are edits of operands, callees, attributes and declarations.
 //!
 //! All functions take live values of the module being lowered ([`Value`]'s invariant).
 

@@ -1,5 +1,7 @@
-//! A small safe view of LLVM modules for what inkwell has no words for: walking operands through constants,
-//! replacing and deleting globals, editing named metadata.
+//! A small safe view of LLVM modules, beside inkwell's.
+//!
+//! It is for what inkwell does not offer: walking operands through constants, replacing and deleting globals, editing
+//! named metadata.
 
 pub mod annotations;
 pub mod attributes;

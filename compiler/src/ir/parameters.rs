@@ -1,5 +1,7 @@
-//! Where a kernel's parameters lie in its parameter buffer: in order, each at its natural alignment, as NVPTX lays out
-//! `.param` space and the driver's launch call expects.
+//! The layout of a kernel's parameter buffer.
+//!
+//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space and the driver's launch
+//! call expects.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;

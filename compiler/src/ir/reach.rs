@@ -1,4 +1,4 @@
-//! Which globals a global refers to, directly or through constant expressions.
+//! The globals that a global refers to, directly or through constant expressions.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! Reads bitcode modules and links them into one.
+//! Reading bitcode modules, and linking them into one.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;

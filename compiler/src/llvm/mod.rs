@@ -1,4 +1,4 @@
-//! The safe face of `llvm.cpp`.
+//! The safe interface of `llvm.cpp`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -11,7 +11,7 @@ use llvm_sys::target_machine::{LLVMCodeGenFileType, LLVMTargetMachineRef};
 /// Who is asked and told about the passes of a pipeline.
 ///
 /// A pass that LLVM may leave out has a number: 1 for the first one that runs, and so on. The others have 0.
-pub trait Observer {
+pub trait PassObserver {
     /// Before a pass runs on `unit` ("function f", "loop l of function f", "the module"); whether it should. The answer
     /// counts where the pass has a number.
     fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool;
@@ -62,7 +62,7 @@ unsafe extern "C" {
 
 /// What the callbacks reach.
 struct Session<'a, 'm> {
-    observer: &'a mut dyn Observer,
+    observer: &'a mut dyn PassObserver,
     module: &'a Module<'m>,
 }
 
@@ -81,7 +81,7 @@ pub fn run(
     module: &Module<'_>,
     pipeline: &str,
     machine: &TargetMachine,
-    observer: &mut dyn Observer,
+    observer: &mut dyn PassObserver,
     instrument: bool,
 ) -> Result<(), String> {
     let pipeline = CString::new(pipeline).map_err(|_| "it contains a NUL character".to_owned())?;
@@ -100,20 +100,20 @@ pub fn print(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     take(unsafe { mneme_llvm_print(pipeline.as_ptr(), machine.as_mut_ptr()) })
 }
 
-/// Who is asked about the passes of code generation that may be left out: pass and unit, as LLVM's back end names them.
-pub type Gate<'a> = &'a mut dyn FnMut(&str, &str) -> bool;
+/// Decides which optional passes of code generation run, by pass and unit, as LLVM's back end names them.
+pub type PassGate<'a> = &'a mut dyn FnMut(&str, &str) -> bool;
 
 /// Generates code for a module.
 ///
 /// # Errors
 /// LLVM's message.
-pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileType, gate: Gate<'_>) -> Result<Vec<u8>, String> {
+pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileType, gate: PassGate<'_>) -> Result<Vec<u8>, String> {
     let mut gate = gate;
     let mut code: LLVMMemoryBufferRef = std::ptr::null_mut();
-    // SAFETY: module, machine and gate live for the length of the call, in which alone the gate is asked.
+    // SAFETY: module, machine and gate live for the length of the call, in which alone the gate is called.
     let message = unsafe {
         let user = std::ptr::from_mut(&mut gate).cast();
-        mneme_llvm_emit(module.as_mut_ptr(), machine.as_mut_ptr(), kind, user, asked, &mut code)
+        mneme_llvm_emit(module.as_mut_ptr(), machine.as_mut_ptr(), kind, user, may_run, &mut code)
     };
     if let Some(message) = take(message) {
         return Err(message);
@@ -139,10 +139,10 @@ pub fn fuse(machine: &TargetMachine, everywhere: bool) {
     unsafe { mneme_llvm_fuse(machine.as_mut_ptr(), everywhere) }
 }
 
-extern "C" fn asked(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {
+extern "C" fn may_run(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {
     // SAFETY: `user` is the gate of the call under way, on this thread; the texts live for the length of this call.
     unsafe {
-        let gate = &mut *user.cast::<Gate<'_>>();
+        let gate = &mut *user.cast::<PassGate<'_>>();
         // "function (f)" is what a pipeline calls "function f".
         let unit = text(unit, unit_length).replacen(" (", " ", 1);
         gate(&text(pass, pass_length), unit.trim_end_matches(')'))

@@ -1,4 +1,6 @@
-//! A pass pipeline in another program: an `opt` of the same LLVM, with passes of its own loaded.
+//! Running a pass pipeline in another program.
+//!
+//! The program is an `opt` of the same LLVM, with passes of its own loaded.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +11,7 @@ use inkwell::module::Module;
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::read;
-use crate::programs::{self, Passed};
+use crate::programs::{self, TransientFile};
 
 /// The program and what it is told besides the pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +34,8 @@ impl External {
         diagnostics: &Diagnostics<'_>,
     ) -> Result<Module<'ctx>, BuildError> {
         let failed = |message: String| BuildError::External { program: self.program.display().to_string(), message };
-        let pass = |contents: &[u8]| Passed::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")));
+        let pass =
+            |contents: &[u8]| TransientFile::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")));
         let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
         let output = programs::output(&mut self.command(pipeline, before.path(), after.path()))
             .map_err(|error| failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version())))?;

@@ -1,12 +1,12 @@
-//! The pass invocations of a pipeline: a list of them, a limit on them, the IR around one of them.
+//! The pass invocations of a pipeline: a list, a limit, and the IR around one of them.
 //!
-//! For looking for the pass that did something. Numbers are those of [`Observer`]: with one pipeline and one module they
+//! For looking for the pass that did something. Numbers are those of [`PassObserver`]: with one pipeline and one module they
 //! are the same in every run up to the limit.
 
 use inkwell::module::Module;
 
 use crate::ir;
-use crate::llvm::Observer;
+use crate::llvm::PassObserver;
 use crate::progress::Invocation;
 
 /// Observes a pipeline.
@@ -23,7 +23,7 @@ pub struct Invocations {
     pub after: Option<String>,
 }
 
-impl Observer for Invocations {
+impl PassObserver for Invocations {
     fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool {
         if number == 0 {
             return true;
@@ -51,7 +51,7 @@ impl Observer for Invocations {
 pub struct CodegenInvocations {
     pub limit: Option<u64>,
     pub ran: Vec<Invocation>,
-    asked: u64,
+    seen: u64,
 }
 
 impl CodegenInvocations {
@@ -61,8 +61,8 @@ impl CodegenInvocations {
 
     /// Whether the pass that asks may run; its number.
     pub fn ask(&mut self, pass: &str, unit: &str) -> (u64, bool) {
-        self.asked += 1;
-        let number = self.asked;
+        self.seen += 1;
+        let number = self.seen;
         let run = self.limit.is_none_or(|limit| number <= limit);
         if run {
             self.ran.push(Invocation { number, pass: pass.into(), unit: unit.into() });

@@ -1,4 +1,6 @@
-//! Runs a pass pipeline, in the syntax of `opt -passes`: in this process, or in a program like `opt`.
+//! Running a pass pipeline, in the syntax of `opt -passes`.
+//!
+//! It runs in this process, or in a program like `opt`.
 
 pub mod external;
 pub mod invocations;
@@ -11,12 +13,12 @@ use inkwell::targets::TargetMachine;
 pub use self::external::External;
 pub use self::invocations::{CodegenInvocations, Invocations};
 use crate::llvm;
-pub use crate::llvm::Observer;
+pub use crate::llvm::PassObserver;
 pub use crate::progress::Invocation;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
-use crate::progress::Progress;
+use crate::progress::BuildProgress;
 
 /// Runs `pipeline` over `module`. An unknown pass is LLVM's own message and the name that may have been meant.
 pub fn run(
@@ -24,7 +26,7 @@ pub fn run(
     pipeline: &str,
     machine: &TargetMachine,
     diagnostics: &Diagnostics<'_>,
-    observer: &mut dyn Observer,
+    observer: &mut dyn PassObserver,
     instrument: bool,
 ) -> Result<(), BuildError> {
     let failed = |message: String| BuildError::Pipeline { pipeline: pipeline.to_owned(), message };
@@ -40,12 +42,12 @@ pub fn run(
 }
 
 /// Notes which pass is at work, for those who find the process dead, and passes on to another observer.
-pub struct Watched<'p, 'o> {
-    pub progress: Option<&'p Progress>,
-    pub other: Option<&'o mut dyn Observer>,
+pub struct ProgressObserver<'p, 'o> {
+    pub progress: Option<&'p BuildProgress>,
+    pub other: Option<&'o mut dyn PassObserver>,
 }
 
-impl Observer for Watched<'_, '_> {
+impl PassObserver for ProgressObserver<'_, '_> {
     fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool {
         if let Some(progress) = self.progress {
             progress.pass(number, pass, unit);

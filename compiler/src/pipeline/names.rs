@@ -1,4 +1,4 @@
-//! A hint for a pass name that LLVM does not know.
+//! Hints for pass names that LLVM does not know.
 
 use crate::llvm;
 

@@ -1,5 +1,6 @@
-//! Changes to IR before its pipeline runs, for finding out about a kernel: parts taken out (reduce.cpp), undefined behaviour made to
-//! show (undefined.cpp).
+//! Changes to a kernel's IR before its pipeline runs, for finding out about the kernel.
+//!
+//! Parts are taken out (reduce.cpp), or undefined behaviour is made to show (undefined.cpp).
 
 use std::ffi::{CString, c_char, c_int};
 
@@ -11,7 +12,7 @@ use crate::llvm;
 
 /// A kind of parts that can be taken out of a module. Each kind is numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Part {
+pub enum ModulePart {
     /// What no computation needs: debug information and other metadata. Has no parts.
     Everything,
     /// Functions that the kernel calls, and their calls.
@@ -28,7 +29,7 @@ pub enum Part {
     Arguments,
 }
 
-impl Part {
+impl ModulePart {
     /// Those that have parts, in the order in which taking them out pays.
     pub const ALL: [Self; 6] = [Self::Functions, Self::Ends, Self::Branches, Self::Values, Self::Chains, Self::Arguments];
 }
@@ -37,7 +38,7 @@ impl Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revision {
     /// Takes out the parts from `from` up to, but without, `to`.
-    Remove { part: Part, from: u64, to: u64 },
+    Remove { part: ModulePart, from: u64, to: u64 },
     /// Local variables hold this byte until they are set.
     FillLocals(u8),
     /// Instructions that may have no defined result (overflow of signed integers, shifts too far, division by zero, unreachable code, wrong
@@ -49,7 +50,7 @@ pub enum Revision {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
     pub instructions: u64,
-    /// Parts by kind, as in [`Part::ALL`].
+    /// Parts by kind, as in [`ModulePart::ALL`].
     pub parts: [u64; 6],
     /// Instructions that [`Revision::TrapUndefined`] knows, in words.
     pub checked: Vec<String>,
@@ -128,25 +129,25 @@ mod tests {
         (crate::ir::text(&module), found)
     }
 
-    fn without(part: Part, from: u64, to: u64) -> (String, Inventory) {
+    fn without(part: ModulePart, from: u64, to: u64) -> (String, Inventory) {
         revised(Revision::Remove { part, from, to })
     }
 
     #[test]
     fn parts_are_counted_and_taken_out() {
-        let (text, found) = without(Part::Everything, 0, 0);
+        let (text, found) = without(ModulePart::Everything, 0, 0);
         // The local variable is written only.
         assert!(!text.contains("alloca"));
         assert_eq!((found.instructions, found.parts), (11, [1, 2, 2, 7, 4, 2]), "{text}");
-        let (text, _) = without(Part::Functions, 0, 1);
+        let (text, _) = without(ModulePart::Functions, 0, 1);
         assert!(!text.contains("@helper") && text.contains("phi i32 [ 0, %big ]"), "{text}");
-        let (text, found) = without(Part::Ends, 0, 1);
+        let (text, found) = without(ModulePart::Ends, 0, 1);
         assert!(!text.contains("phi") && text.matches("ret void").count() == 1 && found.parts[1] == 0, "{text}");
-        let (text, _) = without(Part::Branches, 1, 2);
+        let (text, _) = without(ModulePart::Branches, 1, 2);
         assert!(!text.contains("%sum") && text.contains("store i32 %n, ptr %out"), "{text}");
-        let (text, found) = without(Part::Branches, 0, 1);
+        let (text, found) = without(ModulePart::Branches, 0, 1);
         assert!(!text.contains("br ") && found.parts[2] == 0, "{text}");
-        let (text, _) = without(Part::Arguments, 0, 1);
+        let (text, _) = without(ModulePart::Arguments, 0, 1);
         assert!(text.contains("br i1 false"), "{text}");
     }
 

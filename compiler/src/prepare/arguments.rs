@@ -1,4 +1,6 @@
-//! Folds recorded arguments into the code. The signature, and so the parameter buffer, stays.
+//! Folding of recorded arguments into the code.
+//!
+//! The signature, and so the parameter buffer, stays.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;

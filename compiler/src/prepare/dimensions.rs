@@ -1,4 +1,6 @@
-//! Folds grid and block dimensions into the code: sizes become constants, indices get ranges.
+//! Folding of grid and block dimensions into the code.
+//!
+//! Sizes become constants, indices get ranges.
 
 use inkwell::module::Module;
 use llvm_sys::core::{

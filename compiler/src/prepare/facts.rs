@@ -1,4 +1,4 @@
-//! States what the recording proves about a kernel's parameters, as attributes that every pass understands.
+//! Attributes that state what the recording proves about a kernel's parameters.
 //!
 //! docs/how-it-works/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as the arguments and
 //! the memory are the same.
@@ -9,7 +9,7 @@ use mneme_core::recording::manifest::AllocationKind;
 
 use super::provenance;
 use crate::ir::{Value, attributes, parameters};
-use crate::request::Recorded;
+use crate::request::RecordedLaunch;
 
 /// Beyond what allocators promise an address is aligned by chance, and the code would fit this recording alone.
 const MOST_ALIGNMENT: u64 = 256;
@@ -17,7 +17,7 @@ const MOST_ALIGNMENT: u64 = 256;
 const WORD: usize = 8;
 
 /// Adds the attributes and notes them in `log`. The parameters must be as they were recorded.
-pub fn state(module: &Module<'_>, kernel: Value<'_>, recorded: &Recorded<'_>, machine: &TargetMachine, log: &mut Vec<String>) {
+pub fn state(module: &Module<'_>, kernel: Value<'_>, recorded: &RecordedLaunch<'_>, machine: &TargetMachine, log: &mut Vec<String>) {
     let mut closed = None;
     for (index, layout) in (0..).zip(parameters::of(module, kernel)) {
         let mut note = |what: String| log.push(format!("fact: argument {index} ({}) {what}", layout.name));
@@ -61,7 +61,7 @@ struct Region {
     own: bool,
 }
 
-fn region(recorded: &Recorded<'_>, address: u64) -> Option<Region> {
+fn region(recorded: &RecordedLaunch<'_>, address: u64) -> Option<Region> {
     let overlaps = |start: u64, end: u64| {
         recorded.variables.iter().any(|variable| variable.address < end && start < variable.address.saturating_add(variable.size))
     };
@@ -80,7 +80,7 @@ fn region(recorded: &Recorded<'_>, address: u64) -> Option<Region> {
 }
 
 /// Every aligned word of the arguments that may be a pointer, without those of one argument.
-fn pointers<'a>(recorded: &'a Recorded<'_>, without: Option<u32>) -> impl Iterator<Item = u64> + 'a {
+fn pointers<'a>(recorded: &'a RecordedLaunch<'_>, without: Option<u32>) -> impl Iterator<Item = u64> + 'a {
     let others = (0..).zip(recorded.arguments).filter(move |(index, _)| without != Some(*index));
     others.flat_map(|(_, argument)| {
         let offset = argument.offset as usize;
@@ -90,12 +90,12 @@ fn pointers<'a>(recorded: &'a Recorded<'_>, without: Option<u32>) -> impl Iterat
 }
 
 /// An argument that is a pointer.
-fn word(recorded: &Recorded<'_>, index: u32) -> Option<u64> {
+fn word(recorded: &RecordedLaunch<'_>, index: u32) -> Option<u64> {
     number(recorded, index, 64)
 }
 
 /// An argument that is a number of `bits`.
-fn number(recorded: &Recorded<'_>, index: u32, bits: u32) -> Option<u64> {
+fn number(recorded: &RecordedLaunch<'_>, index: u32, bits: u32) -> Option<u64> {
     let size = bits as usize / 8;
     let bytes = &recorded.arguments.get(index as usize)?.bytes;
     let mut word = [0; WORD];

@@ -1,4 +1,4 @@
-//! Floating point as `-ffast-math` compiles it, for IR that was compiled without.
+//! Fast floating point for IR that was compiled without `-ffast-math`.
 
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;

@@ -1,4 +1,4 @@
-//! From recorded bitcode to the module that a pipeline starts from.
+//! Preparation of the module that a pipeline starts from, out of recorded bitcode.
 //!
 //! The steps are the same for every target, so that a pipeline sees the same IR whether its result runs on a GPU or on
 //! the CPU device.
@@ -23,11 +23,11 @@ use mneme_core::configuration::Specialize;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::Variable;
 
-use crate::architecture::Architecture;
+use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;
 use crate::ir::{self, Value, parameters};
 use crate::llvm;
-use crate::request::Request;
+use crate::request::BuildRequest;
 use crate::target::Target;
 
 /// What specialising did.
@@ -42,8 +42,8 @@ pub struct Specialised {
 /// Specialises and trims a linked module for `request`.
 pub fn specialise(
     module: &Module<'_>,
-    request: &Request<'_>,
-    architecture: &Architecture,
+    request: &BuildRequest<'_>,
+    architecture: &CodegenArchitecture,
     machine: &TargetMachine,
 ) -> Result<Specialised, BuildError> {
     let kernel = ir::kernel(module, request.kernel)?;
@@ -103,7 +103,7 @@ pub fn reduce(module: &Module<'_>, kernel_name: &str, variables: &[Variable], ma
 }
 
 /// What [`specialise`] does without a particular kernel or launch: for the CPU device, which runs whole modules.
-pub fn whole(module: &Module<'_>, architecture: &Architecture) {
+pub fn whole(module: &Module<'_>, architecture: &CodegenArchitecture) {
     prune::drop_used_lists(module);
     reflect::resolve(module, architecture, false);
 }

@@ -1,4 +1,4 @@
-//! Where a kernel's pointers come from.
+//! The provenance of a kernel's pointers.
 //!
 //! An allocation that one parameter alone points into can be reached through that parameter alone only if the kernel makes no
 //! pointer out of anything else: loads none from memory, makes none from a number, gets none from code that is not there.

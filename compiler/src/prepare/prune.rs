@@ -1,4 +1,4 @@
-//! Drops what the kernel does not reach and hides what only it uses.
+//! Pruning of what the kernel does not reach, and hiding of what only it uses.
 
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;

@@ -1,5 +1,7 @@
-//! `__cxa_pure_virtual`, which tables of virtual functions name where a class leaves a function to its heirs. nvcc and clang take
-//! it from a library that is no part of the recorded IR; assemblers refuse code that names it and does not define it.
+//! A definition of `__cxa_pure_virtual` for kernels that refer to it.
+//!
+//! Tables of virtual functions name it where a class leaves a function to its heirs. nvcc and clang take it from a
+//! library that is no part of the recorded IR; assemblers refuse code that names it and does not define it.
 
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;

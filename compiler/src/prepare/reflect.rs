@@ -1,4 +1,6 @@
-//! `__nvvm_reflect`: libdevice's questions about the compilation, answered before any pipeline runs.
+//! Answers to `__nvvm_reflect`, by which libdevice asks about the compilation.
+//!
+//! They are given before any pipeline runs.
 //!
 //! LLVM answers them in a pass that only the NVPTX `default<…>` pipelines and the NVPTX back end run; a hand-written
 //! pipeline and the CPU device need the answers too.
@@ -9,12 +11,12 @@ use llvm_sys::core::{
     LLVMIsAConstantInt, LLVMMetadataAsValue,
 };
 
-use crate::architecture::Architecture;
+use crate::architecture::CodegenArchitecture;
 use crate::ir::{self, Value};
 
 /// Replaces each call by its answer; what is unknown is 0, as for LLVM. `flush` says that denormals are flushed to zero
 /// whatever the module was compiled for.
-pub fn resolve(module: &Module<'_>, architecture: &Architecture, flush: bool) {
+pub fn resolve(module: &Module<'_>, architecture: &CodegenArchitecture, flush: bool) {
     let flush = if flush { 1 } else { flag(module, "nvvm-reflect-ftz").unwrap_or(0) };
     for name in ["__nvvm_reflect", "__nvvm_reflect_ocl"] {
         let Some(reflect) = ir::function(module, name) else { continue };

@@ -1,4 +1,6 @@
-//! Makes dynamic shared memory static: its size is known, and then its address is too.
+//! Conversion of dynamic shared memory to static.
+//!
+//! Its size is known, and then its address is too.
 
 use inkwell::module::Module;
 use llvm_sys::core::*;

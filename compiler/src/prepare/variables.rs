@@ -1,4 +1,4 @@
-//! Where device variables live in a replay.
+//! The addresses of device variables in a replay.
 //!
 //! A pointer to a `__device__` variable may be anywhere in recorded memory, so a replay must have the variable at its
 //! recorded address: the code refers to that address as a constant, and the replayer maps memory there. Constant

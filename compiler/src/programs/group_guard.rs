@@ -1,4 +1,6 @@
-//! A process that outlives this one by a moment: it ends the programs that a build has started, and theirs.
+//! The process-group guard, which ends the programs that a build has started.
+//!
+//! It is a process that outlives this one by a moment.
 //!
 //! The system ends a process with its parent where it is asked to, but not what that process has started: a wrapper of an assembler
 //! would leave the assembler behind when the build is killed. So those programs are a group, which a small process leads that does

@@ -1,4 +1,6 @@
-//! Other programs that work for a build: they end with it, and leave nothing behind.
+//! Other programs that work for a build.
+//!
+//! They end with it, and leave nothing behind.
 //!
 //! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us are memory of
 //! this process, which other processes open by the name that /proc gives them.
@@ -15,12 +17,12 @@ use std::time::{Duration, Instant};
 use self::group_guard::GroupGuard;
 
 /// A file that is gone when this process is.
-pub(crate) struct Passed {
+pub(crate) struct TransientFile {
     file: File,
     path: PathBuf,
 }
 
-impl Passed {
+impl TransientFile {
     /// # Errors
     /// The system has no memory, or no descriptor.
     pub fn new(contents: &[u8]) -> io::Result<Self> {
@@ -86,14 +88,14 @@ mod tests {
 
     #[test]
     fn programs_read_and_write_what_is_passed() {
-        let (from, mut to) = (Passed::new(b"words").unwrap(), Passed::new(b"").unwrap());
+        let (from, mut to) = (TransientFile::new(b"words").unwrap(), TransientFile::new(b"").unwrap());
         assert!(output(Command::new("cp").arg(from.path()).arg(to.path())).unwrap().status.success());
         assert_eq!(to.read().unwrap(), b"words");
     }
 
     #[test]
     fn what_takes_too_long_is_killed_with_its_children() {
-        let (mut said, start) = (Passed::new(b"").unwrap(), Instant::now());
+        let (mut said, start) = (TransientFile::new(b"").unwrap(), Instant::now());
         let mut command = Command::new("sh");
         // The shell's child would write after three seconds.
         command.args(["-c", "(sleep 3; echo late >$0) & wait"]).arg(said.path());

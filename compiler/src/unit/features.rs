@@ -1,5 +1,6 @@
-//! What a definition does that a recording of memory cannot hold, from its text: texture and surface accesses, and calls through
-//! pointers.
+//! Features of definitions that a recording of memory cannot hold.
+//!
+//! They are read off the text: texture and surface accesses, and calls through pointers.
 //!
 //! A texture or surface object is a name that the driver gives out anew in each process. An address of code belongs to one load of
 //! one module: a call through a pointer that comes from memory (a function pointer, a virtual table) would jump to where the

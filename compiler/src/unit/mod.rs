@@ -1,5 +1,7 @@
-//! Describes a bitcode module for section `.mneme.ir`: its symbols, what each refers to, and a hash of each
-//! definition, so that a recorder without LLVM can find a kernel's closure and identity.
+//! The description of a bitcode module in section `.mneme.ir`.
+//!
+//! It has the module's symbols, what each refers to, and a hash of each definition, so that a recorder without LLVM can
+//! find a kernel's closure and identity.
 
 mod definitions;
 mod features;
@@ -24,7 +26,7 @@ const CONSTANT: u32 = 4;
 
 /// What the compiler command line says of a unit.
 #[derive(Clone, Debug)]
-pub struct Origin<'a> {
+pub struct UnitOrigin<'a> {
     pub arch: &'a str,
     /// Compilation-unit id.
     pub unit: &'a str,
@@ -34,7 +36,7 @@ pub struct Origin<'a> {
 }
 
 /// The table of `bitcode`.
-pub fn describe(bitcode: &[u8], origin: &Origin<'_>) -> Result<Table, BuildError> {
+pub fn describe(bitcode: &[u8], origin: &UnitOrigin<'_>) -> Result<Table, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = read::parse(&context, &diagnostics, bitcode)?;

@@ -1,4 +1,6 @@
-//! Two front ends, one object: gives the definitions of clang's IR the names that nvcc gave the same things.
+//! Renaming of definitions in clang's IR to the names that nvcc gave them.
+//!
+//! Two front ends make one object, and name some things differently.
 //!
 //! The names differ for what is private to a unit. nvcc leaves the `L` of internal linkage out of device names, mangles
 //! `_GLOBAL__N__<hash>_<unit>` where clang has `_GLOBAL__N_1` for an unnamed namespace, and under `-rdc` prefixes
@@ -16,14 +18,14 @@ use crate::ir::{self, Value, annotations};
 
 /// A module under the names of the other compiler.
 #[derive(Debug)]
-pub struct Renamed {
+pub struct RenamedModule {
     pub bitcode: Vec<u8>,
     /// Kernels that the other compiler has not, demangled.
     pub missing: Vec<String>,
 }
 
 /// Renames kernels and variables of `bitcode` to those of `names` that demangle to the same.
-pub fn rename<'a>(bitcode: &[u8], names: impl IntoIterator<Item = &'a str>) -> Result<Renamed, BuildError> {
+pub fn rename<'a>(bitcode: &[u8], names: impl IntoIterator<Item = &'a str>) -> Result<RenamedModule, BuildError> {
     let mut theirs: HashMap<String, Option<&str>> = HashMap::new();
     let mut exact = std::collections::HashSet::new();
     for name in names {
@@ -48,7 +50,7 @@ pub fn rename<'a>(bitcode: &[u8], names: impl IntoIterator<Item = &'a str>) -> R
             None => {}
         }
     }
-    Ok(Renamed { bitcode: module.write_bitcode_to_memory().as_slice().to_vec(), missing })
+    Ok(RenamedModule { bitcode: module.write_bitcode_to_memory().as_slice().to_vec(), missing })
 }
 
 /// What a name of either compiler stands for.

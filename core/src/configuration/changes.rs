@@ -1,4 +1,4 @@
-//! A configuration as people and programs write it: only what differs from the recorded one.
+//! The differences of a configuration from the recorded one, as people and programs write it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
-//! Kernel times from CUPTI, NVIDIA's profiling library, where it is installed. Function names, constants and the place of a
-//! record's fields are those of cupti_activity.h and cupti_result.h.
+//! Kernel times from CUPTI, NVIDIA's profiling library, where it is installed.
+//!
+//! Function names, constants and the place of a record's fields are those of cupti_activity.h and cupti_result.h.
 //!
 //! CUPTI has the device note the time at which a kernel starts and ends; events are two commands around it, whose own time is
 //! measured too.

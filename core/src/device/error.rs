@@ -1,4 +1,4 @@
-//! What can go wrong with a device, each in one sentence for the user.
+//! Errors of a device, each in one sentence for the user.
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DeviceError {

@@ -1,4 +1,4 @@
-//! What a device can take, as its driver says.
+//! The limits of a device, as its driver says.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -64,11 +64,11 @@ impl Timer {
 
 /// A loaded code object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Module(usize);
+pub struct DeviceModule(usize);
 
 /// A kernel of a loaded code object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Function(usize);
+pub struct DeviceFunction(usize);
 
 /// What the driver says of a kernel; -1 where it does not say. Memory in bytes of a thread, shared memory of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct FunctionUse {
 
 /// Limits of a context that a kernel notices, all in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum ContextLimit {
     /// Stack of a thread.
     Stack,
     /// Buffer of `printf` on the device.
@@ -132,32 +132,32 @@ pub trait Device {
     /// Copies within the device, after everything before it and before every later launch.
     fn copy(&self, to: u64, from: u64, size: u64) -> Result<(), DeviceError>;
 
-    fn load(&self, image: &[u8]) -> Result<Module, DeviceError>;
+    fn load(&self, image: &[u8]) -> Result<DeviceModule, DeviceError>;
 
-    fn unload(&self, module: Module) -> Result<(), DeviceError>;
+    fn unload(&self, module: DeviceModule) -> Result<(), DeviceError>;
 
     /// Address and size, bytes, of a variable; `None` where the module has no such variable.
-    fn variable(&self, module: Module, name: &str) -> Result<Option<(u64, u64)>, DeviceError>;
+    fn variable(&self, module: DeviceModule, name: &str) -> Result<Option<(u64, u64)>, DeviceError>;
 
-    fn function(&self, module: Module, name: &str) -> Result<Function, DeviceError>;
+    fn function(&self, module: DeviceModule, name: &str) -> Result<DeviceFunction, DeviceError>;
 
-    fn function_use(&self, function: Function) -> FunctionUse;
+    fn function_use(&self, function: DeviceFunction) -> FunctionUse;
 
     /// How many blocks of a launch one multiprocessor holds at a time, and the fraction of its threads that they use; `None`
     /// where the driver does not say.
-    fn occupancy(&self, function: Function, launch: &Launch) -> Option<(i64, f64)>;
+    fn occupancy(&self, function: DeviceFunction, launch: &Launch) -> Option<(i64, f64)>;
 
     /// Size of the level 2 cache, bytes; 0 where there is none.
     fn cache_bytes(&self) -> u64;
 
     /// Sets a limit of the context. The heap's can be set only before a kernel that uses the heap was launched.
-    fn set_limit(&self, limit: Limit, value: u64) -> Result<(), DeviceError>;
+    fn set_limit(&self, limit: ContextLimit, value: u64) -> Result<(), DeviceError>;
 
     /// Lets launches of `function` ask for so much dynamic shared memory, bytes.
-    fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError>;
+    fn allow_dynamic_shared(&self, function: DeviceFunction, bytes: u32) -> Result<(), DeviceError>;
 
     /// Lets launches of `function` ask for clusters of more blocks than all devices can take.
-    fn allow_large_clusters(&self, function: Function) -> Result<(), DeviceError>;
+    fn allow_large_clusters(&self, function: DeviceFunction) -> Result<(), DeviceError>;
 
     /// Where the device sits, e.g. "00000000:18:00.0", where it says.
     fn bus_id(&self) -> Option<String>;
@@ -165,8 +165,8 @@ pub trait Device {
     /// Launches after everything before it, and does not wait. `arguments` are as many as the kernel has parameters and as large,
     /// in their order; where they go is the driver's to know: alignments beyond 16 bytes count from where an architecture begins
     /// its parameters in constant memory.
-    fn enqueue(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError>;
+    fn enqueue(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError>;
 
     /// Launches likewise, waits, and returns the kernel's time in ns and what took it.
-    fn run(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError>;
+    fn run(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError>;
 }

@@ -1,4 +1,6 @@
-//! Files that others read while they are written: each is there whole, or as it was before.
+//! Files that others read while they are written.
+//!
+//! Each is there whole, or as it was before.
 
 mod lock;
 mod size_limit;
@@ -21,7 +23,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 
 /// Who may read a file that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum FileAccess {
     /// Its owner alone.
     Private,
     /// Whom the process's mask allows.
@@ -32,7 +34,7 @@ pub enum Access {
 ///
 /// # Errors
 /// The folder cannot be written to, or is full; the file of before is as it was, and nothing else is left.
-pub fn replace(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8], access: FileAccess) -> io::Result<()> {
     use std::io::Write;
     let (file, ()) = Temporary::write(path, access, |error| error, |file| file.write_all(bytes))?;
     file.take_name()
@@ -50,13 +52,13 @@ impl Temporary {
     /// Writes and syncs what is to become `path`: `write` is given the new file, `failed` says what errors of the system are.
     pub fn write<T, E>(
         path: &Path,
-        access: Access,
+        access: FileAccess,
         failed: impl Fn(io::Error) -> E,
         write: impl FnOnce(&mut File) -> Result<T, E>,
     ) -> Result<(Self, T), E> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mode = if access == Access::Private { 0o600 } else { 0o666 };
+        let mode = if access == FileAccess::Private { 0o600 } else { 0o666 };
         size_limit::as_errors(|| {
             let (prefix, permissions) = (format!(".{name}."), Permissions::from_mode(mode));
             let file = Builder::new().prefix(&prefix).suffix(TEMPORARY).permissions(permissions).tempfile_in(folder).map_err(&failed)?;
@@ -115,7 +117,7 @@ mod tests {
         let bytes = vec![7; 1 << 20];
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| replace(&path, &bytes, Access::Private).unwrap());
+                scope.spawn(|| replace(&path, &bytes, FileAccess::Private).unwrap());
             }
         });
         assert!(std::fs::read(&path).unwrap() == bytes);
@@ -127,13 +129,13 @@ mod tests {
     fn what_cannot_be_written_leaves_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        replace(&path, b"before", Access::Usual).unwrap();
+        replace(&path, b"before", FileAccess::Usual).unwrap();
         assert!(path.metadata().unwrap().permissions().mode() & 0o400 != 0);
         let failed: io::Result<(Temporary, ())> =
-            Temporary::write(&path, Access::Usual, |error| error, |_| Err(io::ErrorKind::StorageFull.into()));
+            Temporary::write(&path, FileAccess::Usual, |error| error, |_| Err(io::ErrorKind::StorageFull.into()));
         assert!(failed.is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(replace(&folder.path().join("none/a"), b"", Access::Usual).is_err());
+        assert!(replace(&folder.path().join("none/a"), b"", FileAccess::Usual).is_err());
     }
 }

@@ -1,4 +1,6 @@
-//! LLVM bitcode from outside: where one module ends, who wrote it, what it was made for, whether it mentions a name.
+//! A reader of LLVM bitcode from outside.
+//!
+//! It tells where one module ends, who wrote it, what it was made for, and whether it mentions a name.
 //!
 //! Bitcode is a stream of 32-bit little-endian words: `BC 0xC0DE`, then blocks. A block begins with a two-bit 1, its number (vbr8),
 //! the width of abbreviation numbers inside it (vbr4) and, at the next word, its length in words; inside are blocks of the same

@@ -15,13 +15,13 @@ const MAX_ENTRIES: u64 = 4096;
 
 /// A code object of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct BundleEntry<'a> {
     /// Kind, triple and architecture, e.g. "hipv4-amdgcn-amd-amdhsa--gfx90a".
     pub id: &'a str,
     pub bytes: &'a [u8],
 }
 
-impl Entry<'_> {
+impl BundleEntry<'_> {
     /// The processor, with its features ("gfx90a:xnack+"); "" for the host's entry.
     pub fn processor(&self) -> &str {
         self.id.rsplit_once('-').map_or("", |(_, processor)| if processor.starts_with("gfx") { processor } else { "" })
@@ -62,7 +62,7 @@ pub fn plain(image: &[u8]) -> Option<Cow<'_, [u8]>> {
 }
 
 /// The entries of a plain bundle; those outside the image are left out.
-pub fn entries(bundle: &[u8]) -> Vec<Entry<'_>> {
+pub fn entries(bundle: &[u8]) -> Vec<BundleEntry<'_>> {
     let mut found = Vec::new();
     let Some(rest) = bundle.strip_prefix(MAGIC) else { return found };
     let mut at = 8;
@@ -79,7 +79,7 @@ pub fn entries(bundle: &[u8]) -> Vec<Entry<'_>> {
         if let (Ok(start), Ok(end)) = (usize::try_from(start), usize::try_from(end))
             && let Some(bytes) = bundle.get(start..end)
         {
-            found.push(Entry { id, bytes });
+            found.push(BundleEntry { id, bytes });
         }
     }
     found

@@ -34,8 +34,8 @@ const MAX_PARAMETERS: u32 = 32 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cubin {
     pub architecture: Option<Architecture>,
-    pub kernels: Vec<Kernel>,
-    pub variables: Vec<Variable>,
+    pub kernels: Vec<CubinKernel>,
+    pub variables: Vec<CubinVariable>,
     /// Texture, surface and sampler references.
     pub references: Vec<String>,
     /// Callees of each symbol.
@@ -87,7 +87,7 @@ impl Features {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub struct CubinKernel {
     pub name: String,
     /// Offset in the parameter buffer and size, bytes, in the order of the parameters.
     pub parameters: Vec<(u32, u32)>,
@@ -101,7 +101,7 @@ pub struct Kernel {
 
 /// A `__device__` or `__constant__` variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
+pub struct CubinVariable {
     pub name: String,
     /// Bytes.
     pub size: u64,
@@ -114,12 +114,12 @@ pub struct Variable {
 
 impl Cubin {
     /// Functions that a kernel's code calls, directly or not, and the object does not define (`vprintf`, `malloc`).
-    pub fn undefined(&self, kernel: &Kernel) -> Vec<String> {
+    pub fn undefined(&self, kernel: &CubinKernel) -> Vec<String> {
         self.reached(kernel).iter().filter_map(|symbol| self.undefined.get(symbol)).cloned().collect()
     }
 
     /// What a kernel's code and the functions that it calls do; nothing for architectures before 70.
-    pub fn features(&self, kernel: &Kernel) -> Features {
+    pub fn features(&self, kernel: &CubinKernel) -> Features {
         let parts = self.reached(kernel).into_iter().filter_map(|symbol| self.code.get(&symbol).copied()).chain([kernel.features]);
         parts.fold(Features::default(), |all, part| Features {
             textures: all.textures | part.textures,
@@ -129,7 +129,7 @@ impl Cubin {
 
     /// The variables that a kernel may use: all constants, and of the others those that its code, the code of functions that it calls, or
     /// such a variable refers to; all where it calls functions by addresses in registers.
-    pub fn variables_of(&self, kernel: &Kernel) -> Vec<&Variable> {
+    pub fn variables_of(&self, kernel: &CubinKernel) -> Vec<&CubinVariable> {
         if self.code.is_empty() || self.features(kernel).calls_pointers {
             return self.variables.iter().collect();
         }
@@ -147,7 +147,7 @@ impl Cubin {
     }
 
     /// The functions that a kernel calls, directly or not.
-    fn reached(&self, kernel: &Kernel) -> BTreeSet<u32> {
+    fn reached(&self, kernel: &CubinKernel) -> BTreeSet<u32> {
         let mut reached = BTreeSet::new();
         let mut pending = vec![kernel.symbol];
         while let Some(caller) = pending.pop() {
@@ -217,7 +217,7 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
             && let Some(attributes) = contents(&format!(".nv.info.{symbol_name}"))
         {
             let features = features.get(&symbol.st_shndx).copied().unwrap_or_default();
-            let mut kernel = Kernel { name: (*symbol_name).to_owned(), symbol: index as u32, features, ..Kernel::default() };
+            let mut kernel = CubinKernel { name: (*symbol_name).to_owned(), symbol: index as u32, features, ..CubinKernel::default() };
             read_attributes(attributes, &mut kernel);
             cubin.kernels.push(kernel);
         }
@@ -236,7 +236,13 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
                 .filter(|(_, end)| *end <= image.len() as u64)
                 .map(|(start, end)| (start as usize, end as usize));
             places.insert(index as u32, cubin.variables.len());
-            cubin.variables.push(Variable { name: (*symbol_name).to_owned(), size: symbol.st_size, constant, holds_addresses, initial });
+            cubin.variables.push(CubinVariable {
+                name: (*symbol_name).to_owned(),
+                size: symbol.st_size,
+                constant,
+                holds_addresses,
+                initial,
+            });
         }
     }
     for (section, relocations) in &elf.shdr_relocs {
@@ -293,7 +299,7 @@ fn architecture(elf: &Elf<'_>) -> Option<Architecture> {
 }
 
 /// A variable's bytes under this name: those of one symbol.
-pub fn contents<'a>(image: &'a [u8], variable: &Variable) -> Option<&'a [u8]> {
+pub fn contents<'a>(image: &'a [u8], variable: &CubinVariable) -> Option<&'a [u8]> {
     variable.initial.and_then(|(start, end)| image.get(start..end))
 }
 
@@ -316,7 +322,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-fn read_attributes(bytes: &[u8], kernel: &mut Kernel) {
+fn read_attributes(bytes: &[u8], kernel: &mut CubinKernel) {
     let mut parameters: Vec<(u32, (u32, u32))> = Vec::new();
     for (name, value) in Attributes(bytes) {
         match (name, words(value).as_slice()) {

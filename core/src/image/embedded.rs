@@ -8,7 +8,7 @@
 use goblin::elf::Elf;
 
 use super::bitcode::{is_bitcode, modules, triple};
-use super::cubin::{self, Cubin, Variable};
+use super::cubin::{self, Cubin, CubinVariable};
 
 /// Start of the names of the device variables that hold a translation unit's bitcode for Proteus in a cubin.
 const PROTEUS_VARIABLE: &str = "_jit_bitcode";
@@ -24,25 +24,25 @@ const NVIDIA: &str = "nvptx";
 
 /// Who has put IR there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum IrProducer {
     Proteus,
     Clang,
 }
 
 /// Whether a device variable is none of the program's own.
-pub fn is_foreign(variable: &Variable) -> bool {
+pub fn is_foreign(variable: &CubinVariable) -> bool {
     variable.name.starts_with(PROTEUS_VARIABLE) || variable.name == CLANG_MODULE || variable.name == CLANG_OPTIONS
 }
 
 /// The modules that a cubin was made from: Proteus's where there are any, else clang's.
-pub fn in_cubin<'a>(image: &'a [u8], cubin: &Cubin) -> Option<(Origin, Vec<&'a [u8]>)> {
+pub fn in_cubin<'a>(image: &'a [u8], cubin: &Cubin) -> Option<(IrProducer, Vec<&'a [u8]>)> {
     let named = |is_meant: fn(&str) -> bool| -> Vec<&'a [u8]> {
         let variables = cubin.variables.iter().filter(|variable| is_meant(&variable.name));
         variables.filter_map(|variable| cubin::contents(image, variable)).filter(|bytes| is_bitcode(bytes)).collect()
     };
     let proteus = named(|name| name.starts_with(PROTEUS_VARIABLE));
     let clang = named(|name| name == CLANG_MODULE);
-    [(Origin::Proteus, proteus), (Origin::Clang, clang)].into_iter().find(|(_, modules)| !modules.is_empty())
+    [(IrProducer::Proteus, proteus), (IrProducer::Clang, clang)].into_iter().find(|(_, modules)| !modules.is_empty())
 }
 
 /// The bitcode modules for Proteus in an AMDGPU code object, by the name of their section.
@@ -90,8 +90,8 @@ mod tests {
         };
         let clangs = variable(CLANG_MODULE, &one) + &variable(CLANG_OPTIONS, b"-O3");
         for (variables, expected) in [
-            (clangs.clone(), Some((Origin::Clang, vec![&one[..]]))),
-            (clangs + ".visible " + &variable("_jit_bitcode_tu_1", &two), Some((Origin::Proteus, vec![&two[..]]))),
+            (clangs.clone(), Some((IrProducer::Clang, vec![&one[..]]))),
+            (clangs + ".visible " + &variable("_jit_bitcode_tu_1", &two), Some((IrProducer::Proteus, vec![&two[..]]))),
             (variable(CLANG_MODULE, b"something else"), None),
         ] {
             let Some(image) = assemble(&ptx(&variables), "sm_90") else { return };

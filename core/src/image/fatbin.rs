@@ -40,7 +40,7 @@ const DEPTH: usize = 4;
 const MAX_RAW: u64 = 1 << 28;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FatbinKind {
     Ptx,
     /// Machine code, an ELF object.
     Cubin,
@@ -55,8 +55,8 @@ enum Compression {
 
 /// One image of a container.
 #[derive(Clone, Debug)]
-pub struct Entry<'a> {
-    pub kind: Kind,
+pub struct FatbinEntry<'a> {
+    pub kind: FatbinKind,
     pub architecture: Architecture,
     stored: &'a [u8],
     compression: Compression,
@@ -64,7 +64,7 @@ pub struct Entry<'a> {
     raw_size: u64,
 }
 
-impl Entry<'_> {
+impl FatbinEntry<'_> {
     /// The PTX text (without terminator) or the ELF object; `None` where it is damaged.
     pub fn contents(&self) -> Option<Cow<'_, [u8]>> {
         let bytes: Cow<'_, [u8]> = match self.compression {
@@ -75,9 +75,9 @@ impl Entry<'_> {
             Compression::Zstd => zstd_bounded(self.stored, self.raw_size as usize)?.into(),
         };
         Some(match (self.kind, bytes) {
-            (Kind::Cubin, bytes) => bytes,
-            (Kind::Ptx, Cow::Borrowed(text)) => Cow::Borrowed(trim(text)),
-            (Kind::Ptx, Cow::Owned(text)) => trim(&text).to_vec().into(),
+            (FatbinKind::Cubin, bytes) => bytes,
+            (FatbinKind::Ptx, Cow::Borrowed(text)) => Cow::Borrowed(trim(text)),
+            (FatbinKind::Ptx, Cow::Owned(text)) => trim(&text).to_vec().into(),
         })
     }
 }
@@ -104,13 +104,13 @@ pub fn size(header: &[u8]) -> Option<u64> {
 }
 
 /// The entries of a container, or of several that follow one another. What is damaged is left out.
-pub fn entries(image: &[u8]) -> Vec<Entry<'_>> {
+pub fn entries(image: &[u8]) -> Vec<FatbinEntry<'_>> {
     let mut found = Vec::new();
     containers(image, 0, &mut found);
     found
 }
 
-fn containers<'a>(mut image: &'a [u8], depth: usize, found: &mut Vec<Entry<'a>>) {
+fn containers<'a>(mut image: &'a [u8], depth: usize, found: &mut Vec<FatbinEntry<'a>>) {
     while let Some(size) = size(image) {
         let end = usize::try_from(size).unwrap_or(usize::MAX).min(image.len());
         let header = usize::from(u16::from_le_bytes([image[6], image[7]])).max(HEADER);
@@ -125,7 +125,7 @@ fn containers<'a>(mut image: &'a [u8], depth: usize, found: &mut Vec<Entry<'a>>)
     }
 }
 
-fn container<'a>(mut rest: &'a [u8], depth: usize, found: &mut Vec<Entry<'a>>) {
+fn container<'a>(mut rest: &'a [u8], depth: usize, found: &mut Vec<FatbinEntry<'a>>) {
     while rest.len() >= field::END {
         let word = |at: usize| u32::from_le_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
@@ -147,30 +147,30 @@ fn container<'a>(mut rest: &'a [u8], depth: usize, found: &mut Vec<Entry<'a>>) {
         };
         let suffix = (flags & flag::ARCHITECTURE_SPECIFIC != 0).then_some('a');
         let architecture = Architecture { number: word(field::ARCHITECTURE), suffix };
-        let entry = |kind| Entry { kind, architecture, stored, compression, raw_size: long(field::RAW_SIZE) };
+        let entry = |kind| FatbinEntry { kind, architecture, stored, compression, raw_size: long(field::RAW_SIZE) };
         let kind = word(field::KIND) & 0xffff;
         if stored.starts_with(&MAGIC.to_le_bytes()) && depth < DEPTH {
             containers(stored, depth + 1, found);
         } else if kind == 1 {
-            found.push(entry(Kind::Ptx));
+            found.push(entry(FatbinKind::Ptx));
         } else if kind == 2 || stored.starts_with(b"\x7fELF") {
-            found.push(entry(Kind::Cubin));
+            found.push(entry(FatbinKind::Cubin));
         }
         rest = &rest[end..];
     }
 }
 
 /// What the driver loads of a fat binary on a device (90): the newest machine code that runs there, else the newest PTX.
-pub fn loaded<'e, 'a>(entries: &'e [Entry<'a>], device: u32) -> Option<&'e Entry<'a>> {
-    let newest = |kind: Kind, fits: fn(Architecture, u32) -> bool| {
+pub fn loaded<'e, 'a>(entries: &'e [FatbinEntry<'a>], device: u32) -> Option<&'e FatbinEntry<'a>> {
+    let newest = |kind: FatbinKind, fits: fn(Architecture, u32) -> bool| {
         entries.iter().filter(|entry| entry.kind == kind && fits(entry.architecture, device)).max_by_key(|entry| entry.architecture)
     };
-    newest(Kind::Cubin, Architecture::machine_code_runs_on).or_else(|| newest(Kind::Ptx, Architecture::ptx_compiles_for))
+    newest(FatbinKind::Cubin, Architecture::machine_code_runs_on).or_else(|| newest(FatbinKind::Ptx, Architecture::ptx_compiles_for))
 }
 
 /// The PTX that an entry of machine code was assembled from, as far as the container says: that for the same architecture.
-pub fn source_of<'e, 'a>(entries: &'e [Entry<'a>], cubin: &Entry<'_>) -> Option<&'e Entry<'a>> {
-    entries.iter().find(|entry| entry.kind == Kind::Ptx && entry.architecture == cubin.architecture)
+pub fn source_of<'e, 'a>(entries: &'e [FatbinEntry<'a>], cubin: &FatbinEntry<'_>) -> Option<&'e FatbinEntry<'a>> {
+    entries.iter().find(|entry| entry.kind == FatbinKind::Ptx && entry.architecture == cubin.architecture)
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ pub(crate) mod tests {
         for index in [0, 1, 2, 4] {
             assert_eq!(found[index].contents().unwrap(), TEXT, "{index}");
         }
-        assert_eq!(loaded(&found, 90).map(|entry| entry.kind), Some(Kind::Cubin));
+        assert_eq!(loaded(&found, 90).map(|entry| entry.kind), Some(FatbinKind::Cubin));
         assert_eq!(source_of(&found, loaded(&found, 90).unwrap()).unwrap().architecture, Architecture::new(90));
         assert_eq!(loaded(&found, 89).unwrap().architecture.number, 80);
         assert!(loaded(&found, 61).is_none());

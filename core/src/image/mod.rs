@@ -1,5 +1,6 @@
-//! Images of code: ELF objects, fat binaries, machine code, PTX, offload bundles, CPU code objects, and the LLVM IR that
-//! travels with them.
+//! Images of code, and the LLVM IR that travels with them.
+//!
+//! There are ELF objects, fat binaries, machine code, PTX, offload bundles and CPU code objects.
 //!
 //! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its input.
 

@@ -10,7 +10,7 @@ use super::architecture::Architecture;
 
 /// A module, split.
 #[derive(Debug, Default)]
-pub struct Module<'a> {
+pub struct PtxModule<'a> {
     items: Vec<Item<'a>>,
     by_name: HashMap<&'a str, Vec<usize>>,
     /// It describes its source for a debugger, in sections that refer to every function.
@@ -34,7 +34,7 @@ enum Kind<'a> {
 
 /// A `.global` or `.const` variable that a kernel reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable {
+pub struct PtxVariable {
     pub name: String,
     pub constant: bool,
     /// Its initial value holds addresses of functions or of variables.
@@ -45,12 +45,12 @@ pub struct Variable {
 
 /// What a kernel needs of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Closure {
+pub struct PtxClosure {
     /// A module with this kernel and what it reaches, and nothing else.
     pub text: String,
     /// Offset in the parameter buffer and size, bytes.
     pub parameters: Vec<(u32, u32)>,
-    pub variables: Vec<Variable>,
+    pub variables: Vec<PtxVariable>,
     /// Functions that are declared and not defined (`vprintf`, `malloc`).
     pub undefined: Vec<String>,
     pub target: Option<Architecture>,
@@ -118,7 +118,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$'))
 }
 
-impl<'a> Module<'a> {
+impl<'a> PtxModule<'a> {
     pub fn parse(text: &'a str) -> Self {
         let mut module = Self::default();
         let mut scanner = Scanner { text, at: 0 };
@@ -161,7 +161,7 @@ impl<'a> Module<'a> {
     }
 
     /// What `kernel` needs; `None` where the module does not define it.
-    pub fn closure(&self, kernel: &str) -> Option<Closure> {
+    pub fn closure(&self, kernel: &str) -> Option<PtxClosure> {
         let start = self.entry(kernel)?;
         let mut reached = BTreeSet::from([start]);
         let mut pending = vec![start];
@@ -173,7 +173,7 @@ impl<'a> Module<'a> {
             let mut items = self.by_name[name].iter().map(|index| &self.items[*index]);
             items.any(|item| matches!(item.kind, Kind::Function { body: true, .. }))
         };
-        let mut closure = Closure {
+        let mut closure = PtxClosure {
             text: String::new(),
             parameters: parameters(self.items[start].text),
             variables: Vec::new(),
@@ -195,7 +195,7 @@ impl<'a> Module<'a> {
                 Kind::Function { name, .. } if needed && !is_defined(name) => closure.undefined.push(name.to_owned()),
                 Kind::Variable { name, space: space @ (".global" | ".const"), opaque, initial } if needed => {
                     let holds_addresses = Scanner { text: initial, at: 0 }.any(|word| is_name(word) && self.by_name.contains_key(word));
-                    closure.variables.push(Variable { name: name.to_owned(), constant: space == ".const", holds_addresses, opaque });
+                    closure.variables.push(PtxVariable { name: name.to_owned(), constant: space == ".const", holds_addresses, opaque });
                 }
                 _ => {}
             }
@@ -302,7 +302,7 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
 
 /// Makes every `.global` variable of a module visible, so that the driver finds it by name.
 pub fn with_visible_variables(text: &str) -> Cow<'_, str> {
-    let module = Module::parse(text);
+    let module = PtxModule::parse(text);
     let hidden = |item: &&Item<'_>| matches!(item.kind, Kind::Variable { space: ".global", .. }) && item.text.starts_with(".global");
     if !module.items.iter().any(|item| hidden(&item)) {
         return Cow::Borrowed(text);
@@ -369,13 +369,13 @@ mod tests {
     #[test]
     fn a_kernel_takes_what_it_needs_and_no_more() {
         assert!(is_ptx(TEXT.as_bytes()) && !is_ptx(b"\x7fELF") && !is_ptx(b""));
-        let module = Module::parse(TEXT);
+        let module = PtxModule::parse(TEXT);
         assert_eq!(module.kernels().collect::<Vec<_>>(), ["first", "second"]);
         let closure = module.closure("first").unwrap();
         assert_eq!(module.parameters("second"), Some(vec![]));
         assert_eq!(module.parameters("thrice"), None);
         assert_eq!(closure.parameters, [(0, 8), (8, 1), (12, 12), (24, 8)]);
-        let variable = |name: &str, constant, holds_addresses, opaque| Variable { name: name.into(), constant, holds_addresses, opaque };
+        let variable = |name: &str, constant, holds_addresses, opaque| PtxVariable { name: name.into(), constant, holds_addresses, opaque };
         assert_eq!(closure.variables, [variable("_ZL7counter", false, false, false), variable("coeff", true, false, false)]);
         assert_eq!(closure.undefined, ["vprintf"]);
         assert_eq!(closure.target, Architecture::parse("sm_90a"));
@@ -385,7 +385,7 @@ mod tests {
         for part in ["second", "table", "twice", "image"] {
             assert!(!closure.text.contains(part), "{part}");
         }
-        assert_eq!(Module::parse(&closure.text).closure("first").unwrap(), closure, "a closure is its own closure");
+        assert_eq!(PtxModule::parse(&closure.text).closure("first").unwrap(), closure, "a closure is its own closure");
         let second = module.closure("second").unwrap();
         assert_eq!(second.variables[0], variable("_ZL7counter", false, false, false));
         assert!(second.variables.contains(&variable("table", false, true, false)));
@@ -412,7 +412,7 @@ mod tests {
             let mut cut = cut.min(text.len());
             while !text.is_char_boundary(cut) { cut -= 1; }
             for text in [text.as_str(), &text[cut..], &text[..cut]] {
-                let module = Module::parse(text);
+                let module = PtxModule::parse(text);
                 for kernel in module.kernels() { let _ = module.closure(kernel); }
                 let _ = with_visible_variables(text);
                 let _ = is_ptx(text.as_bytes());

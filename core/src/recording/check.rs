@@ -1,4 +1,4 @@
-//! Reads all of a recording and says which of its files are damaged.
+//! The check of a recording, which reads all of it and names its damaged files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::hash::{ChunkId, checksum};
 
 /// What was read, and what is wrong with it.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct CheckReport {
     pub kernels: usize,
     /// Instances that are whole: everything that a replay needs is there.
     pub instances: usize,
@@ -25,8 +25,8 @@ pub struct Report {
 }
 
 /// Reads every kernel, instance, code file and pack of a recording folder.
-pub fn check(folder: &Path) -> Result<Report, RecordingError> {
-    let mut report = Report::default();
+pub fn check(folder: &Path) -> Result<CheckReport, RecordingError> {
+    let mut report = CheckReport::default();
     for path in pack::files(&folder.join(store::FOLDER))? {
         report.bytes += length(&path);
         report.problems.extend(PackReader::open(&path).and_then(|(reader, _)| reader.check()).err());
@@ -67,14 +67,14 @@ pub fn check(folder: &Path) -> Result<Report, RecordingError> {
 }
 
 /// Whether the kernel's code files are as they were written.
-fn check_code(folder: &Path, record: &KernelRecord, report: &mut Report) -> bool {
+fn check_code(folder: &Path, record: &KernelRecord, report: &mut CheckReport) -> bool {
     let sums = record.ours.module_checksums.iter().copied().map(Some).chain(std::iter::repeat(None));
     let files = record.modules.iter().chain(&record.binary_blobs).zip(sums);
     files.fold(true, |whole, (name, sum)| check_file(&folder.join(name), sum, report) && whole)
 }
 
 /// Whether a file can be read, and has this sum where one is known.
-fn check_file(path: &Path, sum: Option<u64>, report: &mut Report) -> bool {
+fn check_file(path: &Path, sum: Option<u64>, report: &mut CheckReport) -> bool {
     report.bytes += length(path);
     let problem = match std::fs::read(path) {
         Ok(bytes) if sum.is_none_or(|sum| sum == checksum(&bytes)) => return true,
@@ -92,7 +92,7 @@ fn check_instance(
     instance: &Instance,
     store: Option<&Store>,
     known: &mut HashSet<ChunkId>,
-    report: &mut Report,
+    report: &mut CheckReport,
 ) -> bool {
     let before = report.problems.len();
     if is_manifest(&folder.join(&instance.prologue)).is_ok_and(|ours| !ours) {

@@ -1,4 +1,4 @@
-//! What a recorded kernel is compiled from.
+//! The code that a recorded kernel is compiled from.
 
 use std::path::Path;
 

@@ -1,4 +1,6 @@
-//! `<static-hash>.json`: a kernel and its recorded instances. Keys up to "instances" are upstream's; ours are under "Mneme".
+//! The database of a kernel and its recorded instances, `<static-hash>.json`.
+//!
+//! Keys up to "instances" are upstream's; ours are under "Mneme".
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordingError;
 use crate::compile_options::CompileOptions;
 use crate::configuration::Configuration;
-use crate::files::{self, Access, FolderLock, LOCK, Temporary};
+use crate::files::{self, FileAccess, FolderLock, LOCK, Temporary};
 use crate::hash::checksum;
 use crate::launch::{Dim3, LaunchAttributes};
 
@@ -259,7 +261,7 @@ fn is_plain_name(name: &str) -> bool {
 
 /// Writes (0600), syncs and renames, so that a reader sees the old file or the new one.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError> {
-    files::replace(path, bytes, Access::Private).map_err(RecordingError::io(path))
+    files::replace(path, bytes, FileAccess::Private).map_err(RecordingError::io(path))
 }
 
 /// Writes and syncs what is to become `path`, for its owner alone: `write` is given the new file.
@@ -267,7 +269,7 @@ pub(super) fn write_temporary<T>(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<T, RecordingError>,
 ) -> Result<(Temporary, T), RecordingError> {
-    Temporary::write(path, Access::Private, |error| RecordingError::io(path)(error), write)
+    Temporary::write(path, FileAccess::Private, |error| RecordingError::io(path)(error), write)
 }
 
 /// The lock of a recording folder, held while `<static-hash>.json` files are merged or packs collected.

@@ -1,4 +1,4 @@
-//! How an instance appears in a folder: all at once.
+//! The draft of an instance, which appears in a folder all at once.
 //!
 //! Its files are written under temporary names. They get their own names while the folder's lock is held, and only if the database
 //! does not name the instance yet: of two writers of one instance the first wins, with both of its halves. A crash in between leaves

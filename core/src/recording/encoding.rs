@@ -1,5 +1,7 @@
-//! How the bytes of a chunk are stored: raw, compressed (zstd), or split into [`planes`] and compressed, whichever is smallest for
-//! what it costs.
+//! Encodings of the bytes of a chunk.
+//!
+//! It is stored raw, compressed (zstd), or split into [`planes`] and compressed, whichever is smallest for what it
+//! costs.
 
 use super::planes;
 

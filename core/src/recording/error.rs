@@ -1,4 +1,4 @@
-//! What can be wrong with a recording, each in one sentence for the user.
+//! Errors of a recording, each in one sentence for the user.
 
 use std::path::PathBuf;
 

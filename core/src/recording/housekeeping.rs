@@ -1,4 +1,6 @@
-//! Removing, copying and moving recordings. What an operation does not name stays as it is.
+//! Removing, copying and moving recordings.
+//!
+//! What an operation does not name stays as it is.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -22,14 +24,14 @@ const LEVEL: i32 = 9;
 
 /// What an operation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct HousekeepingOutcome {
     pub instances: usize,
     /// Bytes of disk that were freed (remove) or written (copy).
     pub bytes: u64,
 }
 
 /// Removes an instance, or the kernel with all of them, and every chunk that nothing else in the folder uses.
-pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result<Outcome, RecordingError> {
+pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result<HousekeepingOutcome, RecordingError> {
     let lock = database::lock(folder)?;
     let path = folder.join(format!("{static_hash}.json"));
     let mut record = KernelRecord::load(&path)?;
@@ -60,11 +62,11 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
     }
     drop(lock);
     bytes += collect_garbage(folder)?;
-    Ok(Outcome { instances: doomed.len(), bytes })
+    Ok(HousekeepingOutcome { instances: doomed.len(), bytes })
 }
 
 /// Copies an instance, or the kernel with all of them, and exactly the chunks and modules it refers to.
-pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<Outcome, RecordingError> {
+pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
     let chosen: Vec<(String, Instance)> = match instance {
@@ -124,7 +126,7 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     }
     // Until here nobody may collect the chunks, which nothing named.
     drop(own);
-    Ok(Outcome { instances: chosen.len(), bytes })
+    Ok(HousekeepingOutcome { instances: chosen.len(), bytes })
 }
 
 /// Copies a kernel's code, of which nothing stays that a folder has to which the kernel is new, and the application's own.
@@ -178,10 +180,10 @@ fn have_equal_contents(one: &Path, other: &Path) -> Result<bool, RecordingError>
 }
 
 /// [`copy`], then [`remove`] from where it was.
-pub fn move_to(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<Outcome, RecordingError> {
+pub fn move_to(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<HousekeepingOutcome, RecordingError> {
     let same = matches!((std::fs::canonicalize(from), std::fs::canonicalize(to)), (Ok(from), Ok(to)) if from == to);
     if same {
-        return Ok(Outcome::default());
+        return Ok(HousekeepingOutcome::default());
     }
     // Before there is a copy that nobody wanted.
     super::store::check_writable(from)?;
@@ -246,7 +248,8 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
         let (reader, entries) = PackReader::open(&path)?;
         let size = std::fs::metadata(&path).map_err(RecordingError::io(&path))?.len();
         let (alive, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(id, _)| live.contains(id));
-        let weight = |entries: &[(ChunkId, pack::Location)]| entries.iter().map(|(_, location)| u64::from(location.stored)).sum::<u64>();
+        let weight =
+            |entries: &[(ChunkId, pack::ChunkLocation)]| entries.iter().map(|(_, location)| u64::from(location.stored)).sum::<u64>();
         if dead.is_empty() || (!alive.is_empty() && weight(&dead) * 4 < weight(&alive)) {
             continue;
         }

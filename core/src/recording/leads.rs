@@ -1,4 +1,4 @@
-//! Which addresses lead to which memory.
+//! The memory that an address leads to.
 //!
 //! An address inside of memory leads there. So does one beside it, as code has it that counts elements from one, or rows and columns,
 //! or backwards from the end: such an address is at most as far away as the memory is large, and seldom inside of other memory.

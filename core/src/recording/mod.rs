@@ -1,4 +1,6 @@
-//! Recordings on disk. The format is docs/reference/recording-format.md.
+//! Recordings on disk.
+//!
+//! The format is docs/reference/recording-format.md.
 //!
 //! A recording is a folder: one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and for each
 //! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).

@@ -44,7 +44,7 @@ const EXTENSION: &str = "pack";
 
 /// Where a chunk lies in a pack; bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct ChunkLocation {
     pub offset: u64,
     pub raw: u32,
     pub stored: u32,
@@ -52,7 +52,7 @@ pub struct Location {
     pub planes: bool,
 }
 
-impl Location {
+impl ChunkLocation {
     fn new(offset: u64, raw: u32, form: u32) -> Self {
         Self { offset, raw, stored: form & !PLANES, planes: form & PLANES != 0 }
     }
@@ -92,7 +92,7 @@ pub struct PackWriter {
     path: PathBuf,
     file: File,
     position: u64,
-    entries: Vec<(ChunkId, Location)>,
+    entries: Vec<(ChunkId, ChunkLocation)>,
     encoder: Encoder,
     /// Of the compressed chunks as they are stored.
     sum: Hash64,
@@ -133,7 +133,7 @@ impl PackWriter {
         assert!(bytes.len() as u64 <= CHUNK && !bytes.is_empty(), "a chunk has 1 to {CHUNK} bytes");
         let Self { path, file, position, entries, encoder, sum, .. } = self;
         let encoded = encoder.encode(bytes).map_err(RecordingError::io(&*path))?;
-        let location = Location {
+        let location = ChunkLocation {
             offset: *position + CHUNK_HEADER,
             raw: bytes.len() as u32,
             stored: encoded.bytes.len() as u32,
@@ -214,12 +214,12 @@ fn write_all_parts_at(file: &File, head: &[u8], body: &[u8], offset: u64) -> std
 }
 
 /// The first so many bytes of a pack.
-pub(super) struct Extent {
+pub(super) struct PackPrefix {
     path: PathBuf,
     length: u64,
 }
 
-impl Extent {
+impl PackPrefix {
     /// Waits until they are on disk; false where that cannot be, or where their writer has taken some back.
     pub(super) fn sync(&self) -> bool {
         let synced = File::open(&self.path).and_then(|file| file.sync_data().and_then(|()| file.metadata()));
@@ -237,7 +237,7 @@ pub struct PackReader {
 
 impl PackReader {
     /// Opens a pack and lists its chunks.
-    pub fn open(path: &Path) -> Result<(Self, Vec<(ChunkId, Location)>), RecordingError> {
+    pub fn open(path: &Path) -> Result<(Self, Vec<(ChunkId, ChunkLocation)>), RecordingError> {
         let file = File::open(path).map_err(RecordingError::io(path))?;
         let length = file.metadata().map_err(RecordingError::io(path))?.len();
         let reader = Self { path: path.into(), file, length };
@@ -258,7 +258,7 @@ impl PackReader {
     }
 
     /// The chunks, as far as the pack had them when it was opened.
-    pub(super) fn entries(&self) -> Result<Vec<(ChunkId, Location)>, RecordingError> {
+    pub(super) fn entries(&self) -> Result<Vec<(ChunkId, ChunkLocation)>, RecordingError> {
         match self.index(self.length)? {
             Some(entries) => Ok(entries),
             None => self.walk(self.length),
@@ -266,12 +266,12 @@ impl PackReader {
     }
 
     /// What was looked at of a pack that somebody else may be writing.
-    pub(super) fn extent(&self) -> Extent {
-        Extent { path: self.path.clone(), length: self.length }
+    pub(super) fn extent(&self) -> PackPrefix {
+        PackPrefix { path: self.path.clone(), length: self.length }
     }
 
     /// The index at the end, or `None` where it is missing or does not check.
-    fn index(&self, length: u64) -> Result<Option<Vec<(ChunkId, Location)>>, RecordingError> {
+    fn index(&self, length: u64) -> Result<Option<Vec<(ChunkId, ChunkLocation)>>, RecordingError> {
         if length < FILE_HEADER + CHUNK_HEADER + TRAILER {
             return Ok(None);
         }
@@ -288,21 +288,21 @@ impl PackReader {
         }
         let entry = |bytes: &[u8]| {
             let id = ChunkId(bytes[..16].try_into().expect("16 bytes"));
-            (id, Location::new(u64_at(bytes, 16), u32_at(bytes, 24), u32_at(bytes, 28)))
+            (id, ChunkLocation::new(u64_at(bytes, 16), u32_at(bytes, 24), u32_at(bytes, 28)))
         };
         let entries: Vec<_> = bytes.chunks_exact(ENTRY).map(entry).collect();
         Ok(entries.iter().all(|(_, location)| u64::from(location.raw) <= CHUNK).then_some(entries))
     }
 
     /// Finds the complete chunks of a pack without an index.
-    fn walk(&self, length: u64) -> Result<Vec<(ChunkId, Location)>, RecordingError> {
+    fn walk(&self, length: u64) -> Result<Vec<(ChunkId, ChunkLocation)>, RecordingError> {
         let mut entries = Vec::new();
         let mut position = FILE_HEADER;
         let mut header = [0; CHUNK_HEADER as usize];
         while position + CHUNK_HEADER <= length {
             self.bytes_at(position, &mut header)?;
             let id = ChunkId(header[..16].try_into().expect("16 bytes"));
-            let location = Location::new(position + CHUNK_HEADER, u32_at(&header, 16), u32_at(&header, 20));
+            let location = ChunkLocation::new(position + CHUNK_HEADER, u32_at(&header, 16), u32_at(&header, 20));
             let end = location.offset + u64::from(location.stored);
             if id.is_zero() || u64::from(location.raw) > CHUNK || end > length {
                 break;
@@ -314,12 +314,18 @@ impl PackReader {
     }
 
     /// Decodes a chunk into `out` and checks it against its identity.
-    pub fn read(&self, id: &ChunkId, location: &Location, out: &mut [u8]) -> Result<(), RecordingError> {
+    pub fn read(&self, id: &ChunkId, location: &ChunkLocation, out: &mut [u8]) -> Result<(), RecordingError> {
         self.read_with(id, location, out, |_| ())
     }
 
     /// [`PackReader::read`]; shows what is stored of a compressed chunk.
-    fn read_with(&self, id: &ChunkId, location: &Location, out: &mut [u8], compressed: impl FnOnce(&[u8])) -> Result<(), RecordingError> {
+    fn read_with(
+        &self,
+        id: &ChunkId,
+        location: &ChunkLocation,
+        out: &mut [u8],
+        compressed: impl FnOnce(&[u8]),
+    ) -> Result<(), RecordingError> {
         let damaged = |what: &str| RecordingError::damaged(&self.path, format!("chunk {id} {what}"));
         if location.raw as usize != out.len() || location.stored > location.raw {
             return Err(damaged("has the wrong length"));

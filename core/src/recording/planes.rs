@@ -1,4 +1,6 @@
-//! Bytes in another order: the first byte of every 8-byte word, then the second of every word, and so on.
+//! Reordering of bytes into planes.
+//!
+//! The first byte of every 8-byte word comes first, then the second of every word, and so on.
 //!
 //! Memory of GPUs is mostly arrays of numbers, whose high bytes are alike; side by side, they compress far better. Floats, two to a
 //! word, gain in the same way.

@@ -1,4 +1,6 @@
-//! `<static-hash>.tolerances.json`: what is known about a kernel's buffers since it was recorded.
+//! Rules for a recorded kernel's buffers, in `<static-hash>.tolerances.json`.
+//!
+//! They say what is known about the buffers since they were recorded.
 //!
 //! A recording is not modified, so that this is a file beside it.
 
@@ -29,14 +31,14 @@ impl Default for Rules {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     #[serde(flatten)]
-    pub target: Target,
+    pub target: RuleTarget,
     #[serde(flatten)]
     pub tolerance: Tolerance,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Target {
+pub enum RuleTarget {
     /// Allocations with this tag.
     Tag(String),
     /// The device variable of this (mangled) name.
@@ -49,7 +51,7 @@ pub enum Target {
 }
 
 /// For people: "argument 2", "address 0x100000000000".
-impl std::fmt::Display for Target {
+impl std::fmt::Display for RuleTarget {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tag(tag) => write!(formatter, "tag {tag}"),
@@ -62,7 +64,7 @@ impl std::fmt::Display for Target {
 
 /// A region of recorded memory, as far as rules care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct RuleRegion<'a> {
     /// Name of the device variable; `None` for an allocation.
     pub variable: Option<&'a str>,
     /// Tag of the allocation, or "".
@@ -72,16 +74,16 @@ pub struct Place<'a> {
     pub size: u64,
 }
 
-impl Place<'_> {
+impl RuleRegion<'_> {
     fn holds(&self, address: u64) -> bool {
         address.checked_sub(self.address).is_some_and(|offset| offset < self.size)
     }
 }
 
-impl Target {
+impl RuleTarget {
     /// Whether it names a region. `arguments` has the value of each of the kernel's arguments, `None` where it is no pointer
     /// (has not 8 bytes).
-    pub fn names(&self, place: &Place<'_>, arguments: &[Option<u64>]) -> bool {
+    pub fn names(&self, place: &RuleRegion<'_>, arguments: &[Option<u64>]) -> bool {
         match self {
             Self::Tag(tag) => place.variable.is_none() && place.tag == tag,
             Self::Variable(name) => place.variable == Some(name),
@@ -135,14 +137,14 @@ impl Rules {
     }
 
     /// Whether there was a rule with this target.
-    pub fn remove(&mut self, target: &Target) -> bool {
+    pub fn remove(&mut self, target: &RuleTarget) -> bool {
         let before = self.rules.len();
         self.rules.retain(|rule| rule.target != *target);
         self.rules.len() < before
     }
 
     /// The tolerance that the rules have for a region; it goes before the one recorded with an allocation.
-    pub fn of(&self, place: &Place<'_>, arguments: &[Option<u64>]) -> Option<Tolerance> {
+    pub fn of(&self, place: &RuleRegion<'_>, arguments: &[Option<u64>]) -> Option<Tolerance> {
         self.rules.iter().rev().find(|rule| rule.target.names(place, arguments)).map(|rule| rule.tolerance)
     }
 }
@@ -171,39 +173,41 @@ mod tests {
         Tolerance { dtype: DataType::F64, threshold, kind: Threshold::Relative, ..Tolerance::default() }
     }
 
-    const ALLOCATION: Place<'static> = Place { variable: None, tag: "pressure", address: 0x1000, size: 64 };
+    const ALLOCATION: RuleRegion<'static> = RuleRegion { variable: None, tag: "pressure", address: 0x1000, size: 64 };
 
     #[test]
     fn the_last_rule_that_names_a_region_decides() {
         let mut rules = Rules::default();
         let arguments = [None, Some(0x103f), Some(0x1040)];
         assert_eq!(rules.of(&ALLOCATION, &arguments), None);
-        for (step, target) in [Target::Tag("pressure".into()), Target::Argument(1), Target::Address(0x1000)].into_iter().enumerate() {
+        for (step, target) in
+            [RuleTarget::Tag("pressure".into()), RuleTarget::Argument(1), RuleTarget::Address(0x1000)].into_iter().enumerate()
+        {
             rules.set(Rule { target, tolerance: tolerance(step as f64) });
             assert_eq!(rules.of(&ALLOCATION, &arguments), Some(tolerance(step as f64)));
         }
         for target in [
-            Target::Tag("velocity".into()),
-            Target::Variable("pressure".into()),
-            Target::Argument(0),
-            Target::Argument(2),
-            Target::Argument(9),
-            Target::Address(0x1040),
-            Target::Address(0xfff),
+            RuleTarget::Tag("velocity".into()),
+            RuleTarget::Variable("pressure".into()),
+            RuleTarget::Argument(0),
+            RuleTarget::Argument(2),
+            RuleTarget::Argument(9),
+            RuleTarget::Address(0x1040),
+            RuleTarget::Address(0xfff),
         ] {
             assert!(!target.names(&ALLOCATION, &arguments), "{target}");
         }
-        let variable = Place { variable: Some("table"), ..ALLOCATION };
-        assert!(Target::Variable("table".into()).names(&variable, &[]) && !Target::Tag("pressure".into()).names(&variable, &[]));
+        let variable = RuleRegion { variable: Some("table"), ..ALLOCATION };
+        assert!(RuleTarget::Variable("table".into()).names(&variable, &[]) && !RuleTarget::Tag("pressure".into()).names(&variable, &[]));
     }
 
     #[test]
     fn rules_are_replaced_and_removed_by_target() {
         let mut rules = Rules::default();
-        rules.set(Rule { target: Target::Argument(1), tolerance: tolerance(1.0) });
-        rules.set(Rule { target: Target::Argument(1), tolerance: tolerance(2.0) });
+        rules.set(Rule { target: RuleTarget::Argument(1), tolerance: tolerance(1.0) });
+        rules.set(Rule { target: RuleTarget::Argument(1), tolerance: tolerance(2.0) });
         assert_eq!(rules.rules.len(), 1);
-        assert!(rules.remove(&Target::Argument(1)) && !rules.remove(&Target::Argument(1)));
+        assert!(rules.remove(&RuleTarget::Argument(1)) && !rules.remove(&RuleTarget::Argument(1)));
     }
 
     #[test]
@@ -212,8 +216,8 @@ mod tests {
         let database = folder.path().join("42.json");
         assert_eq!(Rules::load(&database).unwrap(), Rules::default());
         let mut rules = Rules::default();
-        rules.set(Rule { target: Target::Address(0x1000), tolerance: Tolerance { norm: Norm::L2, ..tolerance(1e-9) } });
-        rules.set(Rule { target: Target::Tag("scratch".into()), tolerance: Tolerance::ignored() });
+        rules.set(Rule { target: RuleTarget::Address(0x1000), tolerance: Tolerance { norm: Norm::L2, ..tolerance(1e-9) } });
+        rules.set(Rule { target: RuleTarget::Tag("scratch".into()), tolerance: Tolerance::ignored() });
         rules.save(&database).unwrap();
         assert_eq!(Rules::load(&database).unwrap(), rules);
         let json: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.path().join("42.tolerances.json")).unwrap()).unwrap();
@@ -233,7 +237,7 @@ mod tests {
         let database = folder.path().join("42.json");
         let write = |text: &str| std::fs::write(Rules::path(&database), text).unwrap();
         write(r#"{"version": 1, "rules": [{"argument": 2, "ignore": true}]}"#);
-        assert_eq!(Rules::load(&database).unwrap().rules, [Rule { target: Target::Argument(2), tolerance: Tolerance::ignored() }]);
+        assert_eq!(Rules::load(&database).unwrap().rules, [Rule { target: RuleTarget::Argument(2), tolerance: Tolerance::ignored() }]);
         for wrong in [
             "{",
             r#"{"version": 1, "rules": [{"ignore": true}]}"#,

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::RecordingError;
 use super::manifest::{CHUNK, Region};
-use super::pack::{self, Location, PackReader, PackWriter};
+use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
 use crate::hash::{ChunkId, recorded_id};
 
@@ -26,7 +26,7 @@ pub const FOLDER: &str = "packs";
 pub struct Store {
     folder: PathBuf,
     packs: Vec<PackReader>,
-    index: HashMap<ChunkId, (usize, Location)>,
+    index: HashMap<ChunkId, (usize, ChunkLocation)>,
     /// In place of packs, for a recording of the existing Mneme.
     upstream: Option<Arc<upstream::Chunks>>,
 }
@@ -122,7 +122,7 @@ pub struct StoreWriter {
     chunks: Mutex<Chunks>,
     writers: Vec<Mutex<Option<PackWriter>>>,
     /// Packs of other writers, who may not have synced them, and the chunks in them that we do not write; until our first sync.
-    others: Mutex<Vec<(pack::Extent, Vec<ChunkId>)>>,
+    others: Mutex<Vec<(pack::PackPrefix, Vec<ChunkId>)>>,
     written: AtomicU64,
     in_use: InUse,
 }

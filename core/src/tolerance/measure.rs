@@ -1,4 +1,6 @@
-//! The errors that tolerances bound. This is the definition; a device computes the same, faster.
+//! The errors that tolerances bound.
+//!
+//! This is the definition; a device computes the same, faster.
 //!
 //! With a recorded element e and a replayed element r of the buffer's type:
 //!
@@ -16,13 +18,13 @@ pub const SMALLEST_REFERENCE: f64 = 1e-12;
 
 /// One element.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
+pub enum ElementValue {
     Integer(i128),
     /// A floating-point value, and its place among those of its type: neighbours differ by 1.
     Float(f64, i64),
 }
 
-impl Value {
+impl ElementValue {
     /// The value of exactly one element's bytes, little endian.
     ///
     /// # Panics
@@ -84,7 +86,7 @@ impl Value {
 }
 
 /// For people: integers as they are, floats in the shortest form that reads back.
-impl std::fmt::Display for Value {
+impl std::fmt::Display for ElementValue {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Integer(value) => value.fmt(formatter),
@@ -114,8 +116,8 @@ fn half(bits: u16) -> f64 {
 }
 
 /// The error of one element.
-pub fn error(kind: Threshold, recorded: Value, replayed: Value) -> f64 {
-    let difference = Value::difference(recorded, replayed, kind == Threshold::Ulp);
+pub fn error(kind: Threshold, recorded: ElementValue, replayed: ElementValue) -> f64 {
+    let difference = ElementValue::difference(recorded, replayed, kind == Threshold::Ulp);
     match kind {
         // An infinite reference would make everything near it.
         Threshold::Relative if difference.is_finite() => difference / recorded.magnitude().max(SMALLEST_REFERENCE),
@@ -147,22 +149,22 @@ impl Errors {
         let mut errors = Self::default();
         for (recorded, replayed) in recorded.chunks(size).zip(replayed.chunks(size)) {
             if recorded.len() == size {
-                errors.add(tolerance, Value::read(tolerance.dtype, recorded), Value::read(tolerance.dtype, replayed));
+                errors.add(tolerance, ElementValue::read(tolerance.dtype, recorded), ElementValue::read(tolerance.dtype, replayed));
             } else if recorded != replayed {
-                errors.add(tolerance, Value::Integer(0), Value::Float(f64::NAN, 0));
+                errors.add(tolerance, ElementValue::Integer(0), ElementValue::Float(f64::NAN, 0));
             }
         }
         errors
     }
 
-    pub fn add(&mut self, tolerance: &Tolerance, recorded: Value, replayed: Value) {
+    pub fn add(&mut self, tolerance: &Tolerance, recorded: ElementValue, replayed: ElementValue) {
         let own = error(tolerance.kind, recorded, replayed);
         self.largest = self.largest.max(own);
         if tolerance.norm == Norm::None {
             self.beyond += u64::from(own > tolerance.threshold);
             return;
         }
-        let difference = Value::difference(recorded, replayed, tolerance.kind == Threshold::Ulp);
+        let difference = ElementValue::difference(recorded, replayed, tolerance.kind == Threshold::Ulp);
         let magnitude = Some(recorded.magnitude()).filter(|it| it.is_finite()).unwrap_or_default();
         match tolerance.norm {
             Norm::None => {}

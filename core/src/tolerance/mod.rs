@@ -1,4 +1,4 @@
-//! How far replayed memory may be from the recorded one, and what a name or a tolerance was given to.
+//! Tolerances: how far replayed memory may be from the recorded one.
 //!
 //! Types and their codes are those of the existing Mneme's annotations; ULP distances and `ignore` are ours. The errors that a
 //! tolerance bounds are defined in [`measure`]; the file `<static-hash>.tolerances.json` is a [recording's](crate::recording::rules).

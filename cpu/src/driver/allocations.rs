@@ -8,7 +8,7 @@ use super::{context, device};
 use crate::status::Status;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemoryKind {
     Device,
     /// Pinned host memory that was allocated here.
     Host,
@@ -26,10 +26,10 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Allocation {
+pub struct MemoryAllocation {
     pub start: u64,
     pub size: u64,
-    pub kind: Kind,
+    pub kind: MemoryKind,
     pub device: i32,
     /// That was current when it was made known, 0 where none was.
     pub context: usize,
@@ -41,7 +41,7 @@ pub struct Allocation {
 
 #[derive(Default)]
 struct Allocations {
-    by_start: BTreeMap<u64, Allocation>,
+    by_start: BTreeMap<u64, MemoryAllocation>,
     next_id: u64,
 }
 
@@ -52,24 +52,24 @@ fn lock() -> MutexGuard<'static, Allocations> {
 }
 
 /// Makes a range of the current device known.
-pub fn add(start: u64, size: u64, kind: Kind) {
+pub fn add(start: u64, size: u64, kind: MemoryKind) {
     add_on(context::current_device().unwrap_or(0), start, size, kind);
 }
 
-pub fn add_on(device: i32, start: u64, size: u64, kind: Kind) {
+pub fn add_on(device: i32, start: u64, size: u64, kind: MemoryKind) {
     add_of_pool(0, device, start, size, kind);
 }
 
-pub fn add_of_pool(pool: usize, device: i32, start: u64, size: u64, kind: Kind) {
+pub fn add_of_pool(pool: usize, device: i32, start: u64, size: u64, kind: MemoryKind) {
     let context = context::current().unwrap_or(0);
     let mut all = lock();
     let id = all.next_id;
     all.next_id += 1;
-    all.by_start.insert(start, Allocation { start, size, kind, device, context, id, pool });
+    all.by_start.insert(start, MemoryAllocation { start, size, kind, device, context, id, pool });
 }
 
 /// Forgets the range that starts here, if it is of that kind.
-pub fn forget(start: u64, kind: Kind) -> Result<Allocation, Status> {
+pub fn forget(start: u64, kind: MemoryKind) -> Result<MemoryAllocation, Status> {
     let mut all = lock();
     match all.by_start.get(&start) {
         Some(found) if found.kind == kind => all.by_start.remove(&start).ok_or(Status::INVALID_VALUE),
@@ -78,7 +78,7 @@ pub fn forget(start: u64, kind: Kind) -> Result<Allocation, Status> {
 }
 
 /// The allocation that an address lies in.
-pub fn find(address: u64) -> Option<Allocation> {
+pub fn find(address: u64) -> Option<MemoryAllocation> {
     let all = lock();
     all.by_start.range(..=address).next_back().map(|(_, found)| *found).filter(|found| address < found.start + found.size)
 }

@@ -9,7 +9,7 @@ use mneme_core::device::MOST_CPU_DEVICES;
 
 use crate::abi::Out;
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// A context. All devices share one address space, so it holds little but its settings.
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ pub struct Context {
 pub fn devices() -> i32 {
     static DEVICES: OnceLock<i32> = OnceLock::new();
     *DEVICES.get_or_init(|| {
-        let asked = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
-        asked.unwrap_or(1).clamp(1, MOST_CPU_DEVICES) as i32
+        let count = std::env::var("MNEME_CPU_DEVICES").ok().and_then(|text| text.trim().parse::<usize>().ok());
+        count.unwrap_or(1).clamp(1, MOST_CPU_DEVICES) as i32
     })
 }
 
@@ -63,7 +63,7 @@ fn primary() -> std::sync::MutexGuard<'static, [Primary; MOST_CPU_DEVICES]> {
     PRIMARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn initialise(flags: u32) -> Done {
+pub fn initialise(flags: u32) -> StatusResult {
     if flags != 0 {
         return Err(Status::INVALID_VALUE);
     }
@@ -71,11 +71,11 @@ pub fn initialise(flags: u32) -> Done {
     Ok(())
 }
 
-pub fn initialised() -> Done {
+pub fn initialised() -> StatusResult {
     if INITIALISED.load(Ordering::Acquire) { Ok(()) } else { Err(Status::NOT_INITIALIZED) }
 }
 
-pub fn device(ordinal: i32) -> Done {
+pub fn device(ordinal: i32) -> StatusResult {
     initialised()?;
     if (0..devices()).contains(&ordinal) { Ok(()) } else { Err(Status::INVALID_DEVICE) }
 }
@@ -93,13 +93,13 @@ pub fn current_device() -> Result<i32, Status> {
 }
 
 /// What every call on the device starts with: a current context, and no kernel that has failed.
-pub fn usable() -> Done {
+pub fn usable() -> StatusResult {
     current()?;
     fault()
 }
 
 /// The fault of an earlier kernel, which stays.
-pub fn fault() -> Done {
+pub fn fault() -> StatusResult {
     match STICKY[current_device()? as usize].load(Ordering::Acquire) {
         0 => Ok(()),
         status => Err(Status(status)),
@@ -111,12 +111,12 @@ pub fn set_fault(status: Status) {
     let _ = STICKY[device].compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-pub fn get_current(out: Out<usize>) -> Done {
+pub fn get_current(out: Out<usize>) -> StatusResult {
     initialised()?;
     out.put(top().unwrap_or(0))
 }
 
-pub fn set_current(handle: usize) -> Done {
+pub fn set_current(handle: usize) -> StatusResult {
     initialised()?;
     if handle != 0 {
         CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
@@ -129,27 +129,27 @@ pub fn set_current(handle: usize) -> Done {
     })
 }
 
-pub fn push(handle: usize) -> Done {
+pub fn push(handle: usize) -> StatusResult {
     initialised()?;
     CONTEXTS.get(handle).map_err(|_| Status::INVALID_CONTEXT)?;
     change(|stack| stack.push(handle))
 }
 
-pub fn pop(out: Out<usize>) -> Done {
+pub fn pop(out: Out<usize>) -> StatusResult {
     initialised()?;
     let handle = change(Vec::pop)?.ok_or(Status::INVALID_CONTEXT)?;
     out.put_if_wanted(handle);
     Ok(())
 }
 
-pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> Done {
+pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> StatusResult {
     device(ordinal)?;
     let handle = CONTEXTS.insert(Arc::new(Context { device: ordinal, flags: AtomicU32::new(flags), ..Context::default() }));
     change(|stack| stack.push(handle))?;
     out.put(handle)
 }
 
-pub fn destroy(handle: usize) -> Done {
+pub fn destroy(handle: usize) -> StatusResult {
     if primary().iter().any(|primary| primary.handle == handle) {
         return Err(Status::INVALID_CONTEXT);
     }
@@ -161,32 +161,32 @@ pub fn destroy(handle: usize) -> Done {
     })
 }
 
-pub fn get_device(out: Out<i32>) -> Done {
+pub fn get_device(out: Out<i32>) -> StatusResult {
     out.put(current_device()?)
 }
 
-pub fn get_id(_handle: usize, out: Out<u64>) -> Done {
+pub fn get_id(_handle: usize, out: Out<u64>) -> StatusResult {
     initialised()?;
     out.put(1)
 }
 
-pub fn get_flags(out: Out<u32>) -> Done {
+pub fn get_flags(out: Out<u32>) -> StatusResult {
     let context = CONTEXTS.get(current()?)?;
     out.put(context.flags.load(Ordering::Relaxed))
 }
 
-pub fn set_flags(flags: u32) -> Done {
+pub fn set_flags(flags: u32) -> StatusResult {
     CONTEXTS.get(current()?)?.flags.store(flags, Ordering::Relaxed);
     Ok(())
 }
 
-pub fn get_api_version(_handle: usize, out: Out<u32>) -> Done {
+pub fn get_api_version(_handle: usize, out: Out<u32>) -> StatusResult {
     initialised()?;
     out.put(3020)
 }
 
 /// `CUlimit`: stack size, printf buffer, malloc heap, device-runtime depth and launches, L2 fetch, persisting L2.
-pub fn get_limit(out: Out<usize>, limit: u32) -> Done {
+pub fn get_limit(out: Out<usize>, limit: u32) -> StatusResult {
     let context = CONTEXTS.get(current()?)?;
     let default = match limit {
         0 => 1024,
@@ -203,7 +203,7 @@ pub fn get_limit(out: Out<usize>, limit: u32) -> Done {
 }
 
 /// Stored and reported; nothing on this device is limited by them.
-pub fn set_limit(limit: u32, value: usize) -> Done {
+pub fn set_limit(limit: u32, value: usize) -> StatusResult {
     let context = CONTEXTS.get(current()?)?;
     if limit > 6 {
         return Err(Status::INVALID_VALUE);
@@ -213,23 +213,23 @@ pub fn set_limit(limit: u32, value: usize) -> Done {
 }
 
 /// Cache and shared-memory preferences mean nothing here.
-pub fn accept_preference() -> Done {
+pub fn accept_preference() -> StatusResult {
     current().map(|_| ())
 }
 
-pub fn get_preference(out: Out<u32>) -> Done {
+pub fn get_preference(out: Out<u32>) -> StatusResult {
     current()?;
     out.put(0)
 }
 
-pub fn priority_range(least: Out<i32>, greatest: Out<i32>) -> Done {
+pub fn priority_range(least: Out<i32>, greatest: Out<i32>) -> StatusResult {
     current()?;
     least.put_if_wanted(0);
     greatest.put_if_wanted(0);
     Ok(())
 }
 
-pub fn retain_primary(out: Out<usize>, ordinal: i32) -> Done {
+pub fn retain_primary(out: Out<usize>, ordinal: i32) -> StatusResult {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];
     if primary.handle == 0 {
@@ -240,7 +240,7 @@ pub fn retain_primary(out: Out<usize>, ordinal: i32) -> Done {
     out.put(primary.handle)
 }
 
-pub fn release_primary(ordinal: i32) -> Done {
+pub fn release_primary(ordinal: i32) -> StatusResult {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];
     if primary.users == 0 {
@@ -253,7 +253,7 @@ pub fn release_primary(ordinal: i32) -> Done {
     Ok(())
 }
 
-pub fn reset_primary(ordinal: i32) -> Done {
+pub fn reset_primary(ordinal: i32) -> StatusResult {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];
     if primary.handle != 0 {
@@ -264,7 +264,7 @@ pub fn reset_primary(ordinal: i32) -> Done {
     Ok(())
 }
 
-pub fn primary_state(ordinal: i32, flags: Out<u32>, active: Out<i32>) -> Done {
+pub fn primary_state(ordinal: i32, flags: Out<u32>, active: Out<i32>) -> StatusResult {
     device(ordinal)?;
     let primary = primary()[ordinal as usize];
     flags.put_if_wanted(primary.flags);
@@ -272,14 +272,14 @@ pub fn primary_state(ordinal: i32, flags: Out<u32>, active: Out<i32>) -> Done {
     Ok(())
 }
 
-pub fn set_primary_flags(ordinal: i32, flags: u32) -> Done {
+pub fn set_primary_flags(ordinal: i32, flags: u32) -> StatusResult {
     device(ordinal)?;
     primary()[ordinal as usize].flags = flags;
     Ok(())
 }
 
 /// `cuCtxEnablePeerAccess`: all memory can be reached anyhow; what is told is what a program may rely on.
-pub fn enable_peer(peer: usize, flags: u32) -> Done {
+pub fn enable_peer(peer: usize, flags: u32) -> StatusResult {
     let own = CONTEXTS.get(current()?)?;
     let other = CONTEXTS.get(peer).map_err(|_| Status::INVALID_CONTEXT)?;
     if flags != 0 {
@@ -292,7 +292,7 @@ pub fn enable_peer(peer: usize, flags: u32) -> Done {
     if is_new { Ok(()) } else { Err(Status::PEER_ACCESS_ALREADY_ENABLED) }
 }
 
-pub fn disable_peer(peer: usize) -> Done {
+pub fn disable_peer(peer: usize) -> StatusResult {
     let own = CONTEXTS.get(current()?)?;
     let was_there = own.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer);
     if was_there { Ok(()) } else { Err(Status::PEER_ACCESS_NOT_ENABLED) }

@@ -2,20 +2,20 @@
 //!
 //! One address space: every direction is the same `memmove`, what differs is which end is checked.
 
-use super::work::{Copy2d, Copy3d, End, Fill, Work, end};
+use super::work::{Copy2d, Copy3d, CopyEnd, Fill, Work, end};
 use super::{context, graph, memory, stream};
 use crate::abi::In;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
-fn address_of(end: End, bytes: u64) -> Result<u64, Status> {
+fn address_of(end: CopyEnd, bytes: u64) -> Result<u64, Status> {
     match end {
-        End::Host(0) | End::Any(0) => Err(Status::INVALID_VALUE),
-        End::Host(address) | End::Any(address) => Ok(address),
-        End::Device(address) => memory::check(address, bytes).map(|()| address),
+        CopyEnd::Host(0) | CopyEnd::Any(0) => Err(Status::INVALID_VALUE),
+        CopyEnd::Host(address) | CopyEnd::Any(address) => Ok(address),
+        CopyEnd::Device(address) => memory::check(address, bytes).map(|()| address),
     }
 }
 
-pub fn copy(to: End, from: End, bytes: usize) -> Done {
+pub fn copy(to: CopyEnd, from: CopyEnd, bytes: usize) -> StatusResult {
     context::usable()?;
     if bytes == 0 {
         return Ok(());
@@ -26,7 +26,7 @@ pub fn copy(to: End, from: End, bytes: usize) -> Done {
     Ok(())
 }
 
-pub fn copy_on(to: End, from: End, bytes: usize, stream: usize) -> Done {
+pub fn copy_on(to: CopyEnd, from: CopyEnd, bytes: usize, stream: usize) -> StatusResult {
     stream::check(stream)?;
     if graph::capture(stream, || Ok(Work::Copy(Copy3d::line(to, from, bytes))))? {
         return Ok(());
@@ -34,7 +34,7 @@ pub fn copy_on(to: End, from: End, bytes: usize, stream: usize) -> Done {
     copy(to, from, bytes)
 }
 
-pub fn copy_2d(what: In<Copy2d>) -> Done {
+pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     context::usable()?;
     let what = what.get()?;
     let from = end(what.from_type)?;
@@ -53,7 +53,7 @@ pub fn copy_2d(what: In<Copy2d>) -> Done {
     Ok(())
 }
 
-pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> Done {
+pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> StatusResult {
     stream::check(stream)?;
     if graph::capture(stream, || Ok(Work::Copy(Copy3d::from(what.get()?))))? {
         return Ok(());
@@ -61,7 +61,7 @@ pub fn copy_2d_on(what: In<Copy2d>, stream: usize) -> Done {
     copy_2d(what)
 }
 
-pub fn copy_3d(what: In<Copy3d>) -> Done {
+pub fn copy_3d(what: In<Copy3d>) -> StatusResult {
     context::usable()?;
     let what = what.get()?;
     for z in 0..what.depth {
@@ -72,7 +72,7 @@ pub fn copy_3d(what: In<Copy3d>) -> Done {
     Ok(())
 }
 
-pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> Done {
+pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> StatusResult {
     stream::check(stream)?;
     if graph::capture(stream, || Ok(Work::Copy(what.get()?)))? {
         return Ok(());
@@ -81,7 +81,7 @@ pub fn copy_3d_on(what: In<Copy3d>, stream: usize) -> Done {
 }
 
 /// Fills `count` elements with a pattern of 1, 2 or 4 bytes.
-pub fn fill<T: Copy>(address: u64, value: T, count: usize) -> Done {
+pub fn fill<T: Copy>(address: u64, value: T, count: usize) -> StatusResult {
     context::usable()?;
     if count == 0 {
         return Ok(());
@@ -100,7 +100,7 @@ fn filling<T: Copy + Into<u32>>(to: u64, pitch: usize, value: T, width: usize, h
     Work::Fill(Fill { to, pitch, value: value.into(), element: size_of::<T>() as u32, width, height })
 }
 
-pub fn fill_on<T: Copy + Into<u32>>(address: u64, value: T, count: usize, stream: usize) -> Done {
+pub fn fill_on<T: Copy + Into<u32>>(address: u64, value: T, count: usize, stream: usize) -> StatusResult {
     stream::check(stream)?;
     if graph::capture(stream, || Ok(filling(address, 0, value, count, 1)))? {
         return Ok(());
@@ -108,14 +108,14 @@ pub fn fill_on<T: Copy + Into<u32>>(address: u64, value: T, count: usize, stream
     fill(address, value, count)
 }
 
-pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize) -> Done {
+pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, height: usize) -> StatusResult {
     for row in 0..height {
         fill(address + (row * pitch) as u64, value, width)?;
     }
     Ok(())
 }
 
-pub fn fill_2d_on<T: Copy + Into<u32>>(address: u64, pitch: usize, value: T, width: usize, height: usize, stream: usize) -> Done {
+pub fn fill_2d_on<T: Copy + Into<u32>>(address: u64, pitch: usize, value: T, width: usize, height: usize, stream: usize) -> StatusResult {
     stream::check(stream)?;
     if graph::capture(stream, || Ok(filling(address, pitch, value, width, height)))? {
         return Ok(());
@@ -124,12 +124,12 @@ pub fn fill_2d_on<T: Copy + Into<u32>>(address: u64, pitch: usize, value: T, wid
 }
 
 /// Prefetches and advice: memory is where it is.
-pub fn accept_hint(address: u64, bytes: usize) -> Done {
+pub fn accept_hint(address: u64, bytes: usize) -> StatusResult {
     context::usable()?;
     memory::check(address, bytes as u64)
 }
 
 /// Of several ranges: memory is where it is, and what is discarded may stay as it was.
-pub fn accept_hints(addresses: In<u64>, sizes: In<usize>, count: usize) -> Done {
+pub fn accept_hints(addresses: In<u64>, sizes: In<usize>, count: usize) -> StatusResult {
     (0..count).try_for_each(|index| accept_hint(addresses.at(index)?, sizes.at(index)?))
 }

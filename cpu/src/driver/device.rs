@@ -1,10 +1,10 @@
-//! What the device says of itself.
+//! Attributes and properties of the device.
 
 use std::ffi::c_char;
 
 use super::{VERSION, attributes, context};
-use crate::abi::{Out, Text};
-use crate::status::{Done, Status};
+use crate::abi::{CStringArgument, Out};
+use crate::status::{Status, StatusResult};
 
 pub const NAME: &str = "Mneme CPU device";
 /// Every run and machine gets the same, so that a recording's device can be recognised.
@@ -27,22 +27,22 @@ pub fn memory() -> (usize, usize) {
     (total, available.map_or(info.freeram as usize * unit, |kilobytes| kilobytes << 10).min(total))
 }
 
-pub fn driver_version(out: Out<i32>) -> Done {
+pub fn driver_version(out: Out<i32>) -> StatusResult {
     out.put(VERSION)
 }
 
-pub fn get(out: Out<i32>, ordinal: i32) -> Done {
+pub fn get(out: Out<i32>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     out.put(ordinal)
 }
 
-pub fn count(out: Out<i32>) -> Done {
+pub fn count(out: Out<i32>) -> StatusResult {
     context::initialised()?;
     out.put(context::devices())
 }
 
 /// Copies a string into a C buffer, cut to its length.
-pub fn put_text(out: Out<c_char>, length: i32, text: &str) -> Done {
+pub fn put_text(out: Out<c_char>, length: i32, text: &str) -> StatusResult {
     let length = usize::try_from(length).ok().filter(|length| *length > 0).ok_or(Status::INVALID_VALUE)?;
     let kept = &text.as_bytes()[..text.len().min(length - 1)];
     for (index, byte) in kept.iter().chain(&[0]).enumerate() {
@@ -51,12 +51,12 @@ pub fn put_text(out: Out<c_char>, length: i32, text: &str) -> Done {
     Ok(())
 }
 
-pub fn name(out: Out<c_char>, length: i32, ordinal: i32) -> Done {
+pub fn name(out: Out<c_char>, length: i32, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     put_text(out, length, NAME)
 }
 
-pub fn uuid(out: Out<[u8; 16]>, ordinal: i32) -> Done {
+pub fn uuid(out: Out<[u8; 16]>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     let mut uuid = UUID;
     // The first keeps the name that recordings know.
@@ -64,22 +64,22 @@ pub fn uuid(out: Out<[u8; 16]>, ordinal: i32) -> Done {
     out.put(uuid)
 }
 
-pub fn luid(_out: Out<c_char>, _mask: Out<u32>, ordinal: i32) -> Done {
+pub fn luid(_out: Out<c_char>, _mask: Out<u32>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     Err(Status::NOT_SUPPORTED)
 }
 
-pub fn total_memory(out: Out<usize>, ordinal: i32) -> Done {
+pub fn total_memory(out: Out<usize>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     out.put(memory().0)
 }
 
-pub fn attribute(out: Out<i32>, attribute: u32, ordinal: i32) -> Done {
+pub fn attribute(out: Out<i32>, attribute: u32, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     out.put(attributes::value(attribute).ok_or(Status::INVALID_VALUE)?)
 }
 
-pub fn compute_capability(major: Out<i32>, minor: Out<i32>, ordinal: i32) -> Done {
+pub fn compute_capability(major: Out<i32>, minor: Out<i32>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     major.put(attributes::CAPABILITY.0)?;
     minor.put(attributes::CAPABILITY.1)
@@ -89,12 +89,12 @@ fn bus_name(ordinal: i32) -> String {
     format!("0000:00:{ordinal:02x}.0")
 }
 
-pub fn bus_id(out: Out<c_char>, length: i32, ordinal: i32) -> Done {
+pub fn bus_id(out: Out<c_char>, length: i32, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     put_text(out, length, &bus_name(ordinal))
 }
 
-pub fn by_bus_id(out: Out<i32>, id: Text) -> Done {
+pub fn by_bus_id(out: Out<i32>, id: CStringArgument) -> StatusResult {
     context::initialised()?;
     let id = id.get()?;
     let found = (0..context::devices()).find(|ordinal| bus_name(*ordinal) == id).ok_or(Status::INVALID_DEVICE)?;
@@ -104,7 +104,7 @@ pub fn by_bus_id(out: Out<i32>, id: Text) -> Done {
 /// `CUdevprop`, of the oldest programs.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Properties {
+pub struct LegacyProperties {
     threads_per_block: i32,
     threads: [i32; 3],
     grid: [i32; 3],
@@ -117,10 +117,10 @@ pub struct Properties {
     texture_alignment: i32,
 }
 
-pub fn properties(out: Out<Properties>, ordinal: i32) -> Done {
+pub fn properties(out: Out<LegacyProperties>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     let value = |attribute| attributes::value(attribute).unwrap_or(0);
-    out.put(Properties {
+    out.put(LegacyProperties {
         threads_per_block: value(1),
         threads: [2, 3, 4].map(value),
         grid: [5, 6, 7].map(value),
@@ -134,24 +134,24 @@ pub fn properties(out: Out<Properties>, ordinal: i32) -> Done {
     })
 }
 
-pub fn can_access_peer(out: Out<i32>, ordinal: i32, peer: i32) -> Done {
+pub fn can_access_peer(out: Out<i32>, ordinal: i32, peer: i32) -> StatusResult {
     context::device(ordinal)?;
     context::device(peer)?;
     out.put(i32::from(ordinal != peer))
 }
 
 /// `CUdevice_P2PAttribute`: access is supported (2), atomics are native (3), the ranks are equal.
-pub fn peer_attribute(out: Out<i32>, attribute: u32, from: i32, to: i32) -> Done {
+pub fn peer_attribute(out: Out<i32>, attribute: u32, from: i32, to: i32) -> StatusResult {
     context::device(from)?;
     context::device(to)?;
     out.put(i32::from(from != to && matches!(attribute, 2 | 3)))
 }
 
-pub fn put_zero(out: Out<i32>) -> Done {
+pub fn put_zero(out: Out<i32>) -> StatusResult {
     context::initialised()?;
     out.put(0)
 }
 
-pub fn accept() -> Done {
+pub fn accept() -> StatusResult {
     context::initialised()
 }

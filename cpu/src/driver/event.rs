@@ -1,4 +1,6 @@
-//! Events: points in time. Work is done when it is enqueued, so a recorded event has happened.
+//! Events: points in time.
+//!
+//! Work is done when it is enqueued, so a recorded event has happened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,7 +9,7 @@ use std::time::Instant;
 use super::{context, graph, stream};
 use crate::abi::Out;
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 const DISABLE_TIMING: u32 = 2;
 
@@ -24,17 +26,17 @@ fn now() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1
 }
 
-pub fn create(out: Out<usize>, flags: u32) -> Done {
+pub fn create(out: Out<usize>, flags: u32) -> StatusResult {
     context::usable()?;
     now();
     out.put(EVENTS.insert(Arc::new(Event { flags, recorded: AtomicU64::new(0) })))
 }
 
-pub fn destroy(event: usize) -> Done {
+pub fn destroy(event: usize) -> StatusResult {
     EVENTS.remove(event).map(|_| ())
 }
 
-pub fn record(event: usize, stream: usize) -> Done {
+pub fn record(event: usize, stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
     if EVENTS.get(event).is_ok() && graph::capture_event(event, stream) {
@@ -45,13 +47,13 @@ pub fn record(event: usize, stream: usize) -> Done {
 }
 
 /// Querying and waiting: the event has happened, or a kernel before it has failed.
-pub fn reached(event: usize) -> Done {
+pub fn reached(event: usize) -> StatusResult {
     context::usable()?;
     EVENTS.get(event).map(|_| ())
 }
 
 /// Milliseconds between two recorded events.
-pub fn elapsed(out: Out<f32>, start: usize, end: usize) -> Done {
+pub fn elapsed(out: Out<f32>, start: usize, end: usize) -> StatusResult {
     context::usable()?;
     let (start, end) = (EVENTS.get(start)?, EVENTS.get(end)?);
     let time = |event: &Event| match event.recorded.load(Ordering::Acquire) {

@@ -7,7 +7,7 @@ use super::work::Work;
 use super::{context, copy, graph, graph_memory, launch, stream};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// Its steps in order, each with the node it was made from.
 struct Executable(Mutex<Vec<(usize, Work)>>);
@@ -20,7 +20,7 @@ impl Executable {
 
 static EXECUTABLES: Registry<Executable> = Registry::new();
 
-fn perform(work: &Work) -> Done {
+fn perform(work: &Work) -> StatusResult {
     match work {
         Work::Kernel(kernel) => launch::run(kernel.function, &kernel.shape, &kernel.buffer),
         Work::Copy(what) => copy::copy_3d(In::from(what)),
@@ -41,13 +41,13 @@ fn perform(work: &Work) -> Done {
     }
 }
 
-pub fn instantiate(out: Out<usize>, graph: usize) -> Done {
+pub fn instantiate(out: Out<usize>, graph: usize) -> StatusResult {
     context::usable()?;
     out.put(EXECUTABLES.insert(Arc::new(Executable(Mutex::new(graph::steps_of(graph)?)))))
 }
 
 /// `cuGraphExecUpdate_v2`: a graph of the same shape takes the place of the one before.
-pub fn update(executable: usize, graph: usize, result: Out<u32>) -> Done {
+pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult {
     let executable = EXECUTABLES.get(executable)?;
     let new = graph::steps_of(graph)?;
     let mut steps = executable.steps();
@@ -61,7 +61,7 @@ pub fn update(executable: usize, graph: usize, result: Out<u32>) -> Done {
     Ok(())
 }
 
-pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelParameters>) -> Done {
+pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelParameters>) -> StatusResult {
     let executable = EXECUTABLES.get(executable)?;
     let mut steps = executable.steps();
     let (_, work) = steps.iter_mut().find(|(from, work)| *from == node && work.kind() == 0).ok_or(Status::INVALID_VALUE)?;
@@ -69,11 +69,11 @@ pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelParameter
     Ok(())
 }
 
-pub fn destroy(executable: usize) -> Done {
+pub fn destroy(executable: usize) -> StatusResult {
     EXECUTABLES.remove(executable).map(|_| ())
 }
 
-pub fn launch(executable: usize, stream: usize) -> Done {
+pub fn launch(executable: usize, stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
     let steps = EXECUTABLES.get(executable)?.steps().clone();

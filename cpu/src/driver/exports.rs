@@ -8,8 +8,8 @@ use mneme_abi::cuda::types::*;
 
 use super::graph_nodes::{self, At};
 use super::lookup::Export;
-use super::work::End::{Any, Device, Host};
-use super::work::Shape;
+use super::work::CopyEnd::{Any, Device, Host};
+use super::work::LaunchExtents;
 use super::{
     context, copy, device, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory,
     waiting,
@@ -327,11 +327,11 @@ driver_exports! {
     cuOccupancyAvailableDynamicSMemPerBlock(bytes, function, _, _) => function::available_shared(bytes, function);
 
     cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra) =>
-        launch::launch(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, extra);
+        launch::launch(function, LaunchExtents { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, extra);
     cuLaunchKernelEx(configuration, function, parameters, extra) =>
         launch::launch_extended(configuration, function, parameters, extra);
     cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters) =>
-        launch::launch_cooperative(function, Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, In::of_place(0));
+        launch::launch_cooperative(function, LaunchExtents { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared }, stream, parameters, In::of_place(0));
 
     cuFuncSetBlockShape(function, x, y, z) => legacy::set_block(function, [x, y, z]);
     cuFuncSetSharedSize(function, bytes) => legacy::set_shared(function, bytes);

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::attributes::{CAPABILITY, MAX_THREADS, SHARED, SHARED_OPT_IN};
 use super::context;
-use super::image::Kernel;
+use super::image::ImageKernel;
 use crate::abi::{Out, enter};
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 pub struct Function {
-    pub kernel: Kernel,
+    pub kernel: ImageKernel,
     /// Module or library that it came from.
     owner: usize,
     name: CString,
@@ -25,7 +25,7 @@ pub struct Function {
 static FUNCTIONS: Registry<Function> = Registry::new();
 
 impl Function {
-    pub fn new(owner: usize, kernel: Kernel) -> Result<Self, Status> {
+    pub fn new(owner: usize, kernel: ImageKernel) -> Result<Self, Status> {
         let name = CString::new(kernel.row().name.as_str()).map_err(|_| Status::INVALID_IMAGE)?;
         let free = SHARED.saturating_sub(kernel.row().static_shared);
         Ok(Self { kernel, owner, name, max_dynamic_shared: AtomicU32::new(free) })
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn mneme_cpu_code(function: usize, start: Out<*const u8>, 
 }
 
 /// `CUfunction_attribute`
-pub fn attribute(out: Out<i32>, attribute: u32, handle: usize) -> Done {
+pub fn attribute(out: Out<i32>, attribute: u32, handle: usize) -> StatusResult {
     context::initialised()?;
     let function = get(handle)?;
     out.put(match attribute {
@@ -87,7 +87,7 @@ pub fn attribute(out: Out<i32>, attribute: u32, handle: usize) -> Done {
     })
 }
 
-pub fn set_attribute(handle: usize, attribute: u32, value: i32) -> Done {
+pub fn set_attribute(handle: usize, attribute: u32, value: i32) -> StatusResult {
     context::initialised()?;
     let function = get(handle)?;
     match attribute {
@@ -104,12 +104,12 @@ pub fn set_attribute(handle: usize, attribute: u32, value: i32) -> Done {
     }
 }
 
-pub fn name(out: Out<*const c_char>, handle: usize) -> Done {
+pub fn name(out: Out<*const c_char>, handle: usize) -> StatusResult {
     // The handle's registration keeps the string; it is freed with the module, as in the vendor's driver.
     out.put(get(handle)?.name.as_ptr())
 }
 
-pub fn parameter(handle: usize, index: usize, offset: Out<usize>, size: Out<usize>) -> Done {
+pub fn parameter(handle: usize, index: usize, offset: Out<usize>, size: Out<usize>) -> StatusResult {
     let function = get(handle)?;
     let parameter = function.kernel.row().parameters.get(index).ok_or(Status::INVALID_VALUE)?;
     offset.put(parameter.offset as usize)?;
@@ -117,29 +117,29 @@ pub fn parameter(handle: usize, index: usize, offset: Out<usize>, size: Out<usiz
     Ok(())
 }
 
-pub fn owner(out: Out<usize>, handle: usize) -> Done {
+pub fn owner(out: Out<usize>, handle: usize) -> StatusResult {
     out.put(get(handle)?.owner)
 }
 
 /// `cuKernelGetFunction`
-pub fn of_kernel(out: Out<usize>, handle: usize) -> Done {
+pub fn of_kernel(out: Out<usize>, handle: usize) -> StatusResult {
     context::usable()?;
     get(handle)?;
     out.put(handle)
 }
 
-pub fn is_loaded(out: Out<u32>, handle: usize) -> Done {
+pub fn is_loaded(out: Out<u32>, handle: usize) -> StatusResult {
     get(handle)?;
     out.put(1)
 }
 
 /// For preferences (caches, bank sizes) and explicit loading.
-pub fn accept(handle: usize) -> Done {
+pub fn accept(handle: usize) -> StatusResult {
     get(handle).map(|_| ())
 }
 
 /// Blocks that run at once on a multiprocessor, i.e. a worker thread: one, if the block can run at all.
-pub fn occupancy(out: Out<i32>, handle: usize, threads: i32, dynamic_shared: usize) -> Done {
+pub fn occupancy(out: Out<i32>, handle: usize, threads: i32, dynamic_shared: usize) -> StatusResult {
     context::usable()?;
     let function = get(handle)?;
     let threads = u32::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::INVALID_VALUE)?;
@@ -147,7 +147,7 @@ pub fn occupancy(out: Out<i32>, handle: usize, threads: i32, dynamic_shared: usi
     out.put(i32::from(threads <= function.max_threads() && shared <= SHARED_OPT_IN as usize))
 }
 
-pub fn potential_block(grid: Out<i32>, block: Out<i32>, handle: usize, limit: i32) -> Done {
+pub fn potential_block(grid: Out<i32>, block: Out<i32>, handle: usize, limit: i32) -> StatusResult {
     context::usable()?;
     let function = get(handle)?;
     let most = function.max_threads() as i32;
@@ -155,7 +155,7 @@ pub fn potential_block(grid: Out<i32>, block: Out<i32>, handle: usize, limit: i3
     grid.put(super::attributes::value(16).unwrap_or(1))
 }
 
-pub fn available_shared(out: Out<usize>, handle: usize) -> Done {
+pub fn available_shared(out: Out<usize>, handle: usize) -> StatusResult {
     context::usable()?;
     out.put(get(handle)?.max_dynamic_shared.load(Ordering::Relaxed) as usize)
 }

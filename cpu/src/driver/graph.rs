@@ -14,7 +14,7 @@ use super::work::Work;
 use super::{context, stream};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 pub struct Node {
     work: Mutex<Work>,
@@ -97,7 +97,7 @@ pub fn is_captured(stream: usize) -> bool {
 }
 
 /// Waiting for a stream that is being captured ends the capture, as does waiting for everything (0).
-pub fn check_wait(stream: Option<usize>) -> Done {
+pub fn check_wait(stream: Option<usize>) -> StatusResult {
     let mut captures = captures();
     let mut broken = false;
     for (captured, capture) in &mut captures.streams {
@@ -109,17 +109,17 @@ pub fn check_wait(stream: Option<usize>) -> Done {
     if broken { Err(Status::STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
 }
 
-pub fn begin_capture(stream: usize) -> Done {
+pub fn begin_capture(stream: usize) -> StatusResult {
     begin(stream, None)
 }
 
 /// Captures once more what a graph was captured from; its nodes take the new parameters at the end.
-pub fn begin_recapture(stream: usize, graph: usize) -> Done {
+pub fn begin_recapture(stream: usize, graph: usize) -> StatusResult {
     GRAPHS.get(graph)?;
     begin(stream, Some(graph))
 }
 
-fn begin(stream: usize, again: Option<usize>) -> Done {
+fn begin(stream: usize, again: Option<usize>) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
     if stream <= STREAM_LEGACY || is_captured(stream) {
@@ -130,7 +130,7 @@ fn begin(stream: usize, again: Option<usize>) -> Done {
     Ok(())
 }
 
-pub fn end_capture(stream: usize, out: Out<usize>) -> Done {
+pub fn end_capture(stream: usize, out: Out<usize>) -> StatusResult {
     context::usable()?;
     let mut captures = captures();
     let capture = captures.streams.get(&stream).filter(|capture| capture.is_origin).cloned().ok_or(Status::INVALID_VALUE)?;
@@ -151,7 +151,7 @@ pub fn end_capture(stream: usize, out: Out<usize>) -> Done {
 }
 
 /// Gives the nodes of a graph the work of another one's of the same shape.
-fn take(graph: &Graph, from: &Graph) -> Done {
+fn take(graph: &Graph, from: &Graph) -> StatusResult {
     let works = |graph: &Graph| graph.nodes().into_iter().map(|node| NODES.get(node)).collect::<Result<Vec<_>, _>>();
     let (old, new) = (works(graph)?, works(from)?);
     let fits = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| old.work().kind() == new.work().kind());
@@ -173,12 +173,12 @@ fn capture_status(stream: usize) -> (u32, u64) {
     }
 }
 
-pub fn is_capturing(stream: usize, out: Out<u32>) -> Done {
+pub fn is_capturing(stream: usize, out: Out<u32>) -> StatusResult {
     stream::check(stream)?;
     out.put(capture_status(stream).0)
 }
 
-pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> Done {
+pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> StatusResult {
     stream::check(stream)?;
     let (state, identity) = capture_status(stream);
     id.put_if_wanted(identity);
@@ -233,12 +233,12 @@ pub fn add(graph: usize, work: Work, after: Vec<usize>) -> Result<usize, Status>
     Ok(graph.add(work, after, None))
 }
 
-pub fn create(out: Out<usize>) -> Done {
+pub fn create(out: Out<usize>) -> StatusResult {
     context::initialised()?;
     out.put(GRAPHS.insert(Arc::default()))
 }
 
-pub fn destroy(graph: usize) -> Done {
+pub fn destroy(graph: usize) -> StatusResult {
     for node in GRAPHS.remove(graph)?.nodes() {
         let _ = NODES.remove(node);
     }
@@ -246,7 +246,7 @@ pub fn destroy(graph: usize) -> Done {
 }
 
 /// A graph that owns memory has no clones.
-pub fn clone(out: Out<usize>, graph: usize) -> Done {
+pub fn clone(out: Out<usize>, graph: usize) -> StatusResult {
     let original = GRAPHS.get(graph)?;
     if steps_of(graph)?.iter().any(|(_, work)| matches!(work, Work::Allocate(_) | Work::Free(_))) {
         return Err(Status::NOT_SUPPORTED);
@@ -262,29 +262,29 @@ pub fn clone(out: Out<usize>, graph: usize) -> Done {
     out.put(GRAPHS.insert(Arc::new(copy)))
 }
 
-pub fn find_in_clone(out: Out<usize>, original: usize, clone: usize) -> Done {
+pub fn find_in_clone(out: Out<usize>, original: usize, clone: usize) -> StatusResult {
     let is_twin = |node: &usize| NODES.get(*node).is_ok_and(|node| node.original == Some(original));
     let found = GRAPHS.get(clone)?.nodes().into_iter().find(is_twin).ok_or(Status::INVALID_VALUE)?;
     out.put(found)
 }
 
 /// Fills an array as long as the caller says, or tells how long it would have to be.
-fn put_all(values: &[usize], out: Out<usize>, count: Out<usize>, asked: In<usize>) -> Done {
+fn put_all(values: &[usize], out: Out<usize>, count: Out<usize>, capacity: In<usize>) -> StatusResult {
     if out.is_null() {
         return count.put(values.len());
     }
-    let room = asked.get()?;
-    for index in 0..room {
+    let capacity = capacity.get()?;
+    for index in 0..capacity {
         out.at(index).put(values.get(index).copied().unwrap_or(0))?;
     }
-    count.put(values.len().min(room))
+    count.put(values.len().min(capacity))
 }
 
-pub fn nodes(graph: usize, out: Out<usize>, count: Out<usize>) -> Done {
+pub fn nodes(graph: usize, out: Out<usize>, count: Out<usize>) -> StatusResult {
     put_all(&GRAPHS.get(graph)?.nodes(), out, count, In::of_place(count.address()))
 }
 
-pub fn edges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) -> Done {
+pub fn edges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) -> StatusResult {
     let mut pairs = Vec::new();
     for node in GRAPHS.get(graph)?.nodes() {
         pairs.extend(NODES.get(node)?.after.iter().map(|before| (*before, node)));
@@ -300,7 +300,7 @@ pub fn edges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) 
     put_all(&ends, to, count, In::of_place(count.address()))
 }
 
-pub fn node_type(node: usize, out: Out<u32>) -> Done {
+pub fn node_type(node: usize, out: Out<u32>) -> StatusResult {
     out.put(NODES.get(node)?.work().kind())
 }
 

@@ -6,18 +6,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::allocations::{self, Kind};
-use crate::status::{Done, Status};
+use super::allocations::{self, MemoryKind};
+use crate::status::{Status, StatusResult};
 
 /// The addresses of one allocation.
-pub struct Place {
+pub struct GraphAddresses {
     device: i32,
     start: u64,
     /// Bytes.
     size: u64,
 }
 
-impl Place {
+impl GraphAddresses {
     pub fn new(device: i32, bytes: usize) -> Result<Arc<Self>, Status> {
         if bytes == 0 {
             return Err(Status::INVALID_VALUE);
@@ -30,33 +30,33 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for GraphAddresses {
     fn drop(&mut self) {
         allocations::unmap(self.start, self.size);
     }
 }
 
 /// What has been allocated and not freed yet, by address.
-static LIVE: Mutex<BTreeMap<u64, Arc<Place>>> = Mutex::new(BTreeMap::new());
+static LIVE: Mutex<BTreeMap<u64, Arc<GraphAddresses>>> = Mutex::new(BTreeMap::new());
 
-fn live() -> MutexGuard<'static, BTreeMap<u64, Arc<Place>>> {
+fn live() -> MutexGuard<'static, BTreeMap<u64, Arc<GraphAddresses>>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Executes a node that allocates. What an earlier execution has allocated has to be free again.
-pub fn allocate(place: &Arc<Place>) -> Done {
+pub fn allocate(place: &Arc<GraphAddresses>) -> StatusResult {
     let mut live = live();
     if live.contains_key(&place.start) {
         return Err(Status::INVALID_VALUE);
     }
     live.insert(place.start, place.clone());
-    allocations::add_on(place.device, place.start, place.size, Kind::Graph);
+    allocations::add_on(place.device, place.start, place.size, MemoryKind::Graph);
     Ok(())
 }
 
-pub fn free(address: u64) -> Done {
+pub fn free(address: u64) -> StatusResult {
     let mut live = live();
-    let found = allocations::forget(address, Kind::Graph)?;
+    let found = allocations::forget(address, MemoryKind::Graph)?;
     // What it held is gone, the addresses are not.
     // SAFETY: a mapping of our own, which `live` keeps, and which nobody may use any more.
     unsafe { libc::madvise(found.start as *mut _, allocations::mapped_size(found.size) as usize, libc::MADV_DONTNEED) };

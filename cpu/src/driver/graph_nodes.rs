@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::graph_memory::Place;
-use super::work::{Copy3d, Fill, Host, Kernel, Shape, Work};
+use super::graph_memory::GraphAddresses;
+use super::work::{Copy3d, Fill, Host, KernelLaunch, LaunchExtents, Work};
 use super::{graph, launch, memory};
 use crate::abi::{In, Out};
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct KernelParameters {
     function: usize,
-    shape: Shape,
+    shape: LaunchExtents,
     parameters: *const *const u8,
     extra: *const usize,
     kernel: usize,
@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<KernelParameters>() == 72);
 impl KernelParameters {
     /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the list of `extra`.
     pub fn new(kernel: usize, grid: [u32; 3], block: [u32; 3], shared: u32, arguments: usize, extra: usize) -> Self {
-        let shape = Shape { grid, block, shared };
+        let shape = LaunchExtents { grid, block, shared };
         Self { function: 0, shape, parameters: arguments as *const _, extra: extra as *const _, kernel, context: 0 }
     }
 }
@@ -39,36 +39,36 @@ pub struct At {
 }
 
 impl At {
-    fn add(self, out: Out<usize>, work: Work) -> Done {
+    fn add(self, out: Out<usize>, work: Work) -> StatusResult {
         let after = (0..self.count).map(|index| self.after.at(index)).collect::<Result<Vec<_>, _>>()?;
         out.put(graph::add(self.graph, work, after)?)
     }
 }
 
-pub fn kernel(out: Out<usize>, at: At, parameters: In<KernelParameters>) -> Done {
+pub fn kernel(out: Out<usize>, at: At, parameters: In<KernelParameters>) -> StatusResult {
     at.add(out, kernel_of(parameters, false)?)
 }
 
-pub fn copy(out: Out<usize>, at: At, what: In<Copy3d>) -> Done {
+pub fn copy(out: Out<usize>, at: At, what: In<Copy3d>) -> StatusResult {
     at.add(out, Work::Copy(what.get()?))
 }
 
-pub fn fill(out: Out<usize>, at: At, what: In<Fill>) -> Done {
+pub fn fill(out: Out<usize>, at: At, what: In<Fill>) -> StatusResult {
     at.add(out, Work::Fill(what.get()?))
 }
 
-pub fn host(out: Out<usize>, at: At, what: In<Host>) -> Done {
+pub fn host(out: Out<usize>, at: At, what: In<Host>) -> StatusResult {
     at.add(out, Work::Host(what.get()?))
 }
 
-pub fn empty(out: Out<usize>, at: At) -> Done {
+pub fn empty(out: Out<usize>, at: At) -> StatusResult {
     at.add(out, Work::Nothing)
 }
 
 /// `CUDA_MEM_ALLOC_NODE_PARAMS`, and the runtime's `cudaMemAllocNodeParams`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Allocation {
+pub struct AllocationNodeParameters {
     /// `CUmemPoolProps`: allocation type (1: pinned), handle types, kind of location (1: device), device, and what matters to others.
     pool: [u32; 22],
     accesses: u64,
@@ -78,25 +78,25 @@ pub struct Allocation {
     address: u64,
 }
 
-const _: () = assert!(size_of::<Allocation>() == 120);
+const _: () = assert!(size_of::<AllocationNodeParameters>() == 120);
 
-pub fn allocation(out: Out<usize>, at: At, parameters: Out<Allocation>) -> Done {
-    let wanted = In::<Allocation>::of_place(parameters.address()).get()?;
+pub fn allocation(out: Out<usize>, at: At, parameters: Out<AllocationNodeParameters>) -> StatusResult {
+    let wanted = In::<AllocationNodeParameters>::of_place(parameters.address()).get()?;
     let [kind, handles, location, device, ..] = wanted.pool;
     if kind != 1 || handles != 0 || location != 1 {
         return Err(Status::INVALID_VALUE);
     }
-    let place = Place::new(memory::known_device(device as i32)?, wanted.bytes)?;
+    let place = GraphAddresses::new(memory::known_device(device as i32)?, wanted.bytes)?;
     let address = place.start();
     at.add(out, Work::Allocate(place))?;
-    parameters.put(Allocation { address, ..wanted })
+    parameters.put(AllocationNodeParameters { address, ..wanted })
 }
 
-pub fn free(out: Out<usize>, at: At, address: u64) -> Done {
+pub fn free(out: Out<usize>, at: At, address: u64) -> StatusResult {
     at.add(out, Work::Free(address))
 }
 
-pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> Done {
+pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> StatusResult {
     let node = graph::node(node)?;
     let work = node.work();
     let Work::Kernel(kernel) = &*work else { return Err(Status::INVALID_VALUE) };
@@ -116,14 +116,14 @@ pub fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<
     let given = parameters.get()?;
     let function = if given.function == 0 { given.kernel } else { given.function };
     let buffer = launch::prepare(function, &given.shape, In::of_place(given.parameters as usize), In::of_place(given.extra as usize))?;
-    Ok(Work::Kernel(Kernel { function, shape: given.shape, buffer: Arc::new(buffer), cooperative }))
+    Ok(Work::Kernel(KernelLaunch { function, shape: given.shape, buffer: Arc::new(buffer), cooperative }))
 }
 
 pub fn is_cooperative(work: &Work) -> bool {
     matches!(work, Work::Kernel(kernel) if kernel.cooperative)
 }
 
-pub fn set_kernel_parameters(node: usize, parameters: In<KernelParameters>) -> Done {
+pub fn set_kernel_parameters(node: usize, parameters: In<KernelParameters>) -> StatusResult {
     let node = graph::node(node)?;
     let mut work = node.work();
     if work.kind() != 0 {
@@ -134,7 +134,7 @@ pub fn set_kernel_parameters(node: usize, parameters: In<KernelParameters>) -> D
 }
 
 /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `_CLUSTER_DIMENSION`; a value is 64 bytes.
-pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> Done {
+pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> StatusResult {
     let node = graph::node(node)?;
     let work = node.work();
     let mut value = [0; 16];
@@ -146,21 +146,21 @@ pub fn kernel_attribute(node: usize, attribute: u32, out: Out<[u32; 16]>) -> Don
     out.put(value)
 }
 
-pub fn copy_parameters(node: usize, out: Out<Copy3d>) -> Done {
+pub fn copy_parameters(node: usize, out: Out<Copy3d>) -> StatusResult {
     match &*graph::node(node)?.work() {
         Work::Copy(copy) => out.put(*copy),
         _ => Err(Status::INVALID_VALUE),
     }
 }
 
-pub fn fill_parameters(node: usize, out: Out<Fill>) -> Done {
+pub fn fill_parameters(node: usize, out: Out<Fill>) -> StatusResult {
     match &*graph::node(node)?.work() {
         Work::Fill(fill) => out.put(*fill),
         _ => Err(Status::INVALID_VALUE),
     }
 }
 
-pub fn host_parameters(node: usize, out: Out<Host>) -> Done {
+pub fn host_parameters(node: usize, out: Out<Host>) -> StatusResult {
     match &*graph::node(node)?.work() {
         Work::Host(host) => out.put(*host),
         _ => Err(Status::INVALID_VALUE),

@@ -4,34 +4,41 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
-use super::function::Function;
-use super::work::{Host, Kernel, Shape, Work};
 use mneme_abi::cuda::types::launch_parameter;
 
+use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
+use super::function::Function;
+use super::work::{Host, KernelLaunch, LaunchExtents, Work};
 use super::{context, function, graph, stream};
 use crate::abi::{HostFunction, In};
 use crate::execution;
 use crate::report::readable;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
-pub fn launch(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
+pub fn launch(handle: usize, shape: LaunchExtents, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> StatusResult {
     launch_as(handle, shape, stream, parameters, extra, false)
 }
 
-fn launch_as(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>, cooperative: bool) -> Done {
+fn launch_as(
+    handle: usize,
+    shape: LaunchExtents,
+    stream: usize,
+    parameters: In<*const u8>,
+    extra: In<usize>,
+    cooperative: bool,
+) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
     let buffer = prepare(handle, &shape, parameters, extra)?;
     if graph::is_captured(stream) {
-        let kernel = Kernel { function: handle, shape, buffer: Arc::new(buffer), cooperative };
+        let kernel = KernelLaunch { function: handle, shape, buffer: Arc::new(buffer), cooperative };
         return graph::capture(stream, || Ok(Work::Kernel(kernel))).map(|_| ());
     }
     run(handle, &shape, &buffer)
 }
 
 /// Checks a launch and collects its arguments.
-pub fn prepare(handle: usize, shape: &Shape, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
+pub fn prepare(handle: usize, shape: &LaunchExtents, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
     let function = function::get(handle)?;
     check(&function, shape)?;
     let kernel = &function.kernel;
@@ -48,10 +55,10 @@ pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, St
     Ok(function.kernel.row().parameters.iter().map(|parameter| buffer.as_ptr() as usize + parameter.offset as usize).collect())
 }
 
-pub fn run(handle: usize, shape: &Shape, parameters: &[u8]) -> Done {
+pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8]) -> StatusResult {
     let function = function::get(handle)?;
     let kernel = &function.kernel;
-    let launch = execution::Launch {
+    let launch = execution::CheckedLaunch {
         name: &kernel.row().name,
         entry: kernel.entry()?,
         collective: kernel.row().collective,
@@ -70,7 +77,7 @@ pub fn run(handle: usize, shape: &Shape, parameters: &[u8]) -> Done {
     Ok(())
 }
 
-fn check(function: &Function, shape: &Shape) -> Done {
+fn check(function: &Function, shape: &LaunchExtents) -> StatusResult {
     let fits = |extents: &[u32; 3], most: &[u32; 3]| extents.iter().zip(most).all(|(extent, most)| (1..=*most).contains(extent));
     if !fits(&shape.grid, &MAX_GRID) || !fits(&shape.block, &MAX_BLOCK) {
         return Err(Status::INVALID_VALUE);
@@ -131,7 +138,7 @@ fn gather(function: &Function, parameters: In<*const u8>, extra: In<usize>) -> R
 /// `CUlaunchConfig`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Configuration {
+pub struct LaunchConfiguration {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
@@ -140,7 +147,7 @@ pub struct Configuration {
     count: u32,
 }
 
-impl Configuration {
+impl LaunchConfiguration {
     /// `attributes` is the address of `count` launch attributes.
     pub fn new(grid: [u32; 3], block: [u32; 3], shared: u32, stream: usize, attributes: usize, count: u32) -> Self {
         Self { grid, block, shared, stream, attributes: attributes as *const Attribute, count }
@@ -156,9 +163,9 @@ struct Attribute {
     value: [u32; 16],
 }
 
-const _: () = assert!(size_of::<Configuration>() == 56 && size_of::<Attribute>() == 72);
+const _: () = assert!(size_of::<LaunchConfiguration>() == 56 && size_of::<Attribute>() == 72);
 
-pub fn launch_extended(configuration: In<Configuration>, handle: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
+pub fn launch_extended(configuration: In<LaunchConfiguration>, handle: usize, parameters: In<*const u8>, extra: In<usize>) -> StatusResult {
     let configuration = configuration.get()?;
     let mut cooperative = false;
     for index in 0..configuration.count as usize {
@@ -175,7 +182,7 @@ pub fn launch_extended(configuration: In<Configuration>, handle: usize, paramete
             _ => {}
         }
     }
-    let shape = Shape { grid: configuration.grid, block: configuration.block, shared: configuration.shared };
+    let shape = LaunchExtents { grid: configuration.grid, block: configuration.block, shared: configuration.shared };
     if cooperative {
         return launch_cooperative(handle, shape, configuration.stream, parameters, extra);
     }
@@ -183,7 +190,7 @@ pub fn launch_extended(configuration: In<Configuration>, handle: usize, paramete
 }
 
 /// Blocks run one after another on a worker, so that several that wait for one another would wait for ever; one does not.
-pub fn launch_cooperative(handle: usize, shape: Shape, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> Done {
+pub fn launch_cooperative(handle: usize, shape: LaunchExtents, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> StatusResult {
     context::usable()?;
     let function = function::get(handle)?;
     if shape.grid.iter().any(|extent| *extent > 1) {
@@ -195,7 +202,7 @@ pub fn launch_cooperative(handle: usize, shape: Shape, stream: usize, parameters
 }
 
 /// Calls a function of the application when the stream comes to it.
-pub fn launch_on_host(stream: usize, function: HostFunction, data: *mut c_void) -> Done {
+pub fn launch_on_host(stream: usize, function: HostFunction, data: *mut c_void) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
     if graph::capture(stream, || Ok(Work::Host(Host { function, data })))? {

@@ -1,11 +1,13 @@
-//! `cuGetProcAddress`: functions by their base name and the CUDA version that the caller was built for.
+//! The function `cuGetProcAddress`, which finds functions by name and CUDA version.
+//!
+//! The name is the base name, the version that which the caller was built for.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use mneme_abi::cuda::{since_as, split_name};
 
-use crate::abi::{Out, Text};
-use crate::status::{Done, Status};
+use crate::abi::{CStringArgument, Out};
+use crate::status::{Status, StatusResult};
 
 /// One exported function.
 pub struct Export {
@@ -33,7 +35,7 @@ fn find(table: &[Export], name: &str, version: i32) -> Option<*const c_void> {
 }
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`
-pub fn get(table: &[Export], name: Text, out: Out<*const c_void>, version: i32, _flags: u64, result: Out<u32>) -> Done {
+pub fn get(table: &[Export], name: CStringArgument, out: Out<*const c_void>, version: i32, _flags: u64, result: Out<u32>) -> StatusResult {
     match find(table, name.get()?, version) {
         Some(address) => {
             result.put_if_wanted(0);
@@ -47,20 +49,20 @@ pub fn get(table: &[Export], name: Text, out: Out<*const c_void>, version: i32, 
     }
 }
 
-pub fn error_name(error: Status, out: Out<*const c_char>) -> Done {
+pub fn error_name(error: Status, out: Out<*const c_char>) -> StatusResult {
     let name = error.driver_name();
     out.put(name.map_or(std::ptr::null(), CStr::as_ptr))?;
     name.map(|_| ()).ok_or(Status::INVALID_VALUE)
 }
 
-pub fn error_text(error: Status, out: Out<*const c_char>) -> Done {
+pub fn error_text(error: Status, out: Out<*const c_char>) -> StatusResult {
     let text = error.text();
     out.put(text.map_or(std::ptr::null(), CStr::as_ptr))?;
     text.map(|_| ()).ok_or(Status::INVALID_VALUE)
 }
 
 /// The vendor's private tables, by UUID: there are none.
-pub fn no_table(out: Out<*const c_void>) -> Done {
+pub fn no_table(out: Out<*const c_void>) -> StatusResult {
     out.put_if_wanted(std::ptr::null());
     Err(Status::NOT_FOUND)
 }

@@ -5,18 +5,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::allocations::{Allocation, Kind, add, add_of_pool, find, forget, obtain, unmap};
+use super::allocations::{MemoryAllocation, MemoryKind, add, add_of_pool, find, forget, obtain, unmap};
 use super::attributes::ALIGNMENT;
-use super::graph_memory::{self, Place};
-use super::virtual_memory::{Access, Location};
+use super::graph_memory::{self, GraphAddresses};
+use super::virtual_memory::{AccessDescription, MemoryLocation};
 use super::work::Work;
 use super::{context, device, graph, sharing, stream, virtual_memory};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// Checks that a range is memory that can be touched, be it in several adjacent allocations (slabs of an arena).
-pub fn check(address: u64, bytes: u64) -> Done {
+pub fn check(address: u64, bytes: u64) -> StatusResult {
     let end = address.checked_add(bytes).ok_or(Status::INVALID_VALUE)?;
     let mut at = address;
     while at < end {
@@ -26,15 +26,15 @@ pub fn check(address: u64, bytes: u64) -> Done {
     Ok(())
 }
 
-fn release(found: &Allocation) {
+fn release(found: &MemoryAllocation) {
     unmap(found.start, found.size);
 }
 
-fn allocate_as(kind: Kind, out: Out<u64>, bytes: usize) -> Done {
+fn allocate_as(kind: MemoryKind, out: Out<u64>, bytes: usize) -> StatusResult {
     allocate_on(context::current_device()?, 0, kind, out, bytes)
 }
 
-fn allocate_on(device: i32, pool: usize, kind: Kind, out: Out<u64>, bytes: usize) -> Done {
+fn allocate_on(device: i32, pool: usize, kind: MemoryKind, out: Out<u64>, bytes: usize) -> StatusResult {
     context::usable()?;
     if bytes == 0 || out.is_null() {
         return Err(Status::INVALID_VALUE);
@@ -44,16 +44,16 @@ fn allocate_on(device: i32, pool: usize, kind: Kind, out: Out<u64>, bytes: usize
     out.put(start)
 }
 
-pub fn allocate(out: Out<u64>, bytes: usize) -> Done {
-    allocate_as(Kind::Device, out, bytes)
+pub fn allocate(out: Out<u64>, bytes: usize) -> StatusResult {
+    allocate_as(MemoryKind::Device, out, bytes)
 }
 
-pub fn free(address: u64) -> Done {
+pub fn free(address: u64) -> StatusResult {
     context::usable()?;
     if address == 0 {
         return Ok(());
     }
-    match forget(address, Kind::Device).or_else(|_| forget(address, Kind::Managed)) {
+    match forget(address, MemoryKind::Device).or_else(|_| forget(address, MemoryKind::Managed)) {
         Ok(found) => {
             sharing::forget(found.start);
             release(&found);
@@ -63,7 +63,7 @@ pub fn free(address: u64) -> Done {
     Ok(())
 }
 
-pub fn allocate_pitched(out: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32) -> Done {
+pub fn allocate_pitched(out: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element: u32) -> StatusResult {
     if width == 0 || height == 0 || ![4, 8, 16].contains(&element) {
         return Err(Status::INVALID_VALUE);
     }
@@ -72,11 +72,11 @@ pub fn allocate_pitched(out: Out<u64>, pitch: Out<usize>, width: usize, height: 
     pitch.put(row)
 }
 
-pub fn allocate_managed(out: Out<u64>, bytes: usize, _flags: u32) -> Done {
-    allocate_as(Kind::Managed, out, bytes)
+pub fn allocate_managed(out: Out<u64>, bytes: usize, _flags: u32) -> StatusResult {
+    allocate_as(MemoryKind::Managed, out, bytes)
 }
 
-pub fn allocate_on_stream(out: Out<u64>, bytes: usize, stream: usize) -> Done {
+pub fn allocate_on_stream(out: Out<u64>, bytes: usize, stream: usize) -> StatusResult {
     let pool = current_pool_of(context::current_device()?);
     allocate_from_pool(out, bytes, pool, stream)
 }
@@ -86,12 +86,12 @@ fn capture_allocation(device: i32, out: Out<u64>, bytes: usize, stream: usize) -
     if !graph::is_captured(stream) {
         return Ok(false);
     }
-    let place = Place::new(device, bytes)?;
+    let place = GraphAddresses::new(device, bytes)?;
     out.put(place.start())?;
     graph::capture(stream, || Ok(Work::Allocate(place)))
 }
 
-pub fn free_on_stream(address: u64, stream: usize) -> Done {
+pub fn free_on_stream(address: u64, stream: usize) -> StatusResult {
     stream::check(stream)?;
     if graph::capture(stream, || Ok(Work::Free(address)))? {
         return Ok(());
@@ -99,19 +99,19 @@ pub fn free_on_stream(address: u64, stream: usize) -> Done {
     free(address)
 }
 
-pub fn information(free: Out<usize>, total: Out<usize>) -> Done {
+pub fn information(free: Out<usize>, total: Out<usize>) -> StatusResult {
     context::usable()?;
     let (all, available) = device::memory();
     free.put(available)?;
     total.put(all)
 }
 
-pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> Done {
+pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> StatusResult {
     let device = context::current_device()?;
     // Of memory of devices only that of the current one is known (seen with driver 580).
-    let is_known = |found: &Allocation| match found.kind {
-        Kind::Registered => false,
-        Kind::Device => found.device == device,
+    let is_known = |found: &MemoryAllocation| match found.kind {
+        MemoryKind::Registered => false,
+        MemoryKind::Device => found.device == device,
         _ => true,
     };
     let found = find(address).filter(is_known).ok_or(Status::NOT_FOUND)?;
@@ -120,20 +120,20 @@ pub fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> Done {
     Ok(())
 }
 
-pub fn allocate_host(out: Out<u64>, bytes: usize) -> Done {
-    allocate_as(Kind::Host, out, bytes)
+pub fn allocate_host(out: Out<u64>, bytes: usize) -> StatusResult {
+    allocate_as(MemoryKind::Host, out, bytes)
 }
 
-pub fn free_host(address: u64) -> Done {
+pub fn free_host(address: u64) -> StatusResult {
     context::current()?;
     if address == 0 {
         return Ok(());
     }
-    release(&forget(address, Kind::Host)?);
+    release(&forget(address, MemoryKind::Host)?);
     Ok(())
 }
 
-pub fn register_host(address: u64, bytes: usize, _flags: u32) -> Done {
+pub fn register_host(address: u64, bytes: usize, _flags: u32) -> StatusResult {
     context::usable()?;
     if address == 0 || bytes == 0 {
         return Err(Status::INVALID_VALUE);
@@ -141,27 +141,30 @@ pub fn register_host(address: u64, bytes: usize, _flags: u32) -> Done {
     if find(address).is_some() {
         return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
     }
-    add(address, bytes as u64, Kind::Registered);
+    add(address, bytes as u64, MemoryKind::Registered);
     Ok(())
 }
 
-pub fn unregister_host(address: u64) -> Done {
+pub fn unregister_host(address: u64) -> StatusResult {
     context::current()?;
-    forget(address, Kind::Registered).map(|_| ()).map_err(|_| Status::HOST_MEMORY_NOT_REGISTERED)
+    forget(address, MemoryKind::Registered).map(|_| ()).map_err(|_| Status::HOST_MEMORY_NOT_REGISTERED)
 }
 
-pub fn host_device_pointer(out: Out<u64>, address: u64, _flags: u32) -> Done {
+pub fn host_device_pointer(out: Out<u64>, address: u64, _flags: u32) -> StatusResult {
     context::current()?;
     match find(address).map(|found| found.kind) {
-        Some(Kind::Host | Kind::Registered | Kind::Managed) => out.put(address),
+        Some(MemoryKind::Host | MemoryKind::Registered | MemoryKind::Managed) => out.put(address),
         _ => Err(Status::INVALID_VALUE),
     }
 }
 
-pub fn host_flags(out: Out<u32>, address: u64) -> Done {
+pub fn host_flags(out: Out<u32>, address: u64) -> StatusResult {
     context::current()?;
     // CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
-    find(address).filter(|found| matches!(found.kind, Kind::Host | Kind::Registered)).ok_or(Status::INVALID_VALUE).and_then(|_| out.put(3))
+    find(address)
+        .filter(|found| matches!(found.kind, MemoryKind::Host | MemoryKind::Registered))
+        .ok_or(Status::INVALID_VALUE)
+        .and_then(|_| out.put(3))
 }
 
 /// A memory pool. Nothing is cached, so that it is little more than a name for its device.
@@ -185,7 +188,7 @@ pub fn known_device(ordinal: i32) -> Result<i32, Status> {
     context::device(ordinal).map(|_| ordinal)
 }
 
-pub fn pool(out: Out<usize>, ordinal: i32) -> Done {
+pub fn pool(out: Out<usize>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     out.put(DEFAULT_POOL + ordinal as usize)
 }
@@ -198,12 +201,12 @@ fn current_pool_of(device: i32) -> usize {
     chosen.filter(|pool| check_pool(*pool).is_ok()).unwrap_or(DEFAULT_POOL + device as usize)
 }
 
-pub fn current_pool(out: Out<usize>, ordinal: i32) -> Done {
+pub fn current_pool(out: Out<usize>, ordinal: i32) -> StatusResult {
     context::device(ordinal)?;
     out.put(current_pool_of(ordinal))
 }
 
-pub fn set_current_pool(ordinal: i32, pool: usize) -> Done {
+pub fn set_current_pool(ordinal: i32, pool: usize) -> StatusResult {
     context::device(ordinal)?;
     check_pool(pool)?;
     CURRENT_POOLS.lock().unwrap_or_else(PoisonError::into_inner).insert(ordinal, pool);
@@ -214,10 +217,10 @@ pub fn set_current_pool(ordinal: i32, pool: usize) -> Done {
 static POOL_ACCESS: Mutex<BTreeMap<(usize, i32), u32>> = Mutex::new(BTreeMap::new());
 
 /// A device keeps its own pool.
-pub fn set_pool_access(pool: usize, accesses: In<Access>, count: usize) -> Done {
+pub fn set_pool_access(pool: usize, accesses: In<AccessDescription>, count: usize) -> StatusResult {
     let owner = pool_device(pool)?;
     for index in 0..count {
-        let Access { location, flags } = accesses.at(index)?;
+        let AccessDescription { location, flags } = accesses.at(index)?;
         if location.kind != 1 || !matches!(flags, 0 | 1 | 3) || (location.id == owner && flags != 3) {
             return Err(Status::INVALID_VALUE);
         }
@@ -227,7 +230,7 @@ pub fn set_pool_access(pool: usize, accesses: In<Access>, count: usize) -> Done 
     Ok(())
 }
 
-pub fn pool_access(out: Out<u32>, pool: usize, location: In<Location>) -> Done {
+pub fn pool_access(out: Out<u32>, pool: usize, location: In<MemoryLocation>) -> StatusResult {
     let (owner, device) = (pool_device(pool)?, location.get()?.id);
     out.put(if device == owner {
         3
@@ -237,7 +240,7 @@ pub fn pool_access(out: Out<u32>, pool: usize, location: In<Location>) -> Done {
 }
 
 /// `cuMemPoolCreate`; the properties begin with allocation type (1: pinned), handle types, kind of location (1: device) and device.
-pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> Done {
+pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> StatusResult {
     context::initialised()?;
     let [kind, handles, location, device] = properties.get()?;
     if kind != 1 || location != 1 || out.is_null() {
@@ -251,17 +254,17 @@ pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> Done {
 }
 
 /// Memory that was allocated from it stays.
-pub fn destroy_pool(pool: usize) -> Done {
+pub fn destroy_pool(pool: usize) -> StatusResult {
     POOL_ACCESS.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| *of != pool);
     POOLS.remove(pool).map(|_| ()).map_err(|_| Status::INVALID_VALUE)
 }
 
-pub fn check_pool(pool: usize) -> Done {
+pub fn check_pool(pool: usize) -> StatusResult {
     pool_device(pool).map(|_| ())
 }
 
 /// Reuse flags are on and the release threshold is 0, as after creation; figures of use are 0, since nothing is cached.
-pub fn pool_attribute(pool: usize, attribute: u32, out: Out<u64>) -> Done {
+pub fn pool_attribute(pool: usize, attribute: u32, out: Out<u64>) -> StatusResult {
     check_pool(pool)?;
     match attribute {
         1..=3 => Out::to_place(out.address()).put(1i32),
@@ -270,17 +273,17 @@ pub fn pool_attribute(pool: usize, attribute: u32, out: Out<u64>) -> Done {
     }
 }
 
-pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usize) -> Done {
+pub fn allocate_from_pool(out: Out<u64>, bytes: usize, pool: usize, stream: usize) -> StatusResult {
     stream::check(stream)?;
     let device = pool_device(pool)?;
     if capture_allocation(device, out, bytes, stream)? {
         return Ok(());
     }
-    allocate_on(device, pool, Kind::Device, out, bytes)
+    allocate_on(device, pool, MemoryKind::Device, out, bytes)
 }
 
 /// `cuPointerGetAttribute`.
-pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
+pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusResult {
     context::initialised()?;
     if out.is_null() {
         return Err(Status::INVALID_VALUE);
@@ -289,7 +292,7 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
     let found = find(address);
     // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR and _MAPPED also answer for reservations.
     let known = found.ok_or(Status::INVALID_VALUE);
-    let host = |kind| matches!(kind, Kind::Host | Kind::Registered);
+    let host = |kind| matches!(kind, MemoryKind::Host | MemoryKind::Registered);
     let on_device = known.map(|found| !host(found.kind));
     match attribute {
         1 => known.and_then(|found| Out::to_place(place).put(found.context)),
@@ -297,17 +300,17 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
         2 => on_device.and_then(|device| Out::to_place(place).put(if device { 2u32 } else { 1 })),
         3 => known.and_then(|_| Out::to_place(place).put(address)),
         4 => match known?.kind {
-            kind if host(kind) || kind == Kind::Managed => Out::to_place(place).put(address),
+            kind if host(kind) || kind == MemoryKind::Managed => Out::to_place(place).put(address),
             _ => Err(Status::INVALID_VALUE),
         },
         7 => known.and_then(|found| Out::to_place(place).put(found.id)),
-        8 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == Kind::Managed))),
+        8 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == MemoryKind::Managed))),
         9 => known.and_then(|found| Out::to_place(place).put(found.device)),
         11 => known.and_then(|found| Out::to_place(place).put(found.start)),
         12 => known.and_then(|found| Out::to_place(place).put(found.size)),
         13 => Out::to_place(place).put(u8::from(found.is_some())),
         // CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
-        10 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == Kind::Device))),
+        10 => known.and_then(|found| Out::to_place(place).put(u8::from(found.kind == MemoryKind::Device))),
         // Synchronous operations and GPUDirect capability: none.
         6 | 15 => known.and_then(|_| Out::to_place(place).put(0u8)),
         14 => Out::to_place(place).put(0u32),
@@ -319,7 +322,7 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> Done {
 }
 
 /// `cuPointerGetAttributes`: an attribute that does not apply reads as zero.
-pub fn pointer_attributes(count: u32, attributes: In<u32>, data: In<usize>, address: u64) -> Done {
+pub fn pointer_attributes(count: u32, attributes: In<u32>, data: In<usize>, address: u64) -> StatusResult {
     context::initialised()?;
     for index in 0..count as usize {
         let (attribute, place) = (attributes.at(index)?, data.at(index)?);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::function::Function;
 use super::image::Image;
 use super::{context, function};
-use crate::abi::{Out, Text};
+use crate::abi::{CStringArgument, Out};
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// A module, or a library (which is a module that every context shares; here there is one device).
 pub struct Module {
@@ -25,18 +25,18 @@ fn new(image: Image) -> Arc<Module> {
     Arc::new(Module { image, functions: Mutex::default() })
 }
 
-pub fn load_data(out: Out<usize>, image: *const c_void) -> Done {
+pub fn load_data(out: Out<usize>, image: *const c_void) -> StatusResult {
     context::usable()?;
     let image = Image::at(image.cast())?;
     out.put(MODULES.insert(new(image)))
 }
 
-fn from_file(path: Text) -> Result<Image, Status> {
+fn from_file(path: CStringArgument) -> Result<Image, Status> {
     let bytes = std::fs::read(path.get()?).map_err(|_| Status::FILE_NOT_FOUND)?;
     Image::from_bytes(bytes)
 }
 
-pub fn load_file(out: Out<usize>, path: Text) -> Done {
+pub fn load_file(out: Out<usize>, path: CStringArgument) -> StatusResult {
     context::usable()?;
     out.put(MODULES.insert(new(from_file(path)?)))
 }
@@ -53,7 +53,7 @@ impl Module {
         Ok(handle)
     }
 
-    fn global(&self, address: Out<u64>, size: Out<usize>, name: Text) -> Done {
+    fn global(&self, address: Out<u64>, size: Out<usize>, name: CStringArgument) -> StatusResult {
         let (start, bytes) = self.image.variable(name.get()?)?;
         address.put_if_wanted(start);
         size.put_if_wanted(bytes as usize);
@@ -67,28 +67,28 @@ impl Module {
     }
 }
 
-pub fn unload(module: usize) -> Done {
+pub fn unload(module: usize) -> StatusResult {
     context::current()?;
     MODULES.remove(module)?.forget_functions();
     Ok(())
 }
 
-pub fn get_function(out: Out<usize>, module: usize, name: Text) -> Done {
+pub fn get_function(out: Out<usize>, module: usize, name: CStringArgument) -> StatusResult {
     context::usable()?;
     out.put(MODULES.get(module)?.function(module, name.get()?)?)
 }
 
-pub fn get_global(address: Out<u64>, size: Out<usize>, module: usize, name: Text) -> Done {
+pub fn get_global(address: Out<u64>, size: Out<usize>, module: usize, name: CStringArgument) -> StatusResult {
     context::usable()?;
     MODULES.get(module)?.global(address, size, name)
 }
 
-pub fn function_count(out: Out<u32>, module: usize) -> Done {
+pub fn function_count(out: Out<u32>, module: usize) -> StatusResult {
     context::usable()?;
     out.put(MODULES.get(module)?.image.kernel_names()?.len() as u32)
 }
 
-pub fn enumerate(out: Out<usize>, count: u32, module: usize) -> Done {
+pub fn enumerate(out: Out<usize>, count: u32, module: usize) -> StatusResult {
     context::usable()?;
     let owner = MODULES.get(module)?;
     for (index, name) in owner.image.kernel_names()?.iter().take(count as usize).enumerate() {
@@ -98,52 +98,52 @@ pub fn enumerate(out: Out<usize>, count: u32, module: usize) -> Done {
 }
 
 /// `CU_MODULE_EAGER_LOADING` 1, `CU_MODULE_LAZY_LOADING` 2
-pub fn loading_mode(out: Out<u32>) -> Done {
+pub fn loading_mode(out: Out<u32>) -> StatusResult {
     context::initialised()?;
     out.put(2)
 }
 
-pub fn load_library(out: Out<usize>, image: *const c_void) -> Done {
+pub fn load_library(out: Out<usize>, image: *const c_void) -> StatusResult {
     context::initialised()?;
     let image = Image::at(image.cast())?;
     out.put(LIBRARIES.insert(new(image)))
 }
 
-pub fn load_library_file(out: Out<usize>, path: Text) -> Done {
+pub fn load_library_file(out: Out<usize>, path: CStringArgument) -> StatusResult {
     context::initialised()?;
     out.put(LIBRARIES.insert(new(from_file(path)?)))
 }
 
-pub fn unload_library(library: usize) -> Done {
+pub fn unload_library(library: usize) -> StatusResult {
     LIBRARIES.remove(library)?.forget_functions();
     Ok(())
 }
 
-pub fn get_kernel(out: Out<usize>, library: usize, name: Text) -> Done {
+pub fn get_kernel(out: Out<usize>, library: usize, name: CStringArgument) -> StatusResult {
     out.put(LIBRARIES.get(library)?.function(library, name.get()?)?)
 }
 
 /// The library's module in the current context.
-pub fn get_module(out: Out<usize>, library: usize) -> Done {
+pub fn get_module(out: Out<usize>, library: usize) -> StatusResult {
     context::usable()?;
     out.put(MODULES.insert(LIBRARIES.get(library)?))
 }
 
-pub fn library_global(address: Out<u64>, size: Out<usize>, library: usize, name: Text) -> Done {
+pub fn library_global(address: Out<u64>, size: Out<usize>, library: usize, name: CStringArgument) -> StatusResult {
     context::usable()?;
     LIBRARIES.get(library)?.global(address, size, name)
 }
 
-pub fn library_managed(_address: Out<u64>, _size: Out<usize>, library: usize, _name: Text) -> Done {
+pub fn library_managed(_address: Out<u64>, _size: Out<usize>, library: usize, _name: CStringArgument) -> StatusResult {
     LIBRARIES.get(library)?;
     Err(Status::NOT_FOUND)
 }
 
-pub fn kernel_count(out: Out<u32>, library: usize) -> Done {
+pub fn kernel_count(out: Out<u32>, library: usize) -> StatusResult {
     out.put(LIBRARIES.get(library)?.image.kernel_names()?.len() as u32)
 }
 
-pub fn enumerate_kernels(out: Out<usize>, count: u32, library: usize) -> Done {
+pub fn enumerate_kernels(out: Out<usize>, count: u32, library: usize) -> StatusResult {
     let owner = LIBRARIES.get(library)?;
     for (index, name) in owner.image.kernel_names()?.iter().take(count as usize).enumerate() {
         out.at(index).put(owner.function(library, name)?)?;

@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::types::CUipcMemHandle;
 
-use super::allocations::{self, Kind};
+use super::allocations::{self, MemoryKind};
 use super::{context, device};
 use crate::abi::{Give, Out, Take};
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 const NAME: &CStr = c"mneme-cpu-shared";
 const MAGIC: u64 = u64::from_le_bytes(*b"mnemecpu");
@@ -21,7 +21,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"mnemecpu");
 /// `CUipcMemHandle`: 64 bytes.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Handle {
+pub struct IpcHandle {
     magic: u64,
     process: u32,
     descriptor: i32,
@@ -30,14 +30,14 @@ pub struct Handle {
     rest: [u8; 36],
 }
 
-impl Take<CUipcMemHandle> for Handle {
+impl Take<CUipcMemHandle> for IpcHandle {
     unsafe fn take(raw: CUipcMemHandle) -> Self {
         // SAFETY: both are 64 bytes of plain data.
         unsafe { std::mem::transmute::<CUipcMemHandle, Self>(raw) }
     }
 }
 
-impl Give<CUipcMemHandle> for Handle {
+impl Give<CUipcMemHandle> for IpcHandle {
     fn give(self) -> CUipcMemHandle {
         // SAFETY: as above.
         unsafe { std::mem::transmute::<Self, CUipcMemHandle>(self) }
@@ -67,9 +67,9 @@ fn opened() -> MutexGuard<'static, BTreeMap<Key, Opening>> {
 }
 
 /// `cuIpcGetMemHandle`. Nothing may write to an allocation while it is shared for the first time.
-pub fn share(out: Out<Handle>, address: u64) -> Done {
+pub fn share(out: Out<IpcHandle>, address: u64) -> StatusResult {
     context::usable()?;
-    let found = allocations::find(address).filter(|found| found.kind == Kind::Device).ok_or(Status::INVALID_VALUE)?;
+    let found = allocations::find(address).filter(|found| found.kind == MemoryKind::Device).ok_or(Status::INVALID_VALUE)?;
     let mut shared = shared();
     let descriptor = match shared.get(&found.start) {
         Some(file) => file.as_raw_fd(),
@@ -79,7 +79,7 @@ pub fn share(out: Out<Handle>, address: u64) -> Done {
         }
     };
     let process = std::process::id();
-    out.put(Handle { magic: MAGIC, process, descriptor, bytes: found.size, device: found.device, rest: [0; 36] })
+    out.put(IpcHandle { magic: MAGIC, process, descriptor, bytes: found.size, device: found.device, rest: [0; 36] })
 }
 
 /// An allocation that is freed is nobody's to open any more.
@@ -88,7 +88,7 @@ pub fn forget(address: u64) {
 }
 
 /// `cuIpcOpenMemHandle`.
-pub fn open(out: Out<u64>, handle: Handle, _flags: u32) -> Done {
+pub fn open(out: Out<u64>, handle: IpcHandle, _flags: u32) -> StatusResult {
     context::usable()?;
     if handle.magic != MAGIC || out.is_null() {
         return Err(Status::INVALID_VALUE);
@@ -119,13 +119,13 @@ pub fn open(out: Out<u64>, handle: Handle, _flags: u32) -> Done {
         allocations::unmap(start, handle.bytes);
         return Err(Status::MAP_FAILED);
     }
-    allocations::add_on(handle.device, start, handle.bytes, Kind::Opened);
+    allocations::add_on(handle.device, start, handle.bytes, MemoryKind::Opened);
     opened.insert(key, Opening { start, count: 1 });
     out.put(start)
 }
 
 /// `cuIpcCloseMemHandle`.
-pub fn close(address: u64) -> Done {
+pub fn close(address: u64) -> StatusResult {
     context::usable()?;
     let mut opened = opened();
     let found = opened.iter_mut().find(|(_, opening)| opening.start == address);
@@ -136,7 +136,7 @@ pub fn close(address: u64) -> Done {
     }
     let key = *key;
     opened.remove(&key);
-    let found = allocations::forget(address, Kind::Opened)?;
+    let found = allocations::forget(address, MemoryKind::Opened)?;
     allocations::unmap(found.start, found.size);
     Ok(())
 }

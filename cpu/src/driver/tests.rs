@@ -4,8 +4,8 @@ use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
 
 use super::exports as cu;
-use super::virtual_memory::{Access, Location, Properties};
-use crate::abi::{Give, In, Out, Text};
+use super::virtual_memory::{AccessDescription, AllocationProperties, MemoryLocation};
+use crate::abi::{CStringArgument, Give, In, Out};
 use crate::status::Status;
 use crate::testing::{self, kernel};
 
@@ -58,15 +58,15 @@ fn memory_of_a_pool_is_known_by_it_and_shared_with_it() {
     ok!(cuDeviceSetMemPool(0, default));
     let plain = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 100)));
     assert_eq!(attribute(plain, POOL), 0);
-    let refused = Access { location: Location::device(0), flags: 0 };
+    let refused = AccessDescription { location: MemoryLocation::device(0), flags: 0 };
     assert_eq!(status!(cuMemPoolSetAccess(pool, In::from(&refused), 1)), Status::INVALID_VALUE, "a device keeps its own pool");
-    assert_eq!(number::<u32>(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&Location::device(0))))), 3u32);
+    assert_eq!(number::<u32>(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&MemoryLocation::device(0))))), 3u32);
     [pooled, current, plain].into_iter().for_each(|address| ok!(cuMemFree_v2(address)));
     ok!(cuMemPoolDestroy(pool));
 }
 
 fn allow(address: u64, size: usize, flags: u32) {
-    let access = Access { location: Location::device(0), flags };
+    let access = AccessDescription { location: MemoryLocation::device(0), flags };
     ok!(cuMemSetAccess(address, size, In::from(&access), 1));
 }
 
@@ -80,7 +80,7 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     assert_eq!(address, wanted);
     let elsewhere = number::<u64>(|out| ok!(cuMemAddressReserve(out, SIZE, 0, wanted, 0)));
     assert!(elsewhere != 0 && !(wanted..wanted + 4 * SIZE as u64).contains(&elsewhere));
-    let handle = number::<u64>(|out| ok!(cuMemCreate(out, SIZE, In::from(&Properties::pinned(0)), 0)));
+    let handle = number::<u64>(|out| ok!(cuMemCreate(out, SIZE, In::from(&AllocationProperties::pinned(0)), 0)));
     ok!(cuMemMap(address, SIZE, 0, handle, 0));
     ok!(cuMemMap(address + SIZE as u64, SIZE, 0, handle, 0));
     assert_eq!(status!(cuMemMap(address, SIZE, 0, handle, 0)), Status::INVALID_VALUE);
@@ -102,7 +102,7 @@ fn memory_is_mapped_where_it_was_wanted_and_can_be_seen_twice() {
     ok!(cuMemRelease(handle));
     allow(elsewhere, SIZE, 1);
     assert_eq!(number(|out: Out<u32>| ok!(cuMemcpyDtoH_v2(place(out), elsewhere + 4096, 4))), 77);
-    assert_eq!(number::<u64>(|out| ok!(cuMemGetAccess(out, In::from(&Location::device(0)), elsewhere))), 1);
+    assert_eq!(number::<u64>(|out| ok!(cuMemGetAccess(out, In::from(&MemoryLocation::device(0)), elsewhere))), 1);
     ok!(cuMemUnmap(elsewhere, SIZE));
     ok!(cuMemAddressFree(elsewhere, SIZE));
     ok!(cuMemAddressFree(address, 4 * SIZE));
@@ -151,8 +151,8 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
     let object = testing::object(source, vec![kernel("scale", 2, false)], vec![variable]);
     let module = number::<usize>(|out| ok!(cuModuleLoadData(out, object.as_ptr().cast::<c_void>())));
     let name = CString::new("scale").unwrap();
-    let function = number::<usize>(|out| ok!(cuModuleGetFunction(out, module, Text(name.as_ptr()))));
-    assert_eq!(status!(cuModuleGetFunction(Out::to(&mut 0), module, Text(c"absent".as_ptr()))), Status::NOT_FOUND);
+    let function = number::<usize>(|out| ok!(cuModuleGetFunction(out, module, CStringArgument(name.as_ptr()))));
+    assert_eq!(status!(cuModuleGetFunction(Out::to(&mut 0), module, CStringArgument(c"absent".as_ptr()))), Status::NOT_FOUND);
     let (mut offset, mut size) = (0, 0);
     ok!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size)));
     assert_eq!((offset, size), (8, 8));
@@ -167,7 +167,7 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
 
     // The same by a parameter buffer, after a change to the variable.
     let (mut address, mut bytes) = (0, 0);
-    ok!(cuModuleGetGlobal_v2(Out::to(&mut address), Out::to(&mut bytes), module, Text(c"factor".as_ptr())));
+    ok!(cuModuleGetGlobal_v2(Out::to(&mut address), Out::to(&mut bytes), module, CStringArgument(c"factor".as_ptr())));
     assert_eq!(bytes, 4);
     ok!(cuMemsetD32_v2(address, 5, 1));
     let (buffer, length) = ([array, n], 16usize);

@@ -9,11 +9,11 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::allocations::{self, Kind};
+use super::allocations::{self, MemoryKind};
 use super::{context, device};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// Bytes; that of current GPUs.
 pub const GRANULARITY: u64 = 2 << 20;
@@ -61,12 +61,12 @@ fn whole(value: u64) -> bool {
 /// `CUmemLocation`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Location {
+pub struct MemoryLocation {
     pub kind: u32,
     pub id: i32,
 }
 
-impl Location {
+impl MemoryLocation {
     pub fn device(id: i32) -> Self {
         Self { kind: 1, id }
     }
@@ -75,26 +75,26 @@ impl Location {
 /// `CUmemAllocationProp`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Properties {
+pub struct AllocationProperties {
     kind: u32,
     handle_types: u32,
-    location: Location,
+    location: MemoryLocation,
     windows: usize,
     flags: [u8; 8],
 }
 
-impl Properties {
+impl AllocationProperties {
     /// Memory of a device: the only kind there is.
     pub fn pinned(device: i32) -> Self {
-        Self { kind: 1, handle_types: 0, location: Location::device(device), windows: 0, flags: [0; 8] }
+        Self { kind: 1, handle_types: 0, location: MemoryLocation::device(device), windows: 0, flags: [0; 8] }
     }
 }
 
 /// `CUmemAccessDesc`
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Access {
-    pub location: Location,
+pub struct AccessDescription {
+    pub location: MemoryLocation,
     pub flags: u32,
 }
 
@@ -114,7 +114,7 @@ fn let_go(start: u64, size: u64) {
     }
 }
 
-pub fn reserve(out: Out<u64>, size: usize, alignment: usize, hint: u64, _flags: u64) -> Done {
+pub fn reserve(out: Out<u64>, size: usize, alignment: usize, hint: u64, _flags: u64) -> StatusResult {
     context::initialised()?;
     let size = size as u64;
     let alignment = (alignment as u64).max(GRANULARITY);
@@ -147,7 +147,7 @@ fn anywhere(size: u64, alignment: u64) -> Option<u64> {
     Some(start)
 }
 
-pub fn free_reservation(address: u64, size: usize) -> Done {
+pub fn free_reservation(address: u64, size: usize) -> StatusResult {
     let mut space = space();
     if space.reserved.get(&address) != Some(&(size as u64)) || space.mapped.range(address..address + size as u64).next().is_some() {
         return Err(Status::INVALID_VALUE);
@@ -157,7 +157,7 @@ pub fn free_reservation(address: u64, size: usize) -> Done {
     Ok(())
 }
 
-pub fn create(out: Out<u64>, size: usize, properties: In<Properties>, _flags: u64) -> Done {
+pub fn create(out: Out<u64>, size: usize, properties: In<AllocationProperties>, _flags: u64) -> StatusResult {
     context::initialised()?;
     let properties = properties.get()?;
     let size = size as u64;
@@ -181,7 +181,7 @@ pub fn create(out: Out<u64>, size: usize, properties: In<Properties>, _flags: u6
     out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: properties.handle_types })) as u64)
 }
 
-pub fn export(out: Out<i32>, handle: u64, kind: u32, flags: u64) -> Done {
+pub fn export(out: Out<i32>, handle: u64, kind: u32, flags: u64) -> StatusResult {
     let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
     if out.is_null() || kind != DESCRIPTOR || physical.handle_types & kind == 0 || flags != 0 {
         return Err(Status::INVALID_VALUE);
@@ -190,7 +190,7 @@ pub fn export(out: Out<i32>, handle: u64, kind: u32, flags: u64) -> Done {
 }
 
 /// The descriptor stays the caller's.
-pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> Done {
+pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> StatusResult {
     context::initialised()?;
     if out.is_null() || kind != DESCRIPTOR {
         return Err(Status::INVALID_VALUE);
@@ -206,11 +206,11 @@ pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> Done {
 }
 
 /// Mapped memory stays until it is unmapped.
-pub fn release(handle: u64) -> Done {
+pub fn release(handle: u64) -> StatusResult {
     PHYSICAL.remove(handle as usize).map(|_| ()).map_err(|_| Status::INVALID_VALUE)
 }
 
-pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) -> Done {
+pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) -> StatusResult {
     let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
     let (size, offset) = (size as u64, offset as u64);
     if flags != 0
@@ -245,7 +245,7 @@ pub fn map(address: u64, size: usize, offset: usize, handle: u64, flags: u64) ->
     }
     // SAFETY: advice on the mapping just made; systems without large pages for files ignore it.
     unsafe { libc::madvise(mapped, size as usize, libc::MADV_HUGEPAGE) };
-    allocations::add_on(physical.device, address, size, Kind::Virtual);
+    allocations::add_on(physical.device, address, size, MemoryKind::Virtual);
     space.mapped.insert(address, Mapped { size, physical, access: BTreeMap::new() });
     Ok(())
 }
@@ -262,22 +262,22 @@ fn within(space: &Space, address: u64, size: u64) -> Result<Vec<u64>, Status> {
     if at == end && !starts.is_empty() { Ok(starts) } else { Err(Status::INVALID_VALUE) }
 }
 
-pub fn unmap(address: u64, size: usize) -> Done {
+pub fn unmap(address: u64, size: usize) -> StatusResult {
     let mut space = space();
     for start in within(&space, address, size as u64)? {
         space.mapped.remove(&start);
-        let _ = allocations::forget(start, Kind::Virtual);
+        let _ = allocations::forget(start, MemoryKind::Virtual);
     }
     hold(address, size as u64, libc::MAP_FIXED).map(|_| ()).ok_or(Status::OUT_OF_MEMORY)
 }
 
 /// Each device has access of its own. The pages themselves, which all devices and the host share, allow what any of them may do.
-pub fn set_access(address: u64, size: usize, accesses: In<Access>, count: usize) -> Done {
+pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, count: usize) -> StatusResult {
     let mut space = space();
     let starts = within(&space, address, size as u64)?;
     let mut wanted = Vec::new();
     for index in 0..count {
-        let Access { location, flags } = accesses.at(index)?;
+        let AccessDescription { location, flags } = accesses.at(index)?;
         if !matches!(flags, 0 | READ | READ_WRITE) {
             return Err(Status::INVALID_VALUE);
         }
@@ -318,26 +318,26 @@ pub fn is_accessible(address: u64) -> bool {
     found.is_none_or(|(_, mapped)| !mapped.access.is_empty())
 }
 
-pub fn get_access(out: Out<u64>, location: In<Location>, address: u64) -> Done {
+pub fn get_access(out: Out<u64>, location: In<MemoryLocation>, address: u64) -> StatusResult {
     let location = location.get()?;
-    allocations::find(address).filter(|found| found.kind == Kind::Virtual).ok_or(Status::INVALID_VALUE)?;
+    allocations::find(address).filter(|found| found.kind == MemoryKind::Virtual).ok_or(Status::INVALID_VALUE)?;
     out.put(u64::from(access(address, location.id)))
 }
 
-pub fn granularity(out: Out<usize>, _properties: In<Properties>, option: u32) -> Done {
+pub fn granularity(out: Out<usize>, _properties: In<AllocationProperties>, option: u32) -> StatusResult {
     if option > 1 {
         return Err(Status::INVALID_VALUE);
     }
     out.put(GRANULARITY as usize)
 }
 
-pub fn properties_of(out: Out<Properties>, handle: u64) -> Done {
+pub fn properties_of(out: Out<AllocationProperties>, handle: u64) -> StatusResult {
     let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
-    out.put(Properties { handle_types: physical.handle_types, ..Properties::pinned(physical.device) })
+    out.put(AllocationProperties { handle_types: physical.handle_types, ..AllocationProperties::pinned(physical.device) })
 }
 
 /// A further handle to the memory mapped at an address, to be released like the first.
-pub fn retain(out: Out<u64>, address: u64) -> Done {
+pub fn retain(out: Out<u64>, address: u64) -> StatusResult {
     let space = space();
     let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
     let (_, mapped) = found.ok_or(Status::INVALID_VALUE)?;

@@ -10,7 +10,7 @@ use crate::status::Status;
 /// The extents of a launch.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Shape {
+pub struct LaunchExtents {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     /// Dynamic shared memory, bytes.
@@ -19,7 +19,7 @@ pub struct Shape {
 
 /// Whether an end must be memory that the device knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum CopyEnd {
     Host(u64),
     Device(u64),
     /// Either; the address tells.
@@ -51,11 +51,11 @@ pub struct Copy2d {
 const _: () = assert!(size_of::<Copy2d>() == 128);
 
 /// `CUmemorytype`: host 1, device 2, array 3, unified 4.
-pub fn end(kind: u32) -> Result<fn(u64) -> End, Status> {
+pub fn end(kind: u32) -> Result<fn(u64) -> CopyEnd, Status> {
     match kind {
-        1 => Ok(End::Host),
-        2 => Ok(End::Device),
-        4 => Ok(End::Any),
+        1 => Ok(CopyEnd::Host),
+        2 => Ok(CopyEnd::Device),
+        4 => Ok(CopyEnd::Any),
         3 => {
             crate::say!("CUDA arrays are not supported");
             Err(Status::NOT_SUPPORTED)
@@ -100,15 +100,15 @@ impl Side {
         Self { x: 0, y: 0, z: 0, level: 0, kind, host, device, array: 0, reserved: 0, pitch, rows: 0 }
     }
 
-    fn of(end: End) -> Self {
+    fn of(end: CopyEnd) -> Self {
         match end {
-            End::Host(address) => Self::new(1, address, 0),
-            End::Device(address) => Self::new(2, address, 0),
-            End::Any(address) => Self::new(4, address, 0),
+            CopyEnd::Host(address) => Self::new(1, address, 0),
+            CopyEnd::Device(address) => Self::new(2, address, 0),
+            CopyEnd::Any(address) => Self::new(4, address, 0),
         }
     }
 
-    pub fn row(&self, y: usize, z: usize, width: usize, height: usize) -> Result<End, Status> {
+    pub fn row(&self, y: usize, z: usize, width: usize, height: usize) -> Result<CopyEnd, Status> {
         let pitch = if self.pitch == 0 { width } else { self.pitch };
         let rows = if self.rows == 0 { height } else { self.rows };
         let base = if self.kind == 1 { self.host } else { self.device };
@@ -117,7 +117,7 @@ impl Side {
 }
 
 impl Copy3d {
-    pub fn line(to: End, from: End, bytes: usize) -> Self {
+    pub fn line(to: CopyEnd, from: CopyEnd, bytes: usize) -> Self {
         Self { from: Side::of(from), to: Side::of(to), width: bytes, height: 1, depth: 1 }
     }
 }
@@ -158,9 +158,9 @@ pub struct Host {
 }
 
 #[derive(Clone)]
-pub struct Kernel {
+pub struct KernelLaunch {
     pub function: usize,
-    pub shape: Shape,
+    pub shape: LaunchExtents,
     /// The parameter buffer; shared, because callers are given pointers into it.
     pub buffer: Arc<Vec<u8>>,
     pub cooperative: bool,
@@ -169,12 +169,12 @@ pub struct Kernel {
 /// What a node does.
 #[derive(Clone)]
 pub enum Work {
-    Kernel(Kernel),
+    Kernel(KernelLaunch),
     Copy(Copy3d),
     Fill(Fill),
     Host(Host),
     Nothing,
-    Allocate(Arc<graph_memory::Place>),
+    Allocate(Arc<graph_memory::GraphAddresses>),
     /// Of what an earlier node has allocated.
     Free(u64),
 }

@@ -4,7 +4,7 @@
 //! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` and at sites of lockstep are released, those at
 //! the earliest first.
 //!
-//! What runs on a worker ([`Running`]) and its block know each other, hence both are here.
+//! What runs on a worker ([`RunningThread`]) and its block know each other, hence both are here.
 
 use std::arch::asm;
 use std::cell::Cell;
@@ -13,13 +13,13 @@ use std::collections::VecDeque;
 use corosensei::trap::CoroutineTrapHandler;
 
 use super::context::ThreadContext;
-use super::fault::Fault;
+use super::fault::KernelFault;
 use super::stack::{Ended, Pause, Yielder};
-use super::warp::{Operation, Request};
+use super::warp::{Operation, WarpRequest};
 
 /// A thread that runs, or a loop over threads that runs: its context and what the device calls need besides.
 #[repr(C)]
-pub struct Running {
+pub struct RunningThread {
     /// First, so that one thread-local pointer serves kernels and device calls.
     pub context: ThreadContext,
     /// The fiber's way back to its worker.
@@ -32,7 +32,7 @@ pub struct Running {
     pub aside: Cell<bool>,
 }
 
-impl Running {
+impl RunningThread {
     pub fn new(context: ThreadContext, block: *mut Block) -> Self {
         Self { context, yielder: Cell::new(std::ptr::null()), escape: None, block, aside: Cell::new(false) }
     }
@@ -40,8 +40,8 @@ impl Running {
 
 /// What runs on this worker, null outside kernels. Safe to call in a signal handler.
 #[inline]
-pub fn running() -> *const Running {
-    let running: *const Running;
+pub fn running() -> *const RunningThread {
+    let running: *const RunningThread;
     // SAFETY: reads one thread-local pointer.
     unsafe {
         asm!(
@@ -56,7 +56,7 @@ pub fn running() -> *const Running {
 
 /// Names what runs next on this worker.
 #[inline]
-pub fn set_running(running: *const Running) {
+pub fn set_running(running: *const RunningThread) {
     // SAFETY: writes one thread-local pointer.
     unsafe {
         asm!(
@@ -85,7 +85,7 @@ enum State {
 }
 
 struct Thread {
-    running: Running,
+    running: RunningThread,
     /// What it brought to the warp operation that it waits at.
     operation: Operation,
     /// The operation's result for it.
@@ -94,7 +94,7 @@ struct Thread {
 
 /// Lanes of one warp at one operation.
 struct Gathering {
-    request: Request,
+    request: WarpRequest,
     arrived: u32,
 }
 
@@ -148,7 +148,11 @@ impl Block {
         for linear in 0..threads {
             let mut context = context;
             context.place(linear);
-            block.threads.push(Thread { running: Running::new(context, std::ptr::null_mut()), operation: Operation::Sync, result: 0 });
+            block.threads.push(Thread {
+                running: RunningThread::new(context, std::ptr::null_mut()),
+                operation: Operation::Sync,
+                result: 0,
+            });
         }
         block
     }
@@ -174,7 +178,7 @@ impl Block {
     }
 
     /// The thread whose turn it is next, if any can run.
-    pub fn next(&mut self) -> Option<(u32, *mut Running)> {
+    pub fn next(&mut self) -> Option<(u32, *mut RunningThread)> {
         let linear = self.ready.pop_front()?;
         self.current = linear;
         Some((linear, &raw mut self.threads[linear as usize].running))
@@ -244,9 +248,9 @@ impl Block {
         }
     }
 
-    fn arrive_at_warp_operation(&mut self, request: Request, operation: Operation) -> Turn {
+    fn arrive_at_warp_operation(&mut self, request: WarpRequest, operation: Operation) -> Turn {
         let (current, lane) = (self.current, self.current % 32);
-        let request = Request { mask: request.mask | 1 << lane, ..request };
+        let request = WarpRequest { mask: request.mask | 1 << lane, ..request };
         self.threads[current as usize].operation = operation;
         let warp = (current / 32) as usize;
         let gatherings = &mut self.warps[warp].gatherings;
@@ -328,7 +332,7 @@ impl Block {
         released
     }
 
-    pub fn hang(&self) -> Fault {
+    pub fn hang(&self) -> KernelFault {
         let mut parts = Vec::new();
         for (id, barrier) in self.barriers.iter().enumerate().filter(|(_, barrier)| barrier.arrived > 0) {
             parts.push(format!("{} threads wait at barrier {id}", barrier.arrived));
@@ -341,7 +345,7 @@ impl Block {
         }
         parts.truncate(4);
         parts.push(format!("{} threads have exited", self.states.iter().filter(|state| **state == State::Exited).count()));
-        Fault::Deadlock(parts.join(", "))
+        KernelFault::Deadlock(parts.join(", "))
     }
 }
 
@@ -365,7 +369,7 @@ pub fn barrier(block: *mut Block, id: u32, count: u32, predicate: u32) -> (u32, 
     (result as u32, (result >> 32) as u32)
 }
 
-pub fn warp_operation(block: *mut Block, request: Request, operation: Operation) -> u64 {
+pub fn warp_operation(block: *mut Block, request: WarpRequest, operation: Operation) -> u64 {
     settle(block, |block| block.arrive_at_warp_operation(request, operation))
 }
 

@@ -5,11 +5,11 @@
 
 use std::ffi::{CStr, c_char};
 
-use super::block::{self, Running};
+use super::block::{self, RunningThread};
 use super::context;
-use super::fault::Fault;
+use super::fault::KernelFault;
 use super::stack::Pause;
-use super::warp::{Class, Operation, Request};
+use super::warp::{Class, Operation, WarpRequest};
 
 pub fn thread_address() -> *const () {
     context::running_address()
@@ -44,12 +44,12 @@ fn warp_operation(class: Class, mask: u32, operation: Operation) -> u64 {
             operations[lane as usize] = operation;
             super::warp::result(lane, 1 << lane, &operations)
         }
-        waiting => block::warp_operation(waiting, Request { class, mask }, operation),
+        waiting => block::warp_operation(waiting, WarpRequest { class, mask }, operation),
     }
 }
 
 /// What runs: the caller is kernel code.
-fn running() -> &'static Running {
+fn running() -> &'static RunningThread {
     // SAFETY: kernel code runs only where this is set, and it lies still until the fiber has ended or been left; no
     // caller keeps the reference.
     unsafe { &*block::running() }
@@ -116,7 +116,7 @@ pub extern "C" fn printf(format: *const u8, arguments: *const u8) -> i32 {
 }
 
 /// Ends the launch from inside a kernel.
-fn fail(fault: Fault) -> ! {
+fn fail(fault: KernelFault) -> ! {
     // SAFETY: the yielder of the running fiber; whoever resumed it leaves the fiber behind on a fault.
     unsafe { (*running().yielder.get()).suspend(Pause::Fault(fault)) };
     unreachable!("a fiber that has failed is never resumed")
@@ -142,11 +142,11 @@ pub extern "C" fn assert_failed(message: *const u8, file: *const u8, line: u32, 
         );
         let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }
-    fail(Fault::Assertion)
+    fail(KernelFault::Assertion)
 }
 
 pub extern "C" fn trap() -> ! {
-    fail(Fault::Trap)
+    fail(KernelFault::Trap)
 }
 
 pub extern "C" fn clock() -> u64 {

@@ -4,7 +4,7 @@ use crate::status::Status;
 
 /// What ended a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum KernelFault {
     /// A failed `assert`, already reported where it happened.
     Assertion,
     Trap,
@@ -21,38 +21,38 @@ pub enum Fault {
     Internal,
 }
 
-impl Fault {
+impl KernelFault {
     pub fn status(&self) -> Status {
         match self {
-            Fault::Assertion => Status::ASSERT,
-            Fault::Signal(libc::SIGSEGV | libc::SIGBUS, _) | Fault::StackOverflow(_) => Status::ILLEGAL_ADDRESS,
-            Fault::Trap | Fault::Signal(..) | Fault::Deadlock(_) | Fault::Internal => Status::LAUNCH_FAILED,
-            Fault::TimeLimit(_) => Status::LAUNCH_TIMEOUT,
-            Fault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
+            KernelFault::Assertion => Status::ASSERT,
+            KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, _) | KernelFault::StackOverflow(_) => Status::ILLEGAL_ADDRESS,
+            KernelFault::Trap | KernelFault::Signal(..) | KernelFault::Deadlock(_) | KernelFault::Internal => Status::LAUNCH_FAILED,
+            KernelFault::TimeLimit(_) => Status::LAUNCH_TIMEOUT,
+            KernelFault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
         }
     }
 
     /// What to tell the user, `None` if the kernel has said it itself.
     pub fn sentence(&self) -> Option<String> {
         Some(match self {
-            Fault::Assertion => return None,
-            Fault::Trap => "executed a trap".into(),
-            Fault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
-            Fault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
-            Fault::Signal(libc::SIGILL, _) => {
+            KernelFault::Assertion => return None,
+            KernelFault::Trap => "executed a trap".into(),
+            KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
+            KernelFault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
+            KernelFault::Signal(libc::SIGILL, _) => {
                 "came to a place that the compiler holds to be unreachable, or executed an instruction that this processor does not have"
                     .into()
             }
-            Fault::Signal(signal, _) => format!("was stopped by signal {signal}"),
-            Fault::StackOverflow(size) => {
+            KernelFault::Signal(signal, _) => format!("was stopped by signal {signal}"),
+            KernelFault::StackOverflow(size) => {
                 format!("needs more than the {} KiB that the CPU device has for local memory and calls", size >> 10)
             }
-            Fault::Deadlock(what) => format!("hangs: {what}"),
-            Fault::NoStack(error) => format!("found no memory for its threads' stacks ({error})"),
-            Fault::TimeLimit(seconds) => format!(
+            KernelFault::Deadlock(what) => format!("hangs: {what}"),
+            KernelFault::NoStack(error) => format!("found no memory for its threads' stacks ({error})"),
+            KernelFault::TimeLimit(seconds) => format!(
                 "was stopped after the {seconds} s that a launch may take, as if it hung (MNEME_CPU_TIME_LIMIT sets the limit in seconds, 0 for none)"
             ),
-            Fault::Internal => "ran into an error of the CPU device".into(),
+            KernelFault::Internal => "ran into an error of the CPU device".into(),
         })
     }
 }

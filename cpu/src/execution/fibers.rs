@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 
 use corosensei::CoroutineResult;
 
-use super::block::{self, Block, Running};
+use super::block::{self, Block, RunningThread};
 use super::context::ThreadContext;
-use super::fault::Fault;
+use super::fault::KernelFault;
 use super::grid::Grid;
 use super::pool::Worker;
-use super::shared::{SharedMemory, Spare};
+use super::shared::{SharedMemory, SharedMemoryPool};
 use super::stack::{Ended, Fiber, Pause, Stacks};
 
 /// A block that has begun, with all that belongs to it.
@@ -37,7 +37,7 @@ impl Flight {
         Self { block: Box::new(Block::new(grid.threads(), context)), fibers: (0..grid.threads()).map(|_| None).collect(), memory }
     }
 
-    fn end(self, stacks: &mut Stacks, shared: &mut Spare) {
+    fn end(self, stacks: &mut Stacks, shared: &mut SharedMemoryPool) {
         self.fibers.into_iter().flatten().for_each(|fiber| stacks.give_back(fiber));
         shared.give_back(self.memory);
     }
@@ -49,7 +49,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
     let Worker { fibers: stacks, shared, .. } = worker;
     let mut blocks = grid.blocks();
     let mut aside: VecDeque<Flight> = VecDeque::new();
-    let mut spare: Vec<Flight> = Vec::new();
+    let mut idle: Vec<Flight> = Vec::new();
     let mut others_first = false;
     let mut fruitless = 0;
     while !grid.stopped() {
@@ -58,7 +58,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         let mut flight = match begins.then(|| blocks.next()).flatten() {
             Some(ctaid) => {
                 let bytes = context.total_shared_bytes as usize;
-                let mut flight = spare.pop().unwrap_or_else(|| Flight::new(grid, context, shared.take(bytes)));
+                let mut flight = idle.pop().unwrap_or_else(|| Flight::new(grid, context, shared.take(bytes)));
                 flight.block.reset(ctaid);
                 flight
             }
@@ -72,18 +72,18 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         fruitless += 1;
         match ended {
             Ok(Outcome::Done) => {
-                spare.push(flight);
+                idle.push(flight);
                 fruitless = 0;
             }
             Ok(Outcome::GivesWay) => aside.push_back(flight),
             Err(fault) => {
                 let current = flight.block.current();
                 let place = match fault {
-                    Fault::Deadlock(_) => format!(" (block {:?})", current.ctaid),
+                    KernelFault::Deadlock(_) => format!(" (block {:?})", current.ctaid),
                     _ => current.description(),
                 };
                 grid.fail(fault, place);
-                spare.push(flight);
+                idle.push(flight);
             }
         }
         if fruitless > aside.len() {
@@ -92,14 +92,14 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
             fruitless = 0;
         }
     }
-    aside.into_iter().chain(spare).for_each(|flight| flight.end(stacks, shared));
+    aside.into_iter().chain(idle).for_each(|flight| flight.end(stacks, shared));
 }
 
 /// Gives the block a turn, until it is done or every thread waits.
 ///
 /// The block is shared with the device calls of its fibers, so it is reached through a pointer, never borrowed while a
 /// fiber runs.
-fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Outcome, Fault> {
+fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Outcome, KernelFault> {
     loop {
         // SAFETY: no fiber runs here, so this is the only reference.
         let state = unsafe { &mut *block };
@@ -140,8 +140,8 @@ fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stack
     }
 }
 
-fn start(running: *mut Running, stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Fiber, Fault> {
-    let stack = stacks.take().map_err(|error| Fault::NoStack(error.to_string()))?;
+fn start(running: *mut RunningThread, stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Fiber, KernelFault> {
+    let stack = stacks.take().map_err(|error| KernelFault::NoStack(error.to_string()))?;
     let (entry, parameters) = (grid.launch.entry, grid.parameters.as_ptr().cast::<u8>());
     let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
         // SAFETY: the entry is a function of a loaded object, and the grid keeps the buffer, which has the size that

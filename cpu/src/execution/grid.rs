@@ -4,19 +4,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::fault::Fault;
+use super::fault::KernelFault;
 use super::pool;
 use super::stack::IN_USE;
 
 /// The entry of a kernel: runs one thread.
-pub type Entry = unsafe extern "C" fn(*const u8);
+pub type KernelEntry = unsafe extern "C" fn(*const u8);
 
 /// A checked launch.
-pub struct Launch<'a> {
+pub struct CheckedLaunch<'a> {
     /// The kernel's name, for messages.
     pub name: &'a str,
     /// The entry's address, in a loaded object that outlives the launch.
-    pub entry: Entry,
+    pub entry: KernelEntry,
     /// Whether threads may wait for one another.
     pub collective: bool,
     /// The parameter buffer.
@@ -33,7 +33,7 @@ pub struct Launch<'a> {
     pub time_limit: Option<u64>,
 }
 
-impl Launch<'_> {
+impl CheckedLaunch<'_> {
     pub fn shared_bytes(&self) -> u32 {
         self.dynamic_shared_offset + self.dynamic_shared
     }
@@ -44,7 +44,7 @@ const SHARED_IN_USE: u64 = 1 << 30;
 
 /// A launch under way.
 pub struct Grid<'a> {
-    pub launch: &'a Launch<'a>,
+    pub launch: &'a CheckedLaunch<'a>,
     /// Aligned copy of the parameters.
     pub parameters: Vec<u128>,
     /// The first block that nobody has taken.
@@ -55,12 +55,12 @@ pub struct Grid<'a> {
     /// Blocks, or stacks where threads run one after the other, that a worker may have under way.
     pub in_flight: usize,
     stop: AtomicBool,
-    fault: Mutex<Option<(Fault, String)>>,
+    fault: Mutex<Option<(KernelFault, String)>>,
 }
 
 impl<'a> Grid<'a> {
     /// A launch that begins, and how many workers are to take part in it.
-    pub fn new(launch: &'a Launch<'a>) -> (Self, u64) {
+    pub fn new(launch: &'a CheckedLaunch<'a>) -> (Self, u64) {
         let mut parameters = vec![0u128; launch.parameters.len().div_ceil(16).max(1)];
         for (word, bytes) in parameters.iter_mut().zip(launch.parameters.chunks(16)) {
             let mut full = [0; 16];
@@ -93,7 +93,7 @@ impl Grid<'_> {
     }
 
     /// Ends the launch; the first fault is the one reported. `place` says where it happened.
-    pub fn fail(&self, fault: Fault, place: String) {
+    pub fn fail(&self, fault: KernelFault, place: String) {
         self.stop.store(true, Ordering::Relaxed);
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((fault, place));
     }
@@ -104,7 +104,7 @@ impl Grid<'_> {
     }
 
     /// The first fault and where it happened, once the launch is over.
-    pub fn into_fault(self) -> Option<(Fault, String)> {
+    pub fn into_fault(self) -> Option<(KernelFault, String)> {
         self.fault.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl Grid<'_> {
     }
 }
 
-/// One worker's blocks. Small ones are taken together with their neighbours, so that workers seldom meet at the counter, nor at the
+/// One worker's blocks. Small ones are taken together with their neighbours, so that workers seldom contend for the counter, nor at the
 /// lines of memory that neighbours write to.
 pub struct Blocks<'a> {
     grid: &'a Grid<'a>,

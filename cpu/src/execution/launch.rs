@@ -1,9 +1,9 @@
 //! Runs a launch: its blocks on the workers, each as a loop over its threads or as fibers.
 
 use super::context::ThreadContext;
-use super::fault::Fault;
-use super::grid::{Grid, Launch};
-use super::limit::Limit;
+use super::fault::KernelFault;
+use super::grid::{CheckedLaunch, Grid};
+use super::limit::LaunchTimeLimit;
 use super::pool::{self, Worker};
 use super::{fibers, loops, signals};
 use crate::status::Status;
@@ -12,12 +12,12 @@ use crate::status::Status;
 ///
 /// # Errors
 /// The status that the device is in from then on: a kernel's fault is not undone.
-pub fn run(launch: &Launch<'_>) -> Result<(), Status> {
+pub fn run(launch: &CheckedLaunch<'_>) -> Result<(), Status> {
     signals::install();
     let (grid, workers) = Grid::new(launch);
     {
-        let over = |seconds| grid.fail(Fault::TimeLimit(seconds), String::new());
-        let mut limit = Limit::new(launch.time_limit, &launch.code, &over);
+        let over = |seconds| grid.fail(KernelFault::TimeLimit(seconds), String::new());
+        let mut limit = LaunchTimeLimit::new(launch.time_limit, &launch.code, &over);
         pool::share(workers, &|worker| work(worker, &grid), &mut limit).map_err(|error| {
             crate::say!("no worker threads could be started: {error}");
             Status::OPERATING_SYSTEM

@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_millis(2);
 static OVERDUE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 /// The limit of one launch.
-pub struct Limit<'a> {
+pub struct LaunchTimeLimit<'a> {
     /// Seconds, if there is a limit.
     seconds: Option<u64>,
     start: Instant,
@@ -40,7 +40,7 @@ pub fn setting() -> Option<u64> {
     (seconds > 0).then_some(seconds)
 }
 
-impl<'a> Limit<'a> {
+impl<'a> LaunchTimeLimit<'a> {
     pub fn new(seconds: Option<u64>, code: &Range<usize>, over: &'a (dyn Fn(u64) + Sync)) -> Self {
         Self { seconds, start: Instant::now(), code: code.clone(), over }
     }
@@ -50,7 +50,7 @@ impl<'a> Limit<'a> {
         self.start = Instant::now();
     }
 
-    /// How long to wait for the workers before [`Limit::is_over`] is to be asked; `None` for as long as it takes.
+    /// How long to wait for the workers before [`LaunchTimeLimit::is_over`] is to be asked; `None` for as long as it takes.
     pub fn patience(&self) -> Option<Duration> {
         let left = Duration::from_secs(self.seconds?).saturating_sub(self.start.elapsed());
         Some(if left.is_zero() { AGAIN } else { left })
@@ -68,7 +68,7 @@ impl<'a> Limit<'a> {
     }
 }
 
-impl Drop for Limit<'_> {
+impl Drop for LaunchTimeLimit<'_> {
     fn drop(&mut self) {
         OVERDUE[1].store(0, Ordering::Release);
     }

@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use corosensei::CoroutineResult;
 
-use super::block::{self, Running};
+use super::block::{self, RunningThread};
 use super::context::ThreadContext;
-use super::fault::Fault;
+use super::fault::KernelFault;
 use super::grid::{Blocks, Grid};
 use super::pool::Worker;
-use super::shared::{SharedMemory, Spare};
+use super::shared::{SharedMemory, SharedMemoryPool};
 use super::stack::{Ended, Fiber, Pause, Stacks};
 
 /// The threads that a line is to run.
@@ -26,7 +26,7 @@ struct Work {
 /// A stack that runs threads.
 struct Line {
     fiber: Fiber,
-    running: Box<Running>,
+    running: Box<RunningThread>,
     /// The block's, also of its other threads that were put aside.
     memory: Rc<SharedMemory>,
     /// Whether it takes further blocks, as long as it is not put aside.
@@ -36,7 +36,7 @@ struct Line {
 /// Raw pointers for the fiber's closure, which may not borrow.
 struct Task {
     grid: *const Grid<'static>,
-    running: *mut Running,
+    running: *mut RunningThread,
     blocks: *mut Blocks<'static>,
     rest: Option<([u32; 3], u32)>,
 }
@@ -57,7 +57,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
         let mut line = match started.map(|work| Line::start(stacks, grid, context, work, &raw mut blocks)) {
             Some(Ok(line)) => line,
             Some(Err(error)) => {
-                grid.fail(Fault::NoStack(error.to_string()), String::new());
+                grid.fail(KernelFault::NoStack(error.to_string()), String::new());
                 break;
             }
             None => match aside.pop_front() {
@@ -91,7 +91,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
                 grid.fail(fault, line.running.context.description());
             }
             // Waiting alone is waiting for ever: the table promised that it does not happen.
-            CoroutineResult::Yield(Pause::Blocked) => grid.fail(Fault::Internal, line.running.context.description()),
+            CoroutineResult::Yield(Pause::Blocked) => grid.fail(KernelFault::Internal, line.running.context.description()),
         }
         fruitless = 0;
         line.end(stacks, shared);
@@ -102,7 +102,7 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
 impl Line {
     fn start(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext, work: Work, blocks: *mut Blocks<'_>) -> std::io::Result<Self> {
         let stack = stacks.take()?;
-        let mut running = Box::new(Running::new(context, std::ptr::null_mut()));
+        let mut running = Box::new(RunningThread::new(context, std::ptr::null_mut()));
         running.context.shared = work.memory.address();
         let goes_on = work.rest.is_none();
         let task = Task { grid: std::ptr::from_ref(grid).cast(), running: &raw mut *running, blocks: blocks.cast(), rest: work.rest };
@@ -119,7 +119,7 @@ impl Line {
     }
 
     /// What comes after the thread that was put aside.
-    fn rest(&self, grid: &Grid<'_>, shared: &mut Spare) -> Work {
+    fn rest(&self, grid: &Grid<'_>, shared: &mut SharedMemoryPool) -> Work {
         let ThreadContext { tid: [x, y, z], ntid: [width, height, _], ctaid, total_shared_bytes, .. } = self.running.context;
         let next = (z * height + y) * width + x + 1;
         if next < grid.threads() {
@@ -129,7 +129,7 @@ impl Line {
         }
     }
 
-    fn end(self, stacks: &mut Stacks, shared: &mut Spare) {
+    fn end(self, stacks: &mut Stacks, shared: &mut SharedMemoryPool) {
         stacks.give_back(self.fiber);
         if let Ok(memory) = Rc::try_unwrap(self.memory) {
             shared.give_back(memory);

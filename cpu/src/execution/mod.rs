@@ -24,7 +24,7 @@ pub mod signals;
 pub mod stack;
 pub mod warp;
 
-pub use grid::Launch;
+pub use grid::CheckedLaunch;
 pub use launch::run;
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::limit::{self, Limit};
-use super::shared::Spare;
+use super::limit::{self, LaunchTimeLimit};
+use super::shared::SharedMemoryPool;
 use super::signals;
 use super::stack::{FIBER, LOOP, Stacks};
 
@@ -13,7 +13,7 @@ use super::stack::{FIBER, LOOP, Stacks};
 pub struct Worker {
     pub loops: Stacks,
     pub fibers: Stacks,
-    pub shared: Spare,
+    pub shared: SharedMemoryPool,
 }
 
 /// A borrowed job whose borrow [`share`] upholds: it does not return before every ticket is handed in.
@@ -51,7 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs the job on at most `wanted` workers and waits for all of them; the limit begins with the job's turn.
-pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Limit<'_>) -> std::io::Result<()> {
+pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut LaunchTimeLimit<'_>) -> std::io::Result<()> {
     let pool = pool()?;
     let _turn = lock(&TURN);
     let tickets = wanted.min(pool.size);
@@ -82,8 +82,8 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Limit<
 pub fn width() -> u64 {
     static WIDTH: OnceLock<u64> = OnceLock::new();
     *WIDTH.get_or_init(|| {
-        let asked = std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
-        asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
+        let threads = std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+        threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
     })
 }
 
@@ -125,7 +125,7 @@ fn without_signals<T>(body: impl FnOnce() -> T) -> T {
 
 fn serve(pool: &Pool) {
     signals::prepare_thread();
-    let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: Spare::default() };
+    let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: SharedMemoryPool::default() };
     let mut state = lock(&pool.state);
     // SAFETY: asks for a number.
     state.members.push(unsafe { libc::gettid() });

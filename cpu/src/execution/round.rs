@@ -1,5 +1,7 @@
-//! Arithmetic with a directed rounding mode: the `.rz`, `.rm` and `.rp` forms of PTX, which x86 selects by a control
-//! register instead of by instruction.
+//! Arithmetic with a directed rounding mode.
+//!
+//! These are the `.rz`, `.rm` and `.rp` forms of PTX, which x86 selects by a control register instead of by
+//! instruction.
 
 use std::arch::asm;
 

@@ -20,12 +20,12 @@ impl SharedMemory {
 
 /// Shared memory that no block has, for the next one. What earlier blocks left there stays, as on a GPU.
 #[derive(Default)]
-pub struct Spare(Vec<SharedMemory>);
+pub struct SharedMemoryPool(Vec<SharedMemory>);
 
 /// Blocks' memories that a worker keeps from launch to launch.
 const KEPT: usize = 4;
 
-impl Spare {
+impl SharedMemoryPool {
     /// At least `bytes` of it.
     pub fn take(&mut self, bytes: usize) -> SharedMemory {
         match self.0.pop() {

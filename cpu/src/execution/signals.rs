@@ -5,7 +5,7 @@ use std::sync::Once;
 use corosensei::trap::TrapHandlerRegs;
 
 use super::block::running;
-use super::fault::Fault;
+use super::fault::KernelFault;
 use super::limit;
 use super::stack::{FIBER, LOOP};
 
@@ -72,11 +72,11 @@ unsafe extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, ucontext
         let size = if running.block.is_null() { LOOP } else { FIBER };
         let fault = if overdue {
             // Told already, by who asks; the first fault is the one reported.
-            Fault::TimeLimit(0)
+            KernelFault::TimeLimit(0)
         } else if escape.stack_ptr_in_bounds(address) {
-            Fault::StackOverflow(size)
+            KernelFault::StackOverflow(size)
         } else {
-            Fault::Signal(signal, address)
+            KernelFault::Signal(signal, address)
         };
         // SAFETY: the fiber is the one that runs on this thread (it was named right before it was resumed), the stack
         // pointer lies in it, and the registers are set as demanded below. Kernel code shares no Rust object.

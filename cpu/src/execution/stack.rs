@@ -3,7 +3,7 @@
 use corosensei::Coroutine;
 use corosensei::stack::DefaultStack;
 
-use super::fault::Fault;
+use super::fault::KernelFault;
 
 /// Why a fiber gives the worker back.
 #[derive(Debug)]
@@ -13,10 +13,10 @@ pub enum Pause {
     /// It waits for what others write to memory, so it is to be asked again.
     GivesWay,
     /// It cannot go on; its stack is to be left behind.
-    Fault(Fault),
+    Fault(KernelFault),
 }
 
-pub type Ended = Result<(), Fault>;
+pub type Ended = Result<(), KernelFault>;
 pub type Fiber = Coroutine<(), Pause, Ended, DefaultStack>;
 pub type Yielder = corosensei::Yielder<(), Pause>;
 

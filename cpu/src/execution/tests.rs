@@ -20,9 +20,9 @@ fn limited(
 ) -> Result<(), Status> {
     let row = loaded.table.kernels.iter().find(|row| row.name == name).unwrap();
     // SAFETY: the entry of a test's kernel.
-    let entry: grid::Entry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
+    let entry: grid::KernelEntry = unsafe { std::mem::transmute(loaded.symbol(&row.entry).unwrap() as usize) };
     let parameters: Vec<u8> = arguments.iter().flat_map(|argument| argument.to_le_bytes()).collect();
-    run(&Launch {
+    run(&CheckedLaunch {
         name,
         entry,
         collective: row.collective,
@@ -82,7 +82,7 @@ fn named_barriers_and_reductions() {
 }
 
 #[test]
-fn diverged_lanes_meet_by_mask() {
+fn diverged_lanes_synchronise_by_mask() {
     let source = r#"void k(u32 **p) { u32 t = __mneme_cpu_thread()->tid[0], v;
         if (t % 2) v = __mneme_cpu_shuffle(3, 0xaaaaaaaa, t, 2, 31); else v = 100 + __mneme_cpu_vote(0, 0x55555555, t % 4 == 0);
         __mneme_cpu_warp_sync(~0u); (*p)[t] = v; }"#;

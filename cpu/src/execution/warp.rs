@@ -1,8 +1,10 @@
-//! What warp operations compute (PTX ISA: `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync`).
+//! The results of warp operations.
+//!
+//! They are `shfl.sync`, `vote.sync`, `match.sync` and `redux.sync` of the PTX ISA.
 
-/// Lanes meet only where they call for the same class of operation with the same mask.
+/// Lanes synchronise only where they call for the same class of operation with the same mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct WarpRequest {
     pub class: Class,
     pub mask: u32,
 }

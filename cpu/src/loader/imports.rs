@@ -1,5 +1,7 @@
-//! What code objects may import: the device's own functions, libm, the memory functions and the compiler's helpers for
-//! 128-bit integers and half precision.
+//! The symbols that code objects may import.
+//!
+//! They are the device's own functions, libm, the memory functions and the compiler's helpers for 128-bit integers and
+//! half precision.
 
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;

@@ -1,11 +1,13 @@
-//! Where the sections of an object go in its mapping: code and stubs, then read-only data and the GOT, then writable data.
+//! The layout of an object's sections in its mapping.
+//!
+//! Code and stubs come first, then read-only data and the GOT, then writable data.
 
 use std::collections::HashMap;
 
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS};
 use goblin::elf::{Elf, SectionHeader};
 
-use super::Error;
+use super::LoadError;
 
 const PAGE: u64 = 4096;
 /// Code models of the compiler reach 2 GiB.
@@ -15,7 +17,7 @@ pub const STUB: u64 = 8;
 /// Bytes of one GOT slot.
 pub const SLOT: u64 = 8;
 
-pub struct Layout {
+pub struct ObjectLayout {
     /// Whole size, bytes.
     pub size: u64,
     /// Offset of each placed section.
@@ -34,23 +36,23 @@ fn placed(elf: &Elf<'_>, header: &SectionHeader) -> bool {
     flags & u64::from(SHF_ALLOC) != 0 && header.sh_size > 0 && elf.shdr_strtab.get_at(header.sh_name) != Some(".eh_frame")
 }
 
-impl Layout {
-    pub fn of(elf: &Elf<'_>, image: &[u8]) -> Result<Self, Error> {
+impl ObjectLayout {
+    pub fn of(elf: &Elf<'_>, image: &[u8]) -> Result<Self, LoadError> {
         let symbols = elf.syms.len() as u64;
         let mut sections = HashMap::new();
         let mut offset = 0u64;
-        let mut place = |offset: &mut u64, wanted: &dyn Fn(u64) -> bool| -> Result<(), Error> {
+        let mut place = |offset: &mut u64, wanted: &dyn Fn(u64) -> bool| -> Result<(), LoadError> {
             for (index, header) in
                 elf.section_headers.iter().enumerate().filter(|(_, header)| placed(elf, header) && wanted(header.sh_flags))
             {
                 if header.sh_flags & u64::from(SHF_TLS) != 0 {
-                    return Err(Error::Damaged("it has thread-local data".into()));
+                    return Err(LoadError::Damaged("it has thread-local data".into()));
                 }
                 if header.sh_type != SHT_NOBITS && header.file_range().and_then(|range| image.get(range)).is_none() {
-                    return Err(Error::Damaged(format!("section {index} lies outside the file")));
+                    return Err(LoadError::Damaged(format!("section {index} lies outside the file")));
                 }
                 if header.sh_size > MAX_SIZE || header.sh_addralign > PAGE {
-                    return Err(Error::Damaged(format!("section {index} is too large or too strictly aligned")));
+                    return Err(LoadError::Damaged(format!("section {index} is too large or too strictly aligned")));
                 }
                 *offset = offset.next_multiple_of(header.sh_addralign.max(1));
                 sections.insert(index, *offset);
@@ -70,7 +72,7 @@ impl Layout {
         place(&mut offset, &|flags| flags & execute == 0 && flags & write != 0)?;
         let size = offset.next_multiple_of(PAGE);
         if size > MAX_SIZE {
-            return Err(Error::Damaged("it is larger than 2 GiB".into()));
+            return Err(LoadError::Damaged("it is larger than 2 GiB".into()));
         }
         Ok(Self { size, sections, stubs, slots, read_only, writable })
     }

@@ -9,19 +9,19 @@ const SLOT: u64 = 2 << 20;
 
 /// Where objects are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Range {
+pub enum PlacementRange {
     /// Objects compiled here from IR: the application's own modules.
     Application,
     /// Objects loaded as they are. A replayer loads those beside memory it has reserved at recorded addresses, among
-    /// them variables of [`Range::Application`], and must not find that range taken.
+    /// them variables of [`PlacementRange::Application`], and must not find that range taken.
     Replay,
 }
 
-impl Range {
+impl PlacementRange {
     fn bounds(self) -> (u64, u64) {
         match self {
-            Range::Application => (0x2000_0000_0000, 0x2800_0000_0000),
-            Range::Replay => (0x2800_0000_0000, 0x3000_0000_0000),
+            PlacementRange::Application => (0x2000_0000_0000, 0x2800_0000_0000),
+            PlacementRange::Replay => (0x2800_0000_0000, 0x3000_0000_0000),
         }
     }
 }
@@ -34,7 +34,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// Reserves `size` bytes at the first free slot.
-    pub fn reserve(range: Range, size: u64) -> Result<Self> {
+    pub fn reserve(range: PlacementRange, size: u64) -> Result<Self> {
         let size = size.max(1).next_multiple_of(PAGE);
         let (mut start, end) = range.bounds();
         while start + size <= end {

@@ -1,4 +1,6 @@
-//! Places CPU code objects (`ET_REL`, x86-64) in memory, so that no linker is needed on the user's machine.
+//! The loader of CPU code objects (`ET_REL`, x86-64).
+//!
+//! It places them in memory, so that no linker is needed on the user's machine.
 //!
 //! An object gets one contiguous mapping of code, read-only data and writable data, in a range that the kernel's `mmap`
 //! does not use by itself: recorded addresses of variables can then be had again at replay. What is imported is reached
@@ -15,11 +17,11 @@ use goblin::elf::header::{EM_X86_64, ET_REL};
 use mneme_core::image::cpu_object::{SECTION, Table};
 use thiserror::Error;
 
-pub use mapping::Range;
+pub use mapping::PlacementRange;
 
 /// Why an object cannot be loaded.
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum LoadError {
     #[error("the code object is damaged: {0}")]
     Damaged(String),
     #[error("the code object needs '{0}', which the CPU device does not provide")]
@@ -56,26 +58,27 @@ pub fn is_code_object(image: &[u8]) -> bool {
 }
 
 /// Loads an object into the next free slot of a range.
-pub fn load(image: &[u8], range: Range) -> Result<Loaded, Error> {
-    let damaged = |error: &dyn std::fmt::Display| Error::Damaged(error.to_string());
+pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
+    let damaged = |error: &dyn std::fmt::Display| LoadError::Damaged(error.to_string());
     let elf = Elf::parse(image).map_err(|error| damaged(&error))?;
     if elf.header.e_type != ET_REL || elf.header.e_machine != EM_X86_64 {
-        return Err(Error::Damaged("it is no relocatable object for x86-64".into()));
+        return Err(LoadError::Damaged("it is no relocatable object for x86-64".into()));
     }
-    let table = mneme_core::image::elf::section(image, SECTION).ok_or_else(|| Error::Damaged(format!("it has no section {SECTION}")))?;
+    let table =
+        mneme_core::image::elf::section(image, SECTION).ok_or_else(|| LoadError::Damaged(format!("it has no section {SECTION}")))?;
     let table: Table = serde_json::from_slice(table).map_err(|error| damaged(&error))?;
     if table.version != mneme_core::image::cpu_object::VERSION {
-        return Err(Error::Damaged(format!(
+        return Err(LoadError::Damaged(format!(
             "its table has version {}, this CPU device reads version {}",
             table.version,
             mneme_core::image::cpu_object::VERSION
         )));
     }
-    let layout = layout::Layout::of(&elf, image)?;
+    let layout = layout::ObjectLayout::of(&elf, image)?;
     let mapping = mapping::Mapping::reserve(range, layout.size)?;
     let mut linker = relocation::Linker::new(&elf, &layout, mapping.start())?;
     if let Some(kernel) = table.kernels.iter().find(|kernel| !linker.is_code(&kernel.entry)) {
-        return Err(Error::Damaged(format!("there is no code behind its kernel {}", kernel.name)));
+        return Err(LoadError::Damaged(format!("there is no code behind its kernel {}", kernel.name)));
     }
     let mut contents = vec![0u8; layout.size as usize];
     layout.copy(&elf, image, &mut contents);

@@ -10,8 +10,8 @@ use goblin::elf::section_header::{SHF_EXECINSTR, SHN_ABS, SHN_COMMON, SHN_UNDEF}
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK};
 use goblin::elf::{Elf, Reloc};
 
-use super::layout::{Layout, SLOT, STUB};
-use super::{Error, imports};
+use super::layout::{ObjectLayout, SLOT, STUB};
+use super::{LoadError, imports};
 
 /// A symbol's final value; imports are reached through their stub or slot.
 #[derive(Clone, Copy)]
@@ -24,19 +24,19 @@ enum Value {
 
 pub struct Linker<'a> {
     elf: &'a Elf<'a>,
-    layout: &'a Layout,
+    layout: &'a ObjectLayout,
     base: u64,
     values: Vec<Value>,
 }
 
 impl<'a> Linker<'a> {
-    pub fn new(elf: &'a Elf<'a>, layout: &'a Layout, base: u64) -> Result<Self, Error> {
+    pub fn new(elf: &'a Elf<'a>, layout: &'a ObjectLayout, base: u64) -> Result<Self, LoadError> {
         let mut values = Vec::with_capacity(elf.syms.len());
         for symbol in &elf.syms {
             values.push(match symbol.st_shndx as u32 {
                 SHN_UNDEF => Value::Unknown,
                 SHN_ABS => Value::Here(symbol.st_value),
-                SHN_COMMON => return Err(Error::Damaged("it has common symbols".into())),
+                SHN_COMMON => return Err(LoadError::Damaged("it has common symbols".into())),
                 section => match layout.sections.get(&(section as usize)) {
                     Some(offset) => Value::Here(base.wrapping_add(*offset).wrapping_add(symbol.st_value)),
                     None => Value::Unknown,
@@ -68,14 +68,14 @@ impl<'a> Linker<'a> {
         })
     }
 
-    pub fn relocate(&mut self, contents: &mut [u8]) -> Result<(), Error> {
+    pub fn relocate(&mut self, contents: &mut [u8]) -> Result<(), LoadError> {
         for (index, relocations) in &self.elf.shdr_relocs {
             let target = self.elf.section_headers.get(*index).map_or(0, |header| header.sh_info as usize);
             let Some(section) = self.layout.sections.get(&target).copied() else { continue };
             let size = self.elf.section_headers[target].sh_size;
             for relocation in relocations.iter() {
                 if relocation.r_offset >= size {
-                    return Err(Error::Damaged("a relocation lies outside its section".into()));
+                    return Err(LoadError::Damaged("a relocation lies outside its section".into()));
                 }
                 self.apply(&relocation, section + relocation.r_offset, contents)?;
             }
@@ -83,7 +83,7 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    fn apply(&mut self, relocation: &Reloc, offset: u64, contents: &mut [u8]) -> Result<(), Error> {
+    fn apply(&mut self, relocation: &Reloc, offset: u64, contents: &mut [u8]) -> Result<(), LoadError> {
         let addend = relocation.r_addend.unwrap_or(0) as u64;
         let place = self.base + offset;
         let got = self.base + self.layout.slots;
@@ -115,30 +115,30 @@ impl<'a> Linker<'a> {
                 write(contents, offset, &value.to_le_bytes())?;
             }
             R_X86_64_32S => write(contents, offset, &signed(self.address(symbol)?.wrapping_add(addend))?)?,
-            unknown => return Err(Error::Relocation(unknown)),
+            unknown => return Err(LoadError::Relocation(unknown)),
         }
         Ok(())
     }
 
-    fn value(&mut self, symbol: usize) -> Result<Value, Error> {
-        let value = *self.values.get(symbol).ok_or_else(|| Error::Damaged("a relocation names no symbol".into()))?;
+    fn value(&mut self, symbol: usize) -> Result<Value, LoadError> {
+        let value = *self.values.get(symbol).ok_or_else(|| LoadError::Damaged("a relocation names no symbol".into()))?;
         let Value::Unknown = value else { return Ok(value) };
-        let entry = self.elf.syms.get(symbol).ok_or_else(|| Error::Damaged("a relocation names no symbol".into()))?;
+        let entry = self.elf.syms.get(symbol).ok_or_else(|| LoadError::Damaged("a relocation names no symbol".into()))?;
         let name = self.elf.strtab.get_at(entry.st_name).unwrap_or_default();
         let value = match imports::address(name) {
             Some(address) if entry.st_shndx as u32 == SHN_UNDEF => Value::Import(address),
             _ if entry.st_bind() == STB_WEAK => Value::Import(0),
             _ if entry.st_shndx as u32 != SHN_UNDEF => {
-                return Err(Error::Damaged("a relocation refers to a section that is not loaded".into()));
+                return Err(LoadError::Damaged("a relocation refers to a section that is not loaded".into()));
             }
-            _ => return Err(Error::Import(name.to_owned())),
+            _ => return Err(LoadError::Import(name.to_owned())),
         };
         self.values[symbol] = value;
         Ok(value)
     }
 
     /// The symbol's address, wherever it is.
-    fn address(&mut self, symbol: usize) -> Result<u64, Error> {
+    fn address(&mut self, symbol: usize) -> Result<u64, LoadError> {
         Ok(match self.value(symbol)? {
             Value::Here(address) | Value::Import(address) => address,
             Value::Unknown => 0,
@@ -146,7 +146,7 @@ impl<'a> Linker<'a> {
     }
 
     /// An address within the mapping: for an import that of its stub.
-    fn near(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, Error> {
+    fn near(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, LoadError> {
         let Value::Import(_) = self.value(symbol)? else { return self.address(symbol) };
         let slot = self.slot(symbol, contents)?;
         let stub = self.layout.stubs + symbol as u64 * STUB;
@@ -157,25 +157,25 @@ impl<'a> Linker<'a> {
     }
 
     /// The address of the symbol's GOT slot, filled.
-    fn slot(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, Error> {
+    fn slot(&mut self, symbol: usize, contents: &mut [u8]) -> Result<u64, LoadError> {
         let slot = self.layout.slots + symbol as u64 * SLOT;
         write(contents, slot, &self.address(symbol)?.to_le_bytes())?;
         Ok(self.base + slot)
     }
 }
 
-fn not_independent() -> Error {
-    Error::Damaged("it is not position independent".into())
+fn not_independent() -> LoadError {
+    LoadError::Damaged("it is not position independent".into())
 }
 
-fn signed(value: u64) -> Result<[u8; 4], Error> {
+fn signed(value: u64) -> Result<[u8; 4], LoadError> {
     i32::try_from(value as i64).map(i32::to_le_bytes).map_err(|_| not_independent())
 }
 
-fn write(contents: &mut [u8], offset: u64, bytes: &[u8]) -> Result<(), Error> {
+fn write(contents: &mut [u8], offset: u64, bytes: &[u8]) -> Result<(), LoadError> {
     let place = contents
         .get_mut(offset as usize..offset as usize + bytes.len())
-        .ok_or_else(|| Error::Damaged("a relocation lies outside the object".into()))?;
+        .ok_or_else(|| LoadError::Damaged("a relocation lies outside the object".into()))?;
     place.copy_from_slice(bytes);
     Ok(())
 }

@@ -59,7 +59,7 @@ fn no_page_is_writable_and_executable() {
 #[test]
 fn what_is_not_offered_is_named() {
     let object = testing::object("int system(const char *); void k(void) { system(\"true\"); }", vec![], vec![]);
-    assert!(matches!(load(&object, Range::Application), Err(Error::Import(name)) if name == "system"));
+    assert!(matches!(load(&object, PlacementRange::Application), Err(LoadError::Import(name)) if name == "system"));
 }
 
 #[test]
@@ -73,16 +73,16 @@ fn a_kernel_without_code_is_refused() {
     "#;
     let object = |kernel| testing::object(source, vec![testing::kernel(kernel, 0, false)], vec![]);
     for kernel in ["at_end", "in_none", "in_data", "nowhere"] {
-        let refused = load(&object(kernel), Range::Application);
-        assert!(matches!(refused, Err(Error::Damaged(ref what)) if what.contains(kernel)), "{kernel}");
+        let refused = load(&object(kernel), PlacementRange::Application);
+        assert!(matches!(refused, Err(LoadError::Damaged(ref what)) if what.contains(kernel)), "{kernel}");
     }
-    assert!(load(&object("whole"), Range::Application).is_ok());
+    assert!(load(&object("whole"), PlacementRange::Application).is_ok());
 }
 
 #[test]
 fn other_files_are_refused() {
     let executable = std::fs::read("/proc/self/exe").unwrap();
-    assert!(matches!(load(&executable, Range::Application), Err(Error::Damaged(_))));
+    assert!(matches!(load(&executable, PlacementRange::Application), Err(LoadError::Damaged(_))));
     assert!(!is_code_object(&executable) && !is_code_object(b"\x7fELF"));
 }
 
@@ -95,8 +95,8 @@ proptest! {
         if let Some(place) = object.get_mut(at) {
             *place = byte;
         }
-        let _ = load(&object, Range::Application);
+        let _ = load(&object, PlacementRange::Application);
         object.truncate(length);
-        let _ = load(&object, Range::Application);
+        let _ = load(&object, PlacementRange::Application);
     }
 }

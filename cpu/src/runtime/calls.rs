@@ -9,9 +9,9 @@ use mneme_abi::cuda::driver::{FUNCTIONS, pointers};
 use mneme_abi::cuda::split_name;
 use mneme_abi::cuda::types::*;
 
-use crate::abi::{Give, Out, Text};
+use crate::abi::{CStringArgument, Give, Out};
 use crate::driver::VERSION;
-use crate::status::Done;
+use crate::status::StatusResult;
 
 macro_rules! driver_calls {
     ($($name:ident),* $(,)?) => {
@@ -33,14 +33,14 @@ macro_rules! driver_calls {
 
 macro_rules! call {
     ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
-        pub fn $name(&self, $($argument: impl Give<$type>),*) -> Done {
+        pub fn $name(&self, $($argument: impl Give<$type>),*) -> StatusResult {
             // SAFETY: every argument keeps what its type promises.
             check(unsafe { (self.$name)($($argument.give()),*) })
         }
     };
 }
 
-fn check(status: Status) -> Done {
+fn check(status: Status) -> StatusResult {
     if status == Status::SUCCESS { Ok(()) } else { Err(status) }
 }
 
@@ -82,7 +82,7 @@ driver_calls! {
 
 /// A function of the driver by name, as `cudaGetDriverEntryPoint` gives it: one that is not there is a result
 /// (`cudaDriverEntryPointQueryResult`) and no failure.
-pub fn entry_point(name: Text, out: Out<usize>, version: i32, flags: u64, result: Out<u32>) -> Done {
+pub fn entry_point(name: CStringArgument, out: Out<usize>, version: i32, flags: u64, result: Out<u32>) -> StatusResult {
     driver()?;
     name.get()?;
     let get = entrance().ok_or(Status::NO_DEVICE)?;

@@ -5,11 +5,11 @@ use std::ffi::c_char;
 use super::calls::driver;
 use super::session::{self, driver_with_context};
 use crate::abi::Out;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// `cudaDeviceProp` of CUDA 12 (`driver_types.h`); sizes in bytes, clocks in kHz.
 #[repr(C)]
-pub struct Properties {
+pub struct RuntimeProperties {
     name: [u8; 256],
     uuid: [u8; 16],
     luid: [u8; 8],
@@ -88,9 +88,9 @@ pub struct Properties {
     reserved: [i32; 63],
 }
 
-const _: () = assert!(size_of::<Properties>() == 1032);
+const _: () = assert!(size_of::<RuntimeProperties>() == 1032);
 
-pub fn check(device: i32) -> Done {
+pub fn check(device: i32) -> StatusResult {
     let mut count = 0;
     driver()?.cuDeviceGetCount(Out::to(&mut count))?;
     if (0..count).contains(&device) { Ok(()) } else { Err(Status::INVALID_DEVICE) }
@@ -102,12 +102,12 @@ fn attribute(number: u32) -> Result<i32, Status> {
     Ok(value)
 }
 
-pub fn properties(out: Out<Properties>, device: i32) -> Done {
+pub fn properties(out: Out<RuntimeProperties>, device: i32) -> StatusResult {
     check(device)?;
     let driver = driver()?;
     let size = |number| attribute(number).map(|value| value as usize);
     // SAFETY: every field is a number or an array of numbers.
-    let mut all: Properties = unsafe { std::mem::zeroed() };
+    let mut all: RuntimeProperties = unsafe { std::mem::zeroed() };
     driver.cuDeviceGetName(Out::<u8>::to_place(all.name.as_mut_ptr() as usize), 256, device)?;
     driver.cuDeviceGetUuid_v2(Out::to(&mut all.uuid), device)?;
     driver.cuDeviceTotalMem_v2(Out::to(&mut all.total_memory), device)?;
@@ -152,43 +152,43 @@ pub fn properties(out: Out<Properties>, device: i32) -> Done {
     out.put(all)
 }
 
-pub fn get(out: Out<i32>) -> Done {
+pub fn get(out: Out<i32>) -> StatusResult {
     driver()?;
     out.put(session::device())
 }
 
-pub fn set(device: i32) -> Done {
+pub fn set(device: i32) -> StatusResult {
     check(device)?;
     session::set_device(device)
 }
 
-pub fn enable_peer(peer: i32, flags: u32) -> Done {
+pub fn enable_peer(peer: i32, flags: u32) -> StatusResult {
     check(peer)?;
     driver_with_context()?.cuCtxEnablePeerAccess(session::primary_of(peer)?, flags)
 }
 
-pub fn disable_peer(peer: i32) -> Done {
+pub fn disable_peer(peer: i32) -> StatusResult {
     check(peer)?;
     driver_with_context()?.cuCtxDisablePeerAccess(session::primary_of(peer)?)
 }
 
-pub fn bus_id(out: Out<c_char>, length: i32, device: i32) -> Done {
+pub fn bus_id(out: Out<c_char>, length: i32, device: i32) -> StatusResult {
     driver()?.cuDeviceGetPCIBusId(out, length, device)
 }
 
 /// The flags that `cudaSetDeviceFlags` takes choose how a host thread waits: there is nothing to wait for.
 /// The device of a stream, which has to be one.
-pub fn of_stream(stream: usize, out: Out<i32>) -> Done {
+pub fn of_stream(stream: usize, out: Out<i32>) -> StatusResult {
     let mut flags = 0u32;
     super::session::driver_with_context()?.cuStreamGetFlags(stream, Out::to(&mut flags))?;
     out.put(session::device())
 }
 
-pub fn accept() -> Done {
+pub fn accept() -> StatusResult {
     driver().map(|_| ())
 }
 
-pub fn put_zero(out: Out<u32>) -> Done {
+pub fn put_zero(out: Out<u32>) -> StatusResult {
     driver()?;
     out.put(0)
 }

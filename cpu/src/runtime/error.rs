@@ -3,14 +3,14 @@
 use std::cell::Cell;
 
 use crate::abi;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 thread_local! {
     static LAST: Cell<Status> = const { Cell::new(Status::SUCCESS) };
 }
 
 /// Runs the body of an exported function and remembers how it failed.
-pub fn enter(body: impl FnOnce() -> Done) -> Status {
+pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
     let status = abi::enter(body);
     // "Not ready" answers a question; it is no failure.
     if status != Status::SUCCESS && status != Status::NOT_READY {

@@ -6,17 +6,17 @@ use std::ffi::{c_char, c_void};
 
 use super::calls::driver;
 use super::error::{self, enter};
-use super::launch::{Dim3, FunctionAttributes, RuntimeConfiguration};
+use super::launch::{FunctionAttributes, RuntimeConfiguration, RuntimeDim3};
 use super::memory::{PointerAttributes, Rows};
 use super::session::driver_with_context;
-use super::volumes::{self, CopyParameters, Extent, Pitched};
+use super::volumes::{self, CopyParameters, Pitched, RuntimeExtent};
 use super::{calls, device, launch, memory, registration, session};
-use crate::abi::{Callback, HostFunction, In, Out, Text};
+use crate::abi::{CStringArgument, Callback, HostFunction, In, Out};
 use crate::driver::VERSION;
-use crate::driver::graph_nodes::Allocation;
-use crate::driver::sharing::Handle;
+use crate::driver::graph_nodes::AllocationNodeParameters;
+use crate::driver::sharing::IpcHandle;
 use crate::driver::work::{Fill, Host};
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 macro_rules! runtime_export {
     ($symbol:ident($($argument:ident: $type:ty),* $(,)?) => $body:expr) => {
@@ -54,7 +54,7 @@ runtime_exports! {
     cudaGetDeviceFlags(flags: Out<u32>) => device::put_zero(flags);
     cudaSetValidDevices(_devices: Ignored, _count: i32) => device::accept();
     cudaChooseDevice(device: Out<i32>, _wanted: Ignored) => device::get(device);
-    cudaGetDeviceProperties_v2(properties: Out<device::Properties>, device: i32) => device::properties(properties, device);
+    cudaGetDeviceProperties_v2(properties: Out<device::RuntimeProperties>, device: i32) => device::properties(properties, device);
     cudaDeviceGetAttribute(value: Out<i32>, attribute: u32, device: i32) => driver()?.cuDeviceGetAttribute(value, attribute, device);
     cudaDeviceGetPCIBusId(id: Out<c_char>, length: i32, device: i32) => device::bus_id(id, length, device);
     cudaDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) => driver()?.cuDeviceCanAccessPeer(can, device, peer);
@@ -79,9 +79,9 @@ runtime_exports! {
     cudaMemPoolSetAttribute(pool: usize, attribute: u32, value: Ignored) => driver_with_context()?.cuMemPoolSetAttribute(pool, attribute, value);
     cudaMemPoolGetAttribute(pool: usize, attribute: u32, value: Out<u64>) => driver_with_context()?.cuMemPoolGetAttribute(pool, attribute, value);
     cudaMemPoolSetAccess(pool: usize, accesses: Ignored, count: usize) => driver_with_context()?.cuMemPoolSetAccess(pool, accesses, count);
-    cudaGetDriverEntryPoint | cudaGetDriverEntryPoint_ptsz(name: Text, address: Out<usize>, flags: u64, result: Out<u32>) =>
+    cudaGetDriverEntryPoint | cudaGetDriverEntryPoint_ptsz(name: CStringArgument, address: Out<usize>, flags: u64, result: Out<u32>) =>
         calls::entry_point(name, address, VERSION, flags, result);
-    cudaGetDriverEntryPointByVersion | cudaGetDriverEntryPointByVersion_ptsz(name: Text, address: Out<usize>, version: u32, flags: u64, result: Out<u32>) =>
+    cudaGetDriverEntryPointByVersion | cudaGetDriverEntryPointByVersion_ptsz(name: CStringArgument, address: Out<usize>, version: u32, flags: u64, result: Out<u32>) =>
         calls::entry_point(name, address, version as i32, flags, result);
     cudaThreadExit() => session::reset();
     cudaThreadGetLimit(value: Out<usize>, limit: u32) => driver_with_context()?.cuCtxGetLimit(value, limit);
@@ -102,8 +102,8 @@ runtime_exports! {
     cudaMallocManaged(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemAllocManaged(address, bytes, flags);
     cudaMallocHost(address: Out<u64>, bytes: usize) => driver_with_context()?.cuMemHostAlloc(address, bytes, 0);
     cudaHostAlloc(address: Out<u64>, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostAlloc(address, bytes, flags);
-    cudaIpcGetMemHandle(handle: Out<Handle>, address: u64) => driver_with_context()?.cuIpcGetMemHandle(handle, address);
-    cudaIpcOpenMemHandle(address: Out<u64>, handle: Handle, flags: u32) => driver_with_context()?.cuIpcOpenMemHandle_v2(address, handle, flags);
+    cudaIpcGetMemHandle(handle: Out<IpcHandle>, address: u64) => driver_with_context()?.cuIpcGetMemHandle(handle, address);
+    cudaIpcOpenMemHandle(address: Out<u64>, handle: IpcHandle, flags: u32) => driver_with_context()?.cuIpcOpenMemHandle_v2(address, handle, flags);
     cudaIpcCloseMemHandle(address: u64) => driver_with_context()?.cuIpcCloseMemHandle(address);
     cudaFreeHost(address: u64) => driver_with_context()?.cuMemFreeHost(address);
     cudaHostRegister(address: u64, bytes: usize, flags: u32) => driver_with_context()?.cuMemHostRegister_v2(address, bytes, flags);
@@ -115,12 +115,12 @@ runtime_exports! {
     cudaMemGetInfo(free: Out<usize>, total: Out<usize>) => driver_with_context()?.cuMemGetInfo_v2(free, total);
     cudaMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) => driver_with_context()?.cuMemAdvise(address, bytes, advice, device);
     cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(address: u64, bytes: usize, device: i32, stream: usize) => driver_with_context()?.cuMemPrefetchAsync(address, bytes, device, stream);
-    cudaMemPrefetchAsync_v2 | cudaMemPrefetchAsync_v2_ptsz(address: u64, bytes: usize, place: memory::Location, _flags: u32, stream: usize) =>
+    cudaMemPrefetchAsync_v2 | cudaMemPrefetchAsync_v2_ptsz(address: u64, bytes: usize, place: memory::RuntimeLocation, _flags: u32, stream: usize) =>
         driver_with_context()?.cuMemPrefetchAsync(address, bytes, place.device(), stream);
-    cudaMemAdvise_v2(address: u64, bytes: usize, advice: u32, place: memory::Location) => driver_with_context()?.cuMemAdvise(address, bytes, advice, place.device());
-    cudaMalloc3D(out: Out<Pitched>, extent: Extent) => volumes::allocate(out, extent);
-    cudaMemset3D | cudaMemset3D_ptds(what: Pitched, value: i32, extent: Extent) => volumes::fill(what, value, extent, None);
-    cudaMemset3DAsync | cudaMemset3DAsync_ptsz(what: Pitched, value: i32, extent: Extent, stream: usize) => volumes::fill(what, value, extent, Some(stream));
+    cudaMemAdvise_v2(address: u64, bytes: usize, advice: u32, place: memory::RuntimeLocation) => driver_with_context()?.cuMemAdvise(address, bytes, advice, place.device());
+    cudaMalloc3D(out: Out<Pitched>, extent: RuntimeExtent) => volumes::allocate(out, extent);
+    cudaMemset3D | cudaMemset3D_ptds(what: Pitched, value: i32, extent: RuntimeExtent) => volumes::fill(what, value, extent, None);
+    cudaMemset3DAsync | cudaMemset3DAsync_ptsz(what: Pitched, value: i32, extent: RuntimeExtent, stream: usize) => volumes::fill(what, value, extent, Some(stream));
     cudaMemcpy3D | cudaMemcpy3D_ptds(what: In<CopyParameters>) => volumes::copy(what, None);
     cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(what: In<CopyParameters>, stream: usize) => volumes::copy(what, Some(stream));
     cudaPointerGetAttributes(attributes: Out<PointerAttributes>, address: u64) => memory::pointer_attributes(attributes, address);
@@ -170,7 +170,7 @@ runtime_exports! {
     cudaGraphAddHostNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<Host>) =>
         driver_with_context()?.cuGraphAddHostNode(node, graph, after, count, parameters);
     cudaGraphAddEmptyNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize) => driver_with_context()?.cuGraphAddEmptyNode(node, graph, after, count);
-    cudaGraphAddMemAllocNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: Out<Allocation>) =>
+    cudaGraphAddMemAllocNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: Out<AllocationNodeParameters>) =>
         driver_with_context()?.cuGraphAddMemAllocNode(node, graph, after, count, parameters);
     cudaGraphAddMemFreeNode(node: Out<usize>, graph: usize, after: In<usize>, count: usize, address: u64) =>
         driver_with_context()?.cuGraphAddMemFreeNode(node, graph, after, count, address);
@@ -196,27 +196,27 @@ runtime_exports! {
 
     cudaEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) => driver_with_context()?.cuEventElapsedTime_v2(milliseconds, start, end);
 
-    cudaLaunchKernel | cudaLaunchKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) => launch::launch(function, grid, block, arguments, shared, stream);
+    cudaLaunchKernel | cudaLaunchKernel_ptsz(function: usize, grid: RuntimeDim3, block: RuntimeDim3, arguments: In<*const u8>, shared: usize, stream: usize) => launch::launch(function, grid, block, arguments, shared, stream);
     cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(configuration: In<RuntimeConfiguration>, function: usize, arguments: In<*const u8>) => launch::launch_extended(configuration, function, arguments);
-    cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(function: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
+    cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(function: usize, grid: RuntimeDim3, block: RuntimeDim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
         launch::launch_cooperative(function, grid, block, arguments, shared, stream);
     cudaFuncGetAttributes(attributes: Out<FunctionAttributes>, function: usize) => launch::attributes(attributes, function);
     cudaFuncSetAttribute(function: usize, attribute: u32, value: i32) => launch::set_attribute(function, attribute, value);
     cudaFuncSetCacheConfig(function: usize, _config: u32) => launch::accept(function);
     cudaFuncSetSharedMemConfig(function: usize, _config: u32) => launch::accept(function);
     cudaGetKernel | __cudaGetKernel(kernel: Out<usize>, function: usize) => launch::kernel(kernel, function);
-    __cudaLaunchKernel | __cudaLaunchKernel_ptsz(kernel: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
+    __cudaLaunchKernel | __cudaLaunchKernel_ptsz(kernel: usize, grid: RuntimeDim3, block: RuntimeDim3, arguments: In<*const u8>, shared: usize, stream: usize) =>
         launch::launch_kernel(kernel, grid, block, arguments, shared, stream);
     cudaGetFuncBySymbol(out: Out<usize>, function: usize) => launch::function(out, function);
     cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: usize, threads: i32, shared: usize) => launch::occupancy(blocks, function, threads, shared, 0);
     cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<i32>, function: usize, threads: i32, shared: usize, flags: u32) =>
         launch::occupancy(blocks, function, threads, shared, flags);
     cudaOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: usize, blocks: i32, threads: i32) => launch::available_shared(bytes, function, blocks, threads);
-    __cudaPopCallConfiguration(grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<usize>) => launch::pop(grid, block, shared, stream);
+    __cudaPopCallConfiguration(grid: Out<RuntimeDim3>, block: Out<RuntimeDim3>, shared: Out<usize>, stream: Out<usize>) => launch::pop(grid, block, shared, stream);
 }
 
 /// The callback is told of a kernel's fault, so it runs even after one.
-fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> Done {
+fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> StatusResult {
     let status = crate::status::of(driver_with_context()?.cuStreamSynchronize(stream));
     let function = function.ok_or(Status::INVALID_VALUE)?;
     // SAFETY: the application's function with the application's argument.
@@ -245,7 +245,7 @@ pub extern "C" fn cudaGetErrorString(error: Status) -> *const c_char {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared: usize, stream: usize) -> u32 {
+pub extern "C" fn __cudaPushCallConfiguration(grid: RuntimeDim3, block: RuntimeDim3, shared: usize, stream: usize) -> u32 {
     launch::push(grid, block, shared, stream);
     0
 }
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
     handle: usize,
     host: usize,
     _device: Ignored,
-    name: Text,
+    name: CStringArgument,
     _limit: i32,
     _thread: Ignored,
     _block: Ignored,
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn __cudaRegisterVar(
     handle: usize,
     host: usize,
     _device: Ignored,
-    name: Text,
+    name: CStringArgument,
     _external: i32,
     _size: usize,
     _constant: i32,

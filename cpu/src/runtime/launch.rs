@@ -6,21 +6,21 @@ use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
 use crate::driver::graph_nodes::KernelParameters;
-use crate::driver::launch::Configuration;
-use crate::status::{Done, Status};
+use crate::driver::launch::LaunchConfiguration;
+use crate::status::{Status, StatusResult};
 
 /// `dim3`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Dim3 {
+pub struct RuntimeDim3 {
     pub x: u32,
     pub y: u32,
     pub z: u32,
 }
 
 struct Pushed {
-    grid: Dim3,
-    block: Dim3,
+    grid: RuntimeDim3,
+    block: RuntimeDim3,
     shared: usize,
     stream: usize,
 }
@@ -29,11 +29,11 @@ thread_local! {
     static PUSHED: RefCell<Vec<Pushed>> = const { RefCell::new(Vec::new()) };
 }
 
-pub fn push(grid: Dim3, block: Dim3, shared: usize, stream: usize) {
+pub fn push(grid: RuntimeDim3, block: RuntimeDim3, shared: usize, stream: usize) {
     PUSHED.with_borrow_mut(|stack| stack.push(Pushed { grid, block, shared, stream }));
 }
 
-pub fn pop(grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<usize>) -> Done {
+pub fn pop(grid: Out<RuntimeDim3>, block: Out<RuntimeDim3>, shared: Out<usize>, stream: Out<usize>) -> StatusResult {
     let pushed = PUSHED.with_borrow_mut(Vec::pop).ok_or(Status::INVALID_CONFIGURATION)?;
     grid.put(pushed.grid)?;
     block.put(pushed.block)?;
@@ -42,23 +42,37 @@ pub fn pop(grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<us
 }
 
 /// What the driver calls an invalid value is an invalid configuration here, as long as the numbers are the launch's.
-fn as_configuration(done: Done) -> Done {
+fn as_configuration(done: StatusResult) -> StatusResult {
     done.map_err(|status| if status == Status::INVALID_VALUE { Status::INVALID_CONFIGURATION } else { status })
 }
 
-pub fn launch(host: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
+pub fn launch(host: usize, grid: RuntimeDim3, block: RuntimeDim3, arguments: In<*const u8>, shared: usize, stream: usize) -> StatusResult {
     driver_with_context()?;
     launch_kernel(registration::kernel(host)?, grid, block, arguments, shared, stream)
 }
 
 /// A launch by the handle that [`kernel`] gives.
-pub fn launch_kernel(kernel: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
+pub fn launch_kernel(
+    kernel: usize,
+    grid: RuntimeDim3,
+    block: RuntimeDim3,
+    arguments: In<*const u8>,
+    shared: usize,
+    stream: usize,
+) -> StatusResult {
     let driver = driver_with_context()?;
     let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
     as_configuration(driver.cuLaunchKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments, 0usize))
 }
 
-pub fn launch_cooperative(host: usize, grid: Dim3, block: Dim3, arguments: In<*const u8>, shared: usize, stream: usize) -> Done {
+pub fn launch_cooperative(
+    host: usize,
+    grid: RuntimeDim3,
+    block: RuntimeDim3,
+    arguments: In<*const u8>,
+    shared: usize,
+    stream: usize,
+) -> StatusResult {
     let driver = driver_with_context()?;
     let kernel = registration::kernel(host)?;
     let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
@@ -69,22 +83,22 @@ pub fn launch_cooperative(host: usize, grid: Dim3, block: Dim3, arguments: In<*c
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RuntimeConfiguration {
-    grid: Dim3,
-    block: Dim3,
+    grid: RuntimeDim3,
+    block: RuntimeDim3,
     shared: usize,
     stream: usize,
     attributes: usize,
     count: u32,
 }
 
-pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arguments: In<*const u8>) -> Done {
+pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arguments: In<*const u8>) -> StatusResult {
     let driver = driver_with_context()?;
     let kernel = registration::kernel(host)?;
-    let asked = configuration.get()?;
-    let shared = u32::try_from(asked.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
-    let dimensions = |dim: Dim3| [dim.x, dim.y, dim.z];
+    let given = configuration.get()?;
+    let shared = u32::try_from(given.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
+    let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
     let configuration =
-        Configuration::new(dimensions(asked.grid), dimensions(asked.block), shared, asked.stream, asked.attributes, asked.count);
+        LaunchConfiguration::new(dimensions(given.grid), dimensions(given.block), shared, given.stream, given.attributes, given.count);
     as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, 0usize))
 }
 
@@ -93,8 +107,8 @@ pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arg
 #[derive(Clone, Copy)]
 pub struct NodeParameters {
     host: usize,
-    grid: Dim3,
-    block: Dim3,
+    grid: RuntimeDim3,
+    block: RuntimeDim3,
     shared: u32,
     arguments: usize,
     extra: usize,
@@ -103,13 +117,12 @@ pub struct NodeParameters {
 const _: () = assert!(size_of::<NodeParameters>() == 56);
 
 /// Adds a launch to a graph.
-pub fn add_node(out: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<NodeParameters>) -> Done {
+pub fn add_node(out: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<NodeParameters>) -> StatusResult {
     let driver = driver_with_context()?;
-    let asked = parameters.get()?;
-    let dimensions = |dim: Dim3| [dim.x, dim.y, dim.z];
-    let kernel = registration::kernel(asked.host)?;
-    let parameters =
-        KernelParameters::new(kernel, dimensions(asked.grid), dimensions(asked.block), asked.shared, asked.arguments, asked.extra);
+    let node = parameters.get()?;
+    let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
+    let kernel = registration::kernel(node.host)?;
+    let parameters = KernelParameters::new(kernel, dimensions(node.grid), dimensions(node.block), node.shared, node.arguments, node.extra);
     as_configuration(driver.cuGraphAddKernelNode_v2(out, graph, after, count, In::from(&parameters)))
 }
 
@@ -132,7 +145,7 @@ pub struct FunctionAttributes {
 
 const _: () = assert!(size_of::<FunctionAttributes>() == 144);
 
-pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> Done {
+pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> StatusResult {
     let driver = driver_with_context()?;
     let kernel = registration::kernel(host)?;
     let get = |attribute| -> Result<i32, Status> {
@@ -156,29 +169,29 @@ pub fn attributes(out: Out<FunctionAttributes>, host: usize) -> Done {
     })
 }
 
-pub fn set_attribute(host: usize, attribute: u32, value: i32) -> Done {
+pub fn set_attribute(host: usize, attribute: u32, value: i32) -> StatusResult {
     driver_with_context()?.cuKernelSetAttribute(attribute, value, registration::kernel(host)?, 0)
 }
 
 /// For preferences that mean nothing here: the function must exist.
-pub fn accept(host: usize) -> Done {
+pub fn accept(host: usize) -> StatusResult {
     registration::kernel(host).map(|_| ())
 }
 
-pub fn occupancy(blocks: Out<i32>, host: usize, threads: i32, shared: usize, flags: u32) -> Done {
+pub fn occupancy(blocks: Out<i32>, host: usize, threads: i32, shared: usize, flags: u32) -> StatusResult {
     let driver = driver_with_context()?;
     driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, registration::kernel(host)?, threads, shared, flags)
 }
 
-pub fn available_shared(bytes: Out<usize>, host: usize, blocks: i32, threads: i32) -> Done {
+pub fn available_shared(bytes: Out<usize>, host: usize, blocks: i32, threads: i32) -> StatusResult {
     driver_with_context()?.cuOccupancyAvailableDynamicSMemPerBlock(bytes, registration::kernel(host)?, blocks, threads)
 }
 
-pub fn kernel(out: Out<usize>, host: usize) -> Done {
+pub fn kernel(out: Out<usize>, host: usize) -> StatusResult {
     driver_with_context()?;
     out.put(registration::kernel(host)?)
 }
 
-pub fn function(out: Out<usize>, host: usize) -> Done {
+pub fn function(out: Out<usize>, host: usize) -> StatusResult {
     driver_with_context()?.cuKernelGetFunction(out, registration::kernel(host)?)
 }

@@ -1,10 +1,12 @@
-//! Memory functions: what the driver has several functions for, the runtime has one with a direction.
+//! Memory functions of the runtime.
+//!
+//! What the driver has several functions for, the runtime has one with a direction.
 
 use super::registration;
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::driver::work::{Copy2d, Copy3d, End};
-use crate::status::{Done, Status};
+use crate::driver::work::{Copy2d, Copy3d, CopyEnd};
+use crate::status::{Status, StatusResult};
 
 /// `cudaMemcpyKind`
 const HOST_TO_HOST: u32 = 0;
@@ -13,7 +15,7 @@ const DEVICE_TO_HOST: u32 = 2;
 const DEVICE_TO_DEVICE: u32 = 3;
 const DEFAULT: u32 = 4;
 
-pub fn allocate(out: Out<u64>, bytes: usize) -> Done {
+pub fn allocate(out: Out<u64>, bytes: usize) -> StatusResult {
     let driver = driver_with_context()?;
     if bytes == 0 {
         return out.put(0);
@@ -21,7 +23,7 @@ pub fn allocate(out: Out<u64>, bytes: usize) -> Done {
     driver.cuMemAlloc_v2(out, bytes)
 }
 
-pub fn copy(to: u64, from: u64, bytes: usize, kind: u32) -> Done {
+pub fn copy(to: u64, from: u64, bytes: usize, kind: u32) -> StatusResult {
     let driver = driver_with_context()?;
     if bytes == 0 {
         return Ok(());
@@ -35,7 +37,7 @@ pub fn copy(to: u64, from: u64, bytes: usize, kind: u32) -> Done {
     }
 }
 
-pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> Done {
+pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> StatusResult {
     let driver = driver_with_context()?;
     if bytes == 0 {
         return Ok(());
@@ -52,11 +54,11 @@ pub fn copy_on(to: u64, from: u64, bytes: usize, kind: u32, stream: usize) -> Do
 /// A copy of consecutive bytes, as a node of a graph has it.
 pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Status> {
     let (to, from) = match kind {
-        HOST_TO_HOST => (End::Host(to), End::Host(from)),
-        HOST_TO_DEVICE => (End::Device(to), End::Host(from)),
-        DEVICE_TO_HOST => (End::Host(to), End::Device(from)),
-        DEVICE_TO_DEVICE => (End::Device(to), End::Device(from)),
-        DEFAULT => (End::Any(to), End::Any(from)),
+        HOST_TO_HOST => (CopyEnd::Host(to), CopyEnd::Host(from)),
+        HOST_TO_DEVICE => (CopyEnd::Device(to), CopyEnd::Host(from)),
+        DEVICE_TO_HOST => (CopyEnd::Host(to), CopyEnd::Device(from)),
+        DEVICE_TO_DEVICE => (CopyEnd::Device(to), CopyEnd::Device(from)),
+        DEFAULT => (CopyEnd::Any(to), CopyEnd::Any(from)),
         _ => return Err(Status::INVALID_MEMCPY_DIRECTION),
     };
     Ok(Copy3d::line(to, from, bytes))
@@ -65,12 +67,12 @@ pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Statu
 /// `cudaMemLocation`: a kind and a number.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Location {
+pub struct RuntimeLocation {
     kind: u32,
     id: i32,
 }
 
-impl Location {
+impl RuntimeLocation {
     /// As the older functions have it: a device, or -1 (`cudaCpuDeviceId`) for the host.
     pub fn device(self) -> i32 {
         // `cudaMemLocationTypeDevice`
@@ -120,12 +122,12 @@ impl Rows {
     }
 }
 
-pub fn copy_2d(rows: &Rows, kind: u32) -> Done {
+pub fn copy_2d(rows: &Rows, kind: u32) -> StatusResult {
     let driver = driver_with_context()?;
     driver.cuMemcpy2DUnaligned_v2(In::from(&rows.described(kind)?))
 }
 
-pub fn copy_2d_on(rows: &Rows, kind: u32, stream: usize) -> Done {
+pub fn copy_2d_on(rows: &Rows, kind: u32, stream: usize) -> StatusResult {
     let driver = driver_with_context()?;
     driver.cuMemcpy2DAsync_v2(In::from(&rows.described(kind)?), stream)
 }
@@ -140,28 +142,28 @@ fn part_of(symbol: usize, offset: usize, bytes: usize) -> Result<u64, Status> {
     Ok(address + offset as u64)
 }
 
-pub fn to_symbol(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32) -> Done {
+pub fn to_symbol(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32) -> StatusResult {
     copy(part_of(symbol, offset, bytes)?, from, bytes, kind)
 }
 
-pub fn to_symbol_on(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32, stream: usize) -> Done {
+pub fn to_symbol_on(symbol: usize, from: u64, bytes: usize, offset: usize, kind: u32, stream: usize) -> StatusResult {
     copy_on(part_of(symbol, offset, bytes)?, from, bytes, kind, stream)
 }
 
-pub fn from_symbol(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32) -> Done {
+pub fn from_symbol(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32) -> StatusResult {
     copy(to, part_of(symbol, offset, bytes)?, bytes, kind)
 }
 
-pub fn from_symbol_on(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32, stream: usize) -> Done {
+pub fn from_symbol_on(to: u64, symbol: usize, bytes: usize, offset: usize, kind: u32, stream: usize) -> StatusResult {
     copy_on(to, part_of(symbol, offset, bytes)?, bytes, kind, stream)
 }
 
-pub fn symbol_address(out: Out<u64>, symbol: usize) -> Done {
+pub fn symbol_address(out: Out<u64>, symbol: usize) -> StatusResult {
     driver_with_context()?;
     out.put(registration::variable(symbol)?.0)
 }
 
-pub fn symbol_size(out: Out<usize>, symbol: usize) -> Done {
+pub fn symbol_size(out: Out<usize>, symbol: usize) -> StatusResult {
     driver_with_context()?;
     out.put(registration::variable(symbol)?.1)
 }
@@ -176,7 +178,7 @@ pub struct PointerAttributes {
 }
 
 /// Unknown memory is "unregistered", which is no error.
-pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> Done {
+pub fn pointer_attributes(out: Out<PointerAttributes>, address: u64) -> StatusResult {
     let driver = driver_with_context()?;
     let (mut kind, mut managed) = (0u32, 0u8);
     if driver.cuPointerGetAttribute((&raw mut kind) as usize, 2, address).is_err() {

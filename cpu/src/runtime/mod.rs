@@ -1,4 +1,6 @@
-//! The runtime half: the `cuda*` functions that programs with a shared cudart call, on top of the driver.
+//! The runtime half: the `cuda*` functions, on top of the driver.
+//!
+//! Programs with a shared cudart call them.
 //!
 //! It reaches the driver only through [`calls`], i.e. through `dlsym` and `cuGetProcAddress`, so that a recorder loaded in
 //! front of this library puts its hooks there exactly as it does under NVIDIA's runtime.

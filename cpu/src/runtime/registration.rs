@@ -1,14 +1,15 @@
-//! What the compiler's start-up code tells the runtime: fat binaries, and the kernels and variables in them by the host
-//! address that stands for them. Images are loaded when first used.
+//! Registration of fat binaries, kernels and variables by the compiler's start-up code.
+//!
+//! Kernels and variables are known by the host address that stands for them. Images are loaded when first used.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::session::driver_with_context;
-use crate::abi::{Out, Text};
+use crate::abi::{CStringArgument, Out};
 use crate::handles::Registry;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 struct FatBinary {
     wrapper: usize,
@@ -48,18 +49,18 @@ pub fn remove_binary(handle: usize) {
     }
 }
 
-fn add(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>, handle: usize, host: usize, name: Text) -> Done {
+fn add(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>, handle: usize, host: usize, name: CStringArgument) -> StatusResult {
     let binary = BINARIES.get(handle)?;
     let name = CString::new(name.get()?).map_err(|_| Status::INVALID_VALUE)?;
     lock(map).get_or_insert_default().insert(host, Arc::new(Named { binary, name, kernel: OnceLock::new() }));
     Ok(())
 }
 
-pub fn add_kernel(handle: usize, host: usize, name: Text) -> Done {
+pub fn add_kernel(handle: usize, host: usize, name: CStringArgument) -> StatusResult {
     add(&KERNELS, handle, host, name)
 }
 
-pub fn add_variable(handle: usize, host: usize, name: Text) -> Done {
+pub fn add_variable(handle: usize, host: usize, name: CStringArgument) -> StatusResult {
     add(&VARIABLES, handle, host, name)
 }
 
@@ -93,7 +94,7 @@ pub fn kernel(host: usize) -> Result<usize, Status> {
     *named.kernel.get_or_init(|| {
         let library = named.binary.library()?;
         let mut kernel = 0;
-        match driver_with_context()?.cuLibraryGetKernel(Out::to(&mut kernel), library, Text(named.name.as_ptr())) {
+        match driver_with_context()?.cuLibraryGetKernel(Out::to(&mut kernel), library, CStringArgument(named.name.as_ptr())) {
             Err(Status::NOT_FOUND) => Err(Status::INVALID_DEVICE_FUNCTION),
             done => done.map(|()| kernel),
         }
@@ -105,7 +106,12 @@ pub fn variable(host: usize) -> Result<(u64, usize), Status> {
     let named = find(&VARIABLES, host).ok_or(Status::INVALID_SYMBOL)?;
     let library = named.binary.library()?;
     let (mut address, mut size) = (0, 0);
-    match driver_with_context()?.cuLibraryGetGlobal(Out::to(&mut address), Out::to(&mut size), library, Text(named.name.as_ptr())) {
+    match driver_with_context()?.cuLibraryGetGlobal(
+        Out::to(&mut address),
+        Out::to(&mut size),
+        library,
+        CStringArgument(named.name.as_ptr()),
+    ) {
         Err(Status::NOT_FOUND) => Err(Status::INVALID_SYMBOL),
         done => done.map(|()| (address, size)),
     }

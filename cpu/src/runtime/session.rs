@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::calls::{Calls, driver};
 use crate::abi::Out;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// The retained context of each device; none before the first call and after a reset.
 static PRIMARY: Mutex<BTreeMap<i32, usize>> = Mutex::new(BTreeMap::new());
@@ -34,7 +34,7 @@ fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-fn bind(calls: &Calls) -> Done {
+fn bind(calls: &Calls) -> StatusResult {
     let primary = primary_of(DEVICE.get())?;
     let mut current = 0;
     calls.cuCtxGetCurrent(Out::to(&mut current))?;
@@ -52,7 +52,7 @@ pub fn device() -> i32 {
 }
 
 /// `cudaSetDevice`
-pub fn set_device(device: i32) -> Done {
+pub fn set_device(device: i32) -> StatusResult {
     let calls = driver()?;
     let primary = primary_of(device)?;
     DEVICE.set(device);
@@ -75,7 +75,7 @@ pub fn primary_of(device: i32) -> Result<usize, Status> {
 }
 
 /// `cudaDeviceReset`
-pub fn reset() -> Done {
+pub fn reset() -> StatusResult {
     let calls = driver()?;
     let mut primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
     calls.cuDevicePrimaryCtxReset_v2(DEVICE.get())?;

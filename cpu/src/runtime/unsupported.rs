@@ -8,11 +8,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::enter;
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// Tells it where nobody has been told before.
-fn refuse(name: &str, told: &AtomicBool) -> Done {
-    if !told.swap(true, Ordering::Relaxed) {
+fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
+    if !reported.swap(true, Ordering::Relaxed) {
         crate::say!("{name} is not supported");
     }
     Err(Status::NOT_SUPPORTED)

@@ -1,14 +1,16 @@
-//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice. There are no arrays.
+//! Three-dimensional memory: allocations with a pitch, fills and copies slice by slice.
+//!
+//! There are no arrays.
 
 use super::memory::{self, Rows};
 use super::session::driver_with_context;
 use crate::abi::{In, Out};
-use crate::status::{Done, Status};
+use crate::status::{Status, StatusResult};
 
 /// `cudaExtent`: width in bytes, height in rows, depth in slices.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Extent {
+pub struct RuntimeExtent {
     width: usize,
     height: usize,
     depth: usize,
@@ -29,20 +31,20 @@ pub struct Pitched {
 #[derive(Clone, Copy)]
 pub struct CopyParameters {
     from_array: u64,
-    from_at: Extent,
+    from_at: RuntimeExtent,
     from: Pitched,
     to_array: u64,
-    to_at: Extent,
+    to_at: RuntimeExtent,
     to: Pitched,
-    extent: Extent,
+    extent: RuntimeExtent,
     kind: u32,
 }
 
 const _: () = assert!(size_of::<CopyParameters>() == 160 && std::mem::offset_of!(CopyParameters, kind) == 152);
 
-pub fn allocate(out: Out<Pitched>, extent: Extent) -> Done {
+pub fn allocate(out: Out<Pitched>, extent: RuntimeExtent) -> StatusResult {
     let driver = driver_with_context()?;
-    let Extent { width, height, depth } = extent;
+    let RuntimeExtent { width, height, depth } = extent;
     let rows = height.checked_mul(depth).ok_or(Status::OUT_OF_MEMORY)?;
     if width == 0 || rows == 0 {
         return out.put(Pitched { address: 0, pitch: 0, width, height });
@@ -62,7 +64,7 @@ impl Pitched {
 }
 
 /// Fills on a stream, or at once.
-pub fn fill(what: Pitched, value: i32, extent: Extent, stream: Option<usize>) -> Done {
+pub fn fill(what: Pitched, value: i32, extent: RuntimeExtent, stream: Option<usize>) -> StatusResult {
     let driver = driver_with_context()?;
     for z in 0..extent.depth {
         let start = what.at(0, 0, z)?;
@@ -75,7 +77,7 @@ pub fn fill(what: Pitched, value: i32, extent: Extent, stream: Option<usize>) ->
 }
 
 /// Copies on a stream, or at once.
-pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> Done {
+pub fn copy(what: In<CopyParameters>, stream: Option<usize>) -> StatusResult {
     let CopyParameters { from_array, from_at, from, to_array, to_at, to, extent, kind } = what.get()?;
     if from_array != 0 || to_array != 0 {
         crate::say!("CUDA arrays are not supported");

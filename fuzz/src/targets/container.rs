@@ -1,4 +1,6 @@
-//! Device code as compilers pack it: fat binaries, cubins, offload bundles, PTX.
+//! Targets for device code as compilers pack it.
+//!
+//! They are fat binaries, cubins, offload bundles and PTX.
 
 use std::path::Path;
 use std::process::Command;
@@ -147,7 +149,7 @@ fn ptx_seeds() -> Vec<Vec<u8>> {
 fn run_ptx(input: &[u8]) {
     ptx::is_ptx(input);
     let text = String::from_utf8_lossy(input);
-    let module = ptx::Module::parse(&text);
+    let module = ptx::PtxModule::parse(&text);
     for kernel in module.kernels().take(8) {
         module.closure(kernel);
     }

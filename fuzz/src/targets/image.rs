@@ -1,4 +1,4 @@
-//! Images of code.
+//! Targets for images of code.
 
 use mneme_core::hash::checksum;
 use mneme_core::image::ir_section::{self, Argument, Symbol, SymbolKind, Table, VariableInfo};

@@ -1,4 +1,6 @@
-//! The parsers under test, each with seeds that are well-formed and the repair of the checksums that would shield it.
+//! The parsers under test.
+//!
+//! Each has seeds that are well-formed, and repairs the checksums that would shield it.
 
 mod container;
 mod image;

@@ -1,4 +1,4 @@
-//! Files of a recording.
+//! Targets for the files of a recording.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

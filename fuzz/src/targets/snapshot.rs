@@ -1,4 +1,6 @@
-//! Snapshots of the existing Mneme. An input is a pair of them: u32 length of the prologue, prologue, epilogue.
+//! The target for snapshots of the existing Mneme.
+//!
+//! An input is a pair of them: u32 length of the prologue, prologue, epilogue.
 
 use mneme_core::recording::manifest::CHUNK;
 use mneme_core::recording::upstream::memory;

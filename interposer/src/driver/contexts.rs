@@ -20,7 +20,7 @@ struct Contexts {
 
 /// A context that is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct LiveContext {
     /// `CUcontext`
     pub handle: usize,
     pub device: CUdevice,
@@ -96,8 +96,8 @@ pub fn device_is_known(context: usize) -> bool {
 }
 
 /// All of them.
-pub fn all() -> Vec<Context> {
-    with(|contexts| contexts.devices.iter().map(|(handle, device)| Context { handle: *handle, device: *device }).collect())
+pub fn all() -> Vec<LiveContext> {
+    with(|contexts| contexts.devices.iter().map(|(handle, device)| LiveContext { handle: *handle, device: *device }).collect())
 }
 
 /// How many contexts there are.

@@ -12,10 +12,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Status;
-use crate::process::asked::{ASKED, Own, Place, THREAD, Thread};
+use crate::process::flags::{FLAGS, GateSlot, OwnSlot, THREAD, ThreadFlags};
 
 /// Threads that pass without sharing a counter; further ones share one.
-const PLACES: usize = 128;
+const SLOTS: usize = 128;
 /// How often a writer looks whether the calls in progress have ended, at first without a pause.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(50);
@@ -34,10 +34,10 @@ struct Holder {
     until: Option<Instant>,
 }
 
-/// Passing an open gate is two stores to a place of the thread's own and one look at `closed`; everything else goes by the lock.
+/// Passing an open gate is two stores to a slot of the thread's own and one look at `closed`; everything else goes by the lock.
 pub struct Gate {
-    places: [Place; PLACES],
-    /// Those inside that have no place.
+    slots: [GateSlot; SLOTS],
+    /// Those inside that have no slot.
     others: AtomicU32,
     /// While a writer is inside or waits; changed under the lock.
     closed: &'static AtomicBool,
@@ -49,7 +49,7 @@ pub struct Gate {
 static GATE_OF_CHILD: AtomicPtr<Gate> = AtomicPtr::new(std::ptr::null_mut());
 
 fn gate() -> &'static Gate {
-    static GATE: Gate = Gate::new(&ASKED.closed);
+    static GATE: Gate = Gate::new(&FLAGS.closed);
     // SAFETY: null, or leaked and never changed but through its lock.
     unsafe { GATE_OF_CHILD.load(Ordering::Acquire).as_ref() }.unwrap_or(&GATE)
 }
@@ -58,54 +58,54 @@ thread_local! {
     static RETURNED: Return = const { Return };
 }
 
-/// Gives a thread's place back when the thread ends.
+/// Gives a thread's slot back when the thread ends.
 struct Return;
 
 impl Drop for Return {
     fn drop(&mut self) {
-        if let Own::Place(place) = THREAD.with(|thread| thread.place.replace(Own::None)) {
-            place.taken.store(false, Ordering::Release);
+        if let OwnSlot::Slot(slot) = THREAD.with(|thread| thread.slot.replace(OwnSlot::None)) {
+            slot.taken.store(false, Ordering::Release);
         }
     }
 }
 
-fn own_place(gate: &'static Gate) -> Option<&'static Place> {
+fn own_slot(gate: &'static Gate) -> Option<&'static GateSlot> {
     #[cold]
-    fn take(gate: &'static Gate) -> Option<&'static Place> {
+    fn take(gate: &'static Gate) -> Option<&'static GateSlot> {
         // In a thread that is ending nobody would give it back.
-        let free = || gate.places.iter().find(|place| !place.taken.swap(true, Ordering::Acquire));
-        let place = RETURNED.try_with(|_| free()).ok().flatten();
-        THREAD.with(|thread| thread.place.set(place.map_or(Own::None, Own::Place)));
-        place
+        let free = || gate.slots.iter().find(|slot| !slot.taken.swap(true, Ordering::Acquire));
+        let slot = RETURNED.try_with(|_| free()).ok().flatten();
+        THREAD.with(|thread| thread.slot.set(slot.map_or(OwnSlot::None, OwnSlot::Slot)));
+        slot
     }
-    match THREAD.with(|thread| thread.place.get()) {
-        Own::Place(place) => Some(place),
-        Own::None => None,
-        Own::Unknown => take(gate),
+    match THREAD.with(|thread| thread.slot.get()) {
+        OwnSlot::Slot(slot) => Some(slot),
+        OwnSlot::None => None,
+        OwnSlot::Unknown => take(gate),
     }
 }
 
 /// For a forked child: whoever had closed the parent's gate does not exist in it, and would never open it.
 pub fn renew() {
-    THREAD.with(|thread| thread.place.set(Own::Unknown));
-    ASKED.closed.store(false, Ordering::SeqCst);
-    GATE_OF_CHILD.store(Box::into_raw(Box::new(Gate::new(&ASKED.closed))), Ordering::Release);
+    THREAD.with(|thread| thread.slot.set(OwnSlot::Unknown));
+    FLAGS.closed.store(false, Ordering::SeqCst);
+    GATE_OF_CHILD.store(Box::into_raw(Box::new(Gate::new(&FLAGS.closed))), Ordering::Release);
 }
 
 /// Runs a call that may touch device memory.
 pub fn passing(call: &dyn Fn() -> Status) -> Status {
     let gate = gate();
-    let _pass = gate.enter(own_place(gate));
+    let _pass = gate.enter(own_slot(gate));
     call()
 }
 
-/// A pass for this thread, where the gate is open and the thread has passed it before: its place is then one of the gate of this process, since
+/// A pass for this thread, where the gate is open and the thread has passed it before: its slot is then one of the gate of this process, since
 /// [`renew`] makes it unknown.
 #[inline]
-pub fn pass_open(thread: &Thread) -> Option<Pass<'static>> {
-    let Own::Place(place) = thread.place.get() else { return None };
-    let pass = Pass::by(place);
-    (!ASKED.closed.load(Ordering::SeqCst)).then_some(pass)
+pub fn pass_open(thread: &ThreadFlags) -> Option<Pass<'static>> {
+    let OwnSlot::Slot(slot) = thread.slot.get() else { return None };
+    let pass = Pass::by(slot);
+    (!FLAGS.closed.load(Ordering::SeqCst)).then_some(pass)
 }
 
 /// The gate for a recorded launch; `None` when the calls in progress do not end in time.
@@ -115,8 +115,8 @@ pub fn close(limit: Duration) -> Option<Closed<'static>> {
 
 /// While a call is in the vendor's library.
 pub enum Pass<'a> {
-    Own(&'a Place),
-    /// By the counter that the threads without a place share.
+    Own(&'a GateSlot),
+    /// By the counter that the threads without a slot share.
     Shared(&'a AtomicU32),
 }
 
@@ -124,9 +124,9 @@ impl<'a> Pass<'a> {
     /// What follows has to be a look at `closed`: the store here and that look are in one order with the writer's store and its
     /// looks, so that one of the two sees the other.
     #[inline]
-    fn by(place: &'a Place) -> Self {
-        place.depth.store(place.depth.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
-        Self::Own(place)
+    fn by(slot: &'a GateSlot) -> Self {
+        slot.depth.store(slot.depth.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
+        Self::Own(slot)
     }
 }
 
@@ -161,7 +161,7 @@ impl Writers {
 impl Gate {
     const fn new(closed: &'static AtomicBool) -> Self {
         Self {
-            places: [const { Place { depth: AtomicU32::new(0), taken: AtomicBool::new(false) } }; PLACES],
+            slots: [const { GateSlot { depth: AtomicU32::new(0), taken: AtomicBool::new(false) } }; SLOTS],
             others: AtomicU32::new(0),
             closed,
             writers: Mutex::new(Writers { inside: None, waiting: 0, entered: 0 }),
@@ -174,11 +174,11 @@ impl Gate {
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By a place that nobody else uses, where there is one.
-    fn enter<'a>(&'a self, place: Option<&'a Place>) -> Pass<'a> {
+    /// By a slot that nobody else uses, where there is one.
+    fn enter<'a>(&'a self, slot: Option<&'a GateSlot>) -> Pass<'a> {
         loop {
-            let pass = match place {
-                Some(place) => Pass::by(place),
+            let pass = match slot {
+                Some(slot) => Pass::by(slot),
                 None => {
                     self.others.fetch_add(1, Ordering::SeqCst);
                     Pass::Shared(&self.others)
@@ -219,7 +219,7 @@ impl Gate {
     }
 
     fn is_empty(&self) -> bool {
-        self.places.iter().map(|place| &place.depth).chain([&self.others]).all(|count| count.load(Ordering::SeqCst) == 0)
+        self.slots.iter().map(|slot| &slot.depth).chain([&self.others]).all(|count| count.load(Ordering::SeqCst) == 0)
     }
 
     fn close(&self, limit: Duration) -> Option<Closed<'_>> {
@@ -265,12 +265,12 @@ impl Gate {
 }
 
 impl Drop for Pass<'_> {
-    /// Leaving one's own place is a plain store. An atomic subtraction would wait until the processor has written out what the
+    /// Leaving one's own slot is a plain store. An atomic subtraction would wait until the processor has written out what the
     /// vendor's library wrote last, which is the doorbell of the GPU, across PCIe: 0.03 us of every launch on an H200.
     #[inline]
     fn drop(&mut self) {
         match self {
-            Self::Own(place) => place.depth.store(place.depth.load(Ordering::Relaxed) - 1, Ordering::Release),
+            Self::Own(slot) => slot.depth.store(slot.depth.load(Ordering::Relaxed) - 1, Ordering::Release),
             Self::Shared(count) => _ = count.fetch_sub(1, Ordering::Release),
         }
     }
@@ -302,12 +302,12 @@ mod tests {
         let gate = open_gate();
         let (inside, passes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            // Two with places of their own, and two without.
-            for place in [Some(&gate.places[0]), Some(&gate.places[1]), None, None] {
+            // Two with slots of their own, and two without.
+            for slot in [Some(&gate.slots[0]), Some(&gate.slots[1]), None, None] {
                 let (gate, inside, passes) = (&gate, &inside, &passes);
                 scope.spawn(move || {
                     for _ in 0..500 {
-                        let _pass = gate.enter(place);
+                        let _pass = gate.enter(slot);
                         inside.fetch_add(1, Ordering::SeqCst);
                         passes.fetch_add(1, Ordering::SeqCst);
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn closing_gives_up_and_lets_the_others_in_again() {
         let gate = open_gate();
-        let pass = gate.enter(Some(&gate.places[0]));
+        let pass = gate.enter(Some(&gate.slots[0]));
         assert!(gate.close(Duration::from_millis(10)).is_none());
         let _second = gate.enter(None);
         drop(pass);
@@ -377,24 +377,24 @@ mod tests {
     #[test]
     fn a_thread_has_a_place_until_it_ends() {
         let gate: &Gate = Box::leak(Box::new(open_gate()));
-        let taken = || gate.places.iter().filter(|place| place.taken.load(Ordering::SeqCst)).count();
+        let taken = || gate.slots.iter().filter(|slot| slot.taken.load(Ordering::SeqCst)).count();
         std::thread::scope(|scope| {
-            let place = || own_place(gate).map(std::ptr::from_ref).map(|place| place as usize);
-            let first = scope.spawn(move || (place(), place(), taken())).join().unwrap();
+            let slot = || own_slot(gate).map(std::ptr::from_ref).map(|slot| slot as usize);
+            let first = scope.spawn(move || (slot(), slot(), taken())).join().unwrap();
             assert!(first.0.is_some() && first.0 == first.1 && first.2 == 1);
         });
         assert_eq!(taken(), 0);
-        let all = std::sync::Barrier::new(PLACES + 2);
+        let all = std::sync::Barrier::new(SLOTS + 2);
         let with_place = std::thread::scope(|scope| {
             let thread = || {
-                let has = own_place(gate).is_some();
+                let has = own_slot(gate).is_some();
                 all.wait();
                 has
             };
-            let threads: Vec<_> = (0..PLACES + 2).map(|_| scope.spawn(thread)).collect();
+            let threads: Vec<_> = (0..SLOTS + 2).map(|_| scope.spawn(thread)).collect();
             threads.into_iter().filter_map(|thread| thread.join().unwrap().then_some(())).count()
         });
-        assert_eq!(with_place, PLACES);
+        assert_eq!(with_place, SLOTS);
         assert_eq!(taken(), 0);
     }
 }

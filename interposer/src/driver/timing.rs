@@ -5,15 +5,15 @@
 use super::{self as driver, CUevent, CUstream, Status};
 
 /// Two events of the current context.
-pub struct Timer {
+pub struct EventPair {
     start: CUevent,
     end: CUevent,
 }
 
 // SAFETY: driver handles may be used from any thread; one has a timer at a time.
-unsafe impl Send for Timer {}
+unsafe impl Send for EventPair {}
 
-impl Timer {
+impl EventPair {
     pub fn create() -> Option<Self> {
         let mut timer = Self { start: std::ptr::null_mut(), end: std::ptr::null_mut() };
         // SAFETY: valid places for the handles; 0 are an event's default flags, with timing.

@@ -50,10 +50,10 @@ pub unsafe fn get_with_status(
 /// addresses of the two ways apart, version and stream semantics decide.
 fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
-    let asked = |hook: &&Hook| hook.since_as(text).is_some() || hook.name == name;
+    let matches_name = |hook: &&Hook| hook.since_as(text).is_some() || hook.name == name;
     let expected = variant(text, version, flags);
     let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
-    if let Some(hook) = expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(asked).find(is_found)) {
+    if let Some(hook) = expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(matches_name).find(is_found)) {
         return Some(hook.address());
     }
     // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it knows.

@@ -18,10 +18,10 @@ use mneme_core::recording::database::{self, ArgumentLayout, CodeFile, KernelDeta
 use mneme_core::recording::manifest::Argument;
 use mneme_core::recording::{CodeKind, RecordingError};
 
-use super::key::{Key, Known, Shape, Value, may_be_address};
-use super::native::{self, Native};
-use super::origin::{Origin, choose_arch};
-use super::original::Original;
+use super::key::{ArgumentValue, Key, Known, LaunchShape, may_be_address};
+use super::native::{self, NativeCode};
+use super::origin::{CodeOrigin, choose_arch};
+use super::original::OriginalCode;
 use crate::driver::{self, CUdevice, CUfunction};
 use crate::memory::arena::vmm;
 use crate::process::linker;
@@ -50,13 +50,13 @@ const REFUSED: [(&str, &str); 8] = [
 ];
 
 /// The device of a recording, for its description.
-pub struct Device {
+pub struct DeviceDescription {
     pub name: String,
     /// Compute capability times ten; `None` where the driver does not say.
     pub capability: Option<u32>,
 }
 
-impl Device {
+impl DeviceDescription {
     pub fn of(device: CUdevice) -> Self {
         let mut name = [0u8; 128];
         // SAFETY: the buffer has the length that is passed.
@@ -90,7 +90,7 @@ pub struct KernelCode {
     /// How the application's own code was compiled, where the IR came with it.
     pub compiled: Option<CompileOptions>,
     /// The forms of the application's own code, the one that it runs first.
-    original: Vec<Original>,
+    original: Vec<OriginalCode>,
 }
 
 /// Where code was found (docs/how-it-works/code-sources.md).
@@ -140,25 +140,25 @@ impl Module {
 
 impl KernelCode {
     /// Finds a kernel's code; the error says why there is none that could be recorded.
-    pub fn of(kernel: &str, origin: &Origin, function: CUfunction, device: &Device) -> Result<Arc<Self>, String> {
+    pub fn of(kernel: &str, origin: &CodeOrigin, function: CUfunction, device: &DeviceDescription) -> Result<Arc<Self>, String> {
         let image = origin.image.as_ref().and_then(|image| image.bytes());
-        let mut native = image.and_then(|image| Native::of(&image, kernel, device.capability));
+        let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.capability));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
         let code = Self::found(kernel, origin, native, device)?;
-        let original = match Original::of_cpu_device(function) {
+        let original = match OriginalCode::of_cpu_device(function) {
             // Its module is that.
             None if code.source == Source::MachineCode => Vec::new(),
             Some(compiled) => vec![compiled],
             None if linker::cpu_device().is_some() => Vec::new(),
-            None => loaded.into_iter().map(|(kind, bytes)| Original::new(kind, bytes)).collect(),
+            None => loaded.into_iter().map(|(kind, bytes)| OriginalCode::new(kind, bytes)).collect(),
         };
         Ok(Arc::new(Self { original, ..code }))
     }
 
     /// By the first source that has it.
-    fn found(kernel: &str, origin: &Origin, native: Option<Native>, device: &Device) -> Result<Self, String> {
+    fn found(kernel: &str, origin: &CodeOrigin, native: Option<NativeCode>, device: &DeviceDescription) -> Result<Self, String> {
         if let Some(native) = &native
-            && let Some((embedded::Origin::Proteus, modules)) = &native.bitcode
+            && let Some((embedded::IrProducer::Proteus, modules)) = &native.bitcode
         {
             let modules = modules.iter().cloned().map(Module::bitcode).collect();
             return Self::with_layout_of(native, kernel, modules, Source::Proteus);
@@ -190,12 +190,12 @@ impl KernelCode {
             Some((_, image)) => (("RecordedCubin", "cubin"), Source::MachineCode, image),
             None => return Err("no LLVM IR: build with mneme-cc".into()),
         };
-        let (module, native) = (Module { name, contents: Contents::Bytes(bytes) }, Native { code: None, ..native });
+        let (module, native) = (Module { name, contents: Contents::Bytes(bytes) }, NativeCode { code: None, ..native });
         Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
     /// From the `.mneme.ir` section of the kernel's object; `None` where it has none for the kernel.
-    fn of_units(kernel: &str, origin: &Origin, device: &Device) -> Option<Result<Self, String>> {
+    fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
         let units = origin.object.as_ref()?.units();
         let arch = choose_arch(units, kernel, device.capability)?;
         let closure = ir_section::closure(units, kernel, &arch)?;
@@ -222,7 +222,7 @@ impl KernelCode {
     }
 
     /// Of these modules, with parameters and variables as the loaded image has them.
-    fn with_layout_of(native: &Native, name: &str, modules: Vec<Module>, source: Source) -> Result<Self, String> {
+    fn with_layout_of(native: &NativeCode, name: &str, modules: Vec<Module>, source: Source) -> Result<Self, String> {
         refuse(&native.undefined)?;
         let hash = modules
             .iter()
@@ -325,7 +325,7 @@ impl KernelCode {
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[Argument]) -> u64 {
         let scalars = arguments.iter().enumerate().filter(|(index, argument)| self.is_scalar(*index, &argument.bytes));
         let mut hash = Hash64::new();
-        Shape::of(launch).numbers().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
+        LaunchShape::of(launch).numbers().for_each(|number| hash.add(&u64::from(number).to_le_bytes()));
         scalars.for_each(|(_, argument)| hash.add(&argument.bytes));
         hash.finish()
     }
@@ -334,15 +334,15 @@ impl KernelCode {
     pub fn key(&self, launch: &Launch, arguments: &[Argument]) -> Key {
         let known = arguments.iter().enumerate().filter_map(|(index, argument)| {
             let value = if self.is_scalar(index, &argument.bytes) {
-                Value::of(&argument.bytes)
+                ArgumentValue::of(&argument.bytes)
             } else if self.kind(index) == Some(UNKNOWN) {
-                Value::Address
+                ArgumentValue::Address
             } else {
                 return None;
             };
             Some(Known { index: index as u32, offset: argument.offset, value })
         });
-        Key { shape: Shape::of(launch), arguments: known.collect() }
+        Key { shape: LaunchShape::of(launch), arguments: known.collect() }
     }
 
     fn kind(&self, index: usize) -> Option<&str> {
@@ -385,7 +385,7 @@ impl KernelCode {
 
     /// The kernel's entry in the recording, without instances.
     pub fn record(&self, demangled: &str, device: CUdevice) -> KernelRecord {
-        let description = Device::of(device);
+        let description = DeviceDescription::of(device);
         let arena = vmm::of_device(device).map(|device| &device.arena);
         KernelRecord {
             static_hash: self.static_hash,
@@ -433,7 +433,7 @@ fn is_function(unresolved: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::request::Arguments;
+    use crate::kernels::request::LaunchArguments;
     use mneme_core::launch::{Dim3, LaunchAttributes};
 
     fn code(kinds: &[&str]) -> KernelCode {
@@ -506,7 +506,7 @@ mod tests {
             let mut value = 0x2000u64;
             let mut pointers = [(&raw mut value).cast()];
             // SAFETY: one value of the kernel's layout.
-            unsafe { key.is_of(&clustered(blocks), &Arguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
+            unsafe { key.is_of(&clustered(blocks), &LaunchArguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
         };
         assert!(repeats(Some(2)) && !repeats(Some(4)) && !repeats(None));
     }
@@ -518,7 +518,7 @@ mod tests {
         let repeats = |grid, mut values: [u64; 3]| {
             let mut pointers = values.each_mut().map(|value| std::ptr::from_mut(value).cast());
             // SAFETY: three values of the kernel's layout.
-            unsafe { key.is_of(&launch(grid), &Arguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
+            unsafe { key.is_of(&launch(grid), &LaunchArguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
         };
         assert!(repeats(4, [0x2000, 7, 0x7f00_0000_1000]));
         assert!(!repeats(5, [0x1000, 7, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 8, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 7, 1]));

@@ -7,8 +7,8 @@ use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use super::kernel::{Function, Home, Kernel};
-use super::origin::{Object, Origin};
+use super::kernel::{CodeOwner, FunctionHandle, Kernel};
+use super::origin::{CodeOrigin, Object};
 use super::recent;
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
@@ -17,8 +17,8 @@ type KernelKey = (Option<PathBuf>, u64, String);
 
 #[derive(Default)]
 struct Code {
-    homes: HashMap<Home, Origin>,
-    functions: HashMap<usize, Function>,
+    homes: HashMap<CodeOwner, CodeOrigin>,
+    functions: HashMap<usize, FunctionHandle>,
     kernels: HashMap<KernelKey, Arc<Kernel>>,
     objects: HashMap<PathBuf, Arc<Object>>,
 }
@@ -34,17 +34,17 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
 }
 
 impl Code {
-    fn add_function(&mut self, handle: usize, name: String, home: Home, context_free: bool) -> Function {
+    fn add_function(&mut self, handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
         let origin = self.homes.get(&home).cloned().unwrap_or_default();
         let path = origin.object.as_ref().map(|object| object.path().to_owned());
         let key = (path, origin.image.as_ref().map_or(0, |image| image.identity), name.clone());
         let kernel = self.kernels.entry(key).or_insert_with(|| Arc::new(Kernel::new(name, origin))).clone();
-        let function = Function { kernel, home, context_free };
+        let function = FunctionHandle { kernel, home, context_free };
         self.functions.insert(handle, function.clone());
         function
     }
 
-    fn forget(&mut self, home: Home) {
+    fn forget(&mut self, home: CodeOwner) {
         self.homes.remove(&home);
         recent::clear();
         self.functions.retain(|_, function| function.home != home);
@@ -57,7 +57,7 @@ pub fn object(path: PathBuf) -> Arc<Object> {
 }
 
 /// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of it is forgotten.
-pub fn note(home: Home, origin: Origin) {
+pub fn note(home: CodeOwner, origin: CodeOrigin) {
     change(|code| {
         code.forget(home);
         code.homes.insert(home, origin)
@@ -65,7 +65,7 @@ pub fn note(home: Home, origin: Origin) {
 }
 
 /// Notes that a module is the one of a library in the current context.
-pub fn note_module_of(library: Home, module: Home) {
+pub fn note_module_of(library: CodeOwner, module: CodeOwner) {
     change(|code| {
         let origin = code.homes.get(&library).cloned().unwrap_or_default();
         code.homes.insert(module, origin)
@@ -73,18 +73,18 @@ pub fn note_module_of(library: Home, module: Home) {
 }
 
 /// Forgets what is about to be unloaded.
-pub fn forget(home: Home) {
+pub fn forget(home: CodeOwner) {
     change(|code| code.forget(home));
 }
 
 /// Notes a function's handle.
-pub fn add_function(handle: usize, name: String, home: Home, context_free: bool) -> Function {
+pub fn add_function(handle: usize, name: String, home: CodeOwner, context_free: bool) -> FunctionHandle {
     change(|code| code.add_function(handle, name, home, context_free))
 }
 
 /// Notes that this handle is the function of a kernel in the current context.
-pub fn add_function_of(kernel: Function, handle: usize) {
-    change(|code| code.functions.insert(handle, Function { context_free: false, ..kernel }));
+pub fn add_function_of(kernel: FunctionHandle, handle: usize) {
+    change(|code| code.functions.insert(handle, FunctionHandle { context_free: false, ..kernel }));
 }
 
 /// Every kernel seen so far.
@@ -93,23 +93,23 @@ pub fn kernels() -> Vec<Arc<Kernel>> {
 }
 
 /// The kernel behind a handle.
-pub fn function(handle: CUfunction) -> Option<Function> {
+pub fn function(handle: CUfunction) -> Option<FunctionHandle> {
     look(|code| code.functions.get(&(handle as usize)).cloned()).or_else(|| identify(handle))
 }
 
 /// Asks the driver about a handle that no hook has seen being made.
-fn identify(handle: CUfunction) -> Option<Function> {
+fn identify(handle: CUfunction) -> Option<FunctionHandle> {
     let mut name: *const c_char = std::ptr::null();
     // SAFETY: the handle is one that the application launches; the driver answers with an error for the wrong kind.
     let (home, context_free) = unsafe {
         if driver::cuFuncGetName(&mut name, handle) == Status::SUCCESS {
             let mut module: CUmodule = std::ptr::null_mut();
             driver::cuFuncGetModule(&mut module, handle);
-            (Home::Module(module as usize), false)
+            (CodeOwner::Module(module as usize), false)
         } else if driver::cuKernelGetName(&mut name, handle as CUkernel) == Status::SUCCESS {
             let mut library: CUlibrary = std::ptr::null_mut();
             driver::cuKernelGetLibrary(&mut library, handle as CUkernel);
-            (Home::Library(library as usize), true)
+            (CodeOwner::Library(library as usize), true)
         } else {
             return None;
         }

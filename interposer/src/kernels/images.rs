@@ -20,7 +20,7 @@ use crate::process::log::debug;
 /// Larger images than this are not copied, bytes.
 const MAX_COPY: u64 = 1 << 30;
 
-pub struct Image {
+pub struct LoadedImage {
     bytes: Bytes,
     /// Equal for equal images (or one in one place of its object), to tell kernels of the same name apart.
     pub identity: u64,
@@ -34,7 +34,7 @@ enum Bytes {
     Linked(Vec<(usize, usize)>, OnceLock<Option<Vec<u8>>>),
 }
 
-impl Image {
+impl LoadedImage {
     /// The image that a load function was given; `None` for what is neither fat binary, machine code nor PTX.
     ///
     /// # Safety
@@ -202,15 +202,15 @@ mod tests {
     fn an_image_outlives_its_buffer_and_an_unmapped_one_is_missed() {
         let mut text = b"// made by a test\n.version 8.0\n.target sm_90\n\0".to_vec();
         // SAFETY: a terminated string.
-        let image = unsafe { Image::at(text.as_ptr().cast(), |_| None) }.unwrap();
+        let image = unsafe { LoadedImage::at(text.as_ptr().cast(), |_| None) }.unwrap();
         let copy = text.clone();
         text.fill(0);
         assert_eq!(*image.bytes().unwrap(), copy[..copy.len() - 1]);
         // SAFETY: as above.
-        assert!(unsafe { Image::at(c"not an image".as_ptr().cast(), |_| Some(0)) }.is_none());
-        let here = Image { bytes: Bytes::Mapped(copy.as_ptr() as usize, 4), identity: 0 };
+        assert!(unsafe { LoadedImage::at(c"not an image".as_ptr().cast(), |_| Some(0)) }.is_none());
+        let here = LoadedImage { bytes: Bytes::Mapped(copy.as_ptr() as usize, 4), identity: 0 };
         assert_eq!(*here.bytes().unwrap(), copy[..4]);
-        let nowhere = Image { bytes: Bytes::Mapped(64, 4), identity: 0 };
+        let nowhere = LoadedImage { bytes: Bytes::Mapped(64, 4), identity: 0 };
         assert!(nowhere.bytes().is_none());
     }
 
@@ -232,10 +232,10 @@ mod tests {
         assert_eq!(parts(2), [(first.as_ptr() as usize, 24), (second.as_ptr() as usize, 40)]);
         assert!(parts(1).is_empty());
         // SAFETY: as above.
-        let image = unsafe { Image::at(wrapper(2).as_ptr().cast(), |_| Some(0)) }.unwrap();
+        let image = unsafe { LoadedImage::at(wrapper(2).as_ptr().cast(), |_| Some(0)) }.unwrap();
         assert!(matches!(&image.bytes, Bytes::Linked(found, _) if *found == parts(2)));
         // SAFETY: as above.
-        let image = unsafe { Image::at(wrapper(1).as_ptr().cast(), |_| Some(0)) }.unwrap();
+        let image = unsafe { LoadedImage::at(wrapper(1).as_ptr().cast(), |_| Some(0)) }.unwrap();
         assert!(matches!(&image.bytes, Bytes::Mapped(_, 16)));
     }
 }

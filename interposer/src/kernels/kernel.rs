@@ -6,11 +6,11 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute;
 use mneme_core::launch::LaunchAttributes;
 
-use super::origin::Origin;
-use super::progress::Progress;
-use super::request::Request;
+use super::origin::CodeOrigin;
+use super::progress::KernelProgress;
+use super::request::LaunchRequest;
 use crate::driver::{self, CUdevice, CUkernel, CUlibrary, CUmodule, Status};
-use crate::process::settings::{Settings, settings};
+use crate::process::settings::{RecorderSettings, settings};
 
 const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
 /// What a kernel may use without raising that attribute, bytes.
@@ -21,18 +21,18 @@ pub struct Kernel {
     /// Mangled.
     pub name: String,
     pub demangled: String,
-    pub origin: Origin,
-    pub progress: Progress,
+    pub origin: CodeOrigin,
+    pub progress: KernelProgress,
 }
 
 impl Kernel {
-    pub fn new(name: String, origin: Origin) -> Self {
-        Self { demangled: demangle(&name), name, origin, progress: Progress::default() }
+    pub fn new(name: String, origin: CodeOrigin) -> Self {
+        Self { demangled: demangle(&name), name, origin, progress: KernelProgress::default() }
     }
 
     /// Whether the user wants it recorded, by this process.
     pub fn is_selected(&self) -> bool {
-        let selects = |settings: &Settings| settings.rank_selected && settings.selects(&self.name, &self.demangled);
+        let selects = |settings: &RecorderSettings| settings.rank_selected && settings.selects(&self.name, &self.demangled);
         *self.progress.selected.get_or_init(|| selects(settings()))
     }
 }
@@ -46,12 +46,12 @@ fn demangle(name: &str) -> String {
 
 /// What a driver handle was loaded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Home {
+pub enum CodeOwner {
     Library(usize),
     Module(usize),
 }
 
-impl Home {
+impl CodeOwner {
     /// Where a device variable is: its address and size in bytes, if the loaded code has it.
     pub fn variable(self, name: &str) -> Option<(u64, u64)> {
         let name = CString::new(name).ok()?;
@@ -72,16 +72,16 @@ impl Home {
 
 /// A function handle.
 #[derive(Clone)]
-pub struct Function {
+pub struct FunctionHandle {
     pub kernel: Arc<Kernel>,
-    pub home: Home,
+    pub home: CodeOwner,
     /// It is a `CUkernel`.
     pub context_free: bool,
 }
 
-impl Function {
+impl FunctionHandle {
     /// Launch attributes with what belongs to the function.
-    pub fn launch_attributes(&self, request: &Request, device: CUdevice) -> LaunchAttributes {
+    pub fn launch_attributes(&self, request: &LaunchRequest, device: CUdevice) -> LaunchAttributes {
         let mut limit = 0;
         // SAFETY: a valid place, and each kind of handle goes to its own function.
         let known = unsafe {

@@ -2,11 +2,11 @@
 
 use mneme_core::launch::{Dim3, Launch};
 
-use super::request::Arguments;
+use super::request::LaunchArguments;
 
 /// What a launch is like, its arguments aside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
+pub struct LaunchShape {
     grid: Dim3,
     block: Dim3,
     /// Dynamic, bytes.
@@ -14,7 +14,7 @@ pub struct Shape {
     cluster: Option<Dim3>,
 }
 
-impl Shape {
+impl LaunchShape {
     #[inline]
     pub fn of(launch: &Launch) -> Self {
         Self { grid: launch.grid, block: launch.block, shared: launch.shared_mem, cluster: launch.attributes.cluster }
@@ -31,7 +31,7 @@ impl Shape {
 /// because what the driver does in between leaves little of ours in the processor's caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    pub shape: Shape,
+    pub shape: LaunchShape,
     pub arguments: Box<[Known]>,
 }
 
@@ -41,11 +41,11 @@ pub struct Known {
     pub index: u32,
     /// In the parameter buffer, bytes.
     pub offset: u32,
-    pub value: Value,
+    pub value: ArgumentValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum ArgumentValue {
     Four([u8; 4]),
     Eight([u8; 8]),
     Other(Box<[u8]>),
@@ -53,7 +53,7 @@ pub enum Value {
     Address,
 }
 
-impl Value {
+impl ArgumentValue {
     pub fn of(bytes: &[u8]) -> Self {
         match bytes.len() {
             4 => Self::Four(bytes.try_into().unwrap_or_default()),
@@ -93,8 +93,8 @@ impl Key {
     /// # Safety
     /// The arguments must be those of a launch of the key's kernel that is under way.
     #[inline]
-    pub unsafe fn is_of(&self, launch: &Launch, arguments: &Arguments) -> bool {
-        if self.shape != Shape::of(launch) {
+    pub unsafe fn is_of(&self, launch: &Launch, arguments: &LaunchArguments) -> bool {
+        if self.shape != LaunchShape::of(launch) {
             return false;
         }
         // SAFETY: the caller's promise.

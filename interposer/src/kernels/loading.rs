@@ -7,13 +7,13 @@ use std::sync::Arc;
 use mneme_core::image::elf::loaded_objects;
 
 use super::handles::{self, text};
-use super::images::{self, Image};
-use super::kernel::Home;
-use super::origin::Origin;
+use super::images::{self, LoadedImage};
+use super::kernel::CodeOwner;
+use super::origin::CodeOrigin;
 use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
-fn origin_of(image: *const c_void) -> Origin {
+fn origin_of(image: *const c_void) -> CodeOrigin {
     let objects = loaded_objects();
     let holding = |address: usize| objects.iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)));
     // SAFETY: the driver has just loaded the image.
@@ -24,18 +24,18 @@ fn origin_of(image: *const c_void) -> Origin {
         handles::object(path)
     });
     // SAFETY: as above.
-    let image = unsafe { Image::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min()) };
-    Origin { object, image: image.map(Arc::new) }
+    let image = unsafe { LoadedImage::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min()) };
+    CodeOrigin { object, image: image.map(Arc::new) }
 }
 
-fn loaded(home: Home, image: *const c_void) {
-    let origin = if image.is_null() { Origin::default() } else { origin_of(image) };
+fn loaded(home: CodeOwner, image: *const c_void) {
+    let origin = if image.is_null() { CodeOrigin::default() } else { origin_of(image) };
     handles::note(home, origin);
 }
 
-fn loaded_file(home: Home, file: *const c_char) {
-    let image = text(file).and_then(|file| Image::of_file(Path::new(&file)));
-    handles::note(home, Origin { object: None, image: image.map(Arc::new) });
+fn loaded_file(home: CodeOwner, file: *const c_char) {
+    let image = text(file).and_then(|file| LoadedImage::of_file(Path::new(&file)));
+    handles::note(home, CodeOrigin { object: None, image: image.map(Arc::new) });
 }
 
 /// # Safety
@@ -44,7 +44,7 @@ pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule,
     let status = call();
     if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
-        loaded_file(Home::Module(unsafe { *module } as usize), file);
+        loaded_file(CodeOwner::Module(unsafe { *module } as usize), file);
     }
     status
 }
@@ -55,7 +55,7 @@ pub unsafe fn load_module(call: &dyn Fn() -> Status, module: *mut CUmodule, imag
     let status = call();
     if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
-        loaded(Home::Module(unsafe { *module } as usize), image);
+        loaded(CodeOwner::Module(unsafe { *module } as usize), image);
     }
     status
 }
@@ -77,7 +77,7 @@ pub unsafe fn load_module_with_options(
 /// # Safety
 /// The arguments are those of `cuModuleUnload`.
 pub unsafe fn unload_module(call: &dyn Fn() -> Status, module: CUmodule) -> Status {
-    handles::forget(Home::Module(module as usize));
+    handles::forget(CodeOwner::Module(module as usize));
     call()
 }
 
@@ -88,7 +88,7 @@ pub unsafe fn module_function(call: &dyn Fn() -> Status, function: *mut CUfuncti
     if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
         // SAFETY: the vendor has just written it.
         let handle = unsafe { *function } as usize;
-        handles::add_function(handle, name, Home::Module(module as usize), false);
+        handles::add_function(handle, name, CodeOwner::Module(module as usize), false);
     }
     status
 }
@@ -110,7 +110,7 @@ pub unsafe fn load_library(
     let status = call();
     if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
-        loaded(Home::Library(unsafe { *library } as usize), image);
+        loaded(CodeOwner::Library(unsafe { *library } as usize), image);
     }
     status
 }
@@ -132,7 +132,7 @@ pub unsafe fn load_library_file(
     let status = call();
     if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
-        loaded_file(Home::Library(unsafe { *library } as usize), file);
+        loaded_file(CodeOwner::Library(unsafe { *library } as usize), file);
     }
     status
 }
@@ -140,7 +140,7 @@ pub unsafe fn load_library_file(
 /// # Safety
 /// The arguments are those of `cuLibraryUnload`.
 pub unsafe fn unload_library(call: &dyn Fn() -> Status, library: CUlibrary) -> Status {
-    handles::forget(Home::Library(library as usize));
+    handles::forget(CodeOwner::Library(library as usize));
     call()
 }
 
@@ -151,7 +151,7 @@ pub unsafe fn library_kernel(call: &dyn Fn() -> Status, kernel: *mut CUkernel, l
     if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
         // SAFETY: the vendor has just written it.
         let handle = unsafe { *kernel } as usize;
-        handles::add_function(handle, name, Home::Library(library as usize), true);
+        handles::add_function(handle, name, CodeOwner::Library(library as usize), true);
     }
     status
 }
@@ -162,8 +162,8 @@ pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, l
     let status = call();
     if status == Status::SUCCESS {
         // SAFETY: the vendor has just written it.
-        let module = Home::Module(unsafe { *module } as usize);
-        handles::note_module_of(Home::Library(library as usize), module);
+        let module = CodeOwner::Module(unsafe { *module } as usize);
+        handles::note_module_of(CodeOwner::Library(library as usize), module);
     }
     status
 }

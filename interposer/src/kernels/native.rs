@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use mneme_core::image::fatbin::{self, Entry, Kind};
-use mneme_core::image::ptx::Module;
+use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
+use mneme_core::image::ptx::PtxModule;
 use mneme_core::image::{bitcode, cubin, elf, embedded, ptx};
 use mneme_core::recording::CodeKind;
 
 /// What an image says of a kernel.
 #[derive(Debug, Default)]
-pub struct Native {
+pub struct NativeCode {
     /// Offset in the parameter buffer and size, bytes.
     pub parameters: Vec<(u32, u32)>,
     /// Device variables that the kernel may use: name, and whether it is constant.
@@ -25,7 +25,7 @@ pub struct Native {
     /// and the code does not tell them apart: a replay does.
     pub calls_pointers: bool,
     /// LLVM modules, where a compiler has put them there.
-    pub bitcode: Option<(embedded::Origin, Vec<Vec<u8>>)>,
+    pub bitcode: Option<(embedded::IrProducer, Vec<Vec<u8>>)>,
     /// PTX that the code was made from, else the machine code.
     pub code: Option<(CodeKind, Vec<u8>)>,
     /// What the driver was given to run: machine code where the image has some for the device, then PTX.
@@ -34,7 +34,7 @@ pub struct Native {
     pub arch: String,
 }
 
-impl Native {
+impl NativeCode {
     /// Looks for a kernel in an image loaded on a device (90); `None` where the image does not define it for that device.
     pub fn of(image: &[u8], kernel: &str, device: Option<u32>) -> Option<Self> {
         if let Ok(text) = std::str::from_utf8(image)
@@ -47,12 +47,12 @@ impl Native {
         }
         let entries = fatbin::entries(image);
         let device = device.unwrap_or(u32::MAX);
-        let mut machine: Vec<&Entry<'_>> = fitting(&entries, Kind::Cubin, device);
+        let mut machine: Vec<&FatbinEntry<'_>> = fitting(&entries, FatbinKind::Cubin, device);
         machine.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
         for entry in machine {
             let Some(mut found) = entry.contents().and_then(|image| Self::of_cubin(&image, kernel)) else { continue };
             // PTX for another architecture may be other code: `__CUDA_ARCH__` differs.
-            let sources = entries.iter().filter(|other| other.kind == Kind::Ptx && other.architecture == entry.architecture);
+            let sources = entries.iter().filter(|other| other.kind == FatbinKind::Ptx && other.architecture == entry.architecture);
             let source =
                 sources.filter_map(|entry| entry.contents()).find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel));
             if let Some(source) = source.filter(|source| source.parameters == found.parameters) {
@@ -65,13 +65,13 @@ impl Native {
             }
             return Some(found);
         }
-        let mut text = fitting(&entries, Kind::Ptx, device);
+        let mut text = fitting(&entries, FatbinKind::Ptx, device);
         text.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
         text.into_iter().filter_map(|entry| entry.contents()).find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel))
     }
 
     fn of_ptx(text: &str, kernel: &str) -> Option<Self> {
-        let closure = Module::parse(text).closure(kernel)?;
+        let closure = PtxModule::parse(text).closure(kernel)?;
         let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
             Some(format!("it uses the texture or surface reference {}", variable.name))
         } else if closure.uses_textures {
@@ -127,11 +127,11 @@ fn holds_addresses(name: &str) -> String {
     format!("its variable {name} holds addresses of its own module, which lies elsewhere in a replay without IR; build with mneme-cc")
 }
 
-fn fitting<'e, 'a>(entries: &'e [Entry<'a>], kind: Kind, device: u32) -> Vec<&'e Entry<'a>> {
-    let runs = |entry: &&Entry<'_>| match kind {
+fn fitting<'e, 'a>(entries: &'e [FatbinEntry<'a>], kind: FatbinKind, device: u32) -> Vec<&'e FatbinEntry<'a>> {
+    let runs = |entry: &&FatbinEntry<'_>| match kind {
         _ if device == u32::MAX => true,
-        Kind::Cubin => entry.architecture.machine_code_runs_on(device),
-        Kind::Ptx => entry.architecture.ptx_compiles_for(device),
+        FatbinKind::Cubin => entry.architecture.machine_code_runs_on(device),
+        FatbinKind::Ptx => entry.architecture.ptx_compiles_for(device),
     };
     entries.iter().filter(|entry| entry.kind == kind).filter(runs).collect()
 }
@@ -186,19 +186,19 @@ mod tests {
 
     #[test]
     fn a_kernel_in_ptx_is_described_and_refused_by_name() {
-        let k = Native::of(PTX.as_bytes(), "k", Some(90)).unwrap();
+        let k = NativeCode::of(PTX.as_bytes(), "k", Some(90)).unwrap();
         assert_eq!((k.parameters.as_slice(), k.arch.as_str()), (&[(0, 8), (8, 4)][..], "sm_90"));
         assert_eq!((k.variables.as_slice(), k.refusal), (&[("n".to_owned(), false)][..], None));
         let (kind, text) = k.code.unwrap();
         assert!(kind == CodeKind::Ptx && !String::from_utf8(text).unwrap().contains("moved"));
-        let [indirect, direct] = ["indirect", "k"].map(|kernel| Native::of(PTX.as_bytes(), kernel, Some(90)).unwrap());
+        let [indirect, direct] = ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(90)).unwrap());
         assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
         for (kernel, reason) in [("moved", "its variable p"), ("textures", "texture")] {
-            let refusal = Native::of(PTX.as_bytes(), kernel, Some(90)).unwrap().refusal.unwrap();
+            let refusal = NativeCode::of(PTX.as_bytes(), kernel, Some(90)).unwrap().refusal.unwrap();
             assert!(refusal.contains(reason), "{refusal}");
         }
-        assert!(Native::of(PTX.as_bytes(), "none", Some(90)).is_none());
-        assert!(Native::of(b"\x7fELF", "k", None).is_none() && Native::of(b"", "k", None).is_none());
+        assert!(NativeCode::of(PTX.as_bytes(), "none", Some(90)).is_none());
+        assert!(NativeCode::of(b"\x7fELF", "k", None).is_none() && NativeCode::of(b"", "k", None).is_none());
     }
 
     #[test]

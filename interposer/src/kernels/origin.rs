@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use mneme_core::image::elf::MappedFile;
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 
-use super::images::Image;
+use super::images::LoadedImage;
 
 /// A loaded ELF object with device code in it.
 pub struct Object {
@@ -35,11 +35,11 @@ impl Object {
 
 /// Where code was loaded from.
 #[derive(Clone, Default)]
-pub struct Origin {
+pub struct CodeOrigin {
     /// The object that the image is in; `None` for one that the application made itself.
     pub object: Option<Arc<Object>>,
     /// `None` where it is no image that we know.
-    pub image: Option<Arc<Image>>,
+    pub image: Option<Arc<LoadedImage>>,
 }
 
 /// The architecture whose IR stands for a kernel on a device: its own, else the newest that is not newer, else the newest.

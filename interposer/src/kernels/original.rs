@@ -16,16 +16,16 @@ use crate::process::linker;
 
 /// One form of it.
 #[derive(Clone)]
-pub struct Original {
+pub struct OriginalCode {
     pub file: CodeFile,
     /// Until they are on disk: images may be large.
     contents: Arc<Mutex<Option<Vec<u8>>>>,
 }
 
-impl Original {
+impl OriginalCode {
     pub fn new(kind: CodeKind, bytes: Vec<u8>) -> Self {
         // Kernels of one image have the same.
-        static KNOWN: Mutex<Option<HashMap<String, Original>>> = Mutex::new(None);
+        static KNOWN: Mutex<Option<HashMap<String, OriginalCode>>> = Mutex::new(None);
         let checksum = checksum(&bytes);
         let file = CodeFile { file: kind.original(checksum), checksum };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::summary::{Shape, Times};
 
-use super::request::Request;
+use super::request::LaunchRequest;
 
 /// Launch shapes of a kernel that are told apart; the rest count as the last.
 const SHAPES: usize = 16;
@@ -31,7 +31,7 @@ impl Profile {
     }
 
     /// Counts a launch of a shape; gives the mean time so far, ns.
-    pub fn count(&self, request: &Request) -> u64 {
+    pub fn count(&self, request: &LaunchRequest) -> u64 {
         let (grid, block) = (request.launch.grid, request.launch.block);
         let mut known = self.lock();
         match known.shapes.iter().position(|shape| (shape.grid, shape.block) == (grid, block)) {

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use mneme_core::summary::Times;
 
 use super::code::KernelCode;
-use super::key::Shape;
+use super::key::LaunchShape;
 use super::profile;
-use super::tally::{PLACES, Tally};
-use crate::process::settings::{Settings, settings};
+use super::tally::{LaunchTally, PLACES};
+use crate::process::settings::{RecorderSettings, settings};
 
 /// Refused launches of one shape after which the next is not recorded but tried: the one after a first refusal is often the same launch,
 /// repaired, and never comes again.
@@ -21,17 +21,17 @@ const MOST_REJECTIONS: usize = 256;
 /// Of one kernel. What every launch asks comes first, on one line of the processor's cache.
 #[derive(Default)]
 #[repr(C, align(64))]
-pub struct Progress {
+pub struct KernelProgress {
     pub launches: AtomicU64,
     pub selected: OnceLock<bool>,
-    pub tally: Tally,
+    pub tally: LaunchTally,
     pub code: OnceLock<Result<Arc<KernelCode>, String>>,
-    recorded: Mutex<Recorded>,
+    recorded: Mutex<RecordedInstances>,
     pub profile: profile::Profile,
 }
 
 #[derive(Default)]
-pub struct Recorded {
+pub struct RecordedInstances {
     /// By dynamic hash.
     pub instances: BTreeMap<u64, Occurrences>,
     /// Added to the recording folder, bytes.
@@ -43,7 +43,7 @@ pub struct Recorded {
     /// Launches that the driver refused: nothing ran.
     pub rejected: u64,
     /// What launches were like that the driver refused, since one like them was good; the latest last.
-    rejections: Vec<Shape>,
+    rejections: Vec<LaunchShape>,
     /// Why launches were not recorded.
     pub failures: BTreeMap<String, Failed>,
     /// A recording failed, and the next one would too (or take as long to find out).
@@ -65,8 +65,8 @@ pub struct Occurrences {
     pub known_before: bool,
 }
 
-impl Progress {
-    pub fn recorded(&self) -> MutexGuard<'_, Recorded> {
+impl KernelProgress {
+    pub fn recorded(&self) -> MutexGuard<'_, RecordedInstances> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,7 +93,7 @@ impl Progress {
     }
 
     /// The driver refused the launch of an instance; the next one like it may be another matter.
-    pub fn rejected(&self, dynamic_hash: u64, shape: Shape) {
+    pub fn rejected(&self, dynamic_hash: u64, shape: LaunchShape) {
         let mut recorded = self.recorded();
         recorded.rejected += self.forget(&mut recorded, dynamic_hash);
         recorded.note_rejection(shape);
@@ -101,7 +101,7 @@ impl Progress {
     }
 
     /// A launch was tried without being recorded, because others like it were refused.
-    pub fn tried(&self, shape: Shape, is_good: bool) {
+    pub fn tried(&self, shape: LaunchShape, is_good: bool) {
         let mut recorded = self.recorded();
         if is_good {
             recorded.rejections.retain(|known| *known != shape);
@@ -112,7 +112,7 @@ impl Progress {
     }
 
     /// Forgets an instance: how many launches it had.
-    fn forget(&self, recorded: &mut Recorded, dynamic_hash: u64) -> u64 {
+    fn forget(&self, recorded: &mut RecordedInstances, dynamic_hash: u64) -> u64 {
         let launches = recorded.instances.remove(&dynamic_hash).map_or(1, |occurrences| occurrences.count);
         let launches = launches + self.tally.launches(dynamic_hash);
         self.tally.forget(dynamic_hash);
@@ -124,19 +124,19 @@ impl Progress {
     }
 
     /// What most launches need to know, without the lock that `recorded` is behind.
-    pub fn update_tally(&self, recorded: &Recorded, settings: &Settings) {
+    pub fn update_tally(&self, recorded: &RecordedInstances, settings: &RecorderSettings) {
         let all_are_here = recorded.instances.len() <= PLACES;
         self.tally.close(recorded.is_full(settings) && all_are_here, recorded.given_up && recorded.instances.is_empty());
     }
 }
 
-impl Recorded {
-    fn is_full(&self, settings: &Settings) -> bool {
+impl RecordedInstances {
+    fn is_full(&self, settings: &RecorderSettings) -> bool {
         self.given_up || self.instances.len() as u64 >= settings.max_recordings
     }
 
     /// Whether a launch is only counted: it is like one before, or one too many.
-    pub fn counts(&mut self, dynamic_hash: u64, settings: &Settings) -> bool {
+    pub fn counts(&mut self, dynamic_hash: u64, settings: &RecorderSettings) -> bool {
         if let Some(occurrences) = self.instances.get_mut(&dynamic_hash) {
             occurrences.count += 1;
             return true;
@@ -145,11 +145,11 @@ impl Recorded {
     }
 
     /// Whether a launch is likely to be refused. To record one takes all memory before it is known whether it is good.
-    pub fn is_doubtful(&self, shape: Shape) -> bool {
+    pub fn is_doubtful(&self, shape: LaunchShape) -> bool {
         self.rejections.iter().filter(|known| **known == shape).count() >= REJECTIONS
     }
 
-    fn note_rejection(&mut self, shape: Shape) {
+    fn note_rejection(&mut self, shape: LaunchShape) {
         if self.rejections.len() == MOST_REJECTIONS {
             self.rejections.remove(0);
         }
@@ -173,14 +173,14 @@ mod tests {
     use super::*;
     use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
-    fn shape(block: u32) -> Shape {
+    fn shape(block: u32) -> LaunchShape {
         let attributes = LaunchAttributes::default();
-        Shape::of(&Launch { grid: Dim3::new(1, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0, attributes })
+        LaunchShape::of(&Launch { grid: Dim3::new(1, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0, attributes })
     }
 
     #[test]
     fn what_was_refused_twice_is_tried_before_it_is_recorded() {
-        let progress = Progress::default();
+        let progress = KernelProgress::default();
         let is_doubtful = |block| progress.recorded().is_doubtful(shape(block));
         progress.rejected(1, shape(4096));
         assert!(!is_doubtful(4096), "it may be repaired by now");

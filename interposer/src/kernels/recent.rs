@@ -5,13 +5,13 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::kernel::Function;
+use super::kernel::FunctionHandle;
 
 const PLACES: usize = 256;
 
 struct Entry {
     handle: usize,
-    function: Function,
+    function: FunctionHandle,
 }
 
 static TABLE: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; PLACES];
@@ -22,14 +22,14 @@ fn place(handle: usize) -> &'static AtomicPtr<Entry> {
 }
 
 /// The function behind a handle, if it has been remembered.
-pub fn find(handle: usize) -> Option<&'static Function> {
+pub fn find(handle: usize) -> Option<&'static FunctionHandle> {
     // SAFETY: null, or leaked and never changed.
     let entry = unsafe { place(handle).load(Ordering::Acquire).as_ref() }?;
     (entry.handle == handle).then_some(&entry.function)
 }
 
 /// Remembers a function, where its place is free.
-pub fn remember(handle: usize, function: &Function) {
+pub fn remember(handle: usize, function: &FunctionHandle) {
     let place = place(handle);
     if place.load(Ordering::Relaxed).is_null() {
         let entry = Box::into_raw(Box::new(Entry { handle, function: function.clone() }));

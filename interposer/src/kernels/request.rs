@@ -8,21 +8,21 @@ use mneme_core::recording::manifest::Argument;
 use crate::driver::{CUfunction, launch_parameter};
 
 /// A launch as the application asked for it.
-pub struct Request {
+pub struct LaunchRequest {
     pub function: CUfunction,
     pub launch: Launch,
     /// Never 0: the default stream goes by its name.
     pub stream: usize,
-    pub arguments: Arguments,
+    pub arguments: LaunchArguments,
 }
 
 /// Where the argument bytes are, during the call.
-pub struct Arguments {
+pub struct LaunchArguments {
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 }
 
-impl Arguments {
+impl LaunchArguments {
     /// As the driver's launch functions take them: an array of pointers, or else the list of `extra`.
     pub fn new(parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
         Self { parameters, extra }
@@ -142,11 +142,11 @@ mod tests {
         let layout = [(0, 4), (8, 8)];
         let (mut number, mut pointer) = (7u32, 0x1234_5678_9abcu64);
         let mut parameters = [(&raw mut number).cast(), (&raw mut pointer).cast()];
-        let from_pointers = Arguments { parameters: parameters.as_mut_ptr(), extra: std::ptr::null_mut() };
+        let from_pointers = LaunchArguments { parameters: parameters.as_mut_ptr(), extra: std::ptr::null_mut() };
         let mut buffer = [7u32, 99, 0x5678_9abc, 0x1234];
         let mut size = 16usize;
         let mut list: [*mut c_void; 5] = [1 as _, buffer.as_mut_ptr().cast(), 2 as _, (&raw mut size).cast(), 0 as _];
-        let from_buffer = Arguments { parameters: std::ptr::null_mut(), extra: list.as_mut_ptr() };
+        let from_buffer = LaunchArguments { parameters: std::ptr::null_mut(), extra: list.as_mut_ptr() };
         // SAFETY: both hold two values of this layout.
         let (one, other) = unsafe { (from_pointers.read(layout.into_iter()), from_buffer.read(layout.into_iter())) };
         assert_eq!(one, other);

@@ -19,7 +19,7 @@ struct Entry {
 /// Changed under the kernel's lock, but for the counters.
 #[derive(Default)]
 #[repr(C)]
-pub struct Tally {
+pub struct LaunchTally {
     /// No further instance will be recorded, and all that were are here.
     closed: AtomicBool,
     /// Nothing will be recorded, so that launches are not even told apart.
@@ -30,7 +30,7 @@ pub struct Tally {
     places: [AtomicPtr<Entry>; PLACES],
 }
 
-impl Tally {
+impl LaunchTally {
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         // SAFETY: null, or leaked and never changed but for its counter.
         self.places.iter().filter_map(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
@@ -94,18 +94,18 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::key::Shape;
+    use crate::kernels::key::LaunchShape;
     use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
     fn key(grid: u32) -> Key {
         let launch =
             Launch { grid: Dim3::new(grid, 1, 1), block: Dim3::new(1, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
-        Key { shape: Shape::of(&launch), arguments: Box::default() }
+        Key { shape: LaunchShape::of(&launch), arguments: Box::default() }
     }
 
     #[test]
     fn instances_are_counted_until_they_are_forgotten() {
-        let tally = Tally::default();
+        let tally = LaunchTally::default();
         let counts = |grid| tally.counts(|known| *known == key(grid));
         assert!(!counts(7));
         tally.watch(70, key(7));

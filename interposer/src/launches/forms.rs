@@ -1,4 +1,4 @@
-//! The forms of a launch: how the arguments of each launch function make a [`Request`].
+//! The forms of a launch: how the arguments of each launch function make a [`LaunchRequest`].
 //!
 //! `None` is for arguments that say nothing, which the driver refuses.
 
@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
-use crate::kernels::request::{Arguments, Request};
+use crate::kernels::request::{LaunchArguments, LaunchRequest};
 
 /// The launch attributes that a replay has to repeat.
 mod attribute {
@@ -42,15 +42,15 @@ macro_rules! launch {
             stream: CUstream,
             parameters: *mut *mut c_void,
             $($extra: *mut *mut c_void,)?
-        ) -> Option<Request> {
+        ) -> Option<LaunchRequest> {
             let launch = Launch {
                 grid: Dim3::new(grid_x, grid_y, grid_z),
                 block: Dim3::new(block_x, block_y, block_z),
                 shared_mem: shared,
                 attributes: LaunchAttributes { cooperative: $cooperative, ..LaunchAttributes::default() },
             };
-            let arguments = Arguments::new(parameters, launch!(@or_null $($extra)?));
-            Some(Request { function, launch, stream: named(stream, $default), arguments })
+            let arguments = LaunchArguments::new(parameters, launch!(@or_null $($extra)?));
+            Some(LaunchRequest { function, launch, stream: named(stream, $default), arguments })
         }
     };
     (@or_null) => { std::ptr::null_mut() };
@@ -95,7 +95,7 @@ unsafe fn extended(
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
     default: usize,
-) -> Option<Request> {
+) -> Option<LaunchRequest> {
     // SAFETY: null or as the caller promises; the structure has no enumerations but behind `attrs`, which is read as integers.
     let configuration = unsafe { configuration.as_ref() }?;
     let launch = Launch {
@@ -105,8 +105,8 @@ unsafe fn extended(
         // SAFETY: the array has this many elements.
         attributes: unsafe { attributes(configuration.attrs, configuration.numAttrs) },
     };
-    let arguments = Arguments::new(parameters, extra);
-    Some(Request { function, launch, stream: named(configuration.hStream, default), arguments })
+    let arguments = LaunchArguments::new(parameters, extra);
+    Some(LaunchRequest { function, launch, stream: named(configuration.hStream, default), arguments })
 }
 
 /// Reads attributes as integers: the identifier at offset 0, the value at 8 (`CUlaunchAttribute`).
@@ -140,7 +140,7 @@ pub unsafe fn kernel_ex(
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Option<Request> {
+) -> Option<LaunchRequest> {
     // SAFETY: passed on.
     unsafe { extended(configuration, function, parameters, extra, STREAM_LEGACY) }
 }
@@ -155,7 +155,7 @@ pub unsafe fn kernel_ex_per_thread(
     function: CUfunction,
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Option<Request> {
+) -> Option<LaunchRequest> {
     // SAFETY: passed on.
     unsafe { extended(configuration, function, parameters, extra, STREAM_PER_THREAD) }
 }

@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
-use crate::kernels::request::{Arguments, Request};
+use crate::kernels::request::{LaunchArguments, LaunchRequest};
 use crate::recorder;
 
 /// The driver takes no more parameters (bytes); an offset beyond is an application's error that it refuses.
@@ -90,14 +90,17 @@ pub unsafe fn set_bytes(call: &dyn Fn() -> Status, function: CUfunction, offset:
 fn launch_on(call: &dyn Fn() -> Status, function: CUfunction, width: c_int, height: c_int, stream: usize) -> Status {
     let Some(mut prepared) = prepared().get(&(function as usize)).cloned() else { return gate::passing(call) };
     let mut size = prepared.parameters.len();
-    let mut extra = Arguments::packed(&mut prepared.parameters, &mut size);
+    let mut extra = LaunchArguments::packed(&mut prepared.parameters, &mut size);
     let launch = Launch {
         grid: Dim3::new(width.max(0) as u32, height.max(0) as u32, 1),
         block: prepared.block.into(),
         shared_mem: prepared.shared,
         attributes: LaunchAttributes::default(),
     };
-    recorder::launch(call, Request { function, launch, stream, arguments: Arguments::new(std::ptr::null_mut(), extra.as_mut_ptr()) })
+    recorder::launch(
+        call,
+        LaunchRequest { function, launch, stream, arguments: LaunchArguments::new(std::ptr::null_mut(), extra.as_mut_ptr()) },
+    )
 }
 
 /// # Safety

@@ -88,7 +88,7 @@ pub fn forget_handle(context: usize) {
 
 fn died(context: usize) {
     forget_handle(context);
-    frees::bury(None, |live| live.context == context);
+    frees::forget(None, |live| live.context == context);
     tracked::forget_lost_mappings();
 }
 
@@ -98,12 +98,12 @@ fn primary_died(device: CUdevice) {
             access::forget_context(context);
             snapshot::forget_context(context);
             profile::forget(Some(context));
-            frees::bury(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
+            frees::forget(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
         }
         None => {
             snapshot::forget_all_contexts();
             profile::forget(None);
-            frees::bury(Some(device), |live| live.context != 0 && live.device == device);
+            frees::forget(Some(device), |live| live.context != 0 && live.device == device);
         }
     }
     contexts::forget_all_green_of(device);

@@ -32,7 +32,7 @@ fn end() {
         return;
     }
     let text = graphs::summary();
-    if !text.is_empty() && log::enabled(log::Level::Warning) {
+    if !text.is_empty() && log::enabled(log::LogLevel::Warning) {
         log::raw(&text);
     }
 }

@@ -81,7 +81,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::allocations::{ALLOCATIONS, Access, Live};
+    use crate::memory::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
     use mneme_core::recording::manifest::AllocationKind;
 
     #[test]
@@ -106,11 +106,11 @@ mod tests {
     #[test]
     fn memory_of_a_green_context_outlives_it() {
         let (mut green, mut context, mut primary) = (0x6300 as *mut c_void, 0x6400 as CUcontext, 0x6500 as CUcontext);
-        let live = |address, context| Live {
+        let live = |address, context| LiveAllocation {
             address,
             size: 4096,
             kind: AllocationKind::Arena,
-            access: Access::Peers,
+            access: KernelAccess::Peers,
             device: 58,
             context,
             shared: false,

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUmemAccessDesc, CUmemLocationType, CUpointer_attribute};
 
-use super::allocations::{ALLOCATIONS, Access, Devices, HOST, Live};
+use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocation};
 use super::arena::vmm;
-use crate::driver::contexts::{self, Context};
+use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUcontext, CUdevice, CUdeviceptr, Status, gate};
 
 /// What is known of access beyond single allocations.
@@ -30,14 +30,14 @@ fn known() -> MutexGuard<'static, Known> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Live {
+impl LiveAllocation {
     /// Whether kernels of a context can touch it, as far as that does not depend on what they are given.
-    pub fn is_accessible_from(&self, context: Context) -> bool {
+    pub fn is_accessible_from(&self, context: LiveContext) -> bool {
         match self.access {
-            Access::Peers => self.device == context.device || known().peers.contains(&(context.handle, self.context)),
-            Access::Mapped(devices) | Access::Pooled { devices, .. } => devices.contains(context.device),
-            Access::Multicast | Access::Aliased => false,
-            Access::Everywhere | Access::Arguments => true,
+            KernelAccess::Peers => self.device == context.device || known().peers.contains(&(context.handle, self.context)),
+            KernelAccess::Mapped(devices) | KernelAccess::Pooled { devices, .. } => devices.contains(context.device),
+            KernelAccess::Multicast | KernelAccess::Aliased => false,
+            KernelAccess::Everywhere | KernelAccess::Arguments => true,
         }
     }
 }
@@ -52,16 +52,16 @@ pub fn is_managed(address: u64) -> bool {
 }
 
 /// The contexts whose kernels can touch a kernel's memory: any of these allocations, or the variables of its device.
-pub fn that_touch(allocations: &[Live], device: CUdevice) -> Vec<usize> {
-    let touches = |context: &Context| context.device == device || allocations.iter().any(|live| live.is_accessible_from(*context));
+pub fn that_touch(allocations: &[LiveAllocation], device: CUdevice) -> Vec<usize> {
+    let touches = |context: &LiveContext| context.device == device || allocations.iter().any(|live| live.is_accessible_from(*context));
     contexts::all().into_iter().filter(touches).map(|context| context.handle).collect()
 }
 
 /// The access to memory of a pool that lies on a device.
-pub fn of_pool(pool: usize, device: CUdevice) -> Access {
+pub fn of_pool(pool: usize, device: CUdevice) -> KernelAccess {
     let mut devices = known().pools.get(&pool).copied().unwrap_or_default();
     devices.set(device, true);
-    Access::Pooled { pool, devices }
+    KernelAccess::Pooled { pool, devices }
 }
 
 /// Forgets what a context that has died was given, and what was given of it.
@@ -133,7 +133,7 @@ pub unsafe fn set(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize,
             let described = unsafe { described(accesses, count) };
             let end = address.saturating_add(bytes as u64);
             ALLOCATIONS.change(|live| {
-                if let Access::Mapped(devices) = &mut live.access
+                if let KernelAccess::Mapped(devices) = &mut live.access
                     && live.address < end
                     && address < live.address + live.size
                 {
@@ -157,7 +157,7 @@ pub unsafe fn set_pool(call: &dyn Fn() -> Status, pool: usize, accesses: *const 
             give(known().pools.entry(pool).or_default());
             // What is allocated already is given and taken with the pool.
             ALLOCATIONS.change(|live| match &mut live.access {
-                Access::Pooled { pool: of, devices } if *of == pool => give(devices),
+                KernelAccess::Pooled { pool: of, devices } if *of == pool => give(devices),
                 _ => {}
             });
         }
@@ -177,7 +177,7 @@ unsafe fn new_pool(call: &dyn Fn() -> Status, pool: *const usize) -> Status {
             let new = unsafe { *pool };
             known().pools.remove(&new);
             ALLOCATIONS.change(|live| match &mut live.access {
-                Access::Pooled { pool, .. } if *pool == new => *pool = 0,
+                KernelAccess::Pooled { pool, .. } if *pool == new => *pool = 0,
                 _ => {}
             });
         }
@@ -204,26 +204,26 @@ mod tests {
     use super::*;
     use mneme_core::recording::manifest::AllocationKind;
 
-    fn context(handle: usize, device: CUdevice) -> Context {
-        Context { handle, device }
+    fn context(handle: usize, device: CUdevice) -> LiveContext {
+        LiveContext { handle, device }
     }
 
-    fn live(access: Access, device: CUdevice, context: usize) -> Live {
-        Live { address: 0x7000_0000, size: 4096, kind: AllocationKind::Vendor, access, device, context, shared: false }
+    fn live(access: KernelAccess, device: CUdevice, context: usize) -> LiveAllocation {
+        LiveAllocation { address: 0x7000_0000, size: 4096, kind: AllocationKind::Vendor, access, device, context, shared: false }
     }
 
     #[test]
     fn peers_reach_what_their_contexts_were_given_until_it_is_taken() {
-        let of_41 = live(Access::Peers, 41, 0xb0);
+        let of_41 = live(KernelAccess::Peers, 41, 0xb0);
         known().peers.insert((0xa0, 0xb0));
         assert!(of_41.is_accessible_from(context(0xa0, 40)) && of_41.is_accessible_from(context(0xb1, 41)));
         assert!(!of_41.is_accessible_from(context(0xa1, 40)), "another context of the same device was given nothing");
-        assert!(!live(Access::Peers, 40, 0xa0).is_accessible_from(context(0xb0, 41)), "access is one-way");
+        assert!(!live(KernelAccess::Peers, 40, 0xa0).is_accessible_from(context(0xb0, 41)), "access is one-way");
         contexts::note(0xa0, 40);
         contexts::note(0xa1, 40);
         contexts::note(0xb0, 41);
         assert_eq!(that_touch(&[of_41], 41), [0xa0, 0xb0], "a peer may write to it");
-        assert_eq!(that_touch(&[live(Access::Everywhere, 41, 0xb0)], 41), [0xa0, 0xa1, 0xb0]);
+        assert_eq!(that_touch(&[live(KernelAccess::Everywhere, 41, 0xb0)], 41), [0xa0, 0xa1, 0xb0]);
         forget_context(0xa0);
         assert!(!of_41.is_accessible_from(context(0xa0, 40)));
         [0xa0, 0xa1, 0xb0].into_iter().for_each(contexts::forget);
@@ -239,7 +239,7 @@ mod tests {
         let page = 2 << 20;
         let base = 0x7100_0000_0000u64;
         for (address, device) in [(base, 42), (base + page, 43)] {
-            ALLOCATIONS.insert(Live { address, size: page, ..live(Access::Mapped(Devices::default()), device, 0) });
+            ALLOCATIONS.insert(LiveAllocation { address, size: page, ..live(KernelAccess::Mapped(Devices::default()), device, 0) });
         }
         let find = |address| ALLOCATIONS.containing(address).unwrap();
         let reached = |address| [42, 43].map(|device| find(address).is_accessible_from(context(1, device)));
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn memory_of_a_pool_follows_the_pool() {
         let (pool, address) = (0x900usize, 0x7200_0000_0000u64);
-        ALLOCATIONS.insert(Live { address, ..live(of_pool(pool, 44), 44, 0xc0) });
+        ALLOCATIONS.insert(LiveAllocation { address, ..live(of_pool(pool, 44), 44, 0xc0) });
         let reached = || [44, 45].map(|device| ALLOCATIONS.containing(address).unwrap().is_accessible_from(context(1, device)));
         assert_eq!(reached(), [true, false]);
         let (given, taken) = (description(45, 3), description(45, 0));
@@ -273,12 +273,12 @@ mod tests {
             assert_eq!(reached(), [true; 2]);
             let mut devices = Devices::of(44);
             devices.set(45, true);
-            assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices }, "what is allocated from now on, too");
+            assert_eq!(of_pool(pool, 44), KernelAccess::Pooled { pool, devices }, "what is allocated from now on, too");
             set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
             assert_eq!(reached(), [true, false]);
             set_pool(&|| Status::SUCCESS, pool, given.as_ptr().cast(), 1);
             create_pool(&|| Status::SUCCESS, &mut { pool }, std::ptr::null());
-            assert_eq!(of_pool(pool, 44), Access::Pooled { pool, devices: Devices::of(44) }, "another pool of the same handle");
+            assert_eq!(of_pool(pool, 44), KernelAccess::Pooled { pool, devices: Devices::of(44) }, "another pool of the same handle");
             set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
             assert_eq!(reached(), [true; 2], "the memory of the one before is none of it");
         }

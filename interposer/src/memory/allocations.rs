@@ -36,7 +36,7 @@ impl Devices {
 
 /// Which kernels can touch an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum KernelAccess {
     /// Those on its device, and those of contexts with peer access to its context: memory of `cuMemAlloc`.
     Peers,
     /// Those on these devices: what is mapped by `cuMemMap`.
@@ -49,17 +49,17 @@ pub enum Access {
     Everywhere,
     /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for copies.
     Arguments,
-    /// As for [`Access::Arguments`]: what the kernel in question can write to at another address, too.
+    /// As for [`KernelAccess::Arguments`]: what the kernel in question can write to at another address, too.
     Aliased,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Live {
+pub struct LiveAllocation {
     pub address: u64,
     /// Bytes, as the application asked for.
     pub size: u64,
     pub kind: AllocationKind,
-    pub access: Access,
+    pub access: KernelAccess,
     /// On which it lies, or was allocated.
     pub device: CUdevice,
     /// Context in which it was allocated (`CUcontext`), with which it dies; 0 for what has none.
@@ -68,19 +68,19 @@ pub struct Live {
     pub shared: bool,
 }
 
-impl Live {
+impl LiveAllocation {
     /// Whether threads of the application can write to it without a call.
     pub fn is_host_visible(&self) -> bool {
         match self.access {
-            Access::Everywhere | Access::Arguments => true,
-            Access::Mapped(devices) => self.device == HOST || devices.contains(HOST),
-            Access::Peers | Access::Pooled { .. } | Access::Multicast | Access::Aliased => false,
+            KernelAccess::Everywhere | KernelAccess::Arguments => true,
+            KernelAccess::Mapped(devices) => self.device == HOST || devices.contains(HOST),
+            KernelAccess::Peers | KernelAccess::Pooled { .. } | KernelAccess::Multicast | KernelAccess::Aliased => false,
         }
     }
 }
 
 #[derive(Default)]
-pub struct Allocations(Mutex<BTreeMap<u64, Live>>);
+pub struct Allocations(Mutex<BTreeMap<u64, LiveAllocation>>);
 
 /// Those of this process.
 pub static ALLOCATIONS: Allocations = Allocations::new();
@@ -90,16 +90,16 @@ impl Allocations {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Live>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, LiveAllocation>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn insert(&self, live: Live) {
+    pub fn insert(&self, live: LiveAllocation) {
         self.lock().insert(live.address, live);
     }
 
     /// Changes allocations, but for their addresses.
-    pub fn change(&self, change: impl FnMut(&mut Live)) {
+    pub fn change(&self, change: impl FnMut(&mut LiveAllocation)) {
         self.lock().values_mut().for_each(change);
     }
 
@@ -111,7 +111,7 @@ impl Allocations {
     }
 
     /// Removes the allocation that starts at an address.
-    pub fn remove(&self, address: u64) -> Option<Live> {
+    pub fn remove(&self, address: u64) -> Option<LiveAllocation> {
         let removed = self.lock().remove(&address);
         if let Some(live) = removed {
             ANNOTATIONS.forget(live.address, live.size);
@@ -122,9 +122,9 @@ impl Allocations {
     /// Runs a call that frees the allocations that start at these addresses, without them: as soon as the vendor has freed an address another thread may be given it, and
     /// then it is that thread's to enter. Where the call fails they are put back.
     pub fn without(&self, addresses: Range<u64>, call: &dyn Fn() -> Status) -> Status {
-        let freed: Vec<Live> = {
+        let freed: Vec<LiveAllocation> = {
             let mut live = self.lock();
-            let freed: Vec<Live> = live.range(addresses).map(|(_, live)| *live).collect();
+            let freed: Vec<LiveAllocation> = live.range(addresses).map(|(_, live)| *live).collect();
             freed.iter().for_each(|freed| _ = live.remove(&freed.address));
             freed
         };
@@ -138,7 +138,7 @@ impl Allocations {
     }
 
     /// Removes and returns those that match.
-    pub fn remove_where(&self, mut matches: impl FnMut(&Live) -> bool) -> Vec<Live> {
+    pub fn remove_where(&self, mut matches: impl FnMut(&LiveAllocation) -> bool) -> Vec<LiveAllocation> {
         let mut removed = Vec::new();
         self.lock().retain(|_, live| {
             let matching = matches(live);
@@ -152,12 +152,12 @@ impl Allocations {
     }
 
     /// The allocation that an address lies in.
-    pub fn containing(&self, address: u64) -> Option<Live> {
+    pub fn containing(&self, address: u64) -> Option<LiveAllocation> {
         self.lock().range(..=address).next_back().map(|(_, live)| *live).filter(|live| address - live.address < live.size)
     }
 
     /// By address.
-    pub fn all(&self) -> Vec<Live> {
+    pub fn all(&self) -> Vec<LiveAllocation> {
         self.lock().values().copied().collect()
     }
 }
@@ -166,8 +166,8 @@ impl Allocations {
 mod tests {
     use super::*;
 
-    fn live(address: u64, size: u64, context: usize) -> Live {
-        Live { address, size, kind: AllocationKind::Arena, access: Access::Peers, device: 0, context, shared: false }
+    fn live(address: u64, size: u64, context: usize) -> LiveAllocation {
+        LiveAllocation { address, size, kind: AllocationKind::Arena, access: KernelAccess::Peers, device: 0, context, shared: false }
     }
 
     #[test]

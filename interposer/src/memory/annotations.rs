@@ -8,7 +8,7 @@ use mneme_core::tolerance::{Annotation, DataType, Norm, Threshold, Tolerance};
 
 /// `struct mneme_annotation`.
 #[repr(C)]
-pub struct Given {
+pub struct RawAnnotation {
     dtype: u32,
     threshold_kind: u32,
     norm: u32,
@@ -66,7 +66,7 @@ impl Annotations {
 /// # Safety
 /// `given` is null or a valid annotation, its tag null or a NUL-terminated text.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mneme_rec_annotate(pointer: *const c_void, given: *const Given) -> c_int {
+pub unsafe extern "C" fn mneme_rec_annotate(pointer: *const c_void, given: *const RawAnnotation) -> c_int {
     let outcome = std::panic::catch_unwind(|| {
         // SAFETY: as the caller promises.
         let annotation = match unsafe { given.as_ref() } {
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mneme_rec_annotate(pointer: *const c_void, given: *cons
 
 /// # Safety
 /// The tag is null or a NUL-terminated text.
-unsafe fn read(given: &Given) -> Option<Annotation> {
+unsafe fn read(given: &RawAnnotation) -> Option<Annotation> {
     let code = |code: u32| u8::try_from(code).ok();
     let tolerance = Tolerance {
         dtype: DataType::from_code(code(given.dtype)?)?,
@@ -105,8 +105,8 @@ unsafe fn read(given: &Given) -> Option<Annotation> {
 mod tests {
     use super::*;
 
-    fn given() -> Given {
-        Given { dtype: 10, threshold_kind: 1, norm: 2, ignore: 0, threshold: 1e-6, tag: c"pressure".as_ptr() }
+    fn given() -> RawAnnotation {
+        RawAnnotation { dtype: 10, threshold_kind: 1, norm: 2, ignore: 0, threshold: 1e-6, tag: c"pressure".as_ptr() }
     }
 
     #[test]
@@ -131,12 +131,12 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for wrong in [
-            Given { dtype: 11, ..given() },
-            Given { dtype: 266, ..given() },
-            Given { threshold_kind: 3, ..given() },
-            Given { norm: 4, ..given() },
-            Given { threshold: -1.0, ..given() },
-            Given { threshold: f64::NAN, ..given() },
+            RawAnnotation { dtype: 11, ..given() },
+            RawAnnotation { dtype: 266, ..given() },
+            RawAnnotation { threshold_kind: 3, ..given() },
+            RawAnnotation { norm: 4, ..given() },
+            RawAnnotation { threshold: -1.0, ..given() },
+            RawAnnotation { threshold: f64::NAN, ..given() },
         ] {
             // SAFETY: a valid structure.
             assert_eq!(unsafe { mneme_rec_annotate(0x7778_0000_0000u64 as *const c_void, &wrong) }, 1);

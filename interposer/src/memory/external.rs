@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::allocations::{ALLOCATIONS, Access};
+use super::allocations::{ALLOCATIONS, KernelAccess};
 use super::tracked;
 use crate::driver::{CUdeviceptr, CUstream, Status, gate};
 
@@ -21,7 +21,7 @@ fn mapped() -> MutexGuard<'static, BTreeMap<usize, u64>> {
 
 /// The other interface may write to it at any time.
 fn track(address: u64, bytes: u64) {
-    tracked::track(address, bytes, AllocationKind::Vendor, Access::Peers);
+    tracked::track(address, bytes, AllocationKind::Vendor, KernelAccess::Peers);
     ALLOCATIONS.share(address);
 }
 

@@ -7,26 +7,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::allocations::{ALLOCATIONS, Live};
+use super::allocations::{ALLOCATIONS, LiveAllocation};
 use super::arena::vmm;
 use super::sharing::{exports, imports};
 use crate::driver::{self, CUcontext, CUdevice, Status, captures};
 
 /// Freed by the application, but perhaps still in use by work that was enqueued before.
-static DEFERRED: Mutex<Vec<Live>> = Mutex::new(Vec::new());
+static DEFERRED: Mutex<Vec<LiveAllocation>> = Mutex::new(Vec::new());
 
-fn deferred() -> MutexGuard<'static, Vec<Live>> {
+fn deferred() -> MutexGuard<'static, Vec<LiveAllocation>> {
     DEFERRED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps an allocation until its context has been waited for.
-pub fn defer(live: Live) {
+pub fn defer(live: LiveAllocation) {
     deferred().push(live);
 }
 
 /// Has memory belong to another context than the one in which it was allocated, which is gone.
 pub fn inherit(from: usize, to: usize) {
-    let belong = |live: &mut Live| {
+    let belong = |live: &mut LiveAllocation| {
         if live.context == from {
             live.context = to;
         }
@@ -38,7 +38,7 @@ pub fn inherit(from: usize, to: usize) {
 
 /// Waits for a context (0 for the current one), and gives back what was deferred in it before.
 pub fn wait(context: usize) -> Status {
-    let before: Vec<Live> = take(|live| live.context == context);
+    let before: Vec<LiveAllocation> = take(|live| live.context == context);
     let status = in_context(context, wait_as_the_vendor_does);
     if status == Status::SUCCESS {
         before.iter().for_each(release);
@@ -57,12 +57,12 @@ pub fn reclaim() -> bool {
 }
 
 /// Takes out what was deferred and matches.
-pub fn take(mut matches: impl FnMut(&Live) -> bool) -> Vec<Live> {
+pub fn take(mut matches: impl FnMut(&LiveAllocation) -> bool) -> Vec<LiveAllocation> {
     deferred().extract_if(.., |live| matches(live)).collect()
 }
 
 /// Puts memory that nothing uses any more back into its arena.
-pub fn release(live: &Live) {
+pub fn release(live: &LiveAllocation) {
     if let Some(arena) = vmm::of_address(live.address) {
         exports::forget(live.address);
         arena.arena.free(&arena.mapper, live.address, live.size);
@@ -107,7 +107,7 @@ fn in_context(context: usize, call: impl FnOnce() -> Status) -> Status {
 
 /// Forgets what died with a context of a device, and gives its memory back: nothing says that a mapping outlives the
 /// context in which it was made.
-pub fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
+pub fn forget(device: Option<CUdevice>, mut died: impl FnMut(&LiveAllocation) -> bool) {
     let mut arenas: Vec<CUdevice> = device.into_iter().collect();
     let deferred = take(&mut died);
     for live in ALLOCATIONS.remove_where(died).into_iter().chain(deferred) {
@@ -115,7 +115,7 @@ pub fn bury(device: Option<CUdevice>, mut died: impl FnMut(&Live) -> bool) {
             release(&live);
             arenas.push(live.device);
         } else {
-            imports::bury(live.address);
+            imports::forget(live.address);
         }
     }
     arenas.sort_unstable();

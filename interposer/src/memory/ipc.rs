@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::sys::{CUipcMemHandle, CUmemoryPool};
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::allocations::{ALLOCATIONS, Access};
+use super::allocations::{ALLOCATIONS, KernelAccess};
 use super::arena::vmm;
 use super::frees;
-use super::sharing::handle::Handle;
+use super::sharing::handle::SharedHandle;
 use super::sharing::{exports, imports};
 use super::tracked::{track, track_pooled};
 use crate::driver::{self, CUdeviceptr, Status, gate};
@@ -62,7 +62,7 @@ pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUd
 
 /// Tracks memory of another process, which is the current device's to access wherever it lies.
 fn track_opened(address: u64, bytes: u64) {
-    track(address, bytes, AllocationKind::Vendor, Access::Peers);
+    track(address, bytes, AllocationKind::Vendor, KernelAccess::Peers);
     ALLOCATIONS.share(address);
 }
 
@@ -91,7 +91,7 @@ unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: 
 /// The arguments are those of `cuIpcOpenMemHandle`.
 pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, handle: CUipcMemHandle, _flags: c_uint) -> Status {
     if !address.is_null()
-        && let Some(handle) = Handle::decode(&handle)
+        && let Some(handle) = SharedHandle::decode(&handle)
     {
         // A context that is broken, or none, is the vendor's to report.
         let Some(context) = driver::current_context().filter(|_| driver::context_is_sound()) else { return call() };

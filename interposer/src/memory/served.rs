@@ -7,7 +7,7 @@ use std::ffi::{c_uint, c_void};
 use cudarc::driver::sys::CUdevice_attribute;
 use mneme_core::recording::manifest::AllocationKind;
 
-use super::allocations::{ALLOCATIONS, Access, Live};
+use super::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
 use super::arena::{ALIGNMENT, vmm};
 use super::frees;
 use super::ipc;
@@ -34,7 +34,7 @@ fn from_arena(bytes: u64) -> Option<u64> {
     let arena = vmm::of_device(driver::current_device()?)?;
     let take = || arena.arena.allocate(&arena.mapper, bytes);
     let address = take().or_else(|| if frees::reclaim() { take() } else { None })?;
-    track(address, bytes, AllocationKind::Arena, Access::Peers);
+    track(address, bytes, AllocationKind::Arena, KernelAccess::Peers);
     Some(address)
 }
 
@@ -53,7 +53,7 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
         let status = call();
         if status == Status::SUCCESS {
             // SAFETY: the vendor has just written it.
-            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, Access::Peers);
+            track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, KernelAccess::Peers);
         }
         status
     })
@@ -90,7 +90,7 @@ pub unsafe fn allocate_pitched(
         if status == Status::SUCCESS {
             // SAFETY: the vendor has just written both.
             let (address, pitch) = unsafe { (*address, *pitch) };
-            track(address, (pitch * height) as u64, AllocationKind::Vendor, Access::Peers);
+            track(address, (pitch * height) as u64, AllocationKind::Vendor, KernelAccess::Peers);
         }
         status
     })
@@ -146,7 +146,7 @@ pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, s
 }
 
 /// What an allocation would answer where a mapping does not.
-fn answer(attribute: u32, live: &Live) -> Option<u64> {
+fn answer(attribute: u32, live: &LiveAllocation) -> Option<u64> {
     match attribute {
         attribute::CONTEXT => Some(live.context as u64),
         attribute::RANGE_START_ADDR => Some(live.address),

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUmemAllocationProp, CUmemGenericAllocationHandle, CUm
 use mneme_core::recording::manifest::AllocationKind;
 
 use super::access;
-use super::allocations::{ALLOCATIONS, Access, Devices, HOST, Live};
+use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocation};
 use super::arena::vmm;
 use super::frees;
 use super::sharing::physical;
@@ -23,18 +23,18 @@ const DEVICE_ORDINAL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORD
 const POOL: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE as u32;
 
 /// Notes an allocation on the current device, in the current context.
-pub fn track(address: u64, size: u64, kind: AllocationKind, access: Access) {
+pub fn track(address: u64, size: u64, kind: AllocationKind, access: KernelAccess) {
     track_on(driver::current_device(), address, size, kind, access);
 }
 
 /// Notes an allocation on a device, in the current context; a thread that has none may have allocated it all the same.
-fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationKind, access: Access) {
+fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationKind, access: KernelAccess) {
     let context = driver::current_context();
     if let (Some(context), Some(own)) = (context, driver::current_device()) {
         contexts::note(context, own);
     }
     let (device, context) = (device.unwrap_or(HOST), context.unwrap_or(0));
-    ALLOCATIONS.insert(Live { address, size, kind, access, device, context, shared: false });
+    ALLOCATIONS.insert(LiveAllocation { address, size, kind, access, device, context, shared: false });
 }
 
 /// The device that the vendor says owns an address; the current one where it does not say.
@@ -49,7 +49,7 @@ pub fn owner(address: u64) -> Option<CUdevice> {
 ///
 /// # Safety
 /// After a success `address` must be readable.
-unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind, access: Access) -> Status {
+unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind, access: KernelAccess) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
@@ -128,20 +128,20 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
 /// The arguments are those of `cuMemAllocManaged`.
 pub unsafe fn allocate_managed(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _flags: c_uint) -> Status {
     // SAFETY: the vendor writes the address.
-    unsafe { tracked(call, address, bytes, AllocationKind::Vendor, Access::Everywhere) }
+    unsafe { tracked(call, address, bytes, AllocationKind::Vendor, KernelAccess::Everywhere) }
 }
 
 /// Page-locked memory is for copies (staging buffers of libraries, tens of gigabytes) unless the application says that kernels are to
 /// see it; all the same they see all of it, so that its address in an argument or in memory counts, too.
-fn host_access(mapped: bool) -> Access {
-    if mapped { Access::Everywhere } else { Access::Arguments }
+fn host_access(mapped: bool) -> KernelAccess {
+    if mapped { KernelAccess::Everywhere } else { KernelAccess::Arguments }
 }
 
 /// # Safety
 /// The arguments are those of `cuMemAllocHost_v2`.
 pub unsafe fn allocate_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize) -> Status {
     // SAFETY: the vendor writes the address; with unified addressing it is the device's too.
-    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, Access::Arguments) }
+    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, KernelAccess::Arguments) }
 }
 
 /// # Safety
@@ -197,10 +197,10 @@ pub unsafe fn map(
             let is_of_device = known && properties.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
             let device = if is_of_device { properties.location.id } else { HOST };
             let is_readable = known && !physical::is_multicast(handle);
-            let access = if is_readable { Access::Mapped(Devices::default()) } else { Access::Multicast };
+            let access = if is_readable { KernelAccess::Mapped(Devices::default()) } else { KernelAccess::Multicast };
             let (size, shared) = (bytes as u64, physical::map(address, bytes as u64, offset as u64, handle));
             // No context is needed to map memory, nor does the mapping die with one.
-            ALLOCATIONS.insert(Live { address, size, kind: AllocationKind::Vendor, access, device, context: 0, shared });
+            ALLOCATIONS.insert(LiveAllocation { address, size, kind: AllocationKind::Vendor, access, device, context: 0, shared });
         }
         status
     })
@@ -208,9 +208,9 @@ pub unsafe fn map(
 
 /// Forgets mappings that the driver does not know any more, now that a context has died: that is not said to end them.
 pub fn forget_lost_mappings() {
-    let is_lost = |live: &Live| {
+    let is_lost = |live: &LiveAllocation| {
         let (mut flags, location) = (0, vmm::location(if live.device == HOST { 0 } else { live.device }));
-        matches!(live.access, Access::Mapped(_))
+        matches!(live.access, KernelAccess::Mapped(_))
             // SAFETY: valid places.
             && unsafe { driver::cuMemGetAccess(&mut flags, &location, live.address) } != Status::SUCCESS
     };

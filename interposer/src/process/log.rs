@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     Error,
     Warning,
     Info,
@@ -14,27 +14,27 @@ pub enum Level {
 }
 
 /// Level of a name (`warning`) or of upstream's number (0 = error … 3 = debug).
-pub fn parse(text: &str) -> Option<Level> {
+pub fn parse(text: &str) -> Option<LogLevel> {
     match text.trim().to_ascii_lowercase().as_str() {
-        "0" | "error" | "critical" | "off" => Some(Level::Error),
-        "1" | "warning" | "warn" => Some(Level::Warning),
-        "2" | "info" => Some(Level::Info),
-        "3" | "debug" | "trace" => Some(Level::Debug),
+        "0" | "error" | "critical" | "off" => Some(LogLevel::Error),
+        "1" | "warning" | "warn" => Some(LogLevel::Warning),
+        "2" | "info" => Some(LogLevel::Info),
+        "3" | "debug" | "trace" => Some(LogLevel::Debug),
         _ => None,
     }
 }
 
-fn threshold() -> Level {
-    static LEVEL: OnceLock<Level> = OnceLock::new();
-    *LEVEL.get_or_init(|| std::env::var("MNEME_LOG_LEVEL").ok().and_then(|text| parse(&text)).unwrap_or(Level::Warning))
+fn threshold() -> LogLevel {
+    static LEVEL: OnceLock<LogLevel> = OnceLock::new();
+    *LEVEL.get_or_init(|| std::env::var("MNEME_LOG_LEVEL").ok().and_then(|text| parse(&text)).unwrap_or(LogLevel::Warning))
 }
 
 /// Whether messages of a level are wanted.
-pub fn enabled(level: Level) -> bool {
+pub fn enabled(level: LogLevel) -> bool {
     level <= threshold()
 }
 
-pub fn write(level: Level, message: fmt::Arguments<'_>) {
+pub fn write(level: LogLevel, message: fmt::Arguments<'_>) {
     if enabled(level) {
         raw(&format!("mneme: {message}\n"));
     }
@@ -47,9 +47,9 @@ pub fn raw(text: &str) {
     let _ = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-macro_rules! warning { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::Level::Warning, format_args!($($message)*)) } }
-macro_rules! info { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::Level::Info, format_args!($($message)*)) } }
-macro_rules! debug { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::Level::Debug, format_args!($($message)*)) } }
+macro_rules! warning { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::LogLevel::Warning, format_args!($($message)*)) } }
+macro_rules! info { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::LogLevel::Info, format_args!($($message)*)) } }
+macro_rules! debug { ($($message:tt)*) => { $crate::process::log::write($crate::process::log::LogLevel::Debug, format_args!($($message)*)) } }
 pub(crate) use {debug, info, warning};
 
 #[cfg(test)]
@@ -58,9 +58,9 @@ mod tests {
 
     #[test]
     fn levels_are_named_or_numbered() {
-        assert_eq!(parse("warning"), Some(Level::Warning));
-        assert_eq!(parse(" DEBUG "), Some(Level::Debug));
-        assert_eq!(parse("2"), Some(Level::Info));
+        assert_eq!(parse("warning"), Some(LogLevel::Warning));
+        assert_eq!(parse(" DEBUG "), Some(LogLevel::Debug));
+        assert_eq!(parse("2"), Some(LogLevel::Info));
         assert_eq!(parse("loud"), None);
     }
 }

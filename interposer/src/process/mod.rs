@@ -1,7 +1,7 @@
 //! The process that we are loaded into: its environment, its linker, its threads.
 
-pub mod asked;
 pub mod device_choice;
+pub mod flags;
 pub mod linker;
 pub mod log;
 pub mod own_memory;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use super::asked::{ASKED, THREAD, Thread};
+use super::flags::{FLAGS, THREAD, ThreadFlags};
 
 /// Whether this thread is inside a hook already.
 pub fn inside() -> bool {
@@ -11,8 +11,8 @@ pub fn inside() -> bool {
 }
 
 #[inline]
-fn is_inside(thread: &Thread) -> bool {
-    thread.inside.get() || ASKED.off.load(Ordering::Relaxed)
+fn is_inside(thread: &ThreadFlags) -> bool {
+    thread.inside.get() || FLAGS.off.load(Ordering::Relaxed)
 }
 
 /// Puts a thread's mark back to what it was.
@@ -36,7 +36,7 @@ pub fn once<R>(work: impl FnOnce() -> R, otherwise: impl FnOnce() -> R) -> R {
 
 /// Marks this thread, until the result is dropped; `None` if it is inside a hook already.
 #[inline]
-pub fn enter(thread: &Thread) -> Option<Restore<'_>> {
+pub fn enter(thread: &ThreadFlags) -> Option<Restore<'_>> {
     if is_inside(thread) {
         return None;
     }
@@ -54,7 +54,7 @@ pub fn bypassing<R>(work: impl FnOnce() -> R) -> R {
 
 /// Switches the hooks off for good, also for threads that are yet to come.
 pub fn switch_off() {
-    ASKED.off.store(true, Ordering::Relaxed);
+    FLAGS.off.store(true, Ordering::Relaxed);
 }
 
 #[cfg(test)]

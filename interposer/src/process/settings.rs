@@ -13,7 +13,7 @@ use regex::Regex;
 use crate::process::log::warning;
 
 #[derive(Debug)]
-pub struct Settings {
+pub struct RecorderSettings {
     /// `MNEME_DATA_DIR`: where recordings go; the current folder.
     pub folder: PathBuf,
     /// `MNEME_RR_KERNELS`: regular expression searched in the mangled and the demangled name; all kernels.
@@ -92,10 +92,10 @@ pub fn remember_start_folder() {
     }
 }
 
-pub fn settings() -> &'static Settings {
-    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+pub fn settings() -> &'static RecorderSettings {
+    static SETTINGS: OnceLock<RecorderSettings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
-        let mut settings = Settings::read(|name| std::env::var(name).ok());
+        let mut settings = RecorderSettings::read(|name| std::env::var(name).ok());
         let start = START.get().map_or(Path::new("."), PathBuf::as_path);
         settings.folder = start.join(&settings.folder);
         settings.summary = settings.summary.map(|file| start.join(file));
@@ -103,7 +103,7 @@ pub fn settings() -> &'static Settings {
     })
 }
 
-impl Settings {
+impl RecorderSettings {
     /// Whether the numbers of launches decide about them.
     pub fn leaves_out_any(&self) -> bool {
         self.skip_recordings > 0 || self.sample > 1
@@ -212,8 +212,8 @@ fn rank_selected(selection: Option<&str>, rank: Option<u64>) -> bool {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Settings {
-        Settings::read(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    fn read(variables: &[(&str, &str)]) -> RecorderSettings {
+        RecorderSettings::read(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
     }
 
     #[test]

@@ -8,11 +8,11 @@ use mneme_core::summary::{self as report, Mode, Summary};
 
 use super::{FINISHED, STARTED, is_recording_process, output, profile, summary};
 use crate::driver::{self, gate};
-use crate::kernels::code::Device;
+use crate::kernels::code::DeviceDescription;
 use crate::kernels::handles;
 use crate::kernels::kernel::Kernel;
 use crate::kernels::progress::{Failed, Occurrences};
-use crate::process::asked::ASKED;
+use crate::process::flags::FLAGS;
 use crate::process::settings::settings;
 
 /// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched;
@@ -21,7 +21,7 @@ pub fn finish() -> bool {
     if !is_recording_process() || FINISHED.swap(true, Ordering::SeqCst) {
         return false;
     }
-    ASKED.records.store(false, Ordering::SeqCst);
+    FLAGS.records.store(false, Ordering::SeqCst);
     // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited for.
     let _closed = gate::close(Duration::from_millis(200));
     output::close(write_occurrences);
@@ -33,7 +33,7 @@ pub fn finish() -> bool {
         rank: settings.rank,
         selected: settings.rank_selected,
         mode: settings.mode,
-        device: driver::current_device().map(|device| Device::of(device).name).unwrap_or_default(),
+        device: driver::current_device().map(|device| DeviceDescription::of(device).name).unwrap_or_default(),
         folder: settings.folder.display().to_string(),
         seconds: STARTED.get().map_or(0.0, |start| start.elapsed().as_secs_f64()),
         kernels,

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use mneme_core::recording::manifest::{Allocation, State, Variable};
 
 use crate::memory::access;
-use crate::memory::allocations::Live;
+use crate::memory::allocations::LiveAllocation;
 use crate::snapshot::{self, SnapshotError, Span};
 
 /// How long the last look is waited for at least, and at most.
 const WAIT: [Duration; 2] = [Duration::from_millis(25), Duration::from_secs(1)];
 
 /// The recorded memory that host threads can write to.
-pub struct Watch {
+pub struct HostWriteWatch {
     /// `CUcontext`, current.
     context: usize,
     /// Which regions of a state, and what they are.
@@ -27,9 +27,9 @@ pub struct Watch {
     since: Instant,
 }
 
-impl Watch {
+impl HostWriteWatch {
     /// Of what is recorded of a launch; `live` is what is known of the allocations.
-    pub fn new(context: usize, variables: &[Variable], allocations: &[Allocation], live: &[Live]) -> Self {
+    pub fn new(context: usize, variables: &[Variable], allocations: &[Allocation], live: &[LiveAllocation]) -> Self {
         let variables =
             variables.iter().map(|it| (Span { address: it.address, size: it.size, kind: None }, access::is_managed(it.address)));
         let visible: HashSet<u64> = live.iter().filter(|live| live.is_host_visible()).map(|live| live.address).collect();

@@ -14,16 +14,16 @@ use mneme_core::recording::database::{Instance, InstanceDetails};
 use mneme_core::recording::manifest::{Argument, Moment, Variable};
 use mneme_core::recording::store;
 
-use super::host_writes::Watch;
-use super::output::{self, Pending};
+use super::host_writes::HostWriteWatch;
+use super::output::{self, PendingInstance};
 use super::{Plan, reachable};
 use crate::driver::streams::{self, CaptureMode};
-use crate::driver::timing::Timer;
+use crate::driver::timing::EventPair;
 use crate::driver::{self, CUcontext, Status, captures, gate};
 use crate::kernels::code::VariableKind;
-use crate::kernels::request::Request;
+use crate::kernels::request::LaunchRequest;
 use crate::memory::access;
-use crate::memory::allocations::{Access, Live};
+use crate::memory::allocations::{KernelAccess, LiveAllocation};
 use crate::memory::pageable;
 use crate::process::log::debug;
 use crate::process::reentrancy;
@@ -36,7 +36,7 @@ const KERNEL_PATIENCE: u32 = 30;
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum InstanceFailure {
     #[error("the driver refused the launch (CUDA error {0})")]
     Rejected(Status),
     #[error("device not idle")]
@@ -77,7 +77,7 @@ pub enum Failure {
     Private(String),
 }
 
-impl Failure {
+impl InstanceFailure {
     /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
     pub fn is_broken(&self) -> bool {
         !matches!(
@@ -99,38 +99,38 @@ impl Failure {
 }
 
 /// Executes a launch and records it.
-pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan) -> Result<(), Failure> {
+pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan: &Plan) -> Result<(), InstanceFailure> {
     let settings = settings();
     if let Some(name) = pageable_argument(plan) {
-        return Err(Failure::Pageable(name));
+        return Err(InstanceFailure::Pageable(name));
     }
     let _mode = CaptureMode::relaxed();
     if streams::is_capturing(request.stream) {
-        return Err(Failure::Captured);
+        return Err(InstanceFailure::Captured);
     }
     if captures::in_progress() {
-        return Err(Failure::Capturing);
+        return Err(InstanceFailure::Capturing);
     }
     if streams::context_of(request.stream).is_some_and(|context| context != plan.context.handle) {
-        return Err(Failure::Elsewhere);
+        return Err(InstanceFailure::Elsewhere);
     }
     // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
     let variables = variables(plan)?;
     if !plan.code.has_ir()
         && let Some(name) = anchored(&variables, &plan.arguments)
     {
-        return Err(Failure::Anchored(name));
+        return Err(InstanceFailure::Anchored(name));
     }
-    let closed = gate::close(settings.idle_timeout).ok_or(Failure::NotIdle)?;
+    let closed = gate::close(settings.idle_timeout).ok_or(InstanceFailure::NotIdle)?;
     // Again, because no capture can begin now.
     if captures::in_progress() {
-        return Err(Failure::Capturing);
+        return Err(InstanceFailure::Capturing);
     }
-    let output = output::open()?.ok_or(Failure::Closed)?;
+    let output = output::open()?.ok_or(InstanceFailure::Closed)?;
     let mut live = reachable::through_arguments(plan);
     refuse(&live)?;
     let mut contexts = access::that_touch(&live, plan.context.device);
-    check(synchronise(&contexts, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
+    check(synchronise(&contexts, settings.idle_timeout).ok_or(InstanceFailure::NotIdle)?)?;
     let mut allocations = reachable::allocations(&live);
     allocations.extend(reachable::unseen_allocations(plan, &variables, &allocations));
     let further = reachable::through_memory(plan, &live, &variables, &allocations)?;
@@ -139,30 +139,30 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
         allocations.extend(reachable::allocations(&further));
         live.extend(further);
         contexts = access::that_touch(&live, plan.context.device);
-        check(synchronise(&contexts, settings.idle_timeout).ok_or(Failure::NotIdle)?)?;
+        check(synchronise(&contexts, settings.idle_timeout).ok_or(InstanceFailure::NotIdle)?)?;
     }
     allocations.sort_unstable_by_key(|allocation| allocation.address);
     let written = Arc::default();
     let destination = Destination { context: plan.context.handle, store: &output.store, background: &output.background, written: &written };
-    let watch = Watch::new(plan.context.handle, &variables, &allocations, &live);
+    let watch = HostWriteWatch::new(plan.context.handle, &variables, &allocations, &live);
     let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
     prologue.header.arguments.clone_from(&plan.arguments);
     if watch.has_changed_since(&prologue)? {
-        return Err(Failure::HostWrites);
+        return Err(InstanceFailure::HostWrites);
     }
 
-    let timer = Timer::create().filter(|timer| timer.start(request.stream));
+    let timer = EventPair::create().filter(|timer| timer.start(request.stream));
     closed.lend(settings.idle_timeout);
     match launch() {
         Status::SUCCESS => {}
-        status => return Err(Failure::Rejected(status)),
+        status => return Err(InstanceFailure::Rejected(status)),
     }
     let timer = timer.filter(|timer| timer.stop(request.stream));
     let finished = synchronise_while(&contexts, settings.idle_timeout * KERNEL_PATIENCE, &|| closed.is_kept());
     if !closed.regain() {
-        return Err(Failure::Awaited(settings.idle_timeout.as_secs()));
+        return Err(InstanceFailure::Awaited(settings.idle_timeout.as_secs()));
     }
-    check(finished.ok_or(Failure::Unfinished)?)?;
+    check(finished.ok_or(InstanceFailure::Unfinished)?)?;
     let time = timer.and_then(|timer| {
         let time = timer.elapsed();
         timer.destroy();
@@ -170,7 +170,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
     });
     let epilogue = snapshot::take(&destination, Moment::Epilogue, &variables, &allocations)?;
     if watch.changes_after(&prologue, &epilogue)? {
-        return Err(Failure::HostWrites);
+        return Err(InstanceFailure::HostWrites);
     }
     drop(closed);
 
@@ -199,7 +199,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
             recorded.gpu_time.add(time);
         }
     }
-    output.complete(Pending {
+    output.complete(PendingInstance {
         kernel: plan.function.kernel.clone(),
         code: plan.code.clone(),
         record: plan.code.record(&plan.function.kernel.demangled, plan.context.device),
@@ -213,7 +213,7 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &Request, plan: &Plan
 }
 
 /// The device variables of the closure that the loaded code has.
-fn variables(plan: &Plan) -> Result<Vec<Variable>, Failure> {
+fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
     let mut variables = Vec::new();
     for (name, kind) in plan.code.variables() {
         match plan.function.home.variable(name) {
@@ -222,7 +222,7 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, Failure> {
                 variables.push(Variable { name: name.to_owned(), address, size, constant, code });
             }
             // What is named after loaded code is there; a constant that nobody finds holds what the code says.
-            None if !plan.code.has_ir() && kind != VariableKind::Constant => return Err(Failure::Private(name.to_owned())),
+            None if !plan.code.has_ir() && kind != VariableKind::Constant => return Err(InstanceFailure::Private(name.to_owned())),
             // The vendor's compiler drops what it has folded away.
             None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),
         }
@@ -254,17 +254,17 @@ fn pageable_argument(plan: &Plan) -> Option<String> {
 }
 
 /// Refuses what is reached and cannot be recorded.
-fn refuse(reached: &[Live]) -> Result<(), Failure> {
-    let refusal = |live: &Live| match live.access {
-        Access::Multicast => Some(Failure::Multicast),
-        Access::Aliased => Some(Failure::Aliased),
+fn refuse(reached: &[LiveAllocation]) -> Result<(), InstanceFailure> {
+    let refusal = |live: &LiveAllocation| match live.access {
+        KernelAccess::Multicast => Some(InstanceFailure::Multicast),
+        KernelAccess::Aliased => Some(InstanceFailure::Aliased),
         _ => None,
     };
     reached.iter().find_map(refusal).map_or(Ok(()), Err)
 }
 
-fn check(status: Status) -> Result<(), Failure> {
-    if status == Status::SUCCESS { Ok(()) } else { Err(Failure::Cuda(status)) }
+fn check(status: Status) -> Result<(), InstanceFailure> {
+    if status == Status::SUCCESS { Ok(()) } else { Err(InstanceFailure::Cuda(status)) }
 }
 
 /// The value of an argument of at most 8 bytes, 0 for larger ones.

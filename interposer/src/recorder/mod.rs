@@ -21,31 +21,31 @@ use mneme_core::recording::manifest::Argument;
 use mneme_core::summary::Mode;
 
 pub use ending::finish;
-use instance::{Failure, record_launch};
+use instance::{InstanceFailure, record_launch};
 
-use crate::driver::contexts::{self, Context};
+use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUfunction, Status, gate};
-use crate::kernels::code::{Device, KernelCode};
+use crate::kernels::code::{DeviceDescription, KernelCode};
 use crate::kernels::handles;
-use crate::kernels::kernel::Function;
-use crate::kernels::key::{Key, Shape};
-use crate::kernels::progress::{Occurrences, Progress};
+use crate::kernels::kernel::FunctionHandle;
+use crate::kernels::key::{Key, LaunchShape};
+use crate::kernels::progress::{KernelProgress, Occurrences};
 use crate::kernels::recent;
-use crate::kernels::request::Request;
-use crate::process::asked::ASKED;
+use crate::kernels::request::LaunchRequest;
+use crate::process::flags::FLAGS;
 use crate::process::log::warning;
-use crate::process::settings::{Settings, settings};
+use crate::process::settings::{RecorderSettings, settings};
 
 /// How many launches of a kernel host threads may spoil, or find the device at work, before it is given up.
 const ATTEMPTS: u64 = 3;
 
 /// A launch that is to be recorded.
 struct Plan {
-    function: Function,
+    function: FunctionHandle,
     code: Arc<KernelCode>,
     arguments: Vec<Argument>,
     dynamic_hash: u64,
-    context: Context,
+    context: LiveContext,
 }
 
 /// What is done about a launch that is not merely counted.
@@ -65,7 +65,7 @@ static INHERITED: AtomicBool = AtomicBool::new(false);
 pub fn note_fork() {
     if PROCESS.load(Ordering::Relaxed) != 0 {
         INHERITED.store(true, Ordering::Relaxed);
-        ASKED.records.store(false, Ordering::Relaxed);
+        FLAGS.records.store(false, Ordering::Relaxed);
     }
 }
 
@@ -79,18 +79,18 @@ fn begin() {
         let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     }
     STARTED.get_or_init(|| {
-        ASKED.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
-        ASKED.records.store(settings().mode != Mode::Profile, Ordering::SeqCst);
+        FLAGS.leaves_out.store(settings().leaves_out_any(), Ordering::Relaxed);
+        FLAGS.records.store(settings().mode != Mode::Profile, Ordering::SeqCst);
         Instant::now()
     });
     if FINISHED.load(Ordering::SeqCst) || INHERITED.load(Ordering::Relaxed) {
-        ASKED.records.store(false, Ordering::SeqCst);
+        FLAGS.records.store(false, Ordering::SeqCst);
     }
 }
 
 /// What every launch comes to, but for those with a [pass](counted::pass).
-pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
-    if !ASKED.records.load(Ordering::Acquire) {
+pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
+    if !FLAGS.records.load(Ordering::Acquire) {
         begin();
     }
     let found;
@@ -103,7 +103,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
             function
         }
     };
-    if !ASKED.records.load(Ordering::Acquire) {
+    if !FLAGS.records.load(Ordering::Acquire) {
         return launch_unrecorded(call, &request, function);
     }
     match decide(function, &request) {
@@ -114,7 +114,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
         Some(Decision::Record(plan)) => record(call, &request, plan),
         Some(Decision::Try) => {
             let status = gate::passing(call);
-            function.kernel.progress.tried(Shape::of(&request.launch), status == Status::SUCCESS);
+            function.kernel.progress.tried(LaunchShape::of(&request.launch), status == Status::SUCCESS);
             status
         }
         None => gate::passing(call),
@@ -123,7 +123,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: Request) -> Status {
 
 /// A launch of a process that records nothing (any more).
 #[cold]
-fn launch_unrecorded(call: &dyn Fn() -> Status, request: &Request, function: &Function) -> Status {
+fn launch_unrecorded(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
     let number = function.kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
     if settings().mode != Mode::Profile {
         return gate::passing(call);
@@ -154,11 +154,11 @@ pub fn refuse(handle: CUfunction, reason: &str) {
 }
 
 /// Decides whether a launch is recorded, and prepares it.
-fn decide(function: &Function, request: &Request) -> Option<Decision> {
+fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision> {
     let kernel = &function.kernel;
     let progress = &kernel.progress;
     let number = progress.launches.fetch_add(1, Ordering::Relaxed);
-    if !kernel.is_selected() || (ASKED.leaves_out.load(Ordering::Relaxed) && settings().leaves_out(number)) {
+    if !kernel.is_selected() || (FLAGS.leaves_out.load(Ordering::Relaxed) && settings().leaves_out(number)) {
         return None;
     }
     if counted::is_only_counted(progress, request) {
@@ -181,7 +181,7 @@ fn decide(function: &Function, request: &Request) -> Option<Decision> {
     let code = match progress.code.get() {
         Some(code) => code,
         None => {
-            let device = Device::of(device);
+            let device = DeviceDescription::of(device);
             progress.code.get_or_init(|| KernelCode::of(&kernel.name, &kernel.origin, request.function, &device))
         }
     };
@@ -204,7 +204,7 @@ fn decide(function: &Function, request: &Request) -> Option<Decision> {
         Claim::Taken => {}
     }
     contexts::note(context, device);
-    let context = Context { handle: context, device };
+    let context = LiveContext { handle: context, device };
     Some(Decision::Record(Plan { function: function.clone(), code, arguments, dynamic_hash, context }))
 }
 
@@ -217,7 +217,7 @@ enum Claim {
 }
 
 /// Takes a dynamic hash for recording.
-fn claim(progress: &Progress, settings: &Settings, code: &KernelCode, dynamic_hash: u64, key: Key) -> Claim {
+fn claim(progress: &KernelProgress, settings: &RecorderSettings, code: &KernelCode, dynamic_hash: u64, key: Key) -> Claim {
     let mut recorded = progress.recorded();
     if recorded.counts(dynamic_hash, settings) {
         return Claim::Counted;
@@ -234,7 +234,7 @@ fn claim(progress: &Progress, settings: &Settings, code: &KernelCode, dynamic_ha
 }
 
 /// Executes a launch and records it.
-fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
+fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Status {
     let result = std::cell::Cell::new(None);
     let launch = || {
         let status = call();
@@ -243,23 +243,26 @@ fn record(call: &dyn Fn() -> Status, request: &Request, plan: Plan) -> Status {
     };
     // A panic of ours must not launch twice nor not at all, hence not left to the hook's own net.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
-    let outcome = outcome.unwrap_or_else(|_| Err(Failure::Io(std::io::Error::other("an internal error of the recorder"))));
-    if let Err(Failure::Rejected(status)) = outcome {
-        plan.function.kernel.progress.rejected(plan.dynamic_hash, Shape::of(&request.launch));
+    let outcome = outcome.unwrap_or_else(|_| Err(InstanceFailure::Io(std::io::Error::other("an internal error of the recorder"))));
+    if let Err(InstanceFailure::Rejected(status)) = outcome {
+        plan.function.kernel.progress.rejected(plan.dynamic_hash, LaunchShape::of(&request.launch));
         return status;
     }
     if let Err(failure) = outcome {
-        let captured = matches!(failure, Failure::Captured | Failure::Capturing);
+        let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
         let reason = match failure {
-            Failure::Captured if settings().expand_graphs => "inside a stream capture, whose graph is launched node by node".to_owned(),
+            InstanceFailure::Captured if settings().expand_graphs => {
+                "inside a stream capture, whose graph is launched node by node".to_owned()
+            }
             _ => failure.to_string(),
         };
-        if matches!(failure, Failure::Recording(_)) {
+        if matches!(failure, InstanceFailure::Recording(_)) {
             output::give_up(&reason);
         }
         let progress = &plan.function.kernel.progress;
         // Host threads may write now, or the device be at work, and not at the next launch.
-        let may_pass = matches!(failure, Failure::HostWrites | Failure::NotIdle) && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
+        let may_pass = matches!(failure, InstanceFailure::HostWrites | InstanceFailure::NotIdle)
+            && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
         let gives_up = !captured && !may_pass;
         progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
         if gives_up && output::broken().is_none() {

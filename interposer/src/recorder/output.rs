@@ -85,7 +85,7 @@ pub fn give_up(reason: &str) {
 }
 
 /// An instance whose memory has been taken, and is being written.
-pub struct Pending {
+pub struct PendingInstance {
     pub kernel: Arc<Kernel>,
     pub code: Arc<KernelCode>,
     pub record: KernelRecord,
@@ -99,7 +99,7 @@ pub struct Pending {
 
 impl Output {
     /// Completes an instance when its chunks have been written; `MNEME_SYNC` waits for that.
-    pub fn complete(&self, mut pending: Pending) {
+    pub fn complete(&self, mut pending: PendingInstance) {
         let (store, background) = (self.store.clone(), self.background.clone());
         self.background.then(move || {
             let outcome = pending.complete(&store, &background);
@@ -127,7 +127,7 @@ impl From<RecordingError> for Lost {
     }
 }
 
-impl Pending {
+impl PendingInstance {
     /// Chunks durable, then the manifests, then the database: whatever happens in between, what is named is whole. Gives the bytes
     /// that it takes, `None` where another process was first.
     fn complete(&mut self, store: &StoreWriter, background: &Background) -> Result<Option<u64>, Lost> {

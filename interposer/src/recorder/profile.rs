@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use mneme_core::recording::store::without_signals;
 
-use crate::driver::timing::Timer;
+use crate::driver::timing::EventPair;
 use crate::driver::{self, CUcontext, Status, captures, streams};
-use crate::kernels::kernel::{Function, Kernel};
-use crate::kernels::request::Request;
+use crate::kernels::kernel::{FunctionHandle, Kernel};
+use crate::kernels::request::LaunchRequest;
 use crate::process::reentrancy;
 use crate::process::settings::settings;
 
@@ -32,8 +32,8 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// The timers of one context.
 #[derive(Default)]
 struct Ring {
-    free: Vec<Timer>,
-    pending: VecDeque<(Timer, Arc<Kernel>)>,
+    free: Vec<EventPair>,
+    pending: VecDeque<(EventPair, Arc<Kernel>)>,
     created: usize,
 }
 
@@ -44,7 +44,7 @@ fn rings<R>(work: impl FnOnce(&mut HashMap<usize, Ring>) -> R) -> R {
 }
 
 /// Counts a launch and times it, where that is due and possible.
-pub fn launch(call: &dyn Fn() -> Status, request: &Request, function: &Function, number: u64) -> Status {
+pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Status {
     let mean = function.kernel.progress.profile.count(request);
     if !is_due(number, mean, settings().sample) || captures::in_progress() {
         return call();
@@ -87,7 +87,7 @@ fn random() -> u64 {
 }
 
 /// A timer of a context that is the current one, or its stream's.
-fn timer(context: usize) -> Option<Timer> {
+fn timer(context: usize) -> Option<EventPair> {
     let (free, may_create) = rings(|rings| {
         let ring = rings.entry(context).or_default();
         let free = ring.free.pop();
@@ -95,10 +95,10 @@ fn timer(context: usize) -> Option<Timer> {
         ring.created += usize::from(may_create);
         (free, may_create)
     });
-    free.or_else(|| may_create.then(Timer::create).flatten())
+    free.or_else(|| may_create.then(EventPair::create).flatten())
 }
 
-fn give_back(context: usize, timer: Timer) {
+fn give_back(context: usize, timer: EventPair) {
     rings(|rings| rings.entry(context).or_default().free.push(timer));
 }
 
@@ -185,7 +185,7 @@ fn collect_contexts() {
     unsafe { driver::cuCtxSetCurrent(before.unwrap_or_default() as CUcontext) };
 }
 
-fn put_back(context: usize, mut waiting: VecDeque<(Timer, Arc<Kernel>)>, reached: Vec<Timer>) {
+fn put_back(context: usize, mut waiting: VecDeque<(EventPair, Arc<Kernel>)>, reached: Vec<EventPair>) {
     rings(|rings| {
         // A context that has been forgotten meanwhile took its events with it.
         if let Some(ring) = rings.get_mut(&context) {

@@ -11,7 +11,7 @@ use mneme_core::tolerance::Tolerance;
 
 use super::Plan;
 use crate::driver::{self, Status};
-use crate::memory::allocations::{ALLOCATIONS, Access, Live};
+use crate::memory::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
 use crate::memory::annotations::ANNOTATIONS;
 use crate::memory::sharing::physical;
 use crate::snapshot::{self, SnapshotError};
@@ -20,22 +20,22 @@ use crate::snapshot::{self, SnapshotError};
 const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
 /// Every live allocation; what the kernel has at two addresses is marked.
-fn everything(plan: &Plan) -> Vec<Live> {
+fn everything(plan: &Plan) -> Vec<LiveAllocation> {
     let mut all = ALLOCATIONS.all();
-    let is_mapped = |live: &&Live| matches!(live.access, Access::Mapped(_)) && live.is_accessible_from(plan.context);
+    let is_mapped = |live: &&LiveAllocation| matches!(live.access, KernelAccess::Mapped(_)) && live.is_accessible_from(plan.context);
     let aliases = physical::aliases(all.iter().filter(is_mapped).map(|live| live.address));
-    all.iter_mut().filter(|live| aliases.contains(&live.address)).for_each(|live| live.access = Access::Aliased);
+    all.iter_mut().filter(|live| aliases.contains(&live.address)).for_each(|live| live.access = KernelAccess::Aliased);
     all
 }
 
 /// Whether a kernel has to be led there by an address to touch it.
-fn is_told(live: &Live) -> bool {
-    matches!(live.access, Access::Arguments | Access::Multicast | Access::Aliased)
+fn is_told(live: &LiveAllocation) -> bool {
+    matches!(live.access, KernelAccess::Arguments | KernelAccess::Multicast | KernelAccess::Aliased)
 }
 
 /// The addresses that lead to some of all memory.
-fn leads(to: &[Live], all: &[Live]) -> Leads {
-    let ranges = |live: &[Live]| live.iter().map(|live| live.address..live.address.saturating_add(live.size)).collect::<Vec<_>>();
+fn leads(to: &[LiveAllocation], all: &[LiveAllocation]) -> Leads {
+    let ranges = |live: &[LiveAllocation]| live.iter().map(|live| live.address..live.address.saturating_add(live.size)).collect::<Vec<_>>();
     Leads::to(&ranges(to), &ranges(all))
 }
 
@@ -45,33 +45,38 @@ fn words(plan: &Plan) -> impl Iterator<Item = u64> {
 }
 
 /// All live memory that the kernel can touch, as far as its arguments tell.
-pub fn through_arguments(plan: &Plan) -> Vec<Live> {
+pub fn through_arguments(plan: &Plan) -> Vec<LiveAllocation> {
     let all = everything(plan);
-    let told: Vec<Live> = all.iter().filter(|live| is_told(live)).copied().collect();
+    let told: Vec<LiveAllocation> = all.iter().filter(|live| is_told(live)).copied().collect();
     let leads = leads(&told, &all);
     let led_to: BTreeSet<usize> = words(plan).flat_map(|word| leads.of(word)).copied().collect();
     let untold = all.iter().filter(|live| !is_told(live) && live.is_accessible_from(plan.context)).copied();
-    let mut live: Vec<Live> = led_to.into_iter().map(|index| told[index]).chain(untold).collect();
+    let mut live: Vec<LiveAllocation> = led_to.into_iter().map(|index| told[index]).chain(untold).collect();
     live.sort_unstable_by_key(|live| live.address);
     live
 }
 
 /// Further memory that has to be told of, and whose address is in memory that the kernel can touch: these variables and allocations, or
 /// other such memory. The current context must be idle.
-pub fn through_memory(plan: &Plan, live: &[Live], variables: &[Variable], allocations: &[Allocation]) -> Result<Vec<Live>, SnapshotError> {
+pub fn through_memory(
+    plan: &Plan,
+    live: &[LiveAllocation],
+    variables: &[Variable],
+    allocations: &[Allocation],
+) -> Result<Vec<LiveAllocation>, SnapshotError> {
     let known: BTreeSet<u64> = live.iter().map(|live| live.address).collect();
     let all = everything(plan);
-    let mut unreached: Vec<Live> = all.iter().filter(|live| is_told(live) && !known.contains(&live.address)).copied().collect();
-    let mut reached: Vec<Live> = Vec::new();
+    let mut unreached: Vec<LiveAllocation> = all.iter().filter(|live| is_told(live) && !known.contains(&live.address)).copied().collect();
+    let mut reached: Vec<LiveAllocation> = Vec::new();
     let (mut variables, mut new) = (variables, allocations.to_vec());
     while !(unreached.is_empty() || variables.is_empty() && new.is_empty()) {
         let leads = leads(&unreached, &all);
         let found = snapshot::addresses_of(leads.ranges(), plan.context.handle, variables, &new)?;
         let ranges = found.into_iter().enumerate().filter(|(_, found)| *found).map(|(range, _)| range);
         let led_to: BTreeSet<usize> = ranges.flat_map(|range| leads.of_range(range)).copied().collect();
-        let here: Vec<Live> = led_to.iter().map(|index| unreached[*index]).collect();
+        let here: Vec<LiveAllocation> = led_to.iter().map(|index| unreached[*index]).collect();
         unreached = unreached.into_iter().enumerate().filter(|(index, _)| !led_to.contains(index)).map(|(_, live)| live).collect();
-        let readable: Vec<Live> = here.iter().filter(|live| live.access == Access::Arguments).copied().collect();
+        let readable: Vec<LiveAllocation> = here.iter().filter(|live| live.access == KernelAccess::Arguments).copied().collect();
         (variables, new) = (&[], self::allocations(&readable));
         reached.extend(here);
     }
@@ -79,7 +84,7 @@ pub fn through_memory(plan: &Plan, live: &[Live], variables: &[Variable], alloca
 }
 
 /// What is recorded of live memory.
-pub fn allocations(live: &[Live]) -> Vec<Allocation> {
+pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
     live.iter()
         .map(|live| {
             let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use libc::{SIG_DFL, SIG_ERR, sigaction as Action, sighandler_t, siginfo_t};
 
 use super::is_recording_process;
-use crate::process::asked::ASKED;
+use crate::process::flags::FLAGS;
 use crate::process::linker::real_dlsym;
 use crate::snapshot::background;
 
@@ -48,7 +48,7 @@ extern "C" fn wait(signal: c_int, information: *const siginfo_t, _context: *cons
     // SAFETY: the structure is valid, zeros are the default action.
     unsafe { real_sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut()) };
     // What other threads launch meanwhile is nothing to wait for.
-    ASKED.records.store(false, Ordering::SeqCst);
+    FLAGS.records.store(false, Ordering::SeqCst);
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     let (mut left, mut stalled, mut progress) = (PATIENCE * 1000, 0, background::progress());
     while left > 0 && stalled < STALL && background::is_busy() && is_recording_process() {

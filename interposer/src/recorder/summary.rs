@@ -22,7 +22,7 @@ pub fn deliver(summary: &Summary, file: Option<&Path>) {
         }
     }
     let text = text(summary);
-    if !text.is_empty() && crate::process::log::enabled(crate::process::log::Level::Warning) {
+    if !text.is_empty() && crate::process::log::enabled(crate::process::log::LogLevel::Warning) {
         crate::process::log::raw(&text);
     }
 }

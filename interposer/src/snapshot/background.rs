@@ -29,7 +29,7 @@ pub struct Chunk {
 }
 
 /// A buffer with chunks that have been claimed.
-pub struct Batch {
+pub struct ChunkBatch {
     pub buffer: Buffer,
     pub chunks: Vec<Chunk>,
     /// Counts the bytes on disk.
@@ -50,7 +50,7 @@ pub struct Background {
 
 #[derive(Default)]
 struct State {
-    batches: VecDeque<(u64, Batch)>,
+    batches: VecDeque<(u64, ChunkBatch)>,
     /// Numbers of the batches that are not written yet.
     unwritten: BTreeSet<u64>,
     submitted: u64,
@@ -94,7 +94,7 @@ impl Background {
     }
 
     /// Has a batch written soon. Memory is bounded by the buffers that there are.
-    pub fn submit(self: &Arc<Self>, batch: Batch) {
+    pub fn submit(self: &Arc<Self>, batch: ChunkBatch) {
         let mut state = self.lock();
         state.submitted += 1;
         let number = state.submitted;
@@ -158,7 +158,7 @@ impl Background {
         }
     }
 
-    fn write(&self, writer: usize, number: u64, batch: Batch) {
+    fn write(&self, writer: usize, number: u64, batch: ChunkBatch) {
         // SAFETY: the device has filled the buffer, and it is written to again only when it has been returned.
         let bytes = unsafe { batch.buffer.bytes() };
         let mut done = 0;

@@ -27,7 +27,7 @@ use crate::driver::{self, CUstream, Status};
 use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::own_memory;
-use background::{Background, Batch, Chunk};
+use background::{Background, Chunk, ChunkBatch};
 use buffers::{Buffer, Pool};
 use hasher::Hasher;
 
@@ -260,12 +260,12 @@ pub fn addresses_of(
     let mut found = addresses::scan(&stretches(here), ranges)?;
     let on_device = stretches(on_device);
     if !on_device.is_empty() && found.contains(&false) {
-        let asked = with_reader(context, |reader| {
+        let answers = with_reader(context, |reader| {
             reader.make_room(on_device.len().max(2 * ranges.len()));
             let Some(hasher) = &mut reader.hasher else { return Ok(vec![true; ranges.len()]) };
             hasher.find(&on_device, ranges).map_err(SnapshotError::Hash)
         })?;
-        found.iter_mut().zip(asked).for_each(|(found, asked)| *found |= asked);
+        found.iter_mut().zip(answers).for_each(|(found, answer)| *found |= answer);
     }
     Ok(found)
 }
@@ -414,7 +414,7 @@ struct Gathering<'a> {
     used: usize,
     copy: Option<Copy>,
     chunks: Vec<Chunk>,
-    in_flight: VecDeque<(driver::CUevent, Batch)>,
+    in_flight: VecDeque<(driver::CUevent, ChunkBatch)>,
     sealed: usize,
 }
 
@@ -526,7 +526,7 @@ impl<'a> Gathering<'a> {
         self.used = 0;
         let Some(buffer) = self.buffer.take() else { return Ok(()) };
         let chunks = std::mem::take(&mut self.chunks);
-        let batch = Batch { buffer, chunks, written: self.destination.written.clone() };
+        let batch = ChunkBatch { buffer, chunks, written: self.destination.written.clone() };
         if self.reader.stream.is_null() {
             self.destination.background.submit(batch);
             return Ok(());

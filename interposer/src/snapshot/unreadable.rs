@@ -24,7 +24,7 @@ pub fn explain(error: SnapshotError, variables: &[Variable]) -> SnapshotError {
     let end = address.saturating_add(bytes as u64);
     let inside = |variable: &&Variable| variable.address < end && address < variable.address.saturating_add(variable.size);
     let found: Vec<&Variable> = variables.iter().filter(inside).collect();
-    if log::enabled(log::Level::Debug) {
+    if log::enabled(log::LogLevel::Debug) {
         debug!("no copy of {bytes} bytes at {address:#x}: {}", told_by_the_driver(address));
         for Variable { name, address, size, constant, .. } in &found {
             debug!("variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}", told_by_the_driver(*address));

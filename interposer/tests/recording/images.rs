@@ -1,4 +1,6 @@
-//! Programs whose kernels come without `mneme-cc`'s IR, in front of the stand-in driver: what is recorded, and what is refused.
+//! Tests of programs whose kernels come without `mneme-cc`'s IR.
+//!
+//! They run in front of the stand-in driver, and look at what is recorded and what is refused.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! mneme-bisect: finds the optimisation pass that broke a recorded kernel.
+//! The program `mneme-bisect`, which finds the optimisation pass that broke a kernel.
 
 fn main() {
     mneme_replayer::program::by_name()

@@ -1,4 +1,4 @@
-//! mneme-replay: re-executes one recorded kernel under any configuration and verifies it.
+//! The program `mneme-replay`, which replays a recorded kernel and verifies it.
 
 fn main() {
     mneme_replayer::program::by_name()

@@ -1,36 +1,36 @@
-//! What makes a replay a bad one.
+//! The criterion by which a replay is good or bad.
 
 use mneme_core::result::{ReplayResult, Status};
 
-use super::lab::Observation;
+use super::experiments::ExperimentOutcome;
 use super::search::Judgement;
-use crate::cli::Failing;
+use crate::cli::FailureKind;
 
 /// What is looked for, and the figure that it is measured by.
 #[derive(Clone, Copy, Debug)]
 pub struct Criterion {
-    pub failing: Failing,
+    pub failing: FailureKind,
     /// The largest figure that is good.
     pub bound: f64,
 }
 
 impl Criterion {
-    pub fn judge(&self, observation: &Observation) -> Judgement {
+    pub fn judge(&self, observation: &ExperimentOutcome) -> Judgement {
         let built = observation.outcome.as_ref().is_some_and(|outcome| outcome.is_ok());
         let status = observation.result.status;
         match self.failing {
-            Failing::Crash => match status {
+            FailureKind::Crash => match status {
                 Status::InvalidConfig | Status::InternalError => Judgement::Unclear,
                 _ if built => Judgement::Good,
                 _ => Judgement::Bad,
             },
-            Failing::Wrong => match status {
+            FailureKind::Wrong => match status {
                 Status::Verified => Judgement::Good,
                 Status::FailedVerification | Status::RuntimeError => Judgement::Bad,
                 Status::Timeout if built => Judgement::Bad,
                 _ => Judgement::Unclear,
             },
-            Failing::Slow | Failing::Regs => match self.figure(&observation.result) {
+            FailureKind::Slow | FailureKind::Regs => match self.figure(&observation.result) {
                 Some(figure) if status == Status::Verified => {
                     if figure > self.bound {
                         Judgement::Bad
@@ -46,14 +46,14 @@ impl Criterion {
     /// What is measured, where something is: the least time in ns, which other work on the machine disturbs least, or registers.
     pub fn figure(&self, result: &ReplayResult) -> Option<f64> {
         match self.failing {
-            Failing::Slow => result.measured().iter().min().map(|time| *time as f64),
-            Failing::Regs => (result.reg_usage >= 0).then_some(result.reg_usage as f64),
-            Failing::Wrong | Failing::Crash => None,
+            FailureKind::Slow => result.measured().iter().min().map(|time| *time as f64),
+            FailureKind::Regs => (result.reg_usage >= 0).then_some(result.reg_usage as f64),
+            FailureKind::Wrong | FailureKind::Crash => None,
         }
     }
 
     /// Whether something is measured at all.
     pub fn measures(&self) -> bool {
-        matches!(self.failing, Failing::Slow | Failing::Regs)
+        matches!(self.failing, FailureKind::Slow | FailureKind::Regs)
     }
 }

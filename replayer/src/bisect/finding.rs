@@ -1,4 +1,4 @@
-//! What a bisection has found, as data.
+//! The findings of a bisection, as data.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use mneme_core::observation::LastWrite;
 use mneme_core::result::Mismatch;
 use serde::Serialize;
 
-use super::lab::Experiment;
-use crate::cli::Failing;
+use super::experiments::Experiment;
+use crate::cli::FailureKind;
 
 /// Whose fault it is. The exit statuses are in docs/reference/exit-status.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -83,7 +83,7 @@ impl std::fmt::Display for Culprit {
 
 /// A level of a stage that fails, the levels below it do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Level {
+pub struct FailingLevel {
     /// The configuration's field: `codegen_opt` or `ptx_opt`.
     pub field: &'static str,
     pub good: u8,
@@ -92,9 +92,9 @@ pub struct Level {
 
 /// Everything that is known at the end.
 #[derive(Clone, Debug, Serialize)]
-pub struct Finding {
+pub struct BisectFinding {
     pub verdict: Verdict,
-    pub failing: Failing,
+    pub failing: FailureKind,
     /// One sentence.
     pub summary: String,
     pub pipeline: String,
@@ -107,7 +107,7 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codegen_pass: Option<Culprit>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub level: Option<Level>,
+    pub level: Option<FailingLevel>,
     /// The build of which code generation or the assembler gets wrong what the pipeline makes.
     #[serde(skip)]
     pub given: Option<Experiment>,
@@ -134,9 +134,9 @@ pub struct Finding {
     pub effort: Effort,
 }
 
-impl Finding {
+impl BisectFinding {
     /// Before anything is known.
-    pub fn unclear(failing: Failing, pipeline: &str, reference: &str) -> Self {
+    pub fn unclear(failing: FailureKind, pipeline: &str, reference: &str) -> Self {
         Self {
             verdict: Verdict::Unclear,
             failing,

@@ -5,15 +5,15 @@
 //! question is one replay; several are asked at a time, and those that come to the same code are run once.
 
 mod criterion;
+mod experiments;
 mod files;
 mod finding;
-mod lab;
 mod reduction;
 mod report;
 mod search;
 mod stages;
 mod text;
-mod trial;
+mod undefined;
 
 use mneme_core::configuration::Configuration;
 use mneme_core::exit;
@@ -21,13 +21,13 @@ use mneme_core::observation::Observe;
 use mneme_core::result::Status;
 
 use self::criterion::Criterion;
-use self::finding::{Finding, Verdict};
-use self::lab::{Bench, Experiment, Lab, Observation};
+use self::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
+use self::finding::{BisectFinding, Verdict};
 use self::search::Judgement;
 use self::stages::Stages;
-use crate::cli::{Bisect, Failing};
+use crate::cli::{Bisect, FailureKind};
 use crate::context::ReplayContext;
-use crate::context::settings::Settings;
+use crate::context::settings::ReplaySettings;
 use crate::error::Fatal;
 
 /// Runs of the reference, which has to be the same every time.
@@ -41,12 +41,13 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         let error = "passes in another program cannot be told apart; leave --opt, --opt-arg and --load-pass-plugin out";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    let context = ReplayContext::open(Settings { code: options.code.file(), standby: true, quiet: true, ..options.common.settings() })?;
+    let context =
+        ReplayContext::open(ReplaySettings { code: options.code.file(), standby: true, quiet: true, ..options.common.settings() })?;
     if let Some(unbuilt) = &context.unbuilt {
         // A replay's status would pass for a verdict.
         return Err(Fatal::new(Verdict::Unclear.exit_status(), unbuilt.error.clone()));
     }
-    if options.failing == Failing::Regs && context.is_cpu() {
+    if options.failing == FailureKind::Regs && context.is_cpu() {
         return Err(Fatal::new(exit::BAD_USAGE, "the CPU device has no registers to count; --failing regs needs a GPU"));
     }
     let mut failing = options.configuration(context.recorded.recorded_configuration());
@@ -54,12 +55,12 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     let own = context.recorded.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
     failing.ptx_opt = Some(failing.ptx_opt.unwrap_or(own));
     failing.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
-    let mut lab = Lab::open(&context)?;
-    let found = Bisection { options, failing: &failing, lab: &mut lab }.find();
-    lab.hush();
-    lab.close();
+    let mut runner = ExperimentRunner::open(&context)?;
+    let found = Bisection { options, failing: &failing, runner: &mut runner }.find();
+    runner.hush();
+    runner.close();
     let finding = found?;
-    report::tell(&finding, options)?;
+    report::print(&finding, options)?;
     Ok(finding.verdict.exit_status())
 }
 
@@ -67,19 +68,19 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
 struct Bisection<'o, 'l, 's> {
     options: &'o Bisect,
     failing: &'o Configuration,
-    lab: &'l mut Lab<'s>,
+    runner: &'l mut ExperimentRunner<'s>,
 }
 
 impl Bisection<'_, '_, '_> {
-    fn find(mut self) -> Result<Finding, Fatal> {
-        self.lab.say("replaying the reference and the failing configuration");
+    fn find(mut self) -> Result<BisectFinding, Fatal> {
+        self.runner.say("replaying the reference and the failing configuration");
         let references = self.references();
         let mut experiments: Vec<Experiment> = references.iter().map(|configuration| self.reference(configuration)).collect();
         let mut failing = Experiment::of(self.failing);
         (failing.runs, failing.probe.listed) = (self.options.repeat, true);
-        failing.warmup = if self.options.failing == Failing::Slow { WARMUP } else { 0 };
+        failing.warmup = if self.options.failing == FailureKind::Slow { WARMUP } else { 0 };
         experiments.push(failing.clone());
-        let mut seen = self.lab.observe(experiments)?;
+        let mut seen = self.runner.observe(experiments)?;
         let failed = seen.pop().ok_or_else(|| Fatal::new(exit::INTERNAL, "a replay has no result"))?;
 
         let mut finding = self.blank(&references[0]);
@@ -88,8 +89,8 @@ impl Bisection<'_, '_, '_> {
         if failed.result.status == Status::InvalidConfig {
             return Err(Fatal::new(exit::BAD_USAGE, failed.result.error));
         }
-        let good = |seen: &Observation| seen.result.status == Status::Verified;
-        let Some(chosen) = seen.iter().position(good).or((self.options.failing == Failing::Crash).then_some(0)) else {
+        let good = |seen: &ExperimentOutcome| seen.result.status == Status::Verified;
+        let Some(chosen) = seen.iter().position(good).or((self.options.failing == FailureKind::Crash).then_some(0)) else {
             let mut finding = self.without_reference(finding, &seen[0]);
             if finding.verdict == Verdict::Unclear {
                 self.put_on_trial(&references[0], &mut finding)?;
@@ -108,8 +109,8 @@ impl Bisection<'_, '_, '_> {
             Judgement::Good => {
                 finding.verdict = Verdict::Good;
                 finding.summary = match (self.options.failing, finding.figures) {
-                    (Failing::Wrong, _) => "the configuration verifies".into(),
-                    (Failing::Crash, _) => "the configuration is built".into(),
+                    (FailureKind::Wrong, _) => "the configuration verifies".into(),
+                    (FailureKind::Crash, _) => "the configuration is built".into(),
                     (_, Some((reference, figure))) => {
                         format!("{figure} is not more than {} times the reference's {reference}", self.options.threshold())
                     }
@@ -122,20 +123,20 @@ impl Bisection<'_, '_, '_> {
                 return Ok(self.done(finding));
             }
         }
-        let stages = Stages { lab: &mut *self.lab, criterion, experiment: failing };
+        let stages = Stages { runner: &mut *self.runner, criterion, experiment: failing };
         stages.find(&failed, &mut finding)?;
-        finding.effort.search_seconds = self.lab.seconds();
-        if self.options.failing == Failing::Wrong && finding.verdict != Verdict::Configuration {
+        finding.effort.search_seconds = self.runner.seconds();
+        if self.options.failing == FailureKind::Wrong && finding.verdict != Verdict::Configuration {
             self.put_on_trial(&references[chosen], &mut finding)?;
         }
         self.name_writer(&mut finding)?;
-        files::write(&mut *self.lab, self.options, self.failing, &criterion, &mut finding)?;
+        files::write(&mut *self.runner, self.options, self.failing, &criterion, &mut finding)?;
         Ok(self.done(finding))
     }
 
     /// A kernel that does what has no defined result is to blame, whichever pass makes use of it.
-    fn put_on_trial(&mut self, reference: &Configuration, finding: &mut Finding) -> Result<(), Fatal> {
-        let evidence = trial::hold(&mut *self.lab, reference)?;
+    fn put_on_trial(&mut self, reference: &Configuration, finding: &mut BisectFinding) -> Result<(), Fatal> {
+        let evidence = undefined::evidence(&mut *self.runner, reference)?;
         if let Some(first) = evidence.first() {
             let shown = finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
             finding.summary = format!("{first}{shown}");
@@ -146,25 +147,25 @@ impl Bisection<'_, '_, '_> {
     }
 
     /// Who wrote the first element that differs, in the failing configuration.
-    fn name_writer(&mut self, finding: &mut Finding) -> Result<(), Fatal> {
+    fn name_writer(&mut self, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let Some(mismatch) = &finding.mismatch else { return Ok(()) };
         let start = mismatch.address.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
         let Some(address) = start.map(|start| start + mismatch.offset) else { return Ok(()) };
         let mut experiment = Experiment::of(self.failing);
         experiment.observe = Some(Observe::Writes { address, bytes: mismatch.element_size.clamp(1, 8) });
-        self.lab.say("looking for who wrote it");
-        finding.writer = self.lab.observe_one(experiment)?.result.last_write;
+        self.runner.say("looking for who wrote it");
+        finding.writer = self.runner.observe_one(experiment)?.result.last_write;
         Ok(())
     }
 
-    fn blank(&self, reference: &Configuration) -> Finding {
-        Finding::unclear(self.options.failing, &self.options.passes, &describe(reference))
+    fn blank(&self, reference: &Configuration) -> BisectFinding {
+        BisectFinding::unclear(self.options.failing, &self.options.passes, &describe(reference))
     }
 
-    fn done(&self, mut finding: Finding) -> Finding {
+    fn done(&self, mut finding: BisectFinding) -> BisectFinding {
         let effort = &mut finding.effort;
-        (effort.builds, effort.replays) = self.lab.effort();
-        effort.seconds = self.lab.seconds();
+        (effort.builds, effort.replays) = self.runner.effort();
+        effort.seconds = self.runner.seconds();
         finding
     }
 
@@ -172,7 +173,7 @@ impl Bisection<'_, '_, '_> {
     /// does not verify, with as little code generation as there is.
     fn references(&self) -> Vec<Configuration> {
         let usual = Configuration { passes: self.options.reference.clone(), ..stages::strict(self.failing) };
-        if self.options.failing != Failing::Wrong {
+        if self.options.failing != FailureKind::Wrong {
             return vec![usual];
         }
         let least = Configuration { codegen_opt: 0, ptx_opt: Some(0), ..usual.clone() };
@@ -182,14 +183,14 @@ impl Bisection<'_, '_, '_> {
     fn reference(&self, configuration: &Configuration) -> Experiment {
         let mut experiment = Experiment::of(configuration);
         experiment.runs = self.options.repeat.max(REFERENCE_RUNS);
-        experiment.warmup = if self.options.failing == Failing::Slow { WARMUP } else { 0 };
+        experiment.warmup = if self.options.failing == FailureKind::Slow { WARMUP } else { 0 };
         // What differs between runs of the same code is the kernel's own doing.
-        experiment.survey = self.options.failing == Failing::Wrong;
+        experiment.survey = self.options.failing == FailureKind::Wrong;
         experiment
     }
 
     /// The reference is no good: because runs of it differ from each other, or for a reason of which nothing is known.
-    fn without_reference(&self, mut finding: Finding, reference: &Observation) -> Finding {
+    fn without_reference(&self, mut finding: BisectFinding, reference: &ExperimentOutcome) -> BisectFinding {
         let varying = reference.result.variations.iter().flatten().find(|variation| variation.runs > 0);
         match varying {
             Some(variation) => {

@@ -1,5 +1,7 @@
-//! Making the reproducer smaller: parts are taken out of the IR for as long as what is to blame (a pass, code generation, the assembler)
-//! still makes a difference.
+//! Reduction of the reproducer's IR.
+//!
+//! Parts are taken out of it for as long as what is to blame (a pass, code generation, the assembler) still makes a
+//! difference.
 //!
 //! What is left computes something else than the recorded kernel did, so that the recording is no measure any more. The measure is the
 //! IR itself: it is replayed without what is to blame and with it, and what the two leave in memory has to differ, or the time that they
@@ -8,13 +10,13 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_compiler::pipeline::revise::{Inventory, Part, Revision};
+use mneme_compiler::pipeline::revise::{Inventory, ModulePart, Revision};
 use mneme_compiler::progress::Stage;
 
-use super::lab::{Bench, Experiment, Lab, Observation};
+use super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
 use crate::build::Probe;
 use crate::build::replacement::Replacement;
-use crate::cli::Failing;
+use crate::cli::FailureKind;
 use crate::error::Fatal;
 
 /// A smaller kernel may run for ever: it is given this long.
@@ -33,8 +35,8 @@ pub struct Reduced {
 
 /// What is made smaller, and how it is tried.
 pub struct Reduction<'l, 's> {
-    pub lab: &'l mut Lab<'s>,
-    pub failing: Failing,
+    pub runner: &'l mut ExperimentRunner<'s>,
+    pub failing: FailureKind,
     /// Where a build that fails has to fail.
     pub stage: Stage,
     /// How many times the time without what is to blame is too much.
@@ -55,14 +57,14 @@ impl Reduction<'_, '_> {
     /// Reduces `ir` for as long as `budget`. `None` where not even all of it fails by itself.
     pub fn run(mut self, ir: &str, budget: Duration) -> Result<Option<Reduced>, Fatal> {
         let deadline = Instant::now() + budget;
-        let nothing = Revision::Remove { part: Part::Functions, from: 0, to: 0 };
-        let bare = Revision::Remove { part: Part::Everything, from: 0, to: 0 };
+        let nothing = Revision::Remove { part: ModulePart::Functions, from: 0, to: 0 };
+        let bare = Revision::Remove { part: ModulePart::Everything, from: 0, to: 0 };
         let Some(whole) = self.attempt(ir, vec![nothing])?.pop().flatten() else { return Ok(None) };
         let first = whole.inventory.instructions;
         let mut now = self.attempt(ir, vec![bare])?.pop().flatten().unwrap_or(whole);
         loop {
             let size = now.inventory.instructions;
-            for (kind, part) in Part::ALL.into_iter().enumerate() {
+            for (kind, part) in ModulePart::ALL.into_iter().enumerate() {
                 now = self.remove(now, kind, part, deadline)?;
             }
             if now.inventory.instructions == size || Instant::now() > deadline {
@@ -73,13 +75,13 @@ impl Reduction<'_, '_> {
     }
 
     /// Takes out parts of one kind: half of them, then quarters, and so on down to single ones.
-    fn remove(&mut self, mut now: Step, kind: usize, part: Part, deadline: Instant) -> Result<Step, Fatal> {
+    fn remove(&mut self, mut now: Step, kind: usize, part: ModulePart, deadline: Instant) -> Result<Step, Fatal> {
         let mut size = now.inventory.parts[kind];
         while size > 0 {
             // From behind: what uses a value stands after it.
             let mut end = now.inventory.parts[kind];
             while end > 0 && Instant::now() < deadline {
-                let starts: Vec<u64> = (1..=self.lab.width() as u64).map(|at| end.saturating_sub(at * size)).collect();
+                let starts: Vec<u64> = (1..=self.runner.width() as u64).map(|at| end.saturating_sub(at * size)).collect();
                 let mut revisions = Vec::new();
                 let mut to = end;
                 for from in starts {
@@ -88,7 +90,7 @@ impl Reduction<'_, '_> {
                     }
                     to = from;
                 }
-                self.lab.say(&format!("reducing: {} instructions left", now.inventory.instructions));
+                self.runner.say(&format!("reducing: {} instructions left", now.inventory.instructions));
                 let tried = revisions.len() as u64;
                 let found = self.attempt(&now.before, revisions)?;
                 let smaller = found
@@ -110,14 +112,14 @@ impl Reduction<'_, '_> {
 
     /// Whether what was seen of a step is seen again: times are not the same twice.
     fn lasts(&mut self, step: &Step) -> Result<bool, Fatal> {
-        let nothing = Revision::Remove { part: Part::Functions, from: 0, to: 0 };
-        Ok(self.failing != Failing::Slow || self.attempt(&step.before, vec![nothing])?.iter().all(Option::is_some))
+        let nothing = Revision::Remove { part: ModulePart::Functions, from: 0, to: 0 };
+        Ok(self.failing != FailureKind::Slow || self.attempt(&step.before, vec![nothing])?.iter().all(Option::is_some))
     }
 
     /// Which revisions of `ir` are still of interest.
     fn attempt(&mut self, ir: &str, revisions: Vec<Revision>) -> Result<Vec<Option<Step>>, Fatal> {
         let code = Rc::new(Replacement::Ir(ir.as_bytes().to_vec()));
-        let timed = self.failing == Failing::Slow;
+        let timed = self.failing == FailureKind::Slow;
         let (runs, warmup) = if timed { (TIMED, WARMUP) } else { (1, 0) };
         let mut experiments = Vec::new();
         for revision in &revisions {
@@ -127,25 +129,25 @@ impl Reduction<'_, '_> {
                 experiment.probe = Probe { revisions: vec![*revision], before: true, ..experiment.probe };
                 Experiment { replacement: Some(code.clone()), runs, warmup, digest: true, keep_ir: true, fresh: timed, ..experiment }
             };
-            let twice = if self.failing == Failing::Wrong { 2 } else { runs };
+            let twice = if self.failing == FailureKind::Wrong { 2 } else { runs };
             experiments.extend([revised(&self.without, twice), revised(&self.with, runs)]);
         }
-        let seen = self.lab.observe(experiments)?;
-        let step = |pair: &[Observation]| {
+        let seen = self.runner.observe(experiments)?;
+        let step = |pair: &[ExperimentOutcome]| {
             let [without, with] = pair else { return None };
             let plain = without.built()?;
-            let time = |seen: &Observation| seen.result.measured().iter().min().map(|time| *time as f64);
+            let time = |seen: &ExperimentOutcome| seen.result.measured().iter().min().map(|time| *time as f64);
             let of_interest = match self.failing {
-                Failing::Crash => with.not_built().is_some_and(|not_built| {
+                FailureKind::Crash => with.not_built().is_some_and(|not_built| {
                     let place = not_built.place.as_ref().filter(|place| place.stage == self.stage);
                     place.is_some_and(|place| place.stage != Stage::Pipeline || place.pass.is_some())
                 }),
-                Failing::Regs => with.result.reg_usage > without.result.reg_usage,
-                Failing::Slow => {
+                FailureKind::Regs => with.result.reg_usage > without.result.reg_usage,
+                FailureKind::Slow => {
                     let both = without.has_run() && with.has_run();
                     both && time(without).zip(time(with)).is_some_and(|(usual, slow)| slow > usual * self.threshold)
                 }
-                Failing::Wrong => {
+                FailureKind::Wrong => {
                     without.has_run() && !without.varies() && (with.has_run() && with.digest != without.digest || with.has_failed())
                 }
             };

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! The report of a bisection, for people and for programs.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -6,19 +6,19 @@ use std::io::{IsTerminal, Write as _};
 use mneme_compiler::pipeline::FAULT;
 use mneme_core::exit;
 
-use super::finding::{Finding, Verdict};
-use crate::cli::{Bisect, Failing, When};
+use super::finding::{BisectFinding, Verdict};
+use crate::cli::{Bisect, ColorChoice, FailureKind};
 use crate::error::Fatal;
 
 /// Lines of a difference that are shown; all of them are in a file.
 const SHOWN: usize = 60;
 
 /// Tells people on standard error, and programs on standard output where that was asked for.
-pub fn tell(finding: &Finding, options: &Bisect) -> Result<(), Fatal> {
+pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
     let colours = match options.color {
-        When::Always => true,
-        When::Never => false,
-        When::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     };
     eprint!("{}", text(finding, colours));
     if options.json {
@@ -30,7 +30,7 @@ pub fn tell(finding: &Finding, options: &Bisect) -> Result<(), Fatal> {
     Ok(())
 }
 
-fn text(finding: &Finding, colours: bool) -> String {
+fn text(finding: &BisectFinding, colours: bool) -> String {
     let paint = |code: &str, text: &str| if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
     let mut text = String::new();
     let mut line = |words: &str| {
@@ -40,7 +40,7 @@ fn text(finding: &Finding, colours: bool) -> String {
     line(&format!("{}: {}", paint("1", finding.verdict.words()), finding.summary));
     line(&format!("  compared with  {}", finding.reference));
     if let Some((reference, figure)) = finding.figures {
-        let (unit, factor) = if finding.failing == Failing::Slow { ("µs", 1e-3) } else { ("registers", 1.0) };
+        let (unit, factor) = if finding.failing == FailureKind::Slow { ("µs", 1e-3) } else { ("registers", 1.0) };
         line(&format!("  measured       {:.1} {unit}, the reference {:.1} {unit}", figure * factor, reference * factor));
     }
     if finding.verdict != Verdict::Good && !finding.error.is_empty() {
@@ -99,7 +99,7 @@ mod tests {
     fn a_finding_reads_well_with_and_without_colours() {
         let pass = Invocation { number: 3, pass: "gvn".into(), unit: "function f".into() };
         let culprit = Culprit { pass, of: Some(9), from: 3 };
-        let finding = Finding {
+        let finding = BisectFinding {
             verdict: Verdict::IrPass,
             summary: culprit.to_string(),
             pass: Some(culprit),
@@ -111,7 +111,7 @@ mod tests {
                 diff: "--- a\n+++ b\n@@ 1 @@\n-x\n+y\n".into(),
                 ..Files::default()
             }),
-            ..Finding::unclear(Failing::Wrong, "default<O3>", "default<O0>")
+            ..BisectFinding::unclear(FailureKind::Wrong, "default<O3>", "default<O0>")
         };
         let plain = text(&finding, false);
         assert!(plain.starts_with("an IR pass: pass 3 of 9: gvn on function f\n") && plain.contains("\n-x\n+y\n"), "{plain}");

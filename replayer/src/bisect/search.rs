@@ -1,4 +1,4 @@
-//! The search itself: among the first n passes of a pipeline, which is the one that makes the difference?
+//! The search for the first pass of a pipeline that makes the difference.
 //!
 //! Points are judged several at a time. Nothing is assumed of points that were not judged but that good and bad ones do not alternate
 //! between neighbours that were; what is found was always judged on both sides.
@@ -21,12 +21,12 @@ pub struct Border {
     pub bad: u64,
 }
 
-pub struct Search {
+pub struct PassSearch {
     judged: BTreeMap<u64, Judgement>,
     end: u64,
 }
 
-impl Search {
+impl PassSearch {
     /// The point `end` is bad. Points begin at 0.
     pub fn new(end: u64) -> Self {
         Self { judged: BTreeMap::from([(end, Judgement::Bad)]), end }
@@ -71,7 +71,7 @@ mod tests {
 
     /// Searches; the border and the number of rounds.
     fn search(end: u64, width: usize, judge: impl Fn(u64) -> Judgement) -> (Option<Border>, usize) {
-        let mut search = Search::new(end);
+        let mut search = PassSearch::new(end);
         let mut rounds = 0;
         loop {
             let points = search.next(width);

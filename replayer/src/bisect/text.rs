@@ -4,14 +4,14 @@ use similar::TextDiff;
 
 /// A function's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Function<'a> {
+pub struct FunctionText<'a> {
     pub name: &'a str,
     /// From `define` to the closing brace.
     pub text: &'a str,
 }
 
 /// The functions that a module defines.
-pub fn functions(module: &str) -> Vec<Function<'_>> {
+pub fn functions(module: &str) -> Vec<FunctionText<'_>> {
     let mut found = Vec::new();
     let mut start = None;
     let mut at = 0;
@@ -24,7 +24,7 @@ pub fn functions(module: &str) -> Vec<Function<'_>> {
             && let Some(from) = start.take()
             && let Some(name) = name(&module[from..at])
         {
-            found.push(Function { name, text: &module[from..at] });
+            found.push(FunctionText { name, text: &module[from..at] });
         }
     }
     found
@@ -56,7 +56,7 @@ pub fn comparable(text: &str) -> String {
 }
 
 /// The functions of both modules that are not the same in them, as before and after; the latter is empty where it is gone.
-pub fn changed<'a>(before: &'a str, after: &'a str) -> Vec<(Function<'a>, &'a str)> {
+pub fn changed<'a>(before: &'a str, after: &'a str) -> Vec<(FunctionText<'a>, &'a str)> {
     let after = functions(after);
     let of = |name: &str| after.iter().find(|function| function.name == name).map_or("", |function| function.text);
     let pairs = functions(before).into_iter().map(|function| (function, of(function.name)));

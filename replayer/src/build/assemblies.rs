@@ -1,4 +1,6 @@
-//! Code objects by their PTX: each PTX is assembled once, whatever pipelines and dimensions it comes from.
+//! A cache of code objects by their PTX.
+//!
+//! Each PTX is assembled once, whatever pipelines and dimensions it comes from.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -6,7 +8,7 @@ use std::rc::Rc;
 use mneme_compiler::assembler::Spills;
 use mneme_core::hash::ChunkId;
 
-use super::outcome::{Built, NotBuilt, Outcome};
+use super::outcome::{BuildOutcome, Built, NotBuilt};
 
 /// Bytes of code objects that are remembered.
 const REMEMBERED: usize = 64 << 20;
@@ -26,9 +28,9 @@ pub struct Assemblies {
     bytes: usize,
     /// What is being assembled, and by which order.
     at_work: HashMap<u64, ChunkId>,
-    /// Orders that were told that their PTX is known, and what it is.
-    told: HashMap<u64, ChunkId>,
-    /// Of these, those that have told everything else and wait for the code.
+    /// Orders that rely on an assembly of their PTX by another, and what the PTX is.
+    relying: HashMap<u64, ChunkId>,
+    /// Of these, those that have reported everything else and wait for the code.
     waiting: Vec<(u64, Built)>,
 }
 
@@ -38,7 +40,7 @@ impl Assemblies {
         // One that is started again asks again.
         let known = self.finished.contains_key(&ptx) || self.at_work.iter().any(|(by, other)| *other == ptx && *by != order);
         if known {
-            self.told.insert(order, ptx);
+            self.relying.insert(order, ptx);
         } else {
             self.at_work.insert(order, ptx);
         }
@@ -47,17 +49,17 @@ impl Assemblies {
 
     /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each. `None` is that of
     /// an order which relied on another's assembly that came to nothing: its own may come to something.
-    pub fn settle(&mut self, order: u64, outcome: Outcome) -> Vec<(u64, Option<Outcome>, bool)> {
-        if let Some(ptx) = self.told.remove(&order) {
+    pub fn settle(&mut self, order: u64, outcome: BuildOutcome) -> Vec<(u64, Option<BuildOutcome>, bool)> {
+        if let Some(ptx) = self.relying.remove(&order) {
             return match outcome {
                 Ok((built, _)) => match self.finished.get(&ptx) {
                     Some(assembled) => vec![(order, Some(with(built, assembled)), false)],
                     None if self.at_work.values().any(|other| *other == ptx) => {
-                        self.told.insert(order, ptx);
+                        self.relying.insert(order, ptx);
                         self.waiting.push((order, built));
                         Vec::new()
                     }
-                    // Its assembly failed after this order was told of it.
+                    // Its assembly failed after this order had come to rely on it.
                     None => vec![(order, None, false)],
                 },
                 failed => vec![(order, Some(failed), false)],
@@ -73,10 +75,10 @@ impl Assemblies {
             // A time limit, a lack of memory or a signal is that order's own affair.
             .map_err(|failed| failed.rejected.then(|| failed.clone()));
         let mut complete = vec![(order, Some(outcome), true)];
-        let (waited, others) = std::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| self.told.get(other) == Some(&ptx));
+        let (waited, others) = std::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| self.relying.get(other) == Some(&ptx));
         self.waiting = others;
         for (other, built) in waited {
-            self.told.remove(&other);
+            self.relying.remove(&other);
             let outcome = match &code {
                 Ok(code) => Some(with(built, code)),
                 // It has come to texts of its own.
@@ -95,15 +97,15 @@ impl Assemblies {
         self.ages.push_back(ptx);
         self.finished.insert(ptx, code);
         while self.bytes > REMEMBERED && self.ages.len() > 1 {
-            // Those that were told of it and are still at work would miss it.
-            let Some(place) = self.ages.iter().position(|old| !self.told.values().any(|told| told == old)) else { break };
+            // Those that rely on it and are still at work would miss it.
+            let Some(place) = self.ages.iter().position(|old| !self.relying.values().any(|ptx| ptx == old)) else { break };
             let Some(oldest) = self.ages.remove(place) else { break };
             self.bytes -= self.finished.remove(&oldest).map_or(0, |code| code.image.len());
         }
     }
 }
 
-fn with(built: Built, assembled: &Assembled) -> Outcome {
+fn with(built: Built, assembled: &Assembled) -> BuildOutcome {
     Ok((Built { assembler: assembled.assembler.clone(), spills: assembled.spills, ..built }, assembled.image.clone()))
 }
 
@@ -114,13 +116,13 @@ mod tests {
 
     const PTX: ChunkId = ChunkId([7; 16]);
 
-    fn built(entry: &str, image: &[u8]) -> Outcome {
-        let told = (!image.is_empty()).then_some(Spills { stores: 4, loads: 8 });
+    fn built(entry: &str, image: &[u8]) -> BuildOutcome {
+        let spills = (!image.is_empty()).then_some(Spills { stores: 4, loads: 8 });
         let assembler = if image.is_empty() { String::new() } else { "a".into() };
-        Ok((Built { entry: entry.into(), assembler, spills: told, ..Built::default() }, image.to_vec()))
+        Ok((Built { entry: entry.into(), assembler, spills, ..Built::default() }, image.to_vec()))
     }
 
-    fn image(outcome: &Option<Outcome>) -> (&str, &[u8]) {
+    fn image(outcome: &Option<BuildOutcome>) -> (&str, &[u8]) {
         outcome.as_ref().unwrap().as_ref().map(|(built, image)| (built.entry.as_str(), image.as_slice())).unwrap()
     }
 
@@ -135,7 +137,7 @@ mod tests {
         assert!(second.len() == 1 && !second[0].2 && image(&second[0].1) == ("two", b"code"));
         let built = &second[0].1.as_ref().unwrap().as_ref().unwrap().0;
         assert_eq!((built.assembler.as_str(), built.spills), ("a", Some(Spills { stores: 4, loads: 8 })));
-        assert!(assemblies.told.is_empty() && assemblies.at_work.is_empty());
+        assert!(assemblies.relying.is_empty() && assemblies.at_work.is_empty());
     }
 
     #[test]

@@ -5,17 +5,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use mneme_compiler::progress::{Progress as Place, Stage};
-use mneme_compiler::{Target, Text, Texts};
+use mneme_compiler::progress::{BuildProgress as Place, Stage};
+use mneme_compiler::{BuildText, BuildTexts, Target};
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
 
 use super::compile::compile;
 use super::inputs::Build;
-use super::outcome::{Built, NotBuilt, Outcome};
-use crate::process::child::{Child, Complaints, End, lead, limit_files, limit_memory, name, volunteer_for_oom};
-use crate::process::confinement::{self, Room};
+use super::outcome::{BuildOutcome, Built, NotBuilt};
+use crate::process::child::{Child, ChildStderr, ProcessEnd, lead, limit_files, limit_memory, name, volunteer_for_oom};
+use crate::process::confinement::{self, AllowedResources};
 use crate::process::frame::{self, Inbox};
 
 /// What a builder says: about its PTX before it is assembled, and at the end.
@@ -24,7 +24,7 @@ enum Word {
     /// PTX of this hash is there; it waits to be told whether to assemble it.
     Ptx([u8; 16]),
     /// It has come to this text, which is the blob.
-    Text(Text),
+    Text(BuildText),
     Done(Box<Result<Built, NotBuilt>>),
 }
 
@@ -48,20 +48,20 @@ pub struct Builder {
     limit: Duration,
     deadline: Instant,
     /// What it has told of its texts.
-    texts: Texts,
+    texts: BuildTexts,
     /// What the compiler says is wanted of a build that fails, too.
-    keeps_words: bool,
+    keeps_log: bool,
     /// Its stream is closed: when the process has to be gone at the latest.
     closed: Option<Instant>,
 }
 
 /// What became of it.
-pub enum Progress {
+pub enum BuilderProgress {
     AtWork,
     /// It asks whether PTX of this hash is to be assembled, see [`Builder::answer`].
     Asks(ChunkId),
     /// It is done; without an image where it was told that its PTX is known.
-    Done(Box<Outcome>),
+    Done(Box<BuildOutcome>),
 }
 
 impl Builder {
@@ -69,21 +69,21 @@ impl Builder {
     pub fn start(build: &Build<'_>, options: u64, limit: Duration, memory: Option<u64>) -> std::io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         let place = Place::new()?;
-        let child = Child::start(Complaints::Kept, || live(build, &place, options, memory, theirs))?.leading();
+        let child = Child::start(ChildStderr::Kept, || live(build, &place, options, memory, theirs))?.leading();
         Ok(Self::new(child, place, stream, limit, build.tells_texts()))
     }
 
-    fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_words: bool) -> Self {
+    fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_log: bool) -> Self {
         let deadline = Instant::now() + limit;
-        Self { child, place, stream, inbox: Inbox::default(), limit, deadline, texts: Texts::default(), keeps_words, closed: None }
+        Self { child, place, stream, inbox: Inbox::default(), limit, deadline, texts: BuildTexts::default(), keeps_log, closed: None }
     }
 
-    /// Where it is heard; nothing more comes from one that is on its way out.
+    /// The descriptor of its events; there are no more once it is on its way out.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.closed.is_none().then(|| self.stream.as_fd())
     }
 
-    /// Whether it is on its way out, so that [`Builder::progress`] is to be asked without being heard.
+    /// Whether it is on its way out, so that [`Builder::progress`] is to be called without an event.
     pub fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
@@ -92,14 +92,14 @@ impl Builder {
         self.deadline
     }
 
-    /// Answers [`Progress::Asks`].
+    /// Answers [`BuilderProgress::Asks`].
     pub fn answer(&mut self, assemble: bool) {
-        // One that is gone is heard of next.
+        // That it is gone shows at the next read.
         let _ = self.stream.write_all(&[if assemble { ASSEMBLE } else { KNOWN }]);
     }
 
     /// The result of a builder that has run out of time.
-    pub fn time_out(&mut self) -> Outcome {
+    pub fn time_out(&mut self) -> BuildOutcome {
         let (limit, place) = (self.limit.as_secs_f64(), self.place.place());
         let error = format!(
             "the build took longer than {limit} s and was stopped{place}; --timeout (mneme-tune: --trial-timeout) raises the limit"
@@ -112,7 +112,10 @@ impl Builder {
         use nix::sys::signal::Signal;
         let faults = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGFPE, Signal::SIGILL];
         let assembling = self.place.last().is_some_and(|place| place.stage == Stage::Assembly);
-        self.child.end().filter(|end| assembling && faults.iter().any(|fault| *end == End::Signalled(*fault))).map(|end| end.to_string())
+        self.child
+            .end()
+            .filter(|end| assembling && faults.iter().any(|fault| *end == ProcessEnd::Signalled(*fault)))
+            .map(|end| end.to_string())
     }
 
     /// Kills it and gives it away, to be waited for.
@@ -122,12 +125,12 @@ impl Builder {
     }
 
     /// Reads what it has said, and sees how it ended; never waits.
-    pub fn progress(&mut self) -> Progress {
+    pub fn progress(&mut self) -> BuilderProgress {
         let mut buffer = [0; 64 * 1024];
-        let done = |outcome| Progress::Done(Box::new(outcome));
+        let done = |outcome| BuilderProgress::Done(Box::new(outcome));
         if let Some(latest) = self.closed {
             return match self.child.end() {
-                None if Instant::now() < latest => Progress::AtWork,
+                None if Instant::now() < latest => BuilderProgress::AtWork,
                 end => done(self.ended(end)),
             };
         }
@@ -137,7 +140,7 @@ impl Builder {
             // A reset is an end as well.
             Ok(_) => self.closed = Some(Instant::now() + GOING),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.closed = Some(Instant::now() + GOING),
-            Err(error) => return done(Err(internal(&format!("a builder cannot be heard: {error}")))),
+            Err(error) => return done(Err(internal(&format!("the events of a builder cannot be read: {error}")))),
         }
         loop {
             return match self.inbox.pop::<Word>() {
@@ -145,8 +148,8 @@ impl Builder {
                     self.texts.add(text, String::from_utf8_lossy(&contents).into_owned());
                     continue;
                 }
-                Ok(None) => Progress::AtWork,
-                Ok(Some((Word::Ptx(hash), _))) => Progress::Asks(ChunkId(hash)),
+                Ok(None) => BuilderProgress::AtWork,
+                Ok(Some((Word::Ptx(hash), _))) => BuilderProgress::Asks(ChunkId(hash)),
                 Ok(Some((Word::Done(result), image))) => match *result {
                     Ok(built) => done(Ok((self.with_what_was_said(built), image))),
                     Err(not_built) => done(Err(self.not_built(not_built))),
@@ -158,7 +161,7 @@ impl Builder {
 
     /// What a failed build has to tell besides.
     fn not_built(&mut self, not_built: NotBuilt) -> NotBuilt {
-        if !self.keeps_words {
+        if !self.keeps_log {
             return not_built;
         }
         let log = self.child.said().unwrap_or_default().lines().map(str::to_owned).collect();
@@ -171,13 +174,13 @@ impl Builder {
         built
     }
 
-    fn ended(&mut self, end: Option<End>) -> Outcome {
+    fn ended(&mut self, end: Option<ProcessEnd>) -> BuildOutcome {
         let said = self.child.said().unwrap_or_default();
         let place = self.place.place();
         // As LLVM says it, and as Rust does.
         let error = if said.contains("out of memory") || said.contains("memory allocation of") {
             format!("the compiler ran out of memory{place}; --memory-limit sets what it may take")
-        } else if end == Some(End::Signalled(nix::sys::signal::Signal::SIGXFSZ)) {
+        } else if end == Some(ProcessEnd::Signalled(nix::sys::signal::Signal::SIGXFSZ)) {
             format!("the compiler printed more than {} MiB and was stopped{place}", SAID_AND_WRITTEN >> 20)
         } else {
             let how = end.map_or_else(|| "did not answer".into(), |end| end.to_string());
@@ -208,21 +211,21 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
     if matches!(build.target, Target::Cpu { .. }) && build.inputs.external.is_none() {
         // The application's own code is read from the recording.
         let readable = build.spec.configuration.original.then(|| build.inputs.recorded.folder.clone()).into_iter().collect();
-        let room = Room { readable, descriptors: vec![words.as_raw_fd()], ..Room::default() };
-        confinement::enter(&room);
+        let allowed = AllowedResources { readable, descriptors: vec![words.as_raw_fd()], ..AllowedResources::default() };
+        confinement::enter(&allowed);
     }
     let mut ask = |ptx: &str| {
         let mut text = ptx.as_bytes().to_vec();
         text.extend(options.to_le_bytes());
         let mut answer = [ASSEMBLE];
-        let asked = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| (&words).read_exact(&mut answer));
-        asked.is_ok() && answer == [KNOWN]
+        let answered = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| (&words).read_exact(&mut answer));
+        answered.is_ok() && answer == [KNOWN]
     };
     // One that crashes or is stopped later has told them all the same.
-    let mut tell = |text: Text, contents: &str| {
+    let mut send_text = |text: BuildText, contents: &str| {
         let _ = frame::write(&mut &words, &Word::Text(text), contents.as_bytes());
     };
-    let (result, image) = match compile(&Build { progress: Some(place), ..*build }, &mut ask, &mut tell) {
+    let (result, image) = match compile(&Build { progress: Some(place), ..*build }, &mut ask, &mut send_text) {
         Ok((built, image)) => (Ok(built), image),
         Err(not_built) => (Err(not_built), Vec::new()),
     };
@@ -239,14 +242,14 @@ mod tests {
     /// A builder that does something else; a second is a long time for what never waits.
     fn planted(work: impl FnOnce(UnixStream) -> i32) -> Builder {
         let (stream, theirs) = UnixStream::pair().unwrap();
-        let child = Child::start(Complaints::Kept, || work(theirs)).unwrap();
+        let child = Child::start(ChildStderr::Kept, || work(theirs)).unwrap();
         Builder::new(child, Place::new().unwrap(), stream, Duration::from_secs(60), true)
     }
 
     fn half(stream: &mut UnixStream) {
         let mut frame = Vec::new();
-        frame::write(&mut frame, &Word::Text(Text::Ir), b"; after").unwrap();
-        frame::write(&mut frame, &Word::Text(Text::Ptx), b"never to be").unwrap();
+        frame::write(&mut frame, &Word::Text(BuildText::Ir), b"; after").unwrap();
+        frame::write(&mut frame, &Word::Text(BuildText::Ptx), b"never to be").unwrap();
         stream.write_all(&frame[..frame.len() - 5]).unwrap();
     }
 
@@ -265,7 +268,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(100));
             builder.stream.set_nonblocking(true).unwrap();
             let start = Instant::now();
-            assert!(matches!(builder.progress(), Progress::AtWork | Progress::Done(_)));
+            assert!(matches!(builder.progress(), BuilderProgress::AtWork | BuilderProgress::Done(_)));
             assert!(start.elapsed() < Duration::from_secs(1));
             if builder.texts.ir.is_some() {
                 break;
@@ -286,10 +289,10 @@ mod tests {
         let (start, mut longest) = (Instant::now(), Duration::ZERO);
         let outcome = loop {
             assert!(start.elapsed() < Duration::from_secs(20));
-            let asked = Instant::now();
+            let called = Instant::now();
             let progress = builder.progress();
-            longest = longest.max(if builder.is_closed() { asked.elapsed() } else { Duration::ZERO });
-            if let Progress::Done(outcome) = progress {
+            longest = longest.max(if builder.is_closed() { called.elapsed() } else { Duration::ZERO });
+            if let BuilderProgress::Done(outcome) = progress {
                 break *outcome;
             }
             std::thread::sleep(Duration::from_millis(5));

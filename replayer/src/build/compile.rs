@@ -2,32 +2,32 @@
 
 use mneme_compiler::Module;
 use mneme_compiler::pipeline::revise::{self, Inventory};
-use mneme_compiler::progress::Progress;
-use mneme_compiler::{BuildError, Code, Hooks, Keep, Recorded, Request, Text, Texts};
+use mneme_compiler::progress::BuildProgress;
+use mneme_compiler::{BuildError, BuildRequest, BuildText, BuildTexts, Hooks, InputCode, Keep, RecordedLaunch};
 use mneme_core::result::Status;
 
 use super::inputs::Build;
 use super::original;
-use super::outcome::{Built, NotBuilt, Outcome};
+use super::outcome::{BuildOutcome, Built, NotBuilt};
 use super::replacement::Replacement;
 
 /// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image. `reader` is told the texts on
 /// the way, where the build asks for them.
-pub fn compile(build: &Build<'_>, is_known: &mut dyn FnMut(&str) -> bool, reader: &mut dyn FnMut(Text, &str)) -> Outcome {
+pub fn compile(build: &Build<'_>, is_known: &mut dyn FnMut(&str) -> bool, reader: &mut dyn FnMut(BuildText, &str)) -> BuildOutcome {
     if build.spec.configuration.original {
         return original::of(build);
     }
     run(build, is_known, reader).map_err(|error| {
         let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
         let rejected = matches!(error, BuildError::Assemble { .. });
-        NotBuilt { place: build.progress.and_then(Progress::last), rejected, ..NotBuilt::new(status, error.to_string()) }
+        NotBuilt { place: build.progress.and_then(BuildProgress::last), rejected, ..NotBuilt::new(status, error.to_string()) }
     })
 }
 
 fn run(
     build: &Build<'_>,
     is_known: &mut dyn FnMut(&str) -> bool,
-    reader: &mut dyn FnMut(Text, &str),
+    reader: &mut dyn FnMut(BuildText, &str),
 ) -> Result<(Built, Vec<u8>), BuildError> {
     let Build { inputs, spec, .. } = *build;
     let replacement = build.replacement();
@@ -36,10 +36,10 @@ fn run(
         _ => inputs.modules.iter().map(Vec::as_slice).collect(),
     };
     let code = match (replacement, build.preloaded) {
-        (Some(Replacement::Ptx(ptx)), _) => Code::Ptx(ptx),
-        (Some(Replacement::Cubin(cubin)), _) => Code::Cubin(cubin),
-        (None, Some(preloaded)) => Code::Loaded(preloaded),
-        (None | Some(Replacement::Ir(_)), _) => Code::Ir(&modules),
+        (Some(Replacement::Ptx(ptx)), _) => InputCode::Ptx(ptx),
+        (Some(Replacement::Cubin(cubin)), _) => InputCode::Cubin(cubin),
+        (None, Some(preloaded)) => InputCode::Loaded(preloaded),
+        (None | Some(Replacement::Ir(_)), _) => InputCode::Ir(&modules),
     };
     let header = &inputs.recorded.moments.prologue.header;
     let kernel = &inputs.recorded.kernel;
@@ -49,8 +49,8 @@ fn run(
         // Other code says for itself what may be fused.
         application.contract.clear();
     }
-    let mut request = Request::new(code, &kernel.kernel_name, build.target, &spec.configuration);
-    request.recorded = Recorded {
+    let mut request = BuildRequest::new(code, &kernel.kernel_name, build.target, &spec.configuration);
+    request.recorded = RecordedLaunch {
         arguments: &header.arguments,
         variables: &header.variables,
         allocations: &header.allocations,
@@ -87,7 +87,7 @@ fn run(
         shared_is_static: artifact.shared_is_static,
         assembler: artifact.assembler,
         spills: artifact.spills,
-        texts: Texts { ir_before: artifact.ir_before, ir: artifact.ir, ptx: artifact.ptx },
+        texts: BuildTexts { ir_before: artifact.ir_before, ir: artifact.ir, ptx: artifact.ptx },
         instrumented: artifact.instrumented,
         log: artifact.log,
         looked: spec.probe.looked(passes, codegen, artifact.pipeline, inventory),

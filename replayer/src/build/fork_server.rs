@@ -1,4 +1,4 @@
-//! The server: a process that forks builders and watches over them.
+//! The fork server: a process that forks builders and watches over them.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,12 +13,12 @@ use nix::poll::PollFlags;
 use serde::{Deserialize, Serialize};
 
 use super::assemblies::Assemblies;
-use super::builder::{Builder, Progress};
+use super::builder::{Builder, BuilderProgress};
 use super::inputs::{Build, Inputs};
-use super::outcome::{Built, NotBuilt, Outcome};
+use super::outcome::{BuildOutcome, Built, NotBuilt};
 use super::preload::Preload;
 use super::spec::BuildSpec;
-use crate::process::child::{self, Child, Complaints};
+use crate::process::child::{self, Child, ChildStderr};
 use crate::process::frame::{Inbox, Outbox};
 use crate::process::readiness::Waiting;
 
@@ -44,14 +44,14 @@ struct Reply {
 pub struct Answer {
     pub number: u64,
     /// `None` where the order is to come again: it relied on another, which came to nothing.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<BuildOutcome>,
     /// An assembler ran for it; else its code is that of an earlier build.
     pub assembled: bool,
 }
 
 /// What a fork server is started with.
 #[derive(Clone, Copy)]
-pub struct Plan<'a> {
+pub struct ForkServerPlan<'a> {
     pub inputs: Inputs<'a>,
     /// Bounds the memory of a builder, bytes.
     pub memory: Option<u64>,
@@ -82,29 +82,29 @@ pub enum Preparation {
 }
 
 impl ForkServer {
-    pub fn start(plan: &Plan<'_>, preparation: Preparation) -> std::io::Result<Self> {
+    pub fn start(plan: &ForkServerPlan<'_>, preparation: Preparation) -> std::io::Result<Self> {
         Self::fork(|supervisor| serve(plan, preparation, supervisor))
     }
 
     fn fork(life: impl FnOnce(UnixStream) -> i32) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let child = Child::start(Complaints::Shown, || life(theirs))?;
+        let child = Child::start(ChildStderr::Shown, || life(theirs))?;
         // Whoever waited for one that hangs would hang too.
         ours.set_nonblocking(true)?;
         Ok(Self { child, stream: ours, inbox: Inbox::default(), outbox: Outbox::default(), last: 0, closed: None })
     }
 
-    /// Where it is heard, and what for; nothing more comes from one that is on its way out.
+    /// The descriptor of its events; there are no more once it is on its way out.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.closed.is_none().then(|| self.stream.as_fd())
     }
 
-    /// What to wait for there: answers, and that it takes what it has still to be told.
+    /// The events to wait for: answers, and that it takes what is still to be written.
     pub fn interest(&self) -> PollFlags {
         interest(&self.outbox)
     }
 
-    /// Whether it is on its way out, so that [`ForkServer::progress`] is to be asked without being heard.
+    /// Whether it is on its way out, so that [`ForkServer::progress`] is to be called without an event.
     pub fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
@@ -114,7 +114,7 @@ impl ForkServer {
         self.last += 1;
         let order = Order { number: self.last, target: target.clone(), spec: spec.clone(), limit };
         self.outbox.push(&order, &[])?;
-        // One that is gone is heard of next.
+        // That it is gone shows at the next read.
         let _ = self.outbox.flush(&mut self.stream);
         Ok(self.last)
     }
@@ -131,8 +131,8 @@ impl ForkServer {
             };
         }
         // A reset is an end as well: of a stream on which an order was under way.
-        let told = self.outbox.flush(&mut self.stream).is_ok();
-        if !receive(&mut self.stream, &mut self.inbox).unwrap_or(false) || !told {
+        let flushed = self.outbox.flush(&mut self.stream).is_ok();
+        if !receive(&mut self.stream, &mut self.inbox).unwrap_or(false) || !flushed {
             self.closed = Some(Instant::now() + GOING);
         }
         let mut answers = Vec::new();
@@ -164,7 +164,7 @@ fn receive(stream: &mut UnixStream, inbox: &mut Inbox) -> std::io::Result<bool> 
 }
 
 /// The life of a fork server; returns the exit status.
-fn serve(plan: &Plan<'_>, preparation: Preparation, supervisor: UnixStream) -> i32 {
+fn serve(plan: &ForkServerPlan<'_>, preparation: Preparation, supervisor: UnixStream) -> i32 {
     child::name(c"mneme-forksrv");
     if preparation == Preparation::Full {
         mneme_compiler::warm_up();
@@ -196,7 +196,7 @@ struct AtWork {
 }
 
 struct Server<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a ForkServerPlan<'a>,
     supervisor: UnixStream,
     inbox: Inbox,
     outbox: Outbox,
@@ -216,17 +216,17 @@ impl Server<'_> {
             // From behind, so that those before keep their places.
             for at in (0..self.builders.len()).rev() {
                 let AtWork { order, builder, .. } = &mut self.builders[at];
-                match if ready[at + 1] || builder.is_closed() { builder.progress() } else { Progress::AtWork } {
-                    Progress::AtWork if builder.deadline() <= now => {
+                match if ready[at + 1] || builder.is_closed() { builder.progress() } else { BuilderProgress::AtWork } {
+                    BuilderProgress::AtWork if builder.deadline() <= now => {
                         let outcome = builder.time_out();
                         self.done(at, outcome)?;
                     }
-                    Progress::AtWork => {}
-                    Progress::Asks(ptx) => {
+                    BuilderProgress::AtWork => {}
+                    BuilderProgress::Asks(ptx) => {
                         let assemble = self.assemblies.ask(order.number, ptx);
                         builder.answer(assemble);
                     }
-                    Progress::Done(outcome) => self.done(at, *outcome)?,
+                    BuilderProgress::Done(outcome) => self.done(at, *outcome)?,
                 }
             }
             self.leaving.retain_mut(|child| child.end().is_none());
@@ -241,7 +241,7 @@ impl Server<'_> {
 
     /// Starts a builder. `lost` says how another one was ended by its assembler, which this one is to do without.
     fn start(&mut self, order: Order, lost: Option<String>) -> std::io::Result<()> {
-        let Plan { inputs, memory } = *self.plan;
+        let ForkServerPlan { inputs, memory } = *self.plan;
         let build = Build::new(inputs, &order.target, &order.spec);
         let preloaded = self.preload.as_mut().and_then(|preload| preload.of(&build));
         let build = Build { preloaded, lost: lost.as_deref(), ..build };
@@ -253,7 +253,7 @@ impl Server<'_> {
     }
 
     /// A builder is done: answers its order, and those that waited for its code.
-    fn done(&mut self, at: usize, outcome: Outcome) -> std::io::Result<()> {
+    fn done(&mut self, at: usize, outcome: BuildOutcome) -> std::io::Result<()> {
         let AtWork { order, mut builder, again, of_recording } = self.builders.swap_remove(at);
         if let Some(how) = builder.lost_to_the_assembler().filter(|_| !again) {
             // Both together have the time of one.
@@ -324,9 +324,9 @@ mod tests {
     fn ask<T>(server: &mut ForkServer, wanted: impl Fn(std::io::Result<Vec<Answer>>, &ForkServer) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
-            let asked = Instant::now();
+            let called = Instant::now();
             let answers = server.progress();
-            assert!(asked.elapsed() < Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
+            assert!(called.elapsed() < Duration::from_secs(1) && start.elapsed() < Duration::from_secs(20));
             if let Some(found) = wanted(answers, server) {
                 return found;
             }
@@ -385,7 +385,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recorded = recording(folder.path());
         let inputs = Inputs { recorded: &recorded, modules: &[], replacement: None, external: None, keep: Keep::default(), texts: false };
-        let plan = Plan { inputs, memory: None };
+        let plan = ForkServerPlan { inputs, memory: None };
         let mut server = ForkServer::start(&plan, Preparation::None).unwrap();
         let replacement = Replacement::of(CodeKind::Ptx, ENDS_THE_ASSEMBLER.as_bytes().to_vec()).unwrap();
         let replacement = Some(std::rc::Rc::new(replacement));
@@ -439,6 +439,6 @@ mod tests {
         server.progress().unwrap();
         assert!(start.elapsed() < Duration::from_secs(5) && !server.outbox.is_empty());
         assert!(server.interest().contains(PollFlags::POLLOUT));
-        assert!(matches!(server.dismiss().wait(Duration::from_secs(20)), Some(crate::process::child::End::Signalled(_))));
+        assert!(matches!(server.dismiss().wait(Duration::from_secs(20)), Some(crate::process::child::ProcessEnd::Signalled(_))));
     }
 }

@@ -1,7 +1,9 @@
-//! What a build starts from: the recording, what the command line gives for all builds, and the configuration's own.
+//! The inputs of a build.
+//!
+//! They are the recording, what the command line gives for all builds, and the configuration's own.
 
 use mneme_compiler::pipeline::External;
-use mneme_compiler::progress::Progress;
+use mneme_compiler::progress::BuildProgress;
 use mneme_compiler::{Keep, Preloaded, Target};
 
 use super::replacement::Replacement;
@@ -35,7 +37,7 @@ pub struct Build<'a> {
     /// How another builder of the same was ended by the assembler that is a library; this one does without it.
     pub lost: Option<&'a str>,
     /// Where to note what the build is at.
-    pub progress: Option<&'a Progress>,
+    pub progress: Option<&'a BuildProgress>,
 }
 
 impl<'a> Build<'a> {

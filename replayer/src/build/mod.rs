@@ -1,4 +1,6 @@
-//! Builds: each configuration is compiled in a process of its own, so that a crash in LLVM is that configuration's result.
+//! Builds of configurations, each in a process of its own.
+//!
+//! A crash in LLVM is then that configuration's result.
 //!
 //! Builders are forked by a fork server, which has LLVM and the assembler loaded and warm. The supervisor cannot be that parent:
 //! an assembler may load the device's driver, and a driver that was loaded before a fork refuses to work in the child.
@@ -17,6 +19,6 @@ mod spec;
 
 pub use compile::compile;
 pub use inputs::{Build, Inputs};
-pub use outcome::{Built, NotBuilt, Outcome};
-pub use probe::{Looked, Probe};
+pub use outcome::{BuildOutcome, Built, NotBuilt};
+pub use probe::{Probe, ProbeResult};
 pub use spec::{BuildKey, BuildSpec};

@@ -9,11 +9,11 @@ use mneme_core::recording::database::CodeFile;
 use mneme_core::result::Status;
 
 use super::inputs::Build;
-use super::outcome::{Built, NotBuilt, Outcome};
+use super::outcome::{BuildOutcome, Built, NotBuilt};
 use crate::recording::instance::RecordedInstance;
 
 /// The form of it that the build's target runs, as it is.
-pub fn of(build: &Build<'_>) -> Outcome {
+pub fn of(build: &Build<'_>) -> BuildOutcome {
     let invalid = |error: String| NotBuilt::new(Status::InvalidConfig, error);
     build.spec.configuration.check().map_err(invalid)?;
     if build.spec.instrument.is_some() || build.inputs.external.is_some() {
@@ -66,7 +66,7 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
         CodeKind::Cubin => cubin::parse(code).and_then(|cubin| cubin.architecture).is_some_and(|it| it.machine_code_runs_on(device)),
         CodeKind::Ptx => {
             let text = String::from_utf8_lossy(code);
-            let closure = ptx::Module::parse(&text).closure(kernel);
+            let closure = ptx::PtxModule::parse(&text).closure(kernel);
             closure.and_then(|closure| closure.target).is_some_and(|target| target.ptx_compiles_for(device))
         }
         CodeKind::Bitcode | CodeKind::CpuObject => false,
@@ -89,7 +89,7 @@ fn immovable(recorded: &RecordedInstance, code: &[u8], kind: CodeKind) -> Option
         }
         CodeKind::Ptx => {
             let text = String::from_utf8_lossy(code);
-            let closure = ptx::Module::parse(&text).closure(&recorded.kernel.kernel_name);
+            let closure = ptx::PtxModule::parse(&text).closure(&recorded.kernel.kernel_name);
             let variables = closure.map(|closure| closure.variables).unwrap_or_default();
             variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
         }

@@ -1,13 +1,13 @@
-//! What comes of a build: the code and what there is to say of it, or why there is none.
+//! The outcome of a build: code and facts about it, or why there is none.
 
-use mneme_compiler::Texts;
+use mneme_compiler::BuildTexts;
 use mneme_compiler::assembler::Spills;
 use mneme_compiler::instrument::Instrumented;
-use mneme_compiler::progress::Place;
+use mneme_compiler::progress::BuildPosition;
 use mneme_core::result::Status;
 use serde::{Deserialize, Serialize};
 
-use super::probe::Looked;
+use super::probe::ProbeResult;
 
 /// A finished build, without its image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,13 +22,13 @@ pub struct Built {
     pub assembler: String,
     /// Registers spilled to local memory, where the assembler has told.
     pub spills: Option<Spills>,
-    pub texts: Texts,
+    pub texts: BuildTexts,
     /// What the instrumentation says of itself, where there is one.
     pub instrumented: Option<Instrumented>,
     /// What the build has to say, a line each.
     pub log: Vec<String>,
     /// What was asked of the build beyond its code.
-    pub looked: Looked,
+    pub looked: ProbeResult,
 }
 
 /// Why there is no code object, in one sentence.
@@ -37,11 +37,11 @@ pub struct NotBuilt {
     pub status: Status,
     pub error: String,
     /// What the build was at, where it has ended before its time.
-    pub place: Option<Place>,
+    pub place: Option<BuildPosition>,
     /// The assembler has read the PTX and refused it, as it would for whoever comes with the same.
     pub rejected: bool,
     /// What it had come to until then, where that was asked for.
-    pub texts: Box<Texts>,
+    pub texts: Box<BuildTexts>,
     /// What the compiler had said until then, a line each, likewise.
     pub log: Box<[String]>,
 }
@@ -53,4 +53,4 @@ impl NotBuilt {
 }
 
 /// The outcome of a build and the code object.
-pub type Outcome = Result<(Built, Vec<u8>), NotBuilt>;
+pub type BuildOutcome = Result<(Built, Vec<u8>), NotBuilt>;

@@ -1,4 +1,6 @@
-//! The recorded IR as LLVM holds it, in the fork server's memory: builders that start from it need not read, link and prune.
+//! The recorded IR as LLVM holds it, in the fork server's memory.
+//!
+//! Builders that start from it need not read, link and prune.
 
 use mneme_compiler::{Preloaded, Target};
 

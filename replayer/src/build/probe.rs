@@ -28,7 +28,7 @@ pub struct Probe {
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Looked {
+pub struct ProbeResult {
     /// Passes of the pipeline, and of code generation, that ran and could have been left out.
     pub passes: Vec<Invocation>,
     pub codegen_passes: Vec<Invocation>,
@@ -47,8 +47,8 @@ impl Probe {
         (passes, CodegenInvocations::limited(self.codegen_passes))
     }
 
-    pub fn looked(&self, passes: Invocations, codegen: CodegenInvocations, pipeline: Option<String>, inventory: Inventory) -> Looked {
+    pub fn looked(&self, passes: Invocations, codegen: CodegenInvocations, pipeline: Option<String>, inventory: Inventory) -> ProbeResult {
         let (ran, codegen_passes) = if self.listed { (passes.ran, codegen.ran) } else { Default::default() };
-        Looked { passes: ran, codegen_passes, shown: passes.before.zip(passes.after), pipeline, inventory }
+        ProbeResult { passes: ran, codegen_passes, shown: passes.before.zip(passes.after), pipeline, inventory }
     }
 }

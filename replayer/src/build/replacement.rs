@@ -1,4 +1,4 @@
-//! Code in the recorded kernel's place: files that the command line names.
+//! Code in the recorded kernel's place, from files that the command line names.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub enum Replacement {
 
 /// A file with code, by what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CodeFile {
+pub enum ReplacementFile {
     Ir(PathBuf),
     Ptx(PathBuf),
     Cubin(PathBuf),
@@ -38,7 +38,7 @@ pub enum CodeFile {
     },
 }
 
-impl CodeFile {
+impl ReplacementFile {
     pub fn path(&self) -> &Path {
         let (Self::Ir(path) | Self::Ptx(path) | Self::Cubin(path) | Self::Source { file: path, .. }) = self;
         path
@@ -47,16 +47,16 @@ impl CodeFile {
 
 impl Replacement {
     /// Reads, or compiles within `limit`, a file. A source that does not compile is a failed build.
-    pub fn read(file: &CodeFile, recorded: &RecordedInstance, limit: Duration) -> Result<Result<Self, NotBuilt>, Fatal> {
+    pub fn read(file: &ReplacementFile, recorded: &RecordedInstance, limit: Duration) -> Result<Result<Self, NotBuilt>, Fatal> {
         let bytes = read(file.path())?;
         Ok(Ok(match file {
-            CodeFile::Ir(_) => Self::Ir(bytes),
-            CodeFile::Cubin(_) => Self::Cubin(bytes),
-            CodeFile::Ptx(path) => {
+            ReplacementFile::Ir(_) => Self::Ir(bytes),
+            ReplacementFile::Cubin(_) => Self::Cubin(bytes),
+            ReplacementFile::Ptx(path) => {
                 let is_no_text = |_| Fatal::new(exit::BAD_USAGE, format!("{} is no PTX: it is not text", path.display()));
                 Self::Ptx(String::from_utf8(bytes).map_err(is_no_text)?)
             }
-            CodeFile::Source { file, compiler, flags } => {
+            ReplacementFile::Source { file, compiler, flags } => {
                 let arch = Some(recorded.kernel.ours.ir_arch.as_str()).filter(|arch| arch.starts_with("sm_")).unwrap_or("sm_90");
                 let source = Source { file, compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Self::Ir).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What is built, and which configurations come to the same code, before anything is compiled.
+//! The specification of a build, by which equal builds are known before they are made.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The command line of mneme-bisect.
+//! The command line of `mneme-bisect`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use mneme_core::configuration::Configuration;
 
-use super::{CodeOptions, Common, Launch, ONE_DASH};
+use super::{CodeOptions, CommonOptions, LaunchOptions, ONE_DASH};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,7 +40,7 @@ Exit status, as git bisect run takes it:
 #[command(name = "mneme-bisect", version, after_help = EXAMPLES)]
 pub struct Bisect {
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonOptions,
 
     /// The pipeline that fails, in the syntax of opt -passes
     #[arg(value_name = "PIPELINE", default_value = "default<O3>")]
@@ -52,7 +52,7 @@ pub struct Bisect {
 
     /// What failing means
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    pub failing: Failing,
+    pub failing: FailureKind,
 
     /// How many times the reference's time (slow) or registers (regs) are too much [default: 1.2 for slow, 1 for regs]
     #[arg(long, value_name = "X", value_parser = threshold)]
@@ -76,10 +76,10 @@ pub struct Bisect {
 
     /// Colours on standard error
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    pub color: When,
+    pub color: ColorChoice,
 
     #[command(flatten)]
-    pub launch: Launch,
+    pub launch: LaunchOptions,
     #[command(flatten)]
     pub code: CodeOptions,
 }
@@ -87,7 +87,7 @@ pub struct Bisect {
 /// What makes a configuration a bad one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Failing {
+pub enum FailureKind {
     /// It runs and does not verify, faults or hangs
     #[default]
     Wrong,
@@ -101,7 +101,7 @@ pub enum Failing {
 
 /// Whether to write colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum When {
+pub enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
@@ -122,7 +122,7 @@ impl Bisect {
 
     /// What the reference's figure is multiplied by.
     pub fn threshold(&self) -> f64 {
-        self.threshold.unwrap_or(if self.failing == Failing::Slow { 1.2 } else { 1.0 })
+        self.threshold.unwrap_or(if self.failing == FailureKind::Slow { 1.2 } else { 1.0 })
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     fn a_command_line_is_a_replays_and_more() {
         Bisect::command().debug_assert();
         let options = read("-rdb a.json -rid 7 default<O2> -bidx 64 --failing slow --codegen-opt 1").unwrap();
-        assert_eq!((options.failing, options.threshold(), options.reference.as_str()), (Failing::Slow, 1.2, "default<O0>"));
+        assert_eq!((options.failing, options.threshold(), options.reference.as_str()), (FailureKind::Slow, 1.2, "default<O0>"));
         let found = options.configuration(Configuration::recorded(Default::default(), Default::default(), 0));
         assert_eq!((found.block.x, found.codegen_opt, found.passes.as_str()), (64, 1, "default<O2>"));
         assert_eq!(read("-rdb a.json --failing regs").unwrap().threshold(), 1.0);

@@ -1,4 +1,4 @@
-//! Options that put other code in the recorded kernel's place, or other passes in LLVM's.
+//! Options that put other code in the kernel's place, or other passes in LLVM's.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 use mneme_compiler::pipeline::External;
 use mneme_compiler::source;
 
-use crate::build::replacement::CodeFile;
+use crate::build::replacement::ReplacementFile;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Other code in the kernel's place")]
@@ -46,20 +46,20 @@ pub struct CodeOptions {
 
 impl CodeOptions {
     /// The file that holds the code.
-    pub fn file(&self) -> Option<CodeFile> {
+    pub fn file(&self) -> Option<ReplacementFile> {
         let source = || {
             let file = self.source.clone()?;
-            Some(CodeFile::Source { file, compiler: self.clang.clone(), flags: self.source_flags.clone() })
+            Some(ReplacementFile::Source { file, compiler: self.clang.clone(), flags: self.source_flags.clone() })
         };
-        let ir = self.ir.clone().map(CodeFile::Ir);
-        let ptx = self.ptx.clone().map(CodeFile::Ptx);
-        ir.or(ptx).or(self.cubin.clone().map(CodeFile::Cubin)).or_else(source)
+        let ir = self.ir.clone().map(ReplacementFile::Ir);
+        let ptx = self.ptx.clone().map(ReplacementFile::Ptx);
+        ir.or(ptx).or(self.cubin.clone().map(ReplacementFile::Cubin)).or_else(source)
     }
 
     /// The program that runs the pipeline, where it is another one.
     pub fn external(&self) -> Option<External> {
-        let asked = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();
-        asked.then(|| External {
+        let used = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();
+        used.then(|| External {
             program: self.opt.clone().unwrap_or_else(|| "opt-19".into()),
             // A bare name would be looked for where libraries are.
             plugins: self.plugins.iter().map(|plugin| std::path::absolute(plugin).unwrap_or_else(|_| plugin.clone())).collect(),

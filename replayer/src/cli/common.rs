@@ -8,7 +8,7 @@ use mneme_compiler::Keep;
 use mneme_core::device::Timer;
 
 use crate::context::device::Choice;
-use crate::context::settings::{Isolation, Settings};
+use crate::context::settings::{Isolation, ReplaySettings};
 
 /// What times kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -32,7 +32,7 @@ impl From<Timers> for Timer {
 
 /// What all modes are told.
 #[derive(Args, Debug)]
-pub struct Common {
+pub struct CommonOptions {
     /// The .json file of the recorded kernel, also -rdb; or the recording's folder, where --kernel, -rid or its only kernel says
     /// which one
     #[arg(long = "record-db", alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE|FOLDER")]
@@ -63,7 +63,7 @@ pub struct Common {
     pub timer: Timers,
 
     #[command(flatten)]
-    pub verification: super::verification::Verification,
+    pub verification: super::verification::VerificationOptions,
 
     /// Time limit for a build, and for all runs of a configuration, seconds
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
@@ -82,11 +82,11 @@ pub struct Common {
     pub level: tracing::Level,
 }
 
-impl Common {
+impl CommonOptions {
     /// What all modes ask for; one configuration, and none of the code's or the results' options.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> ReplaySettings {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        Settings {
+        ReplaySettings {
             database: self.database.clone(),
             id: self.id.clone(),
             kernel: self.kernel.clone(),

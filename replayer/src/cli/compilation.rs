@@ -5,7 +5,7 @@ use mneme_core::configuration::{Configuration, Specialize};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Compilation")]
-pub struct Compilation {
+pub struct CompilationOptions {
     /// Fold the recorded arguments into the code: all (scalars, by-value structs, the size of dynamic shared memory), or those
     /// of a list of indices, as in --specialize=0,2
     #[arg(long, value_name = "LIST", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = specialize)]
@@ -39,7 +39,7 @@ fn specialize(text: &str) -> Result<Specialize, String> {
     indices.map(Specialize::Arguments).map_err(|_| "it must be argument indices, counted from 0, as in 0,2".into())
 }
 
-impl Compilation {
+impl CompilationOptions {
     /// The configuration with what these options change.
     pub fn apply(&self, configuration: Configuration) -> Configuration {
         Configuration {

@@ -3,10 +3,10 @@
 use clap::Args;
 use mneme_core::configuration::{CODEGEN_METHODS, Configuration};
 
-use super::Compilation;
+use super::CompilationOptions;
 
 #[derive(Args, Debug)]
-pub struct Launch {
+pub struct LaunchOptions {
     /// Blocks along x, also -gidx [default: as recorded, like all dimensions]
     #[arg(long, alias = "gidx", value_name = "N")]
     pub grid_dim_x: Option<u32>,
@@ -60,10 +60,10 @@ pub struct Launch {
     pub no_internalize: bool,
 
     #[command(flatten)]
-    pub compilation: Compilation,
+    pub compilation: CompilationOptions,
 }
 
-impl Launch {
+impl LaunchOptions {
     /// The recorded configuration with what the options change, compiled with the pipeline `passes`, or as recorded.
     pub fn configuration(&self, passes: Option<&str>, recorded: Configuration) -> Configuration {
         let mut configuration = recorded;

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `mneme-replay`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory, Parser};
 use mneme_compiler::Keep;
 use mneme_core::configuration::Configuration;
 
-use crate::context::settings::Settings;
+use crate::context::settings::ReplaySettings;
 
 mod bisect;
 mod code;
@@ -17,12 +17,12 @@ mod launch;
 mod observation;
 mod verification;
 
-pub use bisect::{Bisect, Failing, When};
+pub use bisect::{Bisect, ColorChoice, FailureKind};
 pub use code::CodeOptions;
-pub use common::{Common, Timers};
-pub use compilation::Compilation;
-pub use launch::Launch;
-pub use observation::Observation;
+pub use common::{CommonOptions, Timers};
+pub use compilation::CompilationOptions;
+pub use launch::LaunchOptions;
+pub use observation::ObservationOptions;
 
 /// Long options that users write with one dash.
 const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
@@ -81,14 +81,14 @@ pub enum Arguments {
 #[command(name = "mneme-replay serve", bin_name = "mneme-replay serve", version, after_help = SERVE_EXAMPLES)]
 pub struct Serve {
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonOptions,
     #[command(flatten)]
-    pub runs: Runs,
+    pub runs: RunOptions,
 }
 
 /// How often a configuration runs that does not say so itself.
 #[derive(Args, Debug)]
-pub struct Runs {
+pub struct RunOptions {
     /// Measured runs, also -it
     #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub iterations: u32,
@@ -128,9 +128,9 @@ Exit status:
 #[command(name = "mneme-replay sweep", bin_name = "mneme-replay sweep", version, after_help = SWEEP_EXAMPLES)]
 pub struct Sweep {
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonOptions,
     #[command(flatten)]
-    pub runs: Runs,
+    pub runs: RunOptions,
 
     /// Configurations, one JSON object a line; - for standard input
     #[arg(value_name = "CONFIGURATIONS", default_value = "-")]
@@ -148,14 +148,14 @@ pub struct Sweep {
 #[command(name = "mneme-replay", version, after_help = EXAMPLES, override_usage = USAGE)]
 pub struct OneShot {
     #[command(flatten)]
-    pub common: Common,
+    pub common: CommonOptions,
 
     /// LLVM pass pipeline, in the syntax of opt -passes [default: that of the application's level, else that of O3]
     #[arg(value_name = "PIPELINE")]
     pub passes: Option<String>,
 
     #[command(flatten)]
-    pub launch: Launch,
+    pub launch: LaunchOptions,
 
     /// Measured runs, also -it
     #[arg(long, alias = "it", value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -175,7 +175,7 @@ pub struct OneShot {
     pub dump_diff: Option<PathBuf>,
 
     #[command(flatten)]
-    pub observation: Observation,
+    pub observation: ObservationOptions,
     #[command(flatten)]
     pub code: CodeOptions,
 
@@ -211,7 +211,7 @@ impl Arguments {
         OneShot::try_parse_from(words).map(|one_shot| Self::OneShot(Box::new(one_shot)))
     }
 
-    pub fn common(&self) -> &Common {
+    pub fn common(&self) -> &CommonOptions {
         match self {
             Self::Serve(serve) => &serve.common,
             Self::Sweep(sweep) => &sweep.common,
@@ -220,11 +220,11 @@ impl Arguments {
     }
 
     /// What the replay of all modes starts from.
-    pub fn settings(&self) -> Settings {
-        let Self::OneShot(options) = self else { return Settings { standby: true, ..self.common().settings() } };
+    pub fn settings(&self) -> ReplaySettings {
+        let Self::OneShot(options) = self else { return ReplaySettings { standby: true, ..self.common().settings() } };
         let OneShot { code, output_dir, output_ll, output_ptx, repeat, dump_diff, .. } = &**options;
         let all = output_dir.is_some();
-        Settings {
+        ReplaySettings {
             code: code.file(),
             external: code.external(),
             keep: Keep { before: all, after: all || output_ll.is_some(), ..Keep::default() },
@@ -308,7 +308,7 @@ mod tests {
     fn defaults_are_the_recorded_launch_and_upstreams() {
         let arguments = one_shot("-rdb a.json");
         assert_eq!((arguments.iterations, arguments.warmup), (3, 2));
-        assert_eq!(arguments.common.verification.options(), crate::verify::tolerances::Options::default());
+        assert_eq!(arguments.common.verification.options(), crate::verify::tolerances::ToleranceOptions::default());
         let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
         assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
         let changed = configuration("-rdb a.json --no-prune --internalize --specialize --max-threads 64 --min-blocks-per-sm 2");

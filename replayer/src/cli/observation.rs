@@ -1,10 +1,10 @@
-//! What instrumented code is to tell.
+//! Options of instrumented replays.
 
 use clap::Args;
 use mneme_core::observation::Observe;
 
 #[derive(Args, Clone, Debug, Default)]
-pub struct Observation {
+pub struct ObservationOptions {
     /// Look for accesses outside of all allocations, of memory that nothing wrote, unordered (shared memory) or misaligned ones, in
     /// place of measuring; ends with 1 where there are any
     #[arg(long, conflicts_with_all = ["repeat", "dump_diff", "wrote"])]
@@ -14,7 +14,7 @@ pub struct Observation {
     pub wrote: Option<Observe>,
 }
 
-impl Observation {
+impl ObservationOptions {
     pub fn observe(&self) -> Option<Observe> {
         if self.check { Some(Observe::Faults) } else { self.wrote }
     }

@@ -3,19 +3,19 @@
 use clap::Args;
 use mneme_core::tolerance::DataType;
 
-use crate::verify::tolerances::{Entry, Options};
+use crate::verify::tolerances::{ToleranceOption, ToleranceOptions};
 
 /// What replayed memory may differ by.
 #[derive(Args, Debug)]
-pub struct Verification {
+pub struct VerificationOptions {
     /// Let a buffer, or all, differ: [BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]], e.g. f32:1e-5:relative or argument:1=f64:1e-9:absolute:l2
     ///
     /// BUFFER is argument:N (what the N-th argument, from 0, points into), tag:NAME, variable:NAME or address:0x…; without it the
     /// tolerance is for all buffers that may hold TYPE. TYPE is u8, i8, … u64, i64, f16, f32 or f64; KIND absolute, relative or ulp
     /// (units in the last place); NORM none (every element by itself), l1, l2 or linf. BUFFER=exact asks for equal bits, and
     /// BUFFER=ignore for no comparison. May be given several times; what is said of one buffer goes before what is said of all.
-    #[arg(long = "tolerance", value_name = "TOLERANCE", value_parser = Entry::parse)]
-    pub tolerances: Vec<Entry>,
+    #[arg(long = "tolerance", value_name = "TOLERANCE", value_parser = ToleranceOption::parse)]
+    pub tolerances: Vec<ToleranceOption>,
 
     /// Let float and double values differ by this much, relative to the recorded value
     #[arg(long, value_name = "R", value_parser = bound)]
@@ -30,9 +30,9 @@ pub struct Verification {
     pub dtype: Option<DataType>,
 }
 
-impl Verification {
-    pub fn options(&self) -> Options {
-        Options { tolerances: self.tolerances.clone(), rtol: self.rtol, atol: self.atol, dtype: self.dtype }
+impl VerificationOptions {
+    pub fn options(&self) -> ToleranceOptions {
+        ToleranceOptions { tolerances: self.tolerances.clone(), rtol: self.rtol, atol: self.atol, dtype: self.dtype }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which kernel of a recording is meant.
+//! The choice of a kernel in a recording.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
             None if all.is_empty() => Err(Fatal::new(exit::BAD_RECORDING, format!("{} holds no recorded kernel", path.display()))),
             None => Err(Fatal::new(
                 if name.is_some() { exit::BAD_USAGE } else { exit::BAD_RECORDING },
-                format!("no kernel of {} {}; it holds {}", path.display(), asked(name, id), all.join(", ")),
+                format!("no kernel of {} {}; it holds {}", path.display(), described(name, id), all.join(", ")),
             )),
         },
         (Some(_), others) => Err(Fatal::new(
@@ -61,7 +61,7 @@ fn is_name(name: &str, kernel: &KernelRecord) -> bool {
 }
 
 /// What a kernel was to be, of those that the command line may mean.
-fn asked(name: Option<&str>, id: Option<&str>) -> String {
+fn described(name: Option<&str>, id: Option<&str>) -> String {
     let named = name.map(|name| format!("is named {name}"));
     let has = id.map(|id| format!("has an instance {id} (mneme show lists them)"));
     named.into_iter().chain(has).collect::<Vec<_>>().join(" and ")

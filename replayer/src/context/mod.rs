@@ -1,4 +1,4 @@
-//! What stays the same for all configurations of a replay.
+//! The replay context, which stays the same for all configurations.
 
 mod choice;
 pub mod device;
@@ -13,12 +13,12 @@ use mneme_core::device::Timer;
 use mneme_core::exit;
 
 use self::device::Choice;
-use self::settings::{Isolation, Settings};
+use self::settings::{Isolation, ReplaySettings};
 use crate::build::replacement::Replacement;
 use crate::build::{Inputs, NotBuilt, fork_server};
 use crate::error::Fatal;
 use crate::recording::instance::RecordedInstance;
-use crate::recording::snapshot::{Layout, Snapshot};
+use crate::recording::snapshot::{Snapshot, SnapshotLayout};
 use crate::verify::tolerances::{self, Bounds};
 
 /// A recorded instance and the devices, limits and rules that it is replayed with.
@@ -65,7 +65,7 @@ pub struct ReplayContext {
 impl ReplayContext {
     /// Opens the recording and chooses the device. No process is left running; memory is read where the recording is the existing
     /// Mneme's.
-    pub fn open(settings: Settings) -> Result<Self, Fatal> {
+    pub fn open(settings: ReplaySettings) -> Result<Self, Fatal> {
         let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;
         let recorded = RecordedInstance::open(&database, settings.id.as_deref())?;
         let (replacement, unbuilt) = replacement(&settings, &recorded)?;
@@ -78,7 +78,7 @@ impl ReplayContext {
             return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times GPUs; leave --timer out on the CPU device"));
         }
         let library = devices[0].library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
-        let layout = Layout::of(&recorded)?;
+        let layout = SnapshotLayout::of(&recorded)?;
         let bounds = Bounds::of(&recorded, &layout.regions, &settings.verification)?;
         if let Some(target) = tolerances::stray(&recorded, &layout.regions, &settings.verification) {
             let error = format!("--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has");
@@ -137,13 +137,13 @@ impl ReplayContext {
     }
 
     /// What a fork server is started with.
-    pub fn build_plan(&self) -> fork_server::Plan<'_> {
-        fork_server::Plan { inputs: self.inputs(), memory: self.builder_memory }
+    pub fn build_plan(&self) -> fork_server::ForkServerPlan<'_> {
+        fork_server::ForkServerPlan { inputs: self.inputs(), memory: self.builder_memory }
     }
 }
 
 /// Code in the recorded kernel's place, or the recorded code where that is not IR; and why there can be none.
-fn replacement(settings: &Settings, recorded: &RecordedInstance) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
+fn replacement(settings: &ReplaySettings, recorded: &RecordedInstance) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
     let read = settings.code.as_ref().map(|file| Replacement::read(file, recorded, settings.limit)).transpose()?;
     Ok(match read {
         Some(Ok(given)) => (Some(given), None),

@@ -1,4 +1,4 @@
-//! What a command line asks for, settled.
+//! The settings of a replay, worked out from the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use mneme_compiler::pipeline::External;
 use mneme_core::device::Timer;
 
 use super::device::Choice;
-use crate::build::replacement::CodeFile;
+use crate::build::replacement::ReplacementFile;
 use crate::verify::tolerances;
 
 /// What a configuration that goes wrong can take with it.
@@ -24,7 +24,7 @@ pub enum Isolation {
 }
 
 /// What is replayed, where, and under which limits.
-pub struct Settings {
+pub struct ReplaySettings {
     /// The `.json` file of the recorded kernel, or the recording's folder.
     pub database: PathBuf,
     /// The dynamic hash of the instance.
@@ -37,14 +37,14 @@ pub struct Settings {
     pub workers: Option<usize>,
     pub isolation: Isolation,
     pub timer: Timer,
-    pub verification: tolerances::Options,
+    pub verification: tolerances::ToleranceOptions,
     /// For a build, and for all runs of a configuration.
     pub limit: Duration,
     /// Builders at a time, and the memory that each may take, bytes.
     pub builders: usize,
     pub builder_memory: Option<u64>,
     /// Code in the recorded kernel's place.
-    pub code: Option<CodeFile>,
+    pub code: Option<ReplacementFile>,
     /// The program that runs pipelines.
     pub external: Option<External>,
     /// IR that builds return.

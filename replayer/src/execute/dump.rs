@@ -1,4 +1,4 @@
-//! Writing out memory that differs, for whoever wants to look at it: `--dump-diff`.
+//! Dumps of memory that differs, for `--dump-diff`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,7 +9,7 @@ use mneme_core::result::Mismatch;
 use serde::Serialize;
 
 use super::pieces::Piece;
-use super::report::Failure;
+use super::report::BufferFailure;
 use crate::recording::snapshot::Snapshot;
 
 /// An entry of `index.json`.
@@ -54,7 +54,7 @@ pub fn write(
     snapshot: &Snapshot,
     pieces: &[Piece],
     wrong: &[usize],
-    failures: &[Failure],
+    failures: &[BufferFailure],
 ) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut entries = Vec::new();

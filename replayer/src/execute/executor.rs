@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use mneme_core::device::Description;
 
-use super::message::{Order, Report, Run};
-use super::{Plan, files, serve};
-use crate::process::child::{Child, Complaints};
+use super::message::{ExecutorReport, ExecutorRequest, RunRequest};
+use super::{ExecutorPlan, files, serve};
+use crate::process::child::{Child, ChildStderr};
 use crate::process::frame::{self, Inbox};
 
 /// How long a device may take to start, and the snapshot to be made resident.
@@ -35,18 +35,18 @@ pub struct Executor {
 }
 
 /// What the supervisor learns from reading.
-pub enum News {
+pub enum ExecutorEvents {
     /// Reports in their order, perhaps none.
-    Reports(Vec<Report>),
+    Reports(Vec<ExecutorReport>),
     /// The process has closed its end: it is on its way out.
     Gone,
 }
 
 impl Executor {
-    pub fn start(plan: &Plan<'_>) -> std::io::Result<Self> {
+    pub fn start(plan: &ExecutorPlan<'_>) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let (files, their_files) = UnixDatagram::pair()?;
-        let child = Child::start(if plan.quiet { Complaints::Kept } else { Complaints::Shown }, || serve(plan, theirs, &their_files))?;
+        let child = Child::start(if plan.quiet { ChildStderr::Kept } else { ChildStderr::Shown }, || serve(plan, theirs, &their_files))?;
         // One that does not read what it is told hangs.
         ours.set_write_timeout(Some(WRITE_LIMIT))?;
         let deadline = Some(Instant::now() + START_LIMIT);
@@ -79,7 +79,7 @@ impl Executor {
             return Ok(());
         }
         self.loading = true;
-        frame::write(&mut self.stream, &Order::Load, &[])
+        frame::write(&mut self.stream, &ExecutorRequest::Load, &[])
     }
 
     /// The snapshot is resident and nothing is being run.
@@ -93,12 +93,12 @@ impl Executor {
     }
 
     /// Hands over a code object. The executor must be free. An error means that it is of no use any more, and is killed.
-    pub fn run(&mut self, run: Run, image: &[u8], limit: Duration) -> std::io::Result<()> {
+    pub fn run(&mut self, run: RunRequest, image: &[u8], limit: Duration) -> std::io::Result<()> {
         self.deadline = Some(Instant::now() + limit);
         self.order += 1;
         self.began = false;
         let handed = run.spec.memory.as_deref().map_or(Ok(()), |path| files::send(&self.files, &files::create(path)));
-        let written = handed.and_then(|()| frame::write(&mut self.stream, &Order::Run(self.order, Box::new(run)), image));
+        let written = handed.and_then(|()| frame::write(&mut self.stream, &ExecutorRequest::Run(self.order, Box::new(run)), image));
         if written.is_err() {
             (self.ready, self.deadline) = (false, None);
             self.child.terminate();
@@ -120,46 +120,46 @@ impl Executor {
     }
 
     /// Reads what has arrived.
-    pub fn progress(&mut self) -> News {
+    pub fn progress(&mut self) -> ExecutorEvents {
         let mut buffer = [0; 64 * 1024];
         match self.stream.read(&mut buffer) {
-            Ok(0) => return News::Gone,
+            Ok(0) => return ExecutorEvents::Gone,
             Ok(count) => self.inbox.push(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return News::Gone,
+            Err(_) => return ExecutorEvents::Gone,
         }
         let mut reports = Vec::new();
         loop {
-            match self.inbox.pop::<Report>() {
-                Ok(None) => return News::Reports(reports),
+            match self.inbox.pop::<ExecutorReport>() {
+                Ok(None) => return ExecutorEvents::Reports(reports),
                 // An answer to an order that nobody remembers must not pass for another's.
-                Ok(Some((Report::Done(order, _), _))) if order != self.order => {
+                Ok(Some((ExecutorReport::Done(order, _), _))) if order != self.order => {
                     self.child.terminate();
-                    return News::Gone;
+                    return ExecutorEvents::Gone;
                 }
                 Ok(Some((report, _))) => {
                     self.note(&report);
                     reports.push(report);
                 }
-                Err(_) => return News::Gone,
+                Err(_) => return ExecutorEvents::Gone,
             }
         }
     }
 
-    fn note(&mut self, report: &Report) {
+    fn note(&mut self, report: &ExecutorReport) {
         match report {
-            Report::Device(description, confined) => {
+            ExecutorReport::Device(description, confined) => {
                 self.description = Some(description.clone());
                 if let Some(enforced) = confined {
                     tracing::debug!("the process that runs kernels is {enforced}");
                 }
             }
-            Report::Ready => {
+            ExecutorReport::Ready => {
                 self.ready = true;
                 self.deadline = None;
             }
-            Report::Began(order) => self.began = *order == self.order,
-            Report::Done(..) | Report::Unfit(_) => self.deadline = None,
+            ExecutorReport::Began(order) => self.began = *order == self.order,
+            ExecutorReport::Done(..) | ExecutorReport::Unfit(_) => self.deadline = None,
         }
     }
 }

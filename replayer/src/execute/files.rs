@@ -1,4 +1,6 @@
-//! Files that executors write: the supervisor opens them, as an executor of the CPU device may open none.
+//! Files that executors write.
+//!
+//! The supervisor opens them, as an executor of the CPU device may open none.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -1,4 +1,6 @@
-//! Finding what a launch did to memory, and undoing it, by comparison with the recording and never by trust.
+//! Finding what a launch did to memory, and undoing it.
+//!
+//! Both go by comparison with the recording and never by trust.
 //!
 //! A GPU hashes all memory in place (reading a chunk back over the bus costs a hundred times what hashing it does) and restores it
 //! from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is compared directly.
@@ -7,7 +9,7 @@ use mneme_core::device::{Device, DeviceError};
 use mneme_core::tolerance::Norm;
 use mneme_core::tolerance::measure::Errors;
 
-use super::kernels::{Kernels, Mode};
+use super::kernels::{CheckMode, InspectionKernels};
 use super::pieces::Piece;
 use crate::recording::snapshot::Snapshot;
 use crate::verify::comparison::Comparison;
@@ -20,7 +22,7 @@ const RIGHT: u32 = 1 << 31;
 
 /// What an inspection came across.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct InspectionResult {
     /// Pieces that are not as they should be, ascending.
     pub wrong: Vec<usize>,
     /// Pieces that are as they should be and have to be restored from the snapshot.
@@ -35,7 +37,13 @@ pub enum Inspector {
 
 impl Inspector {
     /// Inspects all pieces. What is found wrong stays as it is, unless everything is to be restored.
-    pub fn inspect(&self, device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: Mode) -> Result<Found, DeviceError> {
+    pub fn inspect(
+        &self,
+        device: &dyn Device,
+        snapshot: &Snapshot,
+        pieces: &[Piece],
+        mode: CheckMode,
+    ) -> Result<InspectionResult, DeviceError> {
         match self {
             Self::Device(checker) => checker.inspect(device, pieces.len(), mode),
             Self::Host => by_reading(device, snapshot, pieces, mode),
@@ -43,17 +51,17 @@ impl Inspector {
     }
 }
 
-fn by_reading(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: Mode) -> Result<Found, DeviceError> {
-    let mut found = Found::default();
+fn by_reading(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: CheckMode) -> Result<InspectionResult, DeviceError> {
+    let mut found = InspectionResult::default();
     let mut buffer = vec![0; mneme_core::recording::manifest::CHUNK as usize];
     for (number, piece) in pieces.iter().enumerate() {
         let current = &mut buffer[..piece.length as usize];
         device.read(piece.address, current)?;
         match mode {
-            Mode::Settle if current != piece.after(snapshot) => found.wrong.push(number),
-            Mode::Settle if piece.changes(snapshot) => device.write(piece.address, piece.before(snapshot))?,
-            Mode::Look if current != piece.before(snapshot) => found.wrong.push(number),
-            Mode::Restore if current != piece.before(snapshot) => device.write(piece.address, piece.before(snapshot))?,
+            CheckMode::Settle if current != piece.after(snapshot) => found.wrong.push(number),
+            CheckMode::Settle if piece.changes(snapshot) => device.write(piece.address, piece.before(snapshot))?,
+            CheckMode::Look if current != piece.before(snapshot) => found.wrong.push(number),
+            CheckMode::Restore if current != piece.before(snapshot) => device.write(piece.address, piece.before(snapshot))?,
             _ => {}
         }
     }
@@ -62,7 +70,7 @@ fn by_reading(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: 
 
 /// Inspects on the device.
 pub struct Checker {
-    kernels: Kernels,
+    kernels: InspectionKernels,
     /// Tables on the device, see check.ptx.
     table: u64,
     out: u64,
@@ -72,7 +80,7 @@ pub struct Checker {
 
 impl Checker {
     pub fn new(device: &dyn Device) -> Result<Self, DeviceError> {
-        Ok(Self { kernels: Kernels::load(device)?, table: 0, out: 0, references: Vec::new() })
+        Ok(Self { kernels: InspectionKernels::load(device)?, table: 0, out: 0, references: Vec::new() })
     }
 
     /// Copies what the recorded launch changes, as far as there is room. Memory holds what it did before the launch.
@@ -97,16 +105,16 @@ impl Checker {
         Ok(())
     }
 
-    fn inspect(&self, device: &dyn Device, pieces: usize, mode: Mode) -> Result<Found, DeviceError> {
+    fn inspect(&self, device: &dyn Device, pieces: usize, mode: CheckMode) -> Result<InspectionResult, DeviceError> {
         if pieces == 0 {
-            return Ok(Found::default());
+            return Ok(InspectionResult::default());
         }
         device.zero(self.out, 8)?;
         self.kernels.check(device, pieces, self.table, mode, self.out)?;
         let mut count = [0; 4];
         device.read(self.out, &mut count)?;
         let count = u32::from_le_bytes(count) as usize;
-        let mut found = Found::default();
+        let mut found = InspectionResult::default();
         if count == 0 {
             return Ok(found);
         }
@@ -119,7 +127,7 @@ impl Checker {
             }
         }
         // What is restored from elsewhere is no different from what is right.
-        if mode == Mode::Restore {
+        if mode == CheckMode::Restore {
             found.unrestored.append(&mut found.wrong);
         }
         found.wrong.sort_unstable();

@@ -1,6 +1,6 @@
 //! Kernels of ours, in PTX, which look through memory where it is.
 
-use mneme_core::device::{Device, DeviceError, Function};
+use mneme_core::device::{Device, DeviceError, DeviceFunction};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 /// Threads of a block of either kernel.
@@ -9,7 +9,7 @@ const THREADS: u32 = 256;
 /// What a check does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Mode {
+pub enum CheckMode {
     /// Finds what is not as recorded after the launch, and restores everything else.
     Settle = 0,
     /// Finds what is not as recorded before the launch.
@@ -18,12 +18,12 @@ pub enum Mode {
     Restore = 2,
 }
 
-pub struct Kernels {
-    check: Function,
-    compare: Function,
+pub struct InspectionKernels {
+    check: DeviceFunction,
+    compare: DeviceFunction,
 }
 
-impl Kernels {
+impl InspectionKernels {
     pub fn load(device: &dyn Device) -> Result<Self, DeviceError> {
         let load = |source: &str, entry| {
             let module = device.load((expand(source) + "\0").as_bytes())?;
@@ -33,7 +33,7 @@ impl Kernels {
     }
 
     /// Checks the pieces of a table into `out`; both are described in check.ptx.
-    pub fn check(&self, device: &dyn Device, pieces: usize, table: u64, mode: Mode, out: u64) -> Result<(), DeviceError> {
+    pub fn check(&self, device: &dyn Device, pieces: usize, table: u64, mode: CheckMode, out: u64) -> Result<(), DeviceError> {
         let arguments = [table, u64::from(mode as u32), out].map(|number| number.to_le_bytes().to_vec());
         launch(device, self.check, pieces, &arguments)
     }
@@ -45,7 +45,7 @@ impl Kernels {
     }
 }
 
-fn launch(device: &dyn Device, function: Function, blocks: usize, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
+fn launch(device: &dyn Device, function: DeviceFunction, blocks: usize, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
     // A device's memory has fewer chunks than a grid has blocks (2^31 - 1).
     let grid = Dim3::new(u32::try_from(blocks).expect("fewer chunks than blocks of a grid"), 1, 1);
     let launch = Launch { grid, block: Dim3::new(THREADS, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };

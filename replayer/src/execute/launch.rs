@@ -1,19 +1,19 @@
-//! One launch, and what its failure leaves behind.
+//! One launch, and the state in which its failure leaves the device.
 
-use mneme_core::device::{Device, DeviceError, Function, Timer};
+use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
 use mneme_core::launch::Launch;
 
-use super::memory::Memory;
-use super::message::Done;
+use super::memory::ResidentMemory;
+use super::message::RunOutcome;
 
 /// Launches once, and notes the time or what a failure left behind in `done`.
 pub fn launch_once(
     device: &dyn Device,
-    function: Function,
+    function: DeviceFunction,
     launch: &Launch,
     arguments: &[Vec<u8>],
-    memory: &mut Memory<'_>,
-    done: &mut Done,
+    memory: &mut ResidentMemory<'_>,
+    done: &mut RunOutcome,
 ) -> Result<Timer, DeviceError> {
     match device.run(function, launch, arguments) {
         Ok((time, timer)) => {
@@ -37,7 +37,7 @@ pub fn was_refused(error: &DeviceError) -> bool {
 }
 
 /// Notes that memory could not be read or put back: the context is lost.
-pub fn repaired<T>(result: Result<T, DeviceError>, done: &mut Done) -> Result<T, DeviceError> {
+pub fn repaired<T>(result: Result<T, DeviceError>, done: &mut RunOutcome) -> Result<T, DeviceError> {
     done.broken |= result.is_err();
     result
 }

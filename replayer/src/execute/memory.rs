@@ -1,26 +1,28 @@
-//! The snapshot on the device: made resident at its recorded addresses, verified and restored between runs.
+//! The snapshot on the device.
+//!
+//! It is made resident at its recorded addresses, verified, and restored between runs.
 
 use mneme_core::result::Largest;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use mneme_core::device::{Device, DeviceError, Module, RESERVATION};
+use mneme_core::device::{Device, DeviceError, DeviceModule, RESERVATION};
 use mneme_core::recording::manifest::CHUNK;
 use mneme_core::tolerance::Threshold;
 use mneme_core::tolerance::measure::Errors;
 use rayon::prelude::*;
 
 use super::inspector::{self, Checker, Inspector};
-use super::kernels::Mode;
+use super::kernels::CheckMode;
 use super::pieces::Piece;
-use super::report::{Failure, Where};
-use super::variables::Moved;
-use crate::recording::snapshot::{Region, Snapshot, coalesce};
-use crate::verify::comparison::{Comparison, Tally};
+use super::report::{BufferFailure, MismatchLocation};
+use super::variables::MovedVariables;
+use crate::recording::snapshot::{Snapshot, SnapshotRegion, coalesce};
+use crate::verify::comparison::{Comparison, ElementTally};
 
 /// Recorded memory on a device.
-pub struct Memory<'a> {
+pub struct ResidentMemory<'a> {
     device: &'a dyn Device,
     snapshot: &'a Snapshot,
     /// Whether constants are at their recorded addresses, as on the CPU device; else they are the module's.
@@ -33,9 +35,9 @@ pub struct Memory<'a> {
 
 /// What became of a run's memory.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct MemoryVerdict {
     /// Buffers that differ by more than passes.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<BufferFailure>,
     /// Among the buffers that a tolerance is for.
     pub largest: Largest,
     /// Why what differs could not be written where it was asked for, in one sentence.
@@ -55,7 +57,7 @@ fn spans(stretches: impl IntoIterator<Item = (u64, u64)>, page: u64) -> Vec<(u64
     coalesce(aligned)
 }
 
-impl<'a> Memory<'a> {
+impl<'a> ResidentMemory<'a> {
     /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is decoded.
     pub fn map(device: &'a dyn Device, snapshot: &'a Snapshot, absolute_constants: bool) -> Result<Self, DeviceError> {
         let inspector = if absolute_constants { Inspector::Host } else { Inspector::Device(Checker::new(device)?) };
@@ -86,12 +88,12 @@ impl<'a> Memory<'a> {
     }
 
     /// The variables of a module that are not at their recorded addresses.
-    pub fn moved(&self, module: Module) -> Result<Moved, DeviceError> {
-        Moved::of(self.device, self.snapshot, module)
+    pub fn moved(&self, module: DeviceModule) -> Result<MovedVariables, DeviceError> {
+        MovedVariables::of(self.device, self.snapshot, module)
     }
 
     /// Gives the constants of a module their recorded values; code that was made from IR for the CPU device has none of its own.
-    pub fn fill_constants(&self, module: Module) -> Result<(), DeviceError> {
+    pub fn fill_constants(&self, module: DeviceModule) -> Result<(), DeviceError> {
         for region in &self.snapshot.layout.regions {
             if let Some(name) = &region.variable
                 && region.constant
@@ -110,11 +112,11 @@ impl<'a> Memory<'a> {
     ///
     /// # Errors
     /// If the device fails, or memory cannot be made what it was: the context is of no use any more.
-    pub fn settle(&mut self, comparisons: &[Comparison], dump: Option<&Path>) -> Result<Settled, DeviceError> {
-        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Settle)?;
+    pub fn settle(&mut self, comparisons: &[Comparison], dump: Option<&Path>) -> Result<MemoryVerdict, DeviceError> {
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Settle)?;
         if found.wrong.is_empty() {
             self.write_before(&found.unrestored)?;
-            return Ok(Settled::default());
+            return Ok(MemoryVerdict::default());
         }
         let mut settled = self.judge(&found.wrong, comparisons)?;
         if let Some(folder) = dump
@@ -130,9 +132,9 @@ impl<'a> Memory<'a> {
 
     /// Undoes everything, wherever a kernel has written, and checks that it did.
     pub fn restore(&self) -> Result<(), DeviceError> {
-        let left = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Restore)?;
+        let left = self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Restore)?;
         self.write_before(&left.unrestored)?;
-        match self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Look)?.wrong.first() {
+        match self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Look)?.wrong.first() {
             None => Ok(()),
             Some(piece) => Err(broken(format!("memory at 0x{:x} cannot be restored", self.pieces[*piece].address))),
         }
@@ -140,7 +142,7 @@ impl<'a> Memory<'a> {
 
     /// What the run left that is not as recorded, by piece, after which everything is restored.
     pub fn take_differing(&mut self) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
-        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, Mode::Settle)?;
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Settle)?;
         let mut taken = BTreeMap::new();
         for number in &found.wrong {
             taken.insert(*number, self.read_piece(*number)?);
@@ -160,11 +162,11 @@ impl<'a> Memory<'a> {
     }
 
     /// Where a piece is: its region, if any, and its offset there; a gap by its address.
-    pub fn place(&self, piece: usize) -> (Where<'a>, u64) {
+    pub fn place(&self, piece: usize) -> (MismatchLocation<'a>, u64) {
         let piece = self.pieces[piece];
         match piece.chunk {
-            Some((number, chunk)) => (Where::Region(number, &self.snapshot.layout.regions[number]), chunk as u64 * CHUNK),
-            None => (Where::Outside(piece.address, piece.length), 0),
+            Some((number, chunk)) => (MismatchLocation::Region(number, &self.snapshot.layout.regions[number]), chunk as u64 * CHUNK),
+            None => (MismatchLocation::Outside(piece.address, piece.length), 0),
         }
     }
 
@@ -219,7 +221,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
-    fn judge(&mut self, wrong: &[usize], comparisons: &[Comparison]) -> Result<Settled, DeviceError> {
+    fn judge(&mut self, wrong: &[usize], comparisons: &[Comparison]) -> Result<MemoryVerdict, DeviceError> {
         let mut regions: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut outside = Vec::new();
         for number in wrong {
@@ -245,14 +247,19 @@ impl<'a> Memory<'a> {
         let mut failures = Vec::new();
         for (region, own, error) in failing {
             let tally = self.tally(&own, &comparisons[region])?;
-            failures.push(Failure::of(Where::Region(region, &self.snapshot.layout.regions[region]), &comparisons[region], &tally, error));
+            failures.push(BufferFailure::of(
+                MismatchLocation::Region(region, &self.snapshot.layout.regions[region]),
+                &comparisons[region],
+                &tally,
+                error,
+            ));
         }
         for number in outside {
             let tally = self.tally(&[number], &Comparison::default())?;
             let piece = &self.pieces[number];
-            failures.push(Failure::of(Where::Outside(piece.address, piece.length), &Comparison::default(), &tally, None));
+            failures.push(BufferFailure::of(MismatchLocation::Outside(piece.address, piece.length), &Comparison::default(), &tally, None));
         }
-        Ok(Settled { failures, largest: all, unwritten: None })
+        Ok(MemoryVerdict { failures, largest: all, unwritten: None })
     }
 
     /// The errors of the given pieces of each region, in the unit of its tolerance and the largest in all: on the device where the
@@ -288,8 +295,8 @@ impl<'a> Memory<'a> {
     }
 
     /// Looks at every element of the given pieces, ascending, of one region.
-    fn tally(&self, pieces: &[usize], comparison: &Comparison) -> Result<Tally, DeviceError> {
-        let mut tally = Tally::default();
+    fn tally(&self, pieces: &[usize], comparison: &Comparison) -> Result<ElementTally, DeviceError> {
+        let mut tally = ElementTally::default();
         for batch in pieces.chunks(BATCH) {
             let read: Vec<Vec<u8>> = batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
             let (pieces, snapshot) = (&self.pieces, self.snapshot);
@@ -297,8 +304,8 @@ impl<'a> Memory<'a> {
                 let piece = &pieces[*number];
                 comparison.tally(piece.after(snapshot), replayed, piece.chunk.map_or(0, |(_, chunk)| chunk as u64 * CHUNK))
             };
-            let parts: Vec<Tally> = batch.par_iter().zip(&read).map(of).collect();
-            tally = parts.into_iter().fold(tally, Tally::and);
+            let parts: Vec<ElementTally> = batch.par_iter().zip(&read).map(of).collect();
+            tally = parts.into_iter().fold(tally, ElementTally::and);
         }
         Ok(tally)
     }
@@ -320,7 +327,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Regions that are at their recorded addresses, with their numbers.
-    fn mapped_regions(&self) -> impl Iterator<Item = (usize, &'a Region)> {
+    fn mapped_regions(&self) -> impl Iterator<Item = (usize, &'a SnapshotRegion)> {
         let absolute = self.absolute_constants;
         self.snapshot.layout.regions.iter().enumerate().filter(move |(_, region)| absolute || !region.constant)
     }

@@ -1,4 +1,4 @@
-//! What the supervisor and an executor say to each other.
+//! Messages between the supervisor and an executor.
 
 use std::path::PathBuf;
 
@@ -14,16 +14,16 @@ use crate::process::confinement::Enforced;
 
 /// From the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Order {
+pub enum ExecutorRequest {
     /// The snapshot is decoded: make it resident.
     Load,
     /// Run the code object that follows as a blob. The number comes back with the answer.
-    Run(u64, Box<Run>),
+    Run(u64, Box<RunRequest>),
 }
 
 /// A launch of a code object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Run {
+pub struct RunRequest {
     /// The kernel's name in the code object.
     pub entry: String,
     pub grid: Dim3,
@@ -34,7 +34,7 @@ pub struct Run {
     /// Folder for memory that differs.
     pub dump: Option<PathBuf>,
     /// Of instrumented code.
-    pub watch: Option<Watch>,
+    pub watch: Option<InstrumentedCode>,
     pub spec: RunSpec,
 }
 
@@ -61,7 +61,7 @@ pub struct RunSpec {
 
 /// What an executor has to know of instrumented code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Watch {
+pub struct InstrumentedCode {
     /// Instructions that note something.
     pub sites: u64,
     /// Static shared memory that is shadowed, bytes.
@@ -108,7 +108,7 @@ pub struct NotedWrite {
 
 /// From an executor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Report {
+pub enum ExecutorReport {
     /// The device works; how far this process is confined, if it is.
     Device(Description, Option<Enforced>),
     /// The snapshot is resident.
@@ -116,9 +116,9 @@ pub enum Report {
     /// The order of this number has arrived: what happens from here on may be its kernel's doing.
     Began(u64),
     /// The answer to the order of this number.
-    Done(u64, Box<Done>),
+    Done(u64, Box<RunOutcome>),
     /// This executor cannot be used.
-    Unfit(Unfit),
+    Unfit(StartError),
 }
 
 /// In place of a digest, where runs differ from each other.
@@ -126,7 +126,7 @@ pub const VARIES: &str = "varies";
 
 /// What became of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Done {
+pub struct RunOutcome {
     pub status: Status,
     /// Whether the kernel ran to its end at least once.
     pub executed: bool,
@@ -160,7 +160,7 @@ pub struct Done {
 
 /// Why an executor could not start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Unfit {
+pub enum StartError {
     /// A recorded address is taken in this process; another process may have it free.
     Clash(String),
     /// This device cannot run this recording, in one sentence.

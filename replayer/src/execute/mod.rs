@@ -1,4 +1,6 @@
-//! An executor: a process with one device context and the snapshot resident, which runs code objects.
+//! An executor: a process with one device context that runs code objects.
+//!
+//! The snapshot is resident in it.
 //!
 //! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the supervisor
 //! starts the next executor. It never writes to the shared snapshot.
@@ -28,16 +30,16 @@ use mneme_core::device::cuda::Cuda;
 use mneme_core::device::cupti::Cupti;
 use mneme_core::device::{Description, Device, DeviceError, Timer};
 
-use self::memory::Memory;
-use self::message::{Order, Report, Unfit};
+use self::memory::ResidentMemory;
+use self::message::{ExecutorReport, ExecutorRequest, StartError};
 use self::run::Runner;
-use crate::process::confinement::{self, Room};
+use crate::process::confinement::{self, AllowedResources};
 use crate::process::frame;
 use crate::recording::snapshot::Snapshot;
 use crate::verify::tolerances::Bounds;
 
 /// What an executor is given when it is forked.
-pub struct Plan<'a> {
+pub struct ExecutorPlan<'a> {
     /// The driver's library.
     pub library: PathBuf,
     pub ordinal: i32,
@@ -54,7 +56,7 @@ pub struct Plan<'a> {
     pub quiet: bool,
 }
 
-fn open(plan: &Plan<'_>) -> Result<Cuda, DeviceError> {
+fn open(plan: &ExecutorPlan<'_>) -> Result<Cuda, DeviceError> {
     if plan.timer == Timer::Events {
         return Cuda::open(&plan.library, plan.ordinal);
     }
@@ -66,11 +68,11 @@ fn open(plan: &Plan<'_>) -> Result<Cuda, DeviceError> {
 }
 
 /// The life of an executor; returns the exit status. `files` is where those come from that orders are to write.
-pub fn serve(plan: &Plan<'_>, mut supervisor: UnixStream, files: &UnixDatagram) -> i32 {
+pub fn serve(plan: &ExecutorPlan<'_>, mut supervisor: UnixStream, files: &UnixDatagram) -> i32 {
     match execute(plan, &mut supervisor, files) {
         Ok(()) => mneme_core::exit::VERIFIED,
         Err(Stop::Unfit(unfit)) => {
-            let _ = frame::write(&mut supervisor, &Report::Unfit(unfit), &[]);
+            let _ = frame::write(&mut supervisor, &ExecutorReport::Unfit(unfit), &[]);
             mneme_core::exit::NO_DEVICE
         }
         Err(Stop::Stream) => mneme_core::exit::INTERNAL,
@@ -78,7 +80,7 @@ pub fn serve(plan: &Plan<'_>, mut supervisor: UnixStream, files: &UnixDatagram) 
 }
 
 enum Stop {
-    Unfit(Unfit),
+    Unfit(StartError),
     /// The supervisor is gone.
     Stream,
 }
@@ -89,7 +91,7 @@ impl From<std::io::Error> for Stop {
     }
 }
 
-fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -> Result<(), Stop> {
+fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -> Result<(), Stop> {
     // A kernel that hits the snapshot then fails like any that hits memory which is not its own.
     plan.snapshot.seal().map_err(std::io::Error::from)?;
     let device = open(plan).map_err(|error| unfit(plan, None, &error))?;
@@ -97,26 +99,27 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -
     if plan.absolute_constants {
         // The CPU device runs kernels in this process, and begins no thread before the first.
         let writable = plan.dump.map(Path::to_path_buf).into_iter().collect();
-        let room = Room { writable, descriptors: vec![supervisor.as_raw_fd(), files.as_raw_fd()], ..Room::default() };
-        confined = Some(confinement::enter(&room));
+        let allowed =
+            AllowedResources { writable, descriptors: vec![supervisor.as_raw_fd(), files.as_raw_fd()], ..AllowedResources::default() };
+        confined = Some(confinement::enter(&allowed));
     }
-    frame::write(supervisor, &Report::Device(device.description().clone(), confined), &[])?;
+    frame::write(supervisor, &ExecutorReport::Device(device.description().clone(), confined), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);
-    let mut memory = Memory::map(&device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+    let mut memory = ResidentMemory::map(&device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
     let mut runner = Runner::new(&device, plan);
-    while let Some((order, image)) = frame::read::<Order>(supervisor)? {
+    while let Some((order, image)) = frame::read::<ExecutorRequest>(supervisor)? {
         match order {
-            Order::Load => {
+            ExecutorRequest::Load => {
                 memory.upload().map_err(failed)?;
-                frame::write(supervisor, &Report::Ready, &[])?;
+                frame::write(supervisor, &ExecutorReport::Ready, &[])?;
             }
-            Order::Run(number, order) => {
-                frame::write(supervisor, &Report::Began(number), &[])?;
+            ExecutorRequest::Run(number, order) => {
+                frame::write(supervisor, &ExecutorReport::Began(number), &[])?;
                 let file = order.spec.memory.as_ref().map(|_| files::receive(files));
                 let done = runner.run(&mut memory, &order, &image, file);
                 show_what_was_printed();
                 let broken = done.broken;
-                frame::write(supervisor, &Report::Done(number, Box::new(done)), &[])?;
+                frame::write(supervisor, &ExecutorReport::Done(number, Box::new(done)), &[])?;
                 if broken {
                     return Ok(());
                 }
@@ -127,25 +130,25 @@ fn execute(plan: &Plan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -
 }
 
 /// An executor in this very process: for profilers and debuggers, which follow one process best.
-pub struct Resident<'a> {
+pub struct InProcessExecutor<'a> {
     device: &'a Cuda,
-    memory: Memory<'a>,
+    memory: ResidentMemory<'a>,
     runner: Runner<'a>,
 }
 
-impl<'a> Resident<'a> {
+impl<'a> InProcessExecutor<'a> {
     /// Opens the device and makes the snapshot, which is decoded, resident on it.
-    pub fn open(plan: Plan<'a>) -> Result<Self, Unfit> {
+    pub fn open(plan: ExecutorPlan<'a>) -> Result<Self, StartError> {
         // Both last as long as the process.
-        let plan: &'a Plan<'a> = Box::leak(Box::new(plan));
+        let plan: &'a ExecutorPlan<'a> = Box::leak(Box::new(plan));
         let reason = |device: Option<&Cuda>, error| match unfit(plan, device, &error) {
             Stop::Unfit(reason) => reason,
-            Stop::Stream => Unfit::Device(error.to_string()),
+            Stop::Stream => StartError::Device(error.to_string()),
         };
         let device = open(plan).map_err(|error| reason(None, error))?;
         let device: &'a Cuda = Box::leak(Box::new(device));
         let failed = |error| reason(Some(device), error);
-        let mut memory = Memory::map(device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+        let mut memory = ResidentMemory::map(device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
         memory.upload().map_err(failed)?;
         Ok(Self { device, memory, runner: Runner::new(device, plan) })
     }
@@ -154,7 +157,7 @@ impl<'a> Resident<'a> {
         self.device.description()
     }
 
-    pub fn run(&mut self, order: &message::Run, image: &[u8]) -> message::Done {
+    pub fn run(&mut self, order: &message::RunRequest, image: &[u8]) -> message::RunOutcome {
         let file = order.spec.memory.as_deref().map(files::create);
         let done = self.runner.run(&mut self.memory, order, image, file);
         show_what_was_printed();
@@ -168,20 +171,20 @@ fn show_what_was_printed() {
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
-fn unfit(plan: &Plan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {
+fn unfit(plan: &ExecutorPlan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {
     Stop::Unfit(match error {
-        DeviceError::Clash { .. } => Unfit::Clash(error.to_string()),
+        DeviceError::Clash { .. } => StartError::Clash(error.to_string()),
         DeviceError::OutOfMemory { .. } => {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             let wanted = gib(plan.snapshot.layout.memory_bytes());
             let name = device.map_or("the device", |device| device.description().name.as_str());
             let total = device.and_then(|device| device.memory().ok()).map_or(0, |(_, total)| total);
             let total = gib(total);
-            Unfit::Device(format!(
+            StartError::Device(format!(
                 "the recording needs {wanted:.2} GiB of device memory and room to restore it from, which {name} ({total:.2} GiB in all) does not \
                  have free: end other programs on it or replay on a larger device"
             ))
         }
-        _ => Unfit::Device(error.to_string()),
+        _ => StartError::Device(error.to_string()),
     })
 }

@@ -1,4 +1,6 @@
-//! Clocks and energy of an NVIDIA GPU through NVML, the library behind nvidia-smi, where it is there.
+//! Clocks and energy of an NVIDIA GPU through NVML.
+//!
+//! It is the library behind nvidia-smi, and used where it is there.
 
 use std::ffi::OsStr;
 

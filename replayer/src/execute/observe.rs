@@ -1,18 +1,18 @@
-//! Runs instrumented code for what it notes.
+//! Runs of instrumented code, for what it notes.
 //!
 //! Its buffers are memory of the driver's choice, which is elsewhere than recorded memory: those addresses are reserved by then.
 //! The shadow of shared memory would be large for a large grid, so that the blocks are watched window by window, each in a run
 //! of its own from the recorded memory.
 
 use mneme_compiler::instrument::layout::{self, word};
-use mneme_core::device::{Device, DeviceError, Function, Module};
+use mneme_core::device::{Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_core::launch::Launch;
 use mneme_core::observation::{Fault, Observe};
 use mneme_core::result::Status;
 
 use super::launch::{launch_once, repaired};
-use super::memory::{Memory, Settled};
-use super::message::{Done, Noted, NotedExample, NotedFault, NotedWrite, Watch};
+use super::memory::{MemoryVerdict, ResidentMemory};
+use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
 
 use crate::verify::comparison::Comparison;
@@ -31,9 +31,9 @@ pub struct Observer<'a> {
     pub is_cpu: bool,
     pub arguments: &'a [Vec<u8>],
     pub observe: Observe,
-    pub watch: &'a Watch,
-    pub module: Module,
-    pub function: Function,
+    pub watch: &'a InstrumentedCode,
+    pub module: DeviceModule,
+    pub function: DeviceFunction,
     pub launch: &'a Launch,
 }
 
@@ -64,7 +64,7 @@ impl Drop for Buffers<'_> {
 impl Observer<'_> {
     /// Runs the code and notes what it tells in `done`. Memory is as recorded before the launch when this is called, and again
     /// when it returns, unless `done` says that the context is broken.
-    pub fn run(&self, memory: &mut Memory<'_>, comparisons: &[Comparison], done: &mut Done) -> Result<(), DeviceError> {
+    pub fn run(&self, memory: &mut ResidentMemory<'_>, comparisons: &[Comparison], done: &mut RunOutcome) -> Result<(), DeviceError> {
         let device = self.device;
         let mut buffers = Buffers { device, addresses: Vec::new() };
         let mut state = [0u64; layout::WORDS];
@@ -105,7 +105,7 @@ impl Observer<'_> {
             moved.bring(device)?;
             done.timer = launch_once(device, self.function, self.launch, self.arguments, memory, done)?;
             repaired(moved.take_back(device), done)?;
-            let Settled { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
+            let MemoryVerdict { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
             if verified && !failures.is_empty() {
                 verified = false;
                 done.differing_buffers = failures.len() as u64;

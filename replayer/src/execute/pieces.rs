@@ -1,9 +1,11 @@
-//! The pieces that memory is inspected by: every chunk of every region, and the gaps between regions in the pages that hold them.
+//! The pieces that memory is inspected by.
+//!
+//! They are every chunk of every region, and the gaps between regions in the pages that hold them.
 
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::recording::manifest::CHUNK;
 
-use crate::recording::snapshot::{Region, Snapshot};
+use crate::recording::snapshot::{Snapshot, SnapshotRegion};
 
 static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 
@@ -19,7 +21,7 @@ pub struct Piece {
 
 impl Piece {
     /// All pieces of some regions (with their numbers) that lie in mapped `spans` (start, size), ascending by region; gaps follow.
-    pub fn all<'a>(regions: impl Iterator<Item = (usize, &'a Region)>, spans: &[(u64, u64)]) -> Vec<Self> {
+    pub fn all<'a>(regions: impl Iterator<Item = (usize, &'a SnapshotRegion)>, spans: &[(u64, u64)]) -> Vec<Self> {
         let mut pieces = Vec::new();
         let mut taken = Vec::new();
         for (number, region) in regions {

@@ -1,43 +1,43 @@
-//! What a failed verification has to say.
+//! The report of a failed verification.
 
 use mneme_core::result::{Largest, Mismatch};
 use mneme_core::tolerance::Norm;
 use mneme_core::units::figure;
 
-use crate::recording::snapshot::Region;
-use crate::verify::comparison::{Comparison, Tally};
+use crate::recording::snapshot::SnapshotRegion;
+use crate::verify::comparison::{Comparison, ElementTally};
 
 /// Buffers that are told one by one.
 pub const MOST_TOLD: usize = 32;
 
 /// Where memory differs.
 #[derive(Clone, Copy, Debug)]
-pub enum Where<'a> {
+pub enum MismatchLocation<'a> {
     /// A region with its number.
-    Region(usize, &'a Region),
+    Region(usize, &'a SnapshotRegion),
     /// Between regions: address and size of the piece, bytes.
     Outside(u64, u64),
 }
 
 /// A buffer that failed.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct BufferFailure {
     /// Number of the region; `None` outside of all.
     pub region: Option<usize>,
     pub mismatch: Mismatch,
 }
 
-impl Failure {
+impl BufferFailure {
     /// `error` is what the tolerance bounds, where there is one.
-    pub fn of(place: Where<'_>, comparison: &Comparison, tally: &Tally, error: Option<f64>) -> Self {
+    pub fn of(place: MismatchLocation<'_>, comparison: &Comparison, tally: &ElementTally, error: Option<f64>) -> Self {
         let (region, name, tag, address, size) = match place {
-            Where::Region(number, region) => {
+            MismatchLocation::Region(number, region) => {
                 let name = region.variable.clone();
                 // The tag of a variable is its name.
                 let tag = if name.is_some() { String::new() } else { region.tag.clone() };
                 (Some(number), name.unwrap_or_else(|| "allocation".into()), tag, region.address, region.size)
             }
-            Where::Outside(address, size) => (None, "outside".into(), String::new(), address, size),
+            MismatchLocation::Outside(address, size) => (None, "outside".into(), String::new(), address, size),
         };
         let dtype = comparison.dtype();
         let numbers = !comparison.is_exact() || comparison.shown.is_some();
@@ -115,14 +115,14 @@ mod tests {
     fn mismatch(offset: u64) -> Mismatch {
         let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
         let tally = comparison.tally(&1_f32.to_le_bytes(), &1.5_f32.to_le_bytes(), offset);
-        Failure::of(Where::Outside(0x1000, 64), &comparison, &tally, None).mismatch
+        BufferFailure::of(MismatchLocation::Outside(0x1000, 64), &comparison, &tally, None).mismatch
     }
 
     #[test]
     fn what_is_no_number_differs_infinitely() {
         let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
         let tally = comparison.tally(&249.3_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), 0);
-        let text = line(&Failure::of(Where::Outside(0x1000, 64), &comparison, &tally, None).mismatch);
+        let text = line(&BufferFailure::of(MismatchLocation::Outside(0x1000, 64), &comparison, &tally, None).mismatch);
         assert!(text.ends_with("; largest error infinite absolute, infinite relative, infinitely many ULP"), "{text}");
     }
 

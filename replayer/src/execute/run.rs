@@ -1,23 +1,25 @@
-//! One run request: load, launch again and again, each time from restored memory, and verify every launch.
+//! One run request: the launches of a code object, each verified.
+//!
+//! Each launch starts from restored memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_core::configuration::Cache;
-use mneme_core::device::{Device, DeviceError, Function, Limit, Module, Timer};
+use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule, Timer};
 use mneme_core::hash::chunk_id;
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
 use super::launch::{launch_once, repaired, was_refused};
-use super::memory::{Memory, Settled};
-use super::message::{Done, Run, VARIES};
+use super::memory::{MemoryVerdict, ResidentMemory};
+use super::message::{RunOutcome, RunRequest, VARIES};
 use super::nvml::Nvml;
 use super::observe::Observer;
 use super::report::{self, MOST_TOLD};
 use super::survey::Survey;
-use super::{Plan, energy};
+use super::{ExecutorPlan, energy};
 
 /// Dynamic shared memory that a launch may ask for without being allowed to, bytes (CUDA Programming Guide, "Shared Memory").
 const DEFAULT_SHARED_LIMIT: u32 = 48 * 1024;
@@ -27,7 +29,7 @@ const PORTABLE_CLUSTER: u64 = 8;
 /// Runs code objects on a device.
 pub struct Runner<'a> {
     device: &'a dyn Device,
-    plan: &'a Plan<'a>,
+    plan: &'a ExecutorPlan<'a>,
     /// Tells clocks, once it has started, which takes tens of milliseconds and nobody waits for.
     nvml: Option<Nvml>,
     starting: Option<Receiver<Option<Nvml>>>,
@@ -36,7 +38,7 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    pub fn new(device: &'a dyn Device, plan: &'a Plan<'a>) -> Self {
+    pub fn new(device: &'a dyn Device, plan: &'a ExecutorPlan<'a>) -> Self {
         let starting = device.bus_id().filter(|_| !plan.absolute_constants).map(|bus_id| {
             let (sender, receiver) = channel();
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
@@ -48,8 +50,14 @@ impl<'a> Runner<'a> {
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
     /// answer says that the context is broken.
     /// `file` is for memory as the run leaves it, where the order wants that.
-    pub fn run(&mut self, memory: &mut Memory<'_>, order: &Run, image: &[u8], file: Option<Result<File, String>>) -> Done {
-        let mut done = Done { status: Status::RuntimeError, ..Done::default() };
+    pub fn run(
+        &mut self,
+        memory: &mut ResidentMemory<'_>,
+        order: &RunRequest,
+        image: &[u8],
+        file: Option<Result<File, String>>,
+    ) -> RunOutcome {
+        let mut done = RunOutcome { status: Status::RuntimeError, ..RunOutcome::default() };
         let module = match self.device.load(image) {
             Ok(module) => module,
             Err(error) => {
@@ -72,11 +80,11 @@ impl<'a> Runner<'a> {
 
     fn launches(
         &mut self,
-        memory: &mut Memory<'_>,
-        order: &Run,
-        module: Module,
+        memory: &mut ResidentMemory<'_>,
+        order: &RunRequest,
+        module: DeviceModule,
         file: Option<&Result<File, String>>,
-        done: &mut Done,
+        done: &mut RunOutcome,
     ) -> Result<(), DeviceError> {
         let device = self.device;
         let function = device.function(module, &order.entry)?;
@@ -134,7 +142,7 @@ impl<'a> Runner<'a> {
                 survey.add(memory, &comparisons, taken);
                 continue;
             }
-            let Settled { failures, largest, unwritten } = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            let MemoryVerdict { failures, largest, unwritten } = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
             done.unwritten = done.unwritten.take().or(unwritten);
             done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
             if !failures.is_empty() {
@@ -167,7 +175,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Allows the launch what has to be allowed beforehand, as far as the driver has it.
-    fn allow(&self, function: Function, launch: &Launch, static_shared: i64) -> Result<(), DeviceError> {
+    fn allow(&self, function: DeviceFunction, launch: &Launch, static_shared: i64) -> Result<(), DeviceError> {
         let limit = DEFAULT_SHARED_LIMIT.saturating_sub(u32::try_from(static_shared).unwrap_or(0));
         let recorded = launch.attributes.max_dynamic_shared.unwrap_or(0);
         if launch.shared_mem > limit {
@@ -190,9 +198,11 @@ impl<'a> Runner<'a> {
         if limits == self.limits {
             return Ok(());
         }
-        for (limit, value) in
-            [(Limit::Stack, limits.stack), (Limit::PrintfFifo, limits.printf_fifo), (Limit::MallocHeap, limits.malloc_heap)]
-        {
+        for (limit, value) in [
+            (ContextLimit::Stack, limits.stack),
+            (ContextLimit::PrintfFifo, limits.printf_fifo),
+            (ContextLimit::MallocHeap, limits.malloc_heap),
+        ] {
             value.map_or(Ok(()), |value| self.device.set_limit(limit, value))?;
         }
         self.limits = limits;
@@ -200,7 +210,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Joules of a launch, where the device counts them.
-    fn energy(&mut self, memory: &Memory<'_>, launch: impl Fn() -> Result<(), DeviceError>) -> Result<Option<f64>, DeviceError> {
+    fn energy(&mut self, memory: &ResidentMemory<'_>, launch: impl Fn() -> Result<(), DeviceError>) -> Result<Option<f64>, DeviceError> {
         if let Some(starting) = self.starting.take() {
             self.nvml = starting.recv().ok().flatten();
         }
@@ -225,7 +235,7 @@ fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
     chunk_id(&hashes).to_string()
 }
 
-fn metrics(device: &dyn Device, function: Function, launch: &Launch) -> Metrics {
+fn metrics(device: &dyn Device, function: DeviceFunction, launch: &Launch) -> Metrics {
     let used = device.function_use(function);
     let occupancy = device.occupancy(function, launch);
     Metrics {

@@ -1,13 +1,15 @@
-//! What changes from run to run of the same code from the same memory: atomics on floating-point numbers, say, add up in any order.
+//! A survey of what changes from run to run of the same code on the same memory.
+//!
+//! Atomics on floating-point numbers, say, add up in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mneme_core::result::{Largest, Variation};
 use mneme_core::tolerance::measure::Errors;
 
-use super::memory::Memory;
-use super::report::Where;
-use crate::verify::comparison::{Comparison, Tally};
+use super::memory::ResidentMemory;
+use super::report::MismatchLocation;
+use crate::verify::comparison::{Comparison, ElementTally};
 
 /// Contents of pieces that are not as recorded.
 type Contents = BTreeMap<usize, Vec<u8>>;
@@ -34,11 +36,11 @@ struct Observed {
 
 impl Survey {
     /// Takes a run's contents where they are not as recorded.
-    pub fn add(&mut self, memory: &Memory<'_>, comparisons: &[Comparison], contents: Contents) {
+    pub fn add(&mut self, memory: &ResidentMemory<'_>, comparisons: &[Comparison], contents: Contents) {
         let first = self.first.as_ref().unwrap_or(&contents);
         let numbers: BTreeSet<usize> = first.keys().chain(contents.keys()).copied().collect();
         // For each region the tallies against the first run and against the recording, and the errors of the latter.
-        let mut found: BTreeMap<Option<usize>, (usize, Tally, Tally, Errors)> = BTreeMap::new();
+        let mut found: BTreeMap<Option<usize>, (usize, ElementTally, ElementTally, Errors)> = BTreeMap::new();
         for number in numbers {
             let (place, offset) = memory.place(number);
             let (region, comparison) = at(place, comparisons);
@@ -46,7 +48,8 @@ impl Survey {
             let bytes = |run: &'_ Contents| run.get(&number).map_or_else(|| recorded.to_vec(), Clone::clone);
             let (one, other) = (bytes(first), bytes(&contents));
             let exact = Comparison::exact(Some(comparison.dtype()).filter(|_| !comparison.is_exact()).or(comparison.shown));
-            let entry = found.entry(region).or_insert_with(|| (number, Tally::default(), Tally::default(), Errors::default()));
+            let entry =
+                found.entry(region).or_insert_with(|| (number, ElementTally::default(), ElementTally::default(), Errors::default()));
             entry.1 = std::mem::take(&mut entry.1).and(exact.tally(&one, &other, offset));
             entry.2 = std::mem::take(&mut entry.2).and(exact.tally(recorded, &other, offset));
             let own = if comparison.is_exact() {
@@ -72,17 +75,17 @@ impl Survey {
     }
 
     /// Whether every run passed, and the buffers that were not always the same or not as recorded.
-    pub fn end(self, memory: &Memory<'_>, comparisons: &[Comparison]) -> (bool, Vec<Variation>) {
+    pub fn end(self, memory: &ResidentMemory<'_>, comparisons: &[Comparison]) -> (bool, Vec<Variation>) {
         let variation = |observed: Observed| {
             let (place, _) = memory.place(observed.piece);
             let comparison = at(place, comparisons).1;
             let numbers = !comparison.is_exact() || comparison.shown.is_some();
             let (region, tag, address, size) = match place {
-                Where::Region(_, region) => {
+                MismatchLocation::Region(_, region) => {
                     let tag = if region.variable.is_some() { String::new() } else { region.tag.clone() };
                     (region.variable.clone().unwrap_or_else(|| "allocation".into()), tag, region.address, region.size)
                 }
-                Where::Outside(address, size) => ("outside".into(), String::new(), address, size),
+                MismatchLocation::Outside(address, size) => ("outside".into(), String::new(), address, size),
             };
             let largest = Some(observed.largest.finite()).filter(|_| numbers);
             Variation {
@@ -102,9 +105,9 @@ impl Survey {
     }
 }
 
-fn at(place: Where<'_>, comparisons: &[Comparison]) -> (Option<usize>, Comparison) {
+fn at(place: MismatchLocation<'_>, comparisons: &[Comparison]) -> (Option<usize>, Comparison) {
     match place {
-        Where::Region(number, _) => (Some(number), comparisons[number]),
-        Where::Outside(..) => (None, Comparison::default()),
+        MismatchLocation::Region(number, _) => (Some(number), comparisons[number]),
+        MismatchLocation::Outside(..) => (None, Comparison::default()),
     }
 }

@@ -6,13 +6,13 @@
 //! Tables of functions (of a class's virtual ones) are where they were recorded, because objects in memory point at them, but the
 //! functions are the module's: during a launch the recorded place holds what the module's own table has, and else what was recorded.
 
-use mneme_core::device::{Device, DeviceError, Module};
+use mneme_core::device::{Device, DeviceError, DeviceModule};
 
 use crate::recording::snapshot::Snapshot;
 
 /// The variables of a module that lie elsewhere than recorded.
 #[derive(Debug, Default)]
-pub struct Moved(Vec<Variable>);
+pub struct MovedVariables(Vec<Variable>);
 
 #[derive(Debug)]
 struct Variable {
@@ -24,8 +24,8 @@ struct Variable {
     table: Option<Vec<u8>>,
 }
 
-impl Moved {
-    pub fn of(device: &dyn Device, snapshot: &Snapshot, module: Module) -> Result<Self, DeviceError> {
+impl MovedVariables {
+    pub fn of(device: &dyn Device, snapshot: &Snapshot, module: DeviceModule) -> Result<Self, DeviceError> {
         let mut moved = Vec::new();
         for region in snapshot.layout.regions.iter().filter(|region| !region.constant) {
             if let Some(name) = &region.variable

@@ -23,17 +23,17 @@ pub struct Child {
     complaints: Option<File>,
     /// It leads a group of processes, all of which end with it.
     leads: bool,
-    ended: Option<End>,
+    ended: Option<ProcessEnd>,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProcessEnd {
     Exited(i32),
     Signalled(Signal),
 }
 
-impl std::fmt::Display for End {
+impl std::fmt::Display for ProcessEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Exited(status) => write!(f, "exited with status {status}"),
@@ -45,7 +45,7 @@ impl std::fmt::Display for End {
 
 /// Where a child's standard error goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Complaints {
+pub enum ChildStderr {
     /// To ours.
     Shown,
     /// Aside, for [`Child::said`] and [`Child::complaint`].
@@ -54,10 +54,10 @@ pub enum Complaints {
 
 impl Child {
     /// Forks; the child runs `work` and exits with its value. The caller must have one thread only.
-    pub fn start(complaints: Complaints, work: impl FnOnce() -> i32) -> std::io::Result<Self> {
+    pub fn start(complaints: ChildStderr, work: impl FnOnce() -> i32) -> std::io::Result<Self> {
         let kept = match complaints {
-            Complaints::Shown => None,
-            Complaints::Kept => Some(File::from(memfd_create(c"complaints", MFdFlags::MFD_CLOEXEC)?)),
+            ChildStderr::Shown => None,
+            ChildStderr::Kept => Some(File::from(memfd_create(c"complaints", MFdFlags::MFD_CLOEXEC)?)),
         };
         let parent = getpid();
         // SAFETY: this process has one thread (the supervisor's rule), so no lock is held in the child's copy of it.
@@ -98,7 +98,7 @@ impl Child {
     /// a tenth of a second to let go.
     pub fn abandon(mut self) {
         self.strike();
-        self.ended = Some(End::Signalled(Signal::SIGKILL));
+        self.ended = Some(ProcessEnd::Signalled(Signal::SIGKILL));
     }
 
     /// Sends SIGKILL and does not wait.
@@ -109,12 +109,12 @@ impl Child {
     }
 
     /// How the child ended, if it has.
-    pub fn end(&mut self) -> Option<End> {
+    pub fn end(&mut self) -> Option<ProcessEnd> {
         if self.ended.is_none() {
             self.ended = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(_, status)) => Some(End::Exited(status)),
-                Ok(WaitStatus::Signaled(_, signal, _)) => Some(End::Signalled(signal)),
-                Err(nix::errno::Errno::ECHILD) => Some(End::Exited(mneme_core::exit::INTERNAL)),
+                Ok(WaitStatus::Exited(_, status)) => Some(ProcessEnd::Exited(status)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Some(ProcessEnd::Signalled(signal)),
+                Err(nix::errno::Errno::ECHILD) => Some(ProcessEnd::Exited(mneme_core::exit::INTERNAL)),
                 _ => None,
             };
         }
@@ -122,7 +122,7 @@ impl Child {
     }
 
     /// Waits for the child to end; `None` where it takes longer.
-    pub fn wait(&mut self, limit: Duration) -> Option<End> {
+    pub fn wait(&mut self, limit: Duration) -> Option<ProcessEnd> {
         let start = Instant::now();
         let mut pause = Duration::from_micros(50);
         while self.end().is_none() {
@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn ends_are_named() {
-        assert_eq!(End::Signalled(Signal::SIGSEGV).to_string(), "was ended by SIGSEGV");
-        assert!(End::Signalled(Signal::SIGKILL).to_string().contains("memory"));
-        assert_eq!(End::Exited(3).to_string(), "exited with status 3");
+        assert_eq!(ProcessEnd::Signalled(Signal::SIGSEGV).to_string(), "was ended by SIGSEGV");
+        assert!(ProcessEnd::Signalled(Signal::SIGKILL).to_string().contains("memory"));
+        assert_eq!(ProcessEnd::Exited(3).to_string(), "exited with status 3");
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
             }
         };
         let said = |work| {
-            let mut child = Child::start(Complaints::Kept, work).unwrap();
+            let mut child = Child::start(ChildStderr::Kept, work).unwrap();
             child.wait(Duration::from_secs(20));
             (child.said().unwrap(), child.complaint())
         };
@@ -254,14 +254,14 @@ mod tests {
 
     #[test]
     fn a_panic_ends_its_own_child_only() {
-        let mut sibling = Child::start(Complaints::Kept, || {
+        let mut sibling = Child::start(ChildStderr::Kept, || {
             std::thread::sleep(Duration::from_secs(60));
             0
         })
         .unwrap();
         // Without the panic's hook, which may wait for a lock that another test held when this one forked.
-        let mut child = Child::start(Complaints::Kept, || std::panic::resume_unwind(Box::new(()))).unwrap();
-        assert_eq!(child.wait(Duration::from_secs(20)), Some(End::Exited(mneme_core::exit::INTERNAL)));
+        let mut child = Child::start(ChildStderr::Kept, || std::panic::resume_unwind(Box::new(()))).unwrap();
+        assert_eq!(child.wait(Duration::from_secs(20)), Some(ProcessEnd::Exited(mneme_core::exit::INTERNAL)));
         assert_eq!(sibling.wait(Duration::ZERO), None, "the sibling is at work still");
     }
 }

@@ -1,4 +1,6 @@
-//! What a process may do that runs recorded code on this machine's processor, or has LLVM read it: compute, and nothing else.
+//! The confinement of a process that runs recorded code, or has LLVM read it.
+//!
+//! It may compute, and nothing else.
 //!
 //! Landlock takes the files and the network away, seccomp new programs and processes, sockets and whatever reaches other processes or
 //! the system. Where the kernel has one of them only, or neither, that one is left out, and [`Enforced`] tells.
@@ -28,7 +30,7 @@ const READABLE: [&str; 9] = [
 
 /// What a process keeps.
 #[derive(Clone, Debug, Default)]
-pub struct Room {
+pub struct AllowedResources {
     /// Files and folders that it may read besides.
     pub readable: Vec<PathBuf>,
     /// Folders that it may write to.
@@ -56,9 +58,9 @@ impl std::fmt::Display for Enforced {
 }
 
 /// Confines this process for good. It should have one thread: Landlock does not reach others that are there already.
-pub fn enter(room: &Room) -> Enforced {
-    close_all_but(&room.descriptors);
-    Enforced { landlock: restrict_files(room).unwrap_or(false), seccomp: refuse_calls() }
+pub fn enter(allowed: &AllowedResources) -> Enforced {
+    close_all_but(&allowed.descriptors);
+    Enforced { landlock: restrict_files(allowed).unwrap_or(false), seccomp: refuse_calls() }
 }
 
 /// Closes what was inherited: the streams of other processes of this replay among them.
@@ -82,7 +84,7 @@ fn close(first: u32, last: u32) {
 }
 
 /// Landlock, as far as the kernel has it.
-fn restrict_files(room: &Room) -> Result<bool, RulesetError> {
+fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
     let abi = ABI::V6;
     let reading = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let status = Ruleset::default()
@@ -91,8 +93,8 @@ fn restrict_files(room: &Room) -> Result<bool, RulesetError> {
         .scope(Scope::from_all(abi))?
         .create()?
         .add_rules(path_beneath_rules(READABLE, reading))?
-        .add_rules(path_beneath_rules(&room.readable, reading))?
-        .add_rules(path_beneath_rules(&room.writable, AccessFs::from_all(abi) & !AccessFs::Execute))?
+        .add_rules(path_beneath_rules(&allowed.readable, reading))?
+        .add_rules(path_beneath_rules(&allowed.writable, AccessFs::from_all(abi) & !AccessFs::Execute))?
         .restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
@@ -310,7 +312,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::process::child::{Child, Complaints, End};
+    use crate::process::child::{Child, ChildStderr, ProcessEnd};
 
     /// The error of a system call, 0 where it succeeds.
     fn errno(result: libc::c_long) -> i32 {
@@ -318,19 +320,19 @@ mod tests {
     }
 
     /// What `attempt` comes to in a confined child, as an exit status; `None` where this kernel does not offer all of it.
-    fn confined(room: Room, attempt: impl FnOnce() -> i32) -> Option<i32> {
+    fn confined(allowed: AllowedResources, attempt: impl FnOnce() -> i32) -> Option<i32> {
         const NOT_OFFERED: i32 = 255;
-        let mut child = Child::start(Complaints::Kept, || {
-            let enforced = enter(&room);
+        let mut child = Child::start(ChildStderr::Kept, || {
+            let enforced = enter(&allowed);
             if enforced == (Enforced { landlock: true, seccomp: true }) { attempt() } else { NOT_OFFERED }
         })
         .unwrap();
         match child.wait(Duration::from_secs(20)) {
-            Some(End::Exited(NOT_OFFERED)) => {
+            Some(ProcessEnd::Exited(NOT_OFFERED)) => {
                 println!("skipped: this kernel does not offer both Landlock and seccomp");
                 None
             }
-            Some(End::Exited(status)) => Some(status),
+            Some(ProcessEnd::Exited(status)) => Some(status),
             end => panic!("{end:?}: {:?}", child.said()),
         }
     }
@@ -349,7 +351,7 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
             std::fs::write(folder.join("there"), "x").unwrap();
         }
-        let room = Room { writable: vec![own.clone()], ..Room::default() };
+        let allowed = AllowedResources { writable: vec![own.clone()], ..AllowedResources::default() };
         let attempts: [(std::path::PathBuf, i32, i32); 6] = [
             (own.join("new"), libc::O_CREAT | libc::O_WRONLY, 0),
             (own.join("there"), libc::O_RDWR | libc::O_TRUNC, 0),
@@ -359,10 +361,10 @@ mod tests {
             ("/proc/meminfo".into(), libc::O_RDONLY, 0),
         ];
         for (path, flags, expected) in attempts {
-            let status = confined(room.clone(), || open(&path, flags));
+            let status = confined(allowed.clone(), || open(&path, flags));
             assert!(status.is_none_or(|status| status == expected), "{}: {status:?}", path.display());
         }
-        let removed = confined(room, || if std::fs::remove_file(foreign.join("there")).is_err() { 1 } else { 0 });
+        let removed = confined(allowed, || if std::fs::remove_file(foreign.join("there")).is_err() { 1 } else { 0 });
         assert!(removed != Some(0) && foreign.join("there").exists());
     }
 
@@ -391,7 +393,7 @@ mod tests {
             ]
         };
         for (name, attempt, expected) in attempts {
-            let status = confined(Room::default(), || errno(attempt(parent)));
+            let status = confined(AllowedResources::default(), || errno(attempt(parent)));
             assert!(status.is_none_or(|status| status == expected), "{name}: {status:?}");
         }
     }
@@ -402,7 +404,7 @@ mod tests {
         let (reader, writer) = crate::process::child::pipe().unwrap();
         let descriptor = |fd: &std::os::fd::OwnedFd| std::os::fd::AsRawFd::as_raw_fd(fd);
         let (kept, closed) = (descriptor(&writer), descriptor(&reader));
-        let status = confined(Room { descriptors: vec![kept], ..Room::default() }, || {
+        let status = confined(AllowedResources { descriptors: vec![kept], ..AllowedResources::default() }, || {
             let sum = std::thread::spawn(|| vec![1u8; 1 << 24].iter().map(|byte| i32::from(*byte)).sum::<i32>()).join();
             // SAFETY: asks about numbers.
             let state = |descriptor| unsafe { libc::fcntl(descriptor, libc::F_GETFD) };

@@ -1,4 +1,6 @@
-//! Messages between the supervisor and its children: a line of data and a blob, each with its length before it.
+//! Frames of the messages between the supervisor and its children.
+//!
+//! A message is a line of data and a blob, each with its length before it.
 //!
 //! ```text
 //! u32 length of the JSON, u64 length of the blob, JSON, blob

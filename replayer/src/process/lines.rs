@@ -7,7 +7,7 @@ const LONGEST: usize = 64 << 20;
 
 /// Cuts what can be read into lines.
 #[derive(Default)]
-pub struct Lines {
+pub struct LineReader {
     bytes: Vec<u8>,
     /// Bytes of `bytes` that were searched for the end of a line.
     searched: usize,
@@ -43,7 +43,7 @@ pub fn reason(error: &serde_json::Error) -> String {
     text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).replace('`', "'")
 }
 
-impl Lines {
+impl LineReader {
     /// Reads what is there; false at the end. The descriptor itself is read: what a buffered reader holds back, poll would not
     /// announce.
     pub fn fill(&mut self, from: impl AsFd) -> std::io::Result<bool> {
@@ -64,7 +64,7 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
+impl Iterator for LineReader {
     type Item = Line;
 
     /// The next line that has arrived whole; after the end of input, the last one even without its end.
@@ -101,7 +101,7 @@ mod tests {
     fn lines_are_the_same_however_they_are_cut() {
         let text = b"one\n\nthree\nlast";
         for cut in 1..=text.len() {
-            let mut lines = Lines::default();
+            let mut lines = LineReader::default();
             let mut found = Vec::new();
             for part in text.chunks(cut) {
                 lines.push(part);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_left_out_and_the_next_is_not() {
-        let mut lines = Lines::default();
+        let mut lines = LineReader::default();
         let part = vec![b'x'; LONGEST / 4];
         for _ in 0..6 {
             lines.push(&part);

@@ -1,4 +1,4 @@
-//! Waits for descriptors and deadlines, for every loop of these programs.
+//! Waiting for descriptors and deadlines, for every loop of these programs.
 
 use std::io;
 use std::os::fd::BorrowedFd;

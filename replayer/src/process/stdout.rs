@@ -1,4 +1,4 @@
-//! Where results go: standard output, which is theirs alone.
+//! Standard output, which is kept for results alone.
 //!
 //! Kernels, drivers and compilers print to whatever their process has as descriptor 1. Where that process is this one, the results keep
 //! a descriptor of their own, and what is printed goes to standard error.

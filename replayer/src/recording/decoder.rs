@@ -1,11 +1,13 @@
-//! The decoder: a forked process that fills the shared snapshot, so that the supervisor stays single-threaded.
+//! The decoder: a forked process that fills the shared snapshot.
+//!
+//! The supervisor so stays single-threaded.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use crate::process::child::{Child, Complaints, End, pipe};
+use crate::process::child::{Child, ChildStderr, ProcessEnd, pipe};
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::Snapshot;
 
@@ -19,7 +21,7 @@ pub struct Decoder {
 impl Decoder {
     pub fn start(recorded: &RecordedInstance, snapshot: &Snapshot) -> std::io::Result<Self> {
         let (reader, writer) = pipe()?;
-        let child = Child::start(Complaints::Kept, || {
+        let child = Child::start(ChildStderr::Kept, || {
             let decoded = recorded.store().and_then(|store| snapshot.decode(&store));
             let Err(error) = decoded else { return mneme_core::exit::VERIFIED };
             let _ = File::from(writer).write_all(error.to_string().as_bytes());
@@ -42,7 +44,7 @@ impl Decoder {
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => None,
             _ => Some(match self.child.wait(Duration::from_secs(5)) {
-                Some(End::Exited(mneme_core::exit::VERIFIED)) => Ok(()),
+                Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) => Ok(()),
                 _ if !self.said.is_empty() => Err(std::mem::take(&mut self.said)),
                 Some(end) => Err(format!("the process that decodes the recording {end}; it needs memory for all of the recorded bytes")),
                 None => Err("the process that decodes the recording does not end".into()),

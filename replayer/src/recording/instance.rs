@@ -1,4 +1,4 @@
-//! What is replayed: one instance of one recorded kernel.
+//! The recorded instance that is replayed.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What was recorded: the launch, its memory, and what only its IR tells.
+//! The recording of a launch: its memory, and what only its IR tells.
 
 pub mod decoder;
 pub mod instance;

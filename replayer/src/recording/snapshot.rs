@@ -1,4 +1,4 @@
-//! The recorded memory, decoded once into memory that the supervisor shares with its children.
+//! The recorded memory, decoded once into memory that all processes of a replay share.
 //!
 //! The layout follows from the manifests alone, so every process computes the same one before any byte is decoded. First
 //! come the prologue's regions, each contiguous, so that runs of chunks are uploaded in one copy; then the epilogue's chunks
@@ -25,7 +25,7 @@ const ADDRESS_END: u64 = 1 << 57;
 
 /// A stretch of recorded memory and where its prologue is in the shared memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Region {
+pub struct SnapshotRegion {
     /// Name of the device variable; `None` for an allocation.
     pub variable: Option<String>,
     /// In constant memory.
@@ -66,12 +66,12 @@ impl Changed {
 
 /// The layout of the shared memory.
 #[derive(Debug, Default, PartialEq)]
-pub struct Layout {
-    pub regions: Vec<Region>,
+pub struct SnapshotLayout {
+    pub regions: Vec<SnapshotRegion>,
     bytes: usize,
 }
 
-impl Layout {
+impl SnapshotLayout {
     /// Lays out both moments of a recording.
     pub fn of(recorded: &RecordedInstance) -> Result<Self, RecordingError> {
         let damaged = |what: String| RecordingError::Damaged { path: recorded.folder.join(&recorded.instance.epilogue), what };
@@ -95,7 +95,7 @@ impl Layout {
             if before.size == 0 {
                 continue;
             }
-            layout.regions.push(Region {
+            layout.regions.push(SnapshotRegion {
                 variable: before.variable.map(|variable| variable.name.clone()),
                 constant: before.variable.is_some_and(|variable| variable.constant),
                 code: before.variable.is_some_and(|variable| variable.code),
@@ -155,7 +155,7 @@ impl Layout {
     }
 }
 
-impl Region {
+impl SnapshotRegion {
     /// Where the prologue is in the shared memory, bytes.
     pub fn file_offset(&self) -> u64 {
         self.offset as u64
@@ -203,7 +203,7 @@ pub fn coalesce(stretches: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u6
 
 /// Shared memory with a layout.
 pub struct Snapshot {
-    pub layout: Layout,
+    pub layout: SnapshotLayout,
     memory: NonNull<u8>,
     /// The same memory as a file, which other programs may map.
     file: OwnedFd,
@@ -211,7 +211,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Makes room for a snapshot, which children forked later share. Nothing is decoded yet.
-    pub fn reserve(layout: Layout) -> nix::Result<Self> {
+    pub fn reserve(layout: SnapshotLayout) -> nix::Result<Self> {
         let length = NonZeroUsize::new(layout.bytes.max(1)).expect("at least one");
         let file = memfd_create(c"snapshot", MFdFlags::MFD_CLOEXEC)?;
         nix::unistd::ftruncate(&file, length.get() as i64)?;
@@ -258,13 +258,13 @@ impl Snapshot {
     }
 
     /// What a stretch of a region held before the launch.
-    pub fn before(&self, region: &Region, offset: u64, length: u64) -> &[u8] {
+    pub fn before(&self, region: &SnapshotRegion, offset: u64, length: u64) -> &[u8] {
         assert!(offset + length <= region.size, "a stretch is inside its region");
         self.bytes(region.offset + offset as usize, length as usize)
     }
 
     /// What a chunk of a region held after the launch.
-    pub fn after(&self, region: &Region, index: usize) -> &[u8] {
+    pub fn after(&self, region: &SnapshotRegion, index: usize) -> &[u8] {
         let (offset, length) = region.extent(index);
         match region.change_of(index) {
             Some(changed) => self.bytes(changed.offset, length as usize),
@@ -308,7 +308,7 @@ mod tests {
         let epilogue = state(Moment::Epilogue, writer.put_region(&after).unwrap(), size);
         writer.finish().unwrap();
 
-        let snapshot = Snapshot::reserve(Layout::between(&prologue, &epilogue).unwrap()).unwrap();
+        let snapshot = Snapshot::reserve(SnapshotLayout::between(&prologue, &epilogue).unwrap()).unwrap();
         snapshot.decode(&Store::open(folder.path()).unwrap()).unwrap();
         let region = &snapshot.layout.regions[0];
         assert_eq!(region.changed.iter().map(|changed| changed.index).collect::<Vec<_>>(), [0, 3]);
@@ -325,7 +325,8 @@ mod tests {
         let mut ones = zeros.clone();
         ones[1] = ChunkId([1; 16]);
         ones[2] = ChunkId([1; 16]);
-        let layout = Layout::between(&state(Moment::Prologue, zeros, 4 * CHUNK), &state(Moment::Epilogue, ones, 4 * CHUNK)).unwrap();
+        let layout =
+            SnapshotLayout::between(&state(Moment::Prologue, zeros, 4 * CHUNK), &state(Moment::Epilogue, ones, 4 * CHUNK)).unwrap();
         assert_eq!(layout.parts().len(), 1);
         assert_eq!(layout.regions[0].changed.iter().map(|changed| changed.index).collect::<Vec<_>>(), [1, 2]);
     }
@@ -334,23 +335,23 @@ mod tests {
     fn moments_that_do_not_belong_together_are_refused() {
         let one = state(Moment::Prologue, vec![ChunkId::ZERO], CHUNK);
         let other = state(Moment::Epilogue, vec![ChunkId::ZERO], CHUNK - 1);
-        assert!(Layout::between(&one, &other).is_err());
-        assert!(Layout::between(&one, &State::default()).is_err());
-        assert!(Layout::between(&State::default(), &one).is_err());
+        assert!(SnapshotLayout::between(&one, &other).is_err());
+        assert!(SnapshotLayout::between(&one, &State::default()).is_err());
+        assert!(SnapshotLayout::between(&State::default(), &one).is_err());
         let mut far = one.clone();
         far.header.allocations[0].address = u64::MAX - CHUNK;
-        assert!(Layout::between(&far, &far).is_err());
+        assert!(SnapshotLayout::between(&far, &far).is_err());
     }
 
     #[test]
     fn a_variable_without_bytes_is_no_region() {
         let empty = state(Moment::Prologue, Vec::new(), 0);
-        assert_eq!(Layout::between(&empty, &empty).unwrap().regions, []);
+        assert_eq!(SnapshotLayout::between(&empty, &empty).unwrap().regions, []);
     }
 
     #[test]
     fn what_is_sealed_can_only_be_read() {
-        let snapshot = Snapshot::reserve(Layout { regions: Vec::new(), bytes: CHUNK as usize }).unwrap();
+        let snapshot = Snapshot::reserve(SnapshotLayout { regions: Vec::new(), bytes: CHUNK as usize }).unwrap();
         let permissions = || {
             let start = snapshot.memory.as_ptr() as usize;
             let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -1,14 +1,14 @@
-//! What a build leaves behind on request: IR, PTX, machine code, its disassembly, the build's log.
+//! Artifacts of a build: IR, PTX, machine code, its disassembly, the build's log.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_compiler::Texts;
+use mneme_compiler::BuildTexts;
 use mneme_compiler::assembler::toolkits;
 use mneme_core::exit;
 
-use crate::build::replacement::CodeFile;
-use crate::build::{Built, Outcome};
+use crate::build::replacement::ReplacementFile;
+use crate::build::{BuildOutcome, Built};
 use crate::error::Fatal;
 
 /// How an ELF object begins.
@@ -28,9 +28,9 @@ const ALL: [&str; 7] = [BEFORE, AFTER, PTX, CUBIN, SASS, CPU_OBJECT, LOG];
 ///
 /// # Errors
 /// The folder cannot be written to, or the file with code is one of those that would be written.
-pub fn prepare(folder: &Path, code: Option<&CodeFile>) -> Result<(), Fatal> {
+pub fn prepare(folder: &Path, code: Option<&ReplacementFile>) -> Result<(), Fatal> {
     let same = |one: &Path, other: &Path| one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other));
-    if let Some(file) = code.map(CodeFile::path).filter(|file| ALL.iter().any(|name| same(&folder.join(name), file))) {
+    if let Some(file) = code.map(ReplacementFile::path).filter(|file| ALL.iter().any(|name| same(&folder.join(name), file))) {
         let error = format!("--output-dir would overwrite {}; name another folder, or copy the file", file.display());
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
@@ -53,7 +53,7 @@ pub fn clear<'a>(folder: &Path, names: impl IntoIterator<Item = &'a str>) -> Res
 }
 
 /// Writes everything that is there to a folder that was prepared; of a build that failed, what it had come to.
-pub fn write_all(folder: &Path, outcome: Option<&Outcome>, cpu: bool) -> Result<(), Fatal> {
+pub fn write_all(folder: &Path, outcome: Option<&BuildOutcome>, cpu: bool) -> Result<(), Fatal> {
     let path = |name: &str| folder.join(name);
     if let Some(outcome) = outcome {
         let texts = texts(outcome);
@@ -82,7 +82,7 @@ pub fn write_all(folder: &Path, outcome: Option<&Outcome>, cpu: bool) -> Result<
     }
 }
 
-fn texts(outcome: &Outcome) -> &Texts {
+fn texts(outcome: &BuildOutcome) -> &BuildTexts {
     match outcome {
         Ok((built, _)) => &built.texts,
         Err(not_built) => &not_built.texts,
@@ -91,7 +91,7 @@ fn texts(outcome: &Outcome) -> &Texts {
 
 /// Writes IR after the pipeline and PTX to where they are wanted. That a finished build has none is the user's error; one that
 /// failed has what it had come to.
-pub fn write_texts(ir: Option<&Path>, ptx: Option<&Path>, outcome: Option<&Outcome>) -> Result<(), Fatal> {
+pub fn write_texts(ir: Option<&Path>, ptx: Option<&Path>, outcome: Option<&BuildOutcome>) -> Result<(), Fatal> {
     let Some(outcome) = outcome else { return Ok(()) };
     let texts = texts(outcome);
     for (path, text, what) in [(ir, &texts.ir, "IR"), (ptx, &texts.ptx, "PTX")] {

@@ -1,4 +1,4 @@
-//! What is told of a replay: results, files of a build, faults, differences between runs.
+//! Reports of replays: results, files of a build, faults, differences between runs.
 
 pub mod artifacts;
 pub mod observed;

@@ -1,4 +1,6 @@
-//! Why a driver refuses a launch: its own words are "invalid value", so the limits that were passed are named.
+//! Reasons for which a driver refuses a launch.
+//!
+//! Its own words are "invalid value", so the limits that were passed are named.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;

@@ -1,4 +1,4 @@
-//! Results as data: what upstream's users read from standard output.
+//! Results as data, which upstream's users read from standard output.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use mneme_core::image::elf;
 use mneme_core::result::{ReplayResult, Status};
 use serde::Serialize;
 
-use crate::build::Outcome;
-use crate::execute::message::{Done, Noted};
+use crate::build::BuildOutcome;
+use crate::execute::message::{Noted, RunOutcome};
 use crate::job::Job;
-use crate::recording::snapshot::Region;
+use crate::recording::snapshot::SnapshotRegion;
 use crate::report::observed;
 use crate::report::refusal;
 
 /// The one object that a one-shot replay prints.
 #[derive(Serialize)]
-pub struct Printed<'a> {
+pub struct PrintedResult<'a> {
     #[serde(rename = "Replay-config")]
     pub configuration: &'a Configuration,
     #[serde(rename = "Result")]
@@ -30,10 +30,10 @@ pub struct Printed<'a> {
 pub fn result(
     start: &jiff::Timestamp,
     job: &Job,
-    outcome: Option<&Outcome>,
-    done: &Done,
+    outcome: Option<&BuildOutcome>,
+    done: &RunOutcome,
     device: Option<&Description>,
-    regions: &[Region],
+    regions: &[SnapshotRegion],
 ) -> ReplayResult {
     let verified = done.status == Status::Verified;
     let mut result = ReplayResult {
@@ -107,7 +107,7 @@ pub fn result(
 /// is known.
 pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>) -> ReplayResult {
     let job = Job::new(0, recorded.clone(), 0, 0);
-    let done = Done { status: Status::InvalidConfig, error, ..Done::default() };
+    let done = RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() };
     result(&jiff::Timestamp::now(), &job, None, &done, device, &[])
 }
 
@@ -133,7 +133,7 @@ mod tests {
     fn of(status: Status) -> ReplayResult {
         let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
         let job = Job::new(0, configuration, 3, 2);
-        let done = Done { status, times: vec![5, 4, 3, 2, 1], ..Done::default() };
+        let done = RunOutcome { status, times: vec![5, 4, 3, 2, 1], ..RunOutcome::default() };
         result(&jiff::Timestamp::now(), &job, None, &done, None, &[])
     }
 

@@ -1,7 +1,9 @@
-//! What follows from a survey of repeated runs: text for people, and the tolerances that the kernel needs.
+//! The report of a survey of repeated runs.
+//!
+//! It has text for people, and the tolerances that the kernel needs.
 
 use mneme_core::recording::RecordingError;
-use mneme_core::recording::rules::{Rule, Rules, Target};
+use mneme_core::recording::rules::{Rule, RuleTarget, Rules};
 use mneme_core::result::{Largest, Variation};
 use mneme_core::tolerance::{DataType, Threshold, Tolerance};
 use mneme_core::units::figure;
@@ -80,18 +82,18 @@ fn round_up(value: f64) -> f64 {
     format!("{digit}e{exponent}").parse().unwrap_or(value)
 }
 
-fn target(variation: &Variation, arguments: &[Option<u64>]) -> Option<Target> {
+fn target(variation: &Variation, arguments: &[Option<u64>]) -> Option<RuleTarget> {
     let address = u64::from_str_radix(variation.address.strip_prefix("0x")?, 16).ok()?;
     match variation.region.as_str() {
         "outside" => None,
-        "allocation" if !variation.tag.is_empty() => Some(Target::Tag(variation.tag.clone())),
+        "allocation" if !variation.tag.is_empty() => Some(RuleTarget::Tag(variation.tag.clone())),
         "allocation" => {
             let within =
                 |value: &Option<u64>| value.and_then(|value| value.checked_sub(address)).is_some_and(|offset| offset < variation.size);
             let argument = arguments.iter().position(within).and_then(|index| u32::try_from(index).ok());
-            Some(argument.map_or(Target::Address(address), Target::Argument))
+            Some(argument.map_or(RuleTarget::Address(address), RuleTarget::Argument))
         }
-        name => Some(Target::Variable(name.into())),
+        name => Some(RuleTarget::Variable(name.into())),
     }
 }
 
@@ -126,10 +128,10 @@ mod tests {
 
     #[test]
     fn buffers_are_named_by_what_lasts_longest() {
-        assert_eq!(target(&variation(), &[None, Some(0x1010)]), Some(Target::Argument(1)));
-        assert_eq!(target(&variation(), &[Some(0x1040)]), Some(Target::Address(0x1000)));
-        assert_eq!(target(&Variation { tag: "sums".into(), ..variation() }, &[Some(0x1000)]), Some(Target::Tag("sums".into())));
-        assert_eq!(target(&Variation { region: "total".into(), ..variation() }, &[]), Some(Target::Variable("total".into())));
+        assert_eq!(target(&variation(), &[None, Some(0x1010)]), Some(RuleTarget::Argument(1)));
+        assert_eq!(target(&variation(), &[Some(0x1040)]), Some(RuleTarget::Address(0x1000)));
+        assert_eq!(target(&Variation { tag: "sums".into(), ..variation() }, &[Some(0x1000)]), Some(RuleTarget::Tag("sums".into())));
+        assert_eq!(target(&Variation { region: "total".into(), ..variation() }, &[]), Some(RuleTarget::Variable("total".into())));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a client may want of the recording itself: its IR and its memory.
+//! Requests for the recording itself: its IR and its memory.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,7 +10,7 @@ use mneme_core::protocol::{Moment, Part, Region, Reply};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::context::ReplayContext;
-use crate::process::child::{Child, Complaints};
+use crate::process::child::{Child, ChildStderr};
 use crate::recording::snapshot;
 
 /// How long linking may take.
@@ -50,7 +50,7 @@ fn link(modules: &[Vec<u8>]) -> Result<File, String> {
         file.write_all(module).map_err(failed)?;
         return Ok(file);
     }
-    let mut child = Child::start(Complaints::Kept, || {
+    let mut child = Child::start(ChildStderr::Kept, || {
         let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
         let written = mneme_compiler::link(&modules).map_err(|error| error.to_string()).and_then(|bitcode| {
             let mut file = &file;
@@ -66,7 +66,7 @@ fn link(modules: &[Vec<u8>]) -> Result<File, String> {
     })
     .map_err(failed)?;
     match child.wait(LINK_LIMIT) {
-        Some(crate::process::child::End::Exited(mneme_core::exit::VERIFIED)) => Ok(file),
+        Some(crate::process::child::ProcessEnd::Exited(mneme_core::exit::VERIFIED)) => Ok(file),
         Some(end) => Err(child.complaint().unwrap_or_else(|| format!("the IR cannot be linked: LLVM {end}"))),
         None => Err("the IR cannot be linked in a minute".into()),
     }
@@ -103,14 +103,14 @@ pub fn memory(context: &ReplayContext, moment: Moment, wanted: Option<&str>) -> 
 }
 
 /// Whether a region goes by this name, tag or address.
-fn is(region: &snapshot::Region, wanted: &str) -> bool {
+fn is(region: &snapshot::SnapshotRegion, wanted: &str) -> bool {
     let address = wanted.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
     region.variable.as_deref() == Some(wanted)
         || (!region.tag.is_empty() && region.tag == wanted)
         || address.is_some_and(|address| (region.address..region.address + region.size).contains(&address))
 }
 
-impl snapshot::Region {
+impl snapshot::SnapshotRegion {
     /// Where the bytes before the launch are.
     fn part_before(&self) -> Part {
         Part { at: 0, offset: self.offset_before(0), size: self.size }

@@ -1,4 +1,6 @@
-//! What makes machine code, asked of a forked process: an assembler's library may load the driver.
+//! The name of what makes machine code, found out in a forked process.
+//!
+//! An assembler's library may load the driver.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,7 +10,7 @@ use mneme_compiler::Target;
 
 use crate::context::ReplayContext;
 use crate::context::settings::Isolation;
-use crate::process::child::{Child, Complaints, End, pipe};
+use crate::process::child::{Child, ChildStderr, ProcessEnd, pipe};
 
 /// A library is loaded in seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -23,13 +25,13 @@ pub fn name(context: &ReplayContext) -> String {
         return mneme_compiler::maker(&target);
     }
     let Ok((reader, writer)) = pipe() else { return String::new() };
-    let child = Child::start(Complaints::Kept, || match File::from(writer).write_all(mneme_compiler::maker(&target).as_bytes()) {
+    let child = Child::start(ChildStderr::Kept, || match File::from(writer).write_all(mneme_compiler::maker(&target).as_bytes()) {
         Ok(()) => mneme_core::exit::VERIFIED,
         Err(_) => mneme_core::exit::INTERNAL,
     });
     let Ok(mut child) = child else { return String::new() };
     let mut name = String::new();
     let read = File::from(reader).read_to_string(&mut name);
-    let told = child.wait(LIMIT) == Some(End::Exited(mneme_core::exit::VERIFIED)) && read.is_ok();
-    if told { name } else { String::new() }
+    let complete = child.wait(LIMIT) == Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) && read.is_ok();
+    if complete { name } else { String::new() }
 }

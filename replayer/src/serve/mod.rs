@@ -1,4 +1,6 @@
-//! `mneme-replay serve`: requests come and replies go as JSON lines (`mneme_core::protocol`).
+//! The command `mneme-replay serve`, which answers requests in lines of JSON.
+//!
+//! The protocol is [`mneme_core::protocol`].
 
 mod data;
 mod maker;
@@ -18,7 +20,7 @@ use self::data::Data;
 use crate::cli::Serve;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::process::lines::{self, Line, Lines};
+use crate::process::lines::{self, Line, LineReader};
 use crate::process::stdout;
 use crate::report::result;
 use crate::supervise::engine::Engine;
@@ -55,7 +57,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
     let mut server =
         Server { options, context, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), refused: 0, progress: None };
     server.greet()?;
-    let mut lines = Lines::default();
+    let mut lines = LineReader::default();
     let mut open = true;
     while open || server.engine.outstanding() > 0 {
         let alarm = server.progress.filter(|_| server.engine.outstanding() > 0).map(|progress| progress.next);
@@ -68,7 +70,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
                     let goes_on = server.take(&line)?;
                     // Answers come in the order of the requests, however those were cut on their way.
-                    server.tell_pending()?;
+                    server.write_pending()?;
                     // What has arrived behind a shutdown is nobody's request any more.
                     if !goes_on {
                         open = false;
@@ -76,11 +78,11 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
                     }
                 }
             }
-            event => server.tell(event)?,
+            event => server.write_event(event)?,
         }
     }
     // What was settled without being started has its events queued still.
-    server.tell_pending()?;
+    server.write_pending()?;
     server.engine.leave();
     Ok(exit::VERIFIED)
 }
@@ -210,14 +212,14 @@ impl Server<'_> {
         statistics
     }
 
-    fn tell_pending(&mut self) -> Result<(), Fatal> {
+    fn write_pending(&mut self) -> Result<(), Fatal> {
         while let Some(event) = self.engine.pending_event() {
-            self.tell(event)?;
+            self.write_event(event)?;
         }
         Ok(())
     }
 
-    fn tell(&mut self, event: Event) -> Result<(), Fatal> {
+    fn write_event(&mut self, event: Event) -> Result<(), Fatal> {
         match event {
             Event::Finished { id, result, outcome, unwritten, .. } => {
                 if let Some(error) = unwritten {

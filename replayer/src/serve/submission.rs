@@ -1,4 +1,4 @@
-//! From a submission to a job, and from its outcome to the files that were asked for.
+//! Submissions of clients: from a request to a job, and from its outcome to files.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -9,8 +9,8 @@ use mneme_core::configuration::Configuration;
 use mneme_core::protocol::{Code, Outputs, Submission};
 use mneme_core::recording::CodeKind;
 
+use crate::build::BuildOutcome;
 use crate::build::BuildSpec;
-use crate::build::Outcome;
 use crate::build::replacement::Replacement;
 use crate::execute::message::RunSpec;
 use crate::job::{Job, Schedule};
@@ -54,7 +54,7 @@ fn replacement(code: Code) -> Result<Replacement, String> {
 }
 
 /// Writes what was asked for; memory was written by the executor already.
-pub fn write(outputs: &Outputs, outcome: Option<&Outcome>) -> Result<(), String> {
+pub fn write(outputs: &Outputs, outcome: Option<&BuildOutcome>) -> Result<(), String> {
     let (texts, image) = match outcome {
         None => return Ok(()),
         Some(Ok((built, image))) => (&built.texts, Some(image)),

@@ -1,18 +1,20 @@
-//! What code is compiled for: as the recording lets expect, until a device says who it is.
+//! The architecture that code is compiled for.
+//!
+//! It is the one that the recording lets expect, until a device says what it is.
 
 use mneme_compiler::Target;
 use mneme_core::exit;
 
 use crate::error::Fatal;
 
-pub struct Architecture {
+pub struct TargetArchitecture {
     /// `None` where the recording does not say, and no device has yet.
     target: Option<Target>,
     /// What the first device said.
     confirmed: Option<Target>,
 }
 
-impl Architecture {
+impl TargetArchitecture {
     pub fn expected(target: Option<Target>) -> Self {
         Self { target, confirmed: None }
     }
@@ -21,7 +23,7 @@ impl Architecture {
         self.target.as_ref()
     }
 
-    /// A device of this name takes code for `target`; whether that is news, and what was built before is of no use.
+    /// A device of this name takes code for `target`; whether that is new, and what was built before is of no use.
     ///
     /// # Errors
     /// Another device takes other code.
@@ -31,9 +33,9 @@ impl Architecture {
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
         self.confirmed = Some(target.clone());
-        let news = self.target.as_ref() != Some(&target);
+        let is_new = self.target.as_ref() != Some(&target);
         self.target = Some(target);
-        Ok(news)
+        Ok(is_new)
     }
 }
 
@@ -47,12 +49,12 @@ mod tests {
 
     #[test]
     fn the_first_device_decides() {
-        let mut architecture = Architecture::expected(Some(target("sm_80")));
+        let mut architecture = TargetArchitecture::expected(Some(target("sm_80")));
         assert!(architecture.confirm(target("sm_90"), "one").unwrap());
         assert!(!architecture.confirm(target("sm_90"), "two").unwrap());
         let refused = architecture.confirm(target("sm_80"), "three").unwrap_err();
         assert!(refused.status == exit::BAD_USAGE && refused.error.contains("three"));
         assert_eq!(architecture.target(), Some(&target("sm_90")));
-        assert!(!Architecture::expected(Some(target("sm_90"))).confirm(target("sm_90"), "one").unwrap());
+        assert!(!TargetArchitecture::expected(Some(target("sm_90"))).confirm(target("sm_90"), "one").unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! Code for configurations: what is being built, and what was built lately.
+//! The builds of configurations: those in progress, and those made lately.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use mneme_compiler::Target;
 use mneme_core::result::Status;
 
-use crate::build::fork_server::{ForkServer, Plan, Preparation};
-use crate::build::{BuildKey, BuildSpec, Outcome};
+use crate::build::fork_server::{ForkServer, ForkServerPlan, Preparation};
+use crate::build::{BuildKey, BuildOutcome, BuildSpec};
 use crate::process::child::Child;
 
 /// Bytes of code objects that are kept for configurations that differ in their launch only.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
 
 pub struct Builds<'a> {
-    plan: Plan<'a>,
+    plan: ForkServerPlan<'a>,
     fork_server: ForkServer,
     /// Those before, which were killed and take their time to go.
     leaving: Vec<Child>,
@@ -40,7 +40,7 @@ pub struct Builds<'a> {
     limit: usize,
     /// Keys of the builds at work and when their time is over, by number.
     at_work: HashMap<u64, (BuildKey, Instant)>,
-    outcomes: HashMap<BuildKey, Rc<Outcome>>,
+    outcomes: HashMap<BuildKey, Rc<BuildOutcome>>,
     /// Keys of `outcomes`, oldest first.
     ages: VecDeque<BuildKey>,
     bytes: usize,
@@ -51,7 +51,7 @@ pub struct Builds<'a> {
 
 impl<'a> Builds<'a> {
     /// `limit` builds at a time.
-    pub fn start(plan: Plan<'a>, limit: usize) -> std::io::Result<Self> {
+    pub fn start(plan: ForkServerPlan<'a>, limit: usize) -> std::io::Result<Self> {
         Ok(Self {
             fork_server: ForkServer::start(&plan, Preparation::Full)?,
             leaving: Vec::new(),
@@ -85,13 +85,13 @@ impl<'a> Builds<'a> {
         self.outcomes.contains_key(&key) || self.at_work.values().any(|(known, _)| *known == key)
     }
 
-    pub fn outcome(&self, key: BuildKey) -> Option<Rc<Outcome>> {
+    pub fn outcome(&self, key: BuildKey) -> Option<Rc<BuildOutcome>> {
         self.outcomes.get(&key).cloned()
     }
 
     /// Orders a build.
     pub fn order(&mut self, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
-        // A fork server that cannot be told is gone, which is heard next.
+        // A fork server that cannot be written to is gone, which shows at the next read.
         if let Ok(number) = self.fork_server.build(spec, target, limit) {
             // No later than what time can tell.
             let end = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + NEVER);
@@ -195,7 +195,7 @@ impl<'a> Builds<'a> {
         self.leaving.into_iter().chain([self.fork_server.dismiss()]).for_each(Child::abandon);
     }
 
-    fn keep(&mut self, key: BuildKey, outcome: Outcome) {
+    fn keep(&mut self, key: BuildKey, outcome: BuildOutcome) {
         self.bytes += size(&outcome);
         self.ages.push_back(key);
         self.outcomes.insert(key, Rc::new(outcome));
@@ -207,7 +207,7 @@ impl<'a> Builds<'a> {
 }
 
 /// Bytes that an outcome takes, about.
-fn size(outcome: &Outcome) -> usize {
+fn size(outcome: &BuildOutcome) -> usize {
     let lines = |log: &[String]| log.iter().map(String::len).sum::<usize>();
     match outcome {
         Ok((built, image)) => image.len() + built.texts.size() + lines(&built.log),

@@ -1,4 +1,4 @@
-//! What replays configurations: a supervisor with its processes, or this process alone.
+//! The engine of a replay: a supervisor with its processes, or this process alone.
 
 use super::single_process::SingleProcess;
 use super::supervisor::Supervisor;

@@ -1,4 +1,6 @@
-//! From jobs to results: what is built and run when, in which processes, on which device.
+//! Supervision of a replay, from jobs to results.
+//!
+//! It decides what is built and run when, in which processes, on which device.
 
 mod architecture;
 mod builds;
@@ -16,7 +18,7 @@ use std::time::Instant;
 use mneme_core::device::Description;
 use mneme_core::result::ReplayResult;
 
-use crate::build::Outcome;
+use crate::build::BuildOutcome;
 
 /// What there is to tell a client.
 pub enum Event {
@@ -25,7 +27,7 @@ pub enum Event {
     Finished {
         id: u64,
         result: Box<ReplayResult>,
-        outcome: Option<Rc<Outcome>>,
+        outcome: Option<Rc<BuildOutcome>>,
         /// Of what the run left, where that was asked for.
         digest: String,
         /// Why a file that was asked for is not there, in one sentence.

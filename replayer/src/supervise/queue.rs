@@ -1,4 +1,6 @@
-//! Configurations that wait: greater priorities first, equal ones in the order of submission.
+//! The queue of configurations that wait.
+//!
+//! Greater priorities come first, equal ones in the order of submission.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -7,7 +9,7 @@ use crate::build::BuildKey;
 use crate::job::Job;
 
 /// A configuration that waits to be built or run.
-pub struct Pending {
+pub struct PendingJob {
     pub job: Job,
     /// Of its build.
     pub key: BuildKey,
@@ -20,7 +22,7 @@ type Place = (Reverse<i32>, u64);
 
 #[derive(Default)]
 pub struct Queue {
-    entries: BTreeMap<Place, Pending>,
+    entries: BTreeMap<Place, PendingJob>,
     places: HashMap<u64, Place>,
     /// Configurations that came so far.
     count: u64,
@@ -30,16 +32,16 @@ impl Queue {
     pub fn push(&mut self, job: Job, start: jiff::Timestamp) {
         let place = (Reverse(job.schedule.priority), self.count);
         self.count += 1;
-        self.put_back(Pending { key: job.build.key(), job, start, place });
+        self.put_back(PendingJob { key: job.build.key(), job, start, place });
     }
 
     /// Returns a configuration to the place that it was taken from.
-    pub fn put_back(&mut self, pending: Pending) {
+    pub fn put_back(&mut self, pending: PendingJob) {
         self.places.insert(pending.job.schedule.id, pending.place);
         self.entries.insert(pending.place, pending);
     }
 
-    pub fn take(&mut self, id: u64) -> Option<Pending> {
+    pub fn take(&mut self, id: u64) -> Option<PendingJob> {
         self.entries.remove(&self.places.remove(&id)?)
     }
 
@@ -48,7 +50,7 @@ impl Queue {
     }
 
     /// In the order in which they are to run.
-    pub fn iter(&self) -> impl Iterator<Item = &Pending> {
+    pub fn iter(&self) -> impl Iterator<Item = &PendingJob> {
         self.entries.values()
     }
 
@@ -61,7 +63,7 @@ impl Queue {
     }
 
     /// Takes all.
-    pub fn drain(&mut self) -> impl Iterator<Item = Pending> {
+    pub fn drain(&mut self) -> impl Iterator<Item = PendingJob> {
         self.places.clear();
         std::mem::take(&mut self.entries).into_values()
     }

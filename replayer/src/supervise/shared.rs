@@ -1,4 +1,6 @@
-//! Results that stand for more than one configuration: the same code, launched and measured the same way, is run once.
+//! Results that stand for more than one configuration.
+//!
+//! The same code, launched and measured the same way, is run once.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -6,9 +8,9 @@ use std::rc::Rc;
 use mneme_core::device::Description;
 use mneme_core::hash::{ChunkId, chunk_id};
 
-use super::queue::Pending;
-use crate::build::Outcome;
-use crate::execute::message::{Done, Run};
+use super::queue::PendingJob;
+use crate::build::BuildOutcome;
+use crate::execute::message::{RunOutcome, RunRequest};
 
 /// Results that are remembered.
 const REMEMBERED: usize = 8192;
@@ -19,35 +21,35 @@ const REMEMBERED: usize = 8192;
 pub struct Identity(ChunkId, ChunkId);
 
 impl Identity {
-    pub fn of(run: &Run, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
-        let asked = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
-        Self(chunk_id(image), chunk_id(&asked))
+    pub fn of(run: &RunRequest, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
+        let request = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
+        Self(chunk_id(image), chunk_id(&request))
     }
 }
 
 /// What became of a run, and under which id it was submitted.
-pub struct Settled {
+pub struct SettledRun {
     pub id: u64,
-    pub done: Done,
+    pub done: RunOutcome,
     pub device: Option<Description>,
 }
 
 /// A configuration that waits for an equal one, which runs.
 pub struct Follower {
-    pub pending: Pending,
-    pub outcome: Rc<Outcome>,
+    pub pending: PendingJob,
+    pub outcome: Rc<BuildOutcome>,
 }
 
 #[derive(Default)]
 pub struct Shared {
-    settled: HashMap<Identity, Rc<Settled>>,
+    settled: HashMap<Identity, Rc<SettledRun>>,
     /// Keys of `settled`, oldest first.
     ages: VecDeque<Identity>,
     followers: HashMap<Identity, Vec<Follower>>,
 }
 
 impl Shared {
-    pub fn settled(&self, identity: &Identity) -> Option<Rc<Settled>> {
+    pub fn settled(&self, identity: &Identity) -> Option<Rc<SettledRun>> {
         self.settled.get(identity).cloned()
     }
 
@@ -66,7 +68,7 @@ impl Shared {
     }
 
     /// Notes what became of a run; those who waited for it.
-    pub fn settle(&mut self, identity: Identity, settled: &Rc<Settled>) -> Vec<Follower> {
+    pub fn settle(&mut self, identity: Identity, settled: &Rc<SettledRun>) -> Vec<Follower> {
         if self.settled.insert(identity, settled.clone()).is_none() {
             self.ages.push_back(identity);
         }

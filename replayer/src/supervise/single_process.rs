@@ -1,4 +1,4 @@
-//! Replaying in one process, without a fork: the way to run under a profiler or a debugger.
+//! Replaying in one process, without a fork, for profilers and debuggers.
 //!
 //! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context that cannot
 //! be used, and there are no time limits.
@@ -10,7 +10,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use mneme_compiler::{Target, Texts};
+use mneme_compiler::{BuildTexts, Target};
 use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::protocol::Statistics;
@@ -21,18 +21,18 @@ use nix::poll::PollFlags;
 use crate::build::{self, Build, NotBuilt};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::execute::message::{Done, Unfit};
-use crate::execute::{Plan, Resident};
+use crate::execute::message::{RunOutcome, StartError};
+use crate::execute::{ExecutorPlan, InProcessExecutor};
 use crate::job::Job;
 use crate::process::readiness::Waiting;
 use crate::process::stdout;
-use crate::supervise::queue::{Pending, Queue};
+use crate::supervise::queue::{PendingJob, Queue};
 use crate::supervise::{Client, Event};
 
 pub struct SingleProcess<'a> {
     context: &'a ReplayContext,
     birth: Instant,
-    resident: Resident<'a>,
+    resident: InProcessExecutor<'a>,
     target: Target,
     queue: Queue,
     events: VecDeque<Event>,
@@ -49,7 +49,7 @@ impl<'a> SingleProcess<'a> {
         let decoded = Store::open(&context.recorded.folder).and_then(|store| context.snapshot.decode(&store));
         decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error.to_string()))?;
         let choice = context.devices[0];
-        let plan = Plan {
+        let plan = ExecutorPlan {
             library: context.library.clone(),
             ordinal: choice.ordinal(),
             timer: context.timer,
@@ -60,9 +60,11 @@ impl<'a> SingleProcess<'a> {
             dump: context.dump.as_deref(),
             quiet: context.quiet,
         };
-        let resident = Resident::open(plan).map_err(|unfit| match unfit {
-            Unfit::Clash(error) => Fatal { clash: true, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) },
-            Unfit::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
+        let resident = InProcessExecutor::open(plan).map_err(|unfit| match unfit {
+            StartError::Clash(error) => {
+                Fatal { clash: true, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) }
+            }
+            StartError::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
         })?;
         let target = choice.target(resident.description(), &context.recorded.kernel.ours);
         let events = VecDeque::from([Event::Ready(resident.description().clone())]);
@@ -132,7 +134,7 @@ impl<'a> SingleProcess<'a> {
         }
     }
 
-    fn replay(&mut self, pending: Pending) -> Result<(), Fatal> {
+    fn replay(&mut self, pending: PendingJob) -> Result<(), Fatal> {
         if self.broken {
             let error = "the device's context was lost with the configuration before; only other kinds of --isolation go on after that";
             return Err(Fatal::new(exit::LAUNCH_FAILED, error));
@@ -142,7 +144,7 @@ impl<'a> SingleProcess<'a> {
         let outcome = match job.check(self.context) {
             Ok(()) => {
                 COMPILING.store(true, Ordering::Relaxed);
-                let mut texts = Texts::default();
+                let mut texts = BuildTexts::default();
                 let mut reader = |text, contents: &str| texts.add(text, contents.to_owned());
                 let outcome = build::compile(&build, &mut |_| false, &mut reader);
                 COMPILING.store(false, Ordering::Relaxed);
@@ -153,7 +155,7 @@ impl<'a> SingleProcess<'a> {
         self.statistics.built += 1;
         let done = match &outcome {
             Ok((built, image)) => self.resident.run(&job.run(built, self.context), image),
-            Err(NotBuilt { status, error, .. }) => Done { status: *status, error: error.clone(), ..Done::default() },
+            Err(NotBuilt { status, error, .. }) => RunOutcome { status: *status, error: error.clone(), ..RunOutcome::default() },
         };
         self.broken = done.broken;
         let result = crate::report::result::result(

@@ -1,4 +1,4 @@
-//! The supervisor: starts decoder, builders and executors, and turns whatever becomes of them into results.
+//! The supervisor: starts decoder, builders and executors, and makes results of their ends.
 //!
 //! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does can damage it.
 //! The parts run at once: while the device starts, the snapshot is decoded and the first configurations are compiled.
@@ -13,16 +13,16 @@ use mneme_core::protocol::Statistics;
 use mneme_core::result::Status;
 use nix::poll::PollFlags;
 
-use super::architecture::Architecture;
+use super::architecture::TargetArchitecture;
 use super::builds::Builds;
-use super::pool::{ExecutorPool, PoolEvent, Running};
-use super::queue::{Pending, Queue};
-use super::shared::{Follower, Identity, Settled, Shared};
+use super::pool::{ExecutorPool, PoolEvent, RunningJob};
+use super::queue::{PendingJob, Queue};
+use super::shared::{Follower, Identity, SettledRun, Shared};
 use super::{Client, Event};
-use crate::build::{NotBuilt, Outcome};
+use crate::build::{BuildOutcome, NotBuilt};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::execute::message::Done;
+use crate::execute::message::RunOutcome;
 use crate::job::Job;
 use crate::process::readiness::{Source, Waiting};
 use crate::recording::decoder::Decoder;
@@ -39,7 +39,7 @@ pub struct Supervisor<'a> {
     context: &'a ReplayContext,
     birth: Instant,
     first_submission: Option<Instant>,
-    architecture: Architecture,
+    architecture: TargetArchitecture,
     decoder: Option<Decoder>,
     pool: ExecutorPool<'a>,
     builds: Builds<'a>,
@@ -59,7 +59,7 @@ impl<'a> Supervisor<'a> {
             context,
             birth: Instant::now(),
             first_submission: None,
-            architecture: Architecture::expected(context.devices[0].expected_target(&context.recorded.kernel.ours)),
+            architecture: TargetArchitecture::expected(context.devices[0].expected_target(&context.recorded.kernel.ours)),
             decoder,
             pool,
             builds,
@@ -92,7 +92,7 @@ impl<'a> Supervisor<'a> {
         if let Err(error) = checked
             && let Some(pending) = self.queue.take(id)
         {
-            self.finish(pending, None, &Done { status: Status::InvalidConfig, error, ..Done::default() }, None, None);
+            self.finish(pending, None, &RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() }, None, None);
         }
     }
 
@@ -204,7 +204,7 @@ impl<'a> Supervisor<'a> {
     /// equal another share its result.
     fn start_runs(&mut self) {
         loop {
-            let ready = |pending: &Pending| {
+            let ready = |pending: &PendingJob| {
                 let outcome = self.builds.outcome(pending.key)?;
                 // Those behind one that waits for its device may run on another.
                 let waits =
@@ -215,12 +215,13 @@ impl<'a> Supervisor<'a> {
             let Some(pending) = self.queue.take(id) else { return };
             let (built, image) = match &*outcome {
                 Err(NotBuilt { status, error, .. }) => {
-                    let done = Done { status: *status, error: error.clone(), ..Done::default() };
+                    let done = RunOutcome { status: *status, error: error.clone(), ..RunOutcome::default() };
                     self.finish(pending, Some(outcome), &done, None, None);
                     continue;
                 }
                 Ok(_) if pending.job.build.probe.until.is_some() => {
-                    let done = Done { status: Status::CompileError, error: "the build was to have no code".into(), ..Done::default() };
+                    let done =
+                        RunOutcome { status: Status::CompileError, error: "the build was to have no code".into(), ..RunOutcome::default() };
                     self.finish(pending, Some(outcome), &done, None, None);
                     continue;
                 }
@@ -244,7 +245,7 @@ impl<'a> Supervisor<'a> {
                 self.queue.put_back(pending);
                 return;
             };
-            if let Some(running) = self.pool.run(place, run, limit, Running { pending, outcome, identity }) {
+            if let Some(running) = self.pool.run(place, run, limit, RunningJob { pending, outcome, identity }) {
                 self.queue.put_back(running.pending);
             }
         }
@@ -267,8 +268,8 @@ impl<'a> Supervisor<'a> {
         if decoder {
             self.read_decoder()?;
         }
-        for told in self.pool.read_events(&executors)? {
-            self.take(told)?;
+        for event in self.pool.read_events(&executors)? {
+            self.take(event)?;
         }
         if fork_server && self.builds.read_events()? > 0 {
             self.note("a build is done");
@@ -297,8 +298,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn take(&mut self, told: PoolEvent) -> Result<(), Fatal> {
-        match told {
+    fn take(&mut self, event: PoolEvent) -> Result<(), Fatal> {
+        match event {
             PoolEvent::Opened(description) => {
                 self.note("a device is open");
                 self.confirm_target(&description)?;
@@ -315,10 +316,10 @@ impl<'a> Supervisor<'a> {
                 let followers = self.shared.unfollow(&running.identity).into_iter().map(|follower| follower.pending);
                 followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
             }
-            PoolEvent::Done(told) => {
-                let (Running { pending, outcome, identity }, done, device) = *told;
+            PoolEvent::Done(done) => {
+                let (RunningJob { pending, outcome, identity }, done, device) = *done;
                 self.note("a run is done");
-                let settled = Rc::new(Settled { id: pending.job.schedule.id, done, device });
+                let settled = Rc::new(SettledRun { id: pending.job.schedule.id, done, device });
                 let followers = self.shared.settle(identity, &settled);
                 self.finish(pending, Some(outcome), &settled.done, settled.device.as_ref(), None);
                 for follower in followers {
@@ -342,16 +343,16 @@ impl<'a> Supervisor<'a> {
         tracing::debug!("{what} after {:.1} ms", self.birth.elapsed().as_secs_f64() * 1e3);
     }
 
-    fn share(&mut self, follower: Follower, settled: &Settled) {
+    fn share(&mut self, follower: Follower, settled: &SettledRun) {
         self.statistics.shared += 1;
         self.finish(follower.pending, Some(follower.outcome), &settled.done, settled.device.as_ref(), Some(settled.id));
     }
 
     fn finish(
         &mut self,
-        pending: Pending,
-        outcome: Option<Rc<Outcome>>,
-        done: &Done,
+        pending: PendingJob,
+        outcome: Option<Rc<BuildOutcome>>,
+        done: &RunOutcome,
         device: Option<&Description>,
         shared_with: Option<u64>,
     ) {

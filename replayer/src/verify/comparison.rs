@@ -1,10 +1,10 @@
-//! Comparing replayed memory with the recorded epilogue.
+//! The comparison of replayed memory with the recorded epilogue.
 //!
 //! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the first
 //! element that is wrong, how many are, and by how much at most.
 
 use mneme_core::result::Largest;
-use mneme_core::tolerance::measure::{self, Errors, Value};
+use mneme_core::tolerance::measure::{self, ElementValue, Errors};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ impl Comparison {
 
     /// Whether an element that differs in its bits passes. With a norm the buffer is judged as a whole, and nothing that differs
     /// passes here.
-    fn accepts(&self, recorded: Value, replayed: Value) -> bool {
+    fn accepts(&self, recorded: ElementValue, replayed: ElementValue) -> bool {
         let error = |kind| measure::error(kind, recorded, replayed);
         if self.is_exact() {
             return false;
@@ -70,9 +70,9 @@ impl Comparison {
     }
 
     /// Looks at every element of a stretch that begins at `offset` of its region, bytes, with an element.
-    pub fn tally(&self, recorded: &[u8], replayed: &[u8], offset: u64) -> Tally {
+    pub fn tally(&self, recorded: &[u8], replayed: &[u8], offset: u64) -> ElementTally {
         assert_eq!(recorded.len(), replayed.len(), "both moments have the same length");
-        let mut tally = Tally::default();
+        let mut tally = ElementTally::default();
         if recorded == replayed {
             return tally;
         }
@@ -87,7 +87,7 @@ impl Comparison {
                 tally.add(place, recorded.len(), Largest::INFINITE, || (hex(recorded), hex(replayed)));
                 continue;
             }
-            let (before, after) = (Value::read(dtype, recorded), Value::read(dtype, replayed));
+            let (before, after) = (ElementValue::read(dtype, recorded), ElementValue::read(dtype, replayed));
             if self.accepts(before, after) {
                 continue;
             }
@@ -108,7 +108,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// What a look at elements found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct ElementTally {
     /// Elements that are not accepted.
     pub differing: u64,
     pub first: Option<Difference>,
@@ -127,7 +127,7 @@ pub struct Difference {
     pub element_size: u32,
 }
 
-impl Tally {
+impl ElementTally {
     /// Adds what was found after this one.
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {

@@ -1,4 +1,4 @@
-//! What a region of memory is made of: read off the kernel's signature.
+//! The element types of memory regions, read off the kernel's signature.
 //!
 //! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4 const *`)
 //! points into holds floats. Where nothing is known, memory is bytes: integers read as floats are denormal, and any absolute
@@ -8,14 +8,14 @@ use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::tolerance::DataType;
 
 use crate::recording::instance::RecordedInstance;
-use crate::recording::snapshot::Region;
+use crate::recording::snapshot::SnapshotRegion;
 
 /// The elements of each region, where the signature tells.
-pub fn of_regions(recorded: &RecordedInstance, regions: &[Region]) -> Vec<Option<DataType>> {
+pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Vec<Option<DataType>> {
     let types = pointees(&recorded.kernel.demangled_name);
     let pointers = pointers(&recorded.kernel.ours.arguments, &recorded.moments.prologue.parameter_buffer(), types.len());
     let typed: Vec<_> = pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
-    let within = |region: &Region, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
+    let within = |region: &SnapshotRegion, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
     regions.iter().map(|region| typed.iter().find(|(pointer, _)| within(region, *pointer)).map(|(_, elements)| *elements)).collect()
 }
 

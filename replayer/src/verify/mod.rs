@@ -1,4 +1,6 @@
-//! Comparing replayed memory with the recorded memory: what it holds, and what it may differ by.
+//! Verification: the comparison of replayed memory with the recorded memory.
+//!
+//! It has what memory holds, and what it may differ by.
 
 pub mod comparison;
 pub mod elements;

@@ -1,4 +1,6 @@
-//! Which tolerance each region is compared under. What is said of one buffer goes before what is said of all:
+//! The tolerance that each region is compared under.
+//!
+//! What is said of one buffer goes before what is said of all:
 //!
 //! 1. `--tolerance BUFFER=…` of the command line (the last that names the buffer),
 //! 2. the rules of `<static-hash>.tolerances.json` beside the recording,
@@ -16,19 +18,19 @@ use std::ops::Range;
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::leads::Leads;
 use mneme_core::recording::manifest::State;
-use mneme_core::recording::rules::{Place, Rule, Rules, Target};
+use mneme_core::recording::rules::{Rule, RuleRegion, RuleTarget, Rules};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 
 use crate::recording::instance::RecordedInstance;
-use crate::recording::snapshot::Region;
+use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::Comparison;
 use crate::verify::elements;
 
 /// What the command line says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Options {
+pub struct ToleranceOptions {
     /// `--tolerance`, in order.
-    pub tolerances: Vec<Entry>,
+    pub tolerances: Vec<ToleranceOption>,
     pub rtol: Option<f64>,
     pub atol: Option<f64>,
     /// `--dtype`: what all memory holds.
@@ -37,13 +39,13 @@ pub struct Options {
 
 /// One `--tolerance`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct ToleranceOption {
     /// `None` for all buffers.
-    pub target: Option<Target>,
+    pub target: Option<RuleTarget>,
     pub tolerance: Tolerance,
 }
 
-impl Entry {
+impl ToleranceOption {
     /// Reads `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, `[BUFFER=]exact` or `BUFFER=ignore`.
     ///
     /// # Errors
@@ -61,14 +63,14 @@ impl Entry {
     }
 }
 
-fn read_target(text: &str) -> Result<Target, String> {
+fn read_target(text: &str) -> Result<RuleTarget, String> {
     let unknown = || format!("'{text}' names no buffer; write argument:N, tag:NAME, variable:NAME or address:0x…");
     let (kind, name) = text.split_once(':').ok_or_else(unknown)?;
     match kind {
-        "argument" => name.parse().map(Target::Argument).map_err(|_| unknown()),
-        "tag" => Ok(Target::Tag(name.into())),
-        "variable" => Ok(Target::Variable(name.into())),
-        "address" => u64::from_str_radix(name.trim_start_matches("0x"), 16).map(Target::Address).map_err(|_| unknown()),
+        "argument" => name.parse().map(RuleTarget::Argument).map_err(|_| unknown()),
+        "tag" => Ok(RuleTarget::Tag(name.into())),
+        "variable" => Ok(RuleTarget::Variable(name.into())),
+        "address" => u64::from_str_radix(name.trim_start_matches("0x"), 16).map(RuleTarget::Address).map_err(|_| unknown()),
         _ => Err(unknown()),
     }
 }
@@ -149,7 +151,7 @@ impl Bounds {
     ///
     /// # Errors
     /// If the file of rules cannot be read.
-    pub fn of(recorded: &RecordedInstance, regions: &[Region], options: &Options) -> Result<Self, RecordingError> {
+    pub fn of(recorded: &RecordedInstance, regions: &[SnapshotRegion], options: &ToleranceOptions) -> Result<Self, RecordingError> {
         let rules = Rules::load(&recorded.database)?;
         let arguments = elements::argument_pointers(recorded);
         let types = elements::of_regions(recorded, regions);
@@ -162,7 +164,7 @@ impl Bounds {
             ..Rules::default()
         };
         let mut left_out = Vec::new();
-        let of = |(region, dtype): (&Region, Option<DataType>)| {
+        let of = |(region, dtype): (&SnapshotRegion, Option<DataType>)| {
             let place = place(region);
             let mut own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
             let moments = &recorded.moments;
@@ -220,23 +222,23 @@ fn is_led_to(region: Range<u64>, all: impl Iterator<Item = Range<u64>>, prologue
 }
 
 /// The addresses of a region.
-fn range(region: &Region) -> Range<u64> {
+fn range(region: &SnapshotRegion) -> Range<u64> {
     region.address..region.address.saturating_add(region.size)
 }
 
 /// A buffer that a `--tolerance` names and the recording does not have.
-pub fn stray<'a>(recorded: &RecordedInstance, regions: &[Region], options: &'a Options) -> Option<&'a Target> {
+pub fn stray<'a>(recorded: &RecordedInstance, regions: &[SnapshotRegion], options: &'a ToleranceOptions) -> Option<&'a RuleTarget> {
     let arguments = elements::argument_pointers(recorded);
     let mut named = options.tolerances.iter().filter_map(|entry| entry.target.as_ref());
     named.find(|target| !regions.iter().any(|region| target.names(&place(region), &arguments)))
 }
 
 /// A region, as rules see it.
-pub fn place(region: &Region) -> Place<'_> {
-    Place { variable: region.variable.as_deref(), tag: &region.tag, address: region.address, size: region.size }
+pub fn place(region: &SnapshotRegion) -> RuleRegion<'_> {
+    RuleRegion { variable: region.variable.as_deref(), tag: &region.tag, address: region.address, size: region.size }
 }
 
-fn general(options: &Options) -> Vec<General> {
+fn general(options: &ToleranceOptions) -> Vec<General> {
     let stated = options.tolerances.iter().rev().filter(|entry| entry.target.is_none()).map(|entry| General {
         comparison: Comparison { tolerance: entry.tolerance, ..Comparison::default() },
         unknown: true,
@@ -262,30 +264,39 @@ mod tests {
     use mneme_core::hash::recorded_id;
     use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header};
 
-    fn entry(text: &str) -> Entry {
-        Entry::parse(text).unwrap()
+    fn entry(text: &str) -> ToleranceOption {
+        ToleranceOption::parse(text).unwrap()
     }
 
-    fn bounds(dtype: Option<DataType>, own: Option<Tolerance>, options: &Options) -> Bounds {
+    fn bounds(dtype: Option<DataType>, own: Option<Tolerance>, options: &ToleranceOptions) -> Bounds {
         Bounds { regions: vec![(dtype, own)], general: general(options), left_out: Vec::new() }
     }
 
-    fn under(dtype: Option<DataType>, options: &Options) -> Tolerance {
+    fn under(dtype: Option<DataType>, options: &ToleranceOptions) -> Tolerance {
         bounds(dtype, None, options).comparisons(None)[0].tolerance
     }
 
     #[test]
     fn tolerances_are_read() {
         let relative = Tolerance { dtype: DataType::F64, threshold: 1e-9, kind: Threshold::Relative, norm: Norm::L2, ignore: false };
-        assert_eq!(entry("argument:1=f64:1e-9:relative:l2"), Entry { target: Some(Target::Argument(1)), tolerance: relative });
+        assert_eq!(
+            entry("argument:1=f64:1e-9:relative:l2"),
+            ToleranceOption { target: Some(RuleTarget::Argument(1)), tolerance: relative }
+        );
         assert_eq!(entry("f32:0.5").tolerance, Tolerance { dtype: DataType::F32, threshold: 0.5, ..Tolerance::default() });
-        assert_eq!(entry("address:0x10=ignore"), Entry { target: Some(Target::Address(16)), tolerance: Tolerance::ignored() });
-        assert_eq!(entry("tag:a b=exact"), Entry { target: Some(Target::Tag("a b".into())), tolerance: Tolerance::default() });
+        assert_eq!(
+            entry("address:0x10=ignore"),
+            ToleranceOption { target: Some(RuleTarget::Address(16)), tolerance: Tolerance::ignored() }
+        );
+        assert_eq!(
+            entry("tag:a b=exact"),
+            ToleranceOption { target: Some(RuleTarget::Tag("a b".into())), tolerance: Tolerance::default() }
+        );
         assert_eq!(entry("variable:x=i32:2:ulp").tolerance.kind, Threshold::Ulp);
         for wrong in
             ["", "f32", "f80:1", "f32:x", "f32:-1", "f32:1:near", "f32:1:ulp:l3", "f32:1:ulp:l1:x", "ignore", "argument:x=exact", "3=exact"]
         {
-            assert!(Entry::parse(wrong).is_err(), "{wrong}");
+            assert!(ToleranceOption::parse(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -318,22 +329,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_all_buffers_spares_those_that_hold_something_else() {
-        let stated = Options { tolerances: vec![entry("f32:1e-5:relative")], ..Options::default() };
+    fn what_is_said_of_all_buffers_leaves_out_those_that_hold_something_else() {
+        let stated = ToleranceOptions { tolerances: vec![entry("f32:1e-5:relative")], ..ToleranceOptions::default() };
         assert_eq!(under(Some(DataType::F64), &stated).dtype, DataType::F64, "each in its own type");
         assert_eq!(under(None, &stated).dtype, DataType::F32);
         assert!(under(Some(DataType::I32), &stated).is_exact());
-        let quick = Options { rtol: Some(1e-5), atol: Some(1e-8), ..Options::default() };
+        let quick = ToleranceOptions { rtol: Some(1e-5), atol: Some(1e-8), ..ToleranceOptions::default() };
         assert!(under(None, &quick).is_exact());
         let comparison = bounds(Some(DataType::F32), None, &quick).comparisons(None)[0];
         assert_eq!((comparison.tolerance.dtype, comparison.tolerance.threshold, comparison.slack), (DataType::F32, 1e-5, 1e-8));
-        let forced = Options { dtype: Some(DataType::F32), ..quick };
+        let forced = ToleranceOptions { dtype: Some(DataType::F32), ..quick };
         assert_eq!(under(None, &forced).dtype, DataType::F32);
     }
 
     #[test]
     fn what_is_said_of_one_buffer_goes_first_and_then_the_configuration() {
-        let options = Options { tolerances: vec![entry("f32:1")], ..Options::default() };
+        let options = ToleranceOptions { tolerances: vec![entry("f32:1")], ..ToleranceOptions::default() };
         let own = Tolerance { dtype: DataType::F32, threshold: 2.0, ..Tolerance::default() };
         let configured = Tolerance { dtype: DataType::F32, threshold: 3.0, ..Tolerance::default() };
         let threshold = |bounds: &Bounds, configured| bounds.comparisons(configured)[0].tolerance.threshold;

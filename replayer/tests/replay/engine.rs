@@ -1,4 +1,4 @@
-//! Sweeps and the protocol: many configurations, many of them bad.
+//! Tests of sweeps and of the protocol, with many configurations, many of them bad.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

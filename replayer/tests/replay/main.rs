@@ -1,5 +1,6 @@
-//! mneme-replay as its users run it, on a recording made by hand: on the CPU device where that is built, or on a GPU with
-//! `MNEME_TEST_DEVICE=cuda`.
+//! Tests of `mneme-replay` as its users run it, on a recording made by hand.
+//!
+//! They run on the CPU device where that is built, or on a GPU with `MNEME_TEST_DEVICE=cuda`.
 
 mod engine;
 mod places;

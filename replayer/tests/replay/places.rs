@@ -1,4 +1,4 @@
-//! Recorded addresses that are taken in the process that needs them.
+//! Tests of recorded addresses that are taken in the process that needs them.
 
 use std::path::Path;
 use std::process::Command;

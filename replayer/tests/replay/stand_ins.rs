@@ -1,4 +1,6 @@
-//! Devices that misbehave: a library in the CPU device's place, which is the CPU device but for one function.
+//! Tests of devices that misbehave.
+//!
+//! A library stands in the CPU device's place, which is the CPU device but for one function.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

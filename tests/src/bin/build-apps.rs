@@ -1,6 +1,8 @@
-//! Compiles every application of `tests/apps` into a folder, for machines that have a GPU and no compiler:
-//! `build-apps FOLDER` makes `FOLDER/shared/NAME` and `FOLDER/static/NAME`, and `FOLDER/bench/NAME` of what
-//! `benches/record` runs. `build-apps FOLDER NAME...` makes only those of these names.
+//! The program `build-apps`, which compiles every application of `tests/apps` into a folder.
+//!
+//! It is for machines that have a GPU and no compiler. `build-apps FOLDER` makes `FOLDER/shared/NAME` and
+//! `FOLDER/static/NAME`, and `FOLDER/bench/NAME` of what `benches/record` runs. `build-apps FOLDER NAME...` makes only
+//! those of these names.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,7 @@
-//! The differential test of the recorder at length: batches of random sequences of driver calls, each run plain, recorded and replayed.
-//! Progress goes to standard error, the result as JSON to standard output; the status is 1 where a sequence failed.
+//! The program of the recorder's differential test, for any number of sequences.
+//!
+//! Batches of random sequences of driver calls are each run plain, recorded and replayed. Progress goes to standard
+//! error, the result as JSON to standard output; the status is 1 where a sequence failed.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

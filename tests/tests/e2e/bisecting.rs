@@ -1,4 +1,6 @@
-//! mneme-bisect names what is at fault: planted passes, real ones that crash, code generation, the configuration, the kernel itself.
+//! Tests that `mneme-bisect` names what is at fault.
+//!
+//! Faults are planted passes, real ones that crash, code generation, the configuration, the kernel itself.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,7 @@
-//! Ways in which projects build: CMake with `add_mneme`, CMake with a launcher, compiler wrappers, archives, shared libraries.
-//! What they make is recorded and replayed.
+//! Tests of the ways in which projects build.
+//!
+//! There are CMake with `add_mneme`, CMake with a launcher, compiler wrappers, archives and shared libraries. What they
+//! make is recorded and replayed.
 
 use std::fs;
 use std::path::Path;

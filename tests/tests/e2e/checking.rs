@@ -1,4 +1,6 @@
-//! `mneme-replay --check`: every planted fault is found where it is, and nothing else is; `--wrote` tells who wrote an address.
+//! Tests of `mneme-replay --check` and `--wrote`.
+//!
+//! Every planted fault is found where it is, and nothing else is; `--wrote` tells who wrote an address.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! `mneme-cc`: what it makes is what clang makes, plus the IR; and the IR is still there after everything that linkers and
-//! strippers do to a program.
+//! Tests of `mneme-cc`, which makes what clang makes, plus the IR.
+//!
+//! The IR is still there after everything that linkers and strippers do to a program.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,6 @@
-//! Recorded code that wants more than to compute: on the CPU device it runs on this machine's processor, and gets nothing.
+//! Tests of recorded code that wants more than to compute.
+//!
+//! On the CPU device it runs on this machine's processor, and gets nothing.
 
 use std::fs;
 use std::io::Write;

@@ -1,5 +1,7 @@
-//! Each part of the driver's interface in a program of its own: recording changes nothing that it does, and what is recorded
-//! holds the memory that the kernels saw and replays verified. docs/reference/hooks.md says which function is covered by which.
+//! Tests of each part of the driver's interface, in a program of its own.
+//!
+//! Recording changes nothing that it does, and what is recorded holds the memory that the kernels saw and replays
+//! verified. docs/reference/hooks.md says which function is covered by which.
 
 use mneme_core::launch::Dim3;
 use mneme_core::recording::database::KernelRecord;
@@ -174,7 +176,7 @@ fn launches_that_are_refused_again_and_again_cost_little() {
     assert_eq!((recorded.occurrences("advance<1>"), recorded.occurrences("advance<2>")), (vec![1], vec![2]));
     assert!(recorded.kernels.iter().all(|(_, kernel)| !is_named(kernel, "advance<0>")));
     let kernels = recorded.outcome.stderr.as_str();
-    // NVIDIA's runtime refuses blocks of any size that no device has, so that the driver does not hear of them.
+    // NVIDIA's runtime refuses blocks of any size that no device has, so that they never reach the driver.
     let by_driver = if Device::under_test() == Device::Cpu { 0 } else { 1 };
     for (kernel, count) in [("advance<0>", 20), ("advance<1>", 1), ("advance<2>", 10)].into_iter().skip(by_driver) {
         let text = format!("{count} launch{} refused by the driver", if count > 1 { "es" } else { "" });
@@ -390,7 +392,7 @@ fn variables_that_only_arguments_lead_to() {
 #[test]
 fn clusters() {
     if Device::under_test() == Device::Cpu {
-        // It says what it lacks, and the program hears of it.
+        // It says what it lacks, and the program is told.
         let refused = unrecorded(app("clusters")).outcome();
         assert_ne!(refused.status, 0, "{refused}");
         return refused.complains("thread block clusters are not supported");

@@ -1,4 +1,6 @@
-//! A few hundred random sequences of driver calls; `scripts/differential` runs any number.
+//! A few hundred random sequences of driver calls.
+//!
+//! `scripts/differential` runs any number.
 
 use mneme_e2e::differential::{Batch, workers};
 

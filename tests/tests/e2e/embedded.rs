@@ -1,5 +1,7 @@
-//! Programs whose device code has LLVM IR in it that is not of `mneme-cc`: those of clang's `-fembed-bitcode`, and those built with
-//! Proteus, by way of one of the same layout (its launch and register functions, and IR in a device variable).
+//! Tests of programs whose device code has LLVM IR that is not of `mneme-cc`.
+//!
+//! These are programs of clang's `-fembed-bitcode`, and those built with Proteus, by way of one of the same layout (its
+//! launch and register functions, and IR in a device variable).
 
 use std::path::Path;
 

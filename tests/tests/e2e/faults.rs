@@ -1,5 +1,6 @@
-//! What happens to applications and recordings when things go wrong: the application is never the worse for being recorded, and
-//! what was finished before can be replayed.
+//! Tests of what happens to applications and recordings when things go wrong.
+//!
+//! The application is never the worse for being recorded, and what was finished before can be replayed.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

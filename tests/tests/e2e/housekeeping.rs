@@ -1,4 +1,6 @@
-//! `mneme ls`, `show`, `clean`, `copy` and `move`: what they say is true, and what they leave behind replays.
+//! Tests of `mneme ls`, `show`, `clean`, `copy` and `move`.
+//!
+//! What they say is true, and what they leave behind replays.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,8 @@
-//! A system call that fails, or is the last one: at every call of a recorder on a recording's files, of a tuning session on its results,
-//! and of a replay on the recording that it reads. What the application does stays as it is, what is finished stays whole, a second
-//! attempt completes it, and nobody takes half of something for the whole.
+//! Tests of system calls that fail, or are the last one.
+//!
+//! This is tried at every call of a recorder on a recording's files, of a tuning session on its results, and of a
+//! replay on the recording that it reads. What the application does stays as it is, what is finished stays whole, a
+//! second attempt completes it, and nobody takes half of something for the whole.
 //!
 //! Here a spread of the calls is tried. `MNEME_TEST_FAULTS=all` tries every one, which takes long; a number begins there.
 

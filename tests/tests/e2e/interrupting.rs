@@ -1,4 +1,6 @@
-//! Sessions that somebody ends: nothing that was found is lost, nothing is left running, and they go on.
+//! Tests of sessions that somebody ends.
+//!
+//! Nothing that was found is lost, nothing is left running, and they go on.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

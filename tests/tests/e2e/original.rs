@@ -1,4 +1,6 @@
-//! The code that the application ran: recorded beside the IR, replayed as it is, and what speedups are over.
+//! Tests of the code that the application ran.
+//!
+//! It is recorded beside the IR, replayed as it is, and what speedups are over.
 
 use std::fs;
 use std::path::Path;

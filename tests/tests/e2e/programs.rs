@@ -1,5 +1,6 @@
-//! Every application of `tests/apps`: recording changes nothing that it does, and each of its kernels replays verified under
-//! every pipeline.
+//! Tests of every application of `tests/apps`.
+//!
+//! Recording changes nothing that it does, and each of its kernels replays verified under every pipeline.
 
 use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{APPS, Comparison, app};

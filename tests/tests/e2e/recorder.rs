@@ -1,4 +1,4 @@
-//! The recorder leaves the application as it is, and obeys its environment variables.
+//! Tests that the recorder leaves the application as it is, and obeys its variables.
 
 use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};

@@ -1,4 +1,6 @@
-//! Spaces from files, samplers that learn, winners that are confirmed, and sessions without a device.
+//! Tests of spaces from files, samplers that learn, and winners that are confirmed.
+//!
+//! There are sessions without a device, too.
 
 use std::fs;
 use std::path::Path;

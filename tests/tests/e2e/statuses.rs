@@ -1,4 +1,6 @@
-//! Exit statuses and the sentences that go with them (docs/reference/exit-status.md).
+//! Tests of exit statuses and the sentences that go with them.
+//!
+//! They are in docs/reference/exit-status.md.
 
 use mneme_core::exit;
 use mneme_e2e::apps::app;

@@ -1,4 +1,6 @@
-//! `mneme-tune`: a small space, walked completely; every candidate verified; the best one last.
+//! Tests of `mneme-tune` on a small space, walked completely.
+//!
+//! Every candidate is verified; the best one is last.
 
 use std::collections::BTreeSet;
 use std::fs;

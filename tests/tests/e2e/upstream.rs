@@ -1,11 +1,13 @@
-//! Recordings in the files of the existing Mneme: written, listed, shown, replayed and tuned; damaged ones are named.
+//! Tests of recordings in the files of the existing Mneme.
+//!
+//! They are written, listed, shown, replayed and tuned; damaged ones are named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use mneme_core::exit;
 use mneme_core::recording::database::{InstanceDetails, KernelDetails, KernelRecord};
-use mneme_core::recording::upstream::layout::{Kind, Layout};
+use mneme_core::recording::upstream::layout::{FileLayout, SnapshotKind};
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::damage::state_paths;
@@ -48,8 +50,8 @@ fn forget_what_is_ours(database: &Path) {
     fs::write(database, json.to_string()).unwrap();
 }
 
-fn layout(path: &Path) -> Layout {
-    Layout::parse(&fs::read(path).unwrap()).unwrap()
+fn layout(path: &Path) -> FileLayout {
+    FileLayout::parse(&fs::read(path).unwrap()).unwrap()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -60,11 +62,11 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn both_kinds_of_epilogue_are_written_listed_and_replayed() {
-    for (format, kind) in [("bytes", Kind::Bytes), ("diff", Kind::Diff)] {
+    for (format, kind) in [("bytes", SnapshotKind::Bytes), ("diff", SnapshotKind::Diff)] {
         let folder = record_as(format, "vecadd", &[]);
         let instance = single(folder.path());
         let (prologue, epilogue) = state_paths(&instance);
-        assert_eq!((layout(&prologue).kind, layout(&epilogue).kind), (Kind::Bytes, kind));
+        assert_eq!((layout(&prologue).kind, layout(&epilogue).kind), (SnapshotKind::Bytes, kind));
         // The application's own code is one file, or two where there is PTX of it.
         let names = names(folder.path());
         let others = names.iter().filter(|name| !name.starts_with("RecordedOriginal"));

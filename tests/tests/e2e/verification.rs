@@ -1,4 +1,6 @@
-//! A replay is verified for good reasons only: what differs is found, and damage is not mistaken for data.
+//! Tests that a replay is verified for good reasons only.
+//!
+//! What differs is found, and damage is not mistaken for data.
 
 use std::fs;
 use std::path::{Path, PathBuf};

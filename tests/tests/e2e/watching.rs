@@ -1,4 +1,6 @@
-//! `mneme record` and `mneme profile` around an application: what they choose, say and end with.
+//! Tests of `mneme record` and `mneme profile` around an application.
+//!
+//! They look at what the two choose, say and end with.
 
 use mneme_core::exit;
 use mneme_core::recording::rules::Rules;

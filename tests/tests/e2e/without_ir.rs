@@ -1,5 +1,7 @@
-//! Programs that nobody built with `mneme-cc`: what nvcc makes, and Python's JIT compilers. They need a GPU
-//! (`MNEME_TEST_DEVICE=cuda`), and nvcc or the Python package in question; without them a test says so and ends.
+//! Tests of programs that nobody built with `mneme-cc`.
+//!
+//! They are what nvcc makes, and Python's JIT compilers. They need a GPU (`MNEME_TEST_DEVICE=cuda`), and nvcc or the
+//! Python package in question; without them a test says so and ends.
 
 use std::path::{Path, PathBuf};
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use mneme_core::console::is_full;
-use mneme_core::files::Access;
+use mneme_core::files::FileAccess;
 
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, Summary, Trial};
@@ -192,7 +192,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         // A pipe or a device, such as /dev/stdout, is no file to be replaced.
         return std::fs::write(path, bytes);
     }
-    mneme_core::files::replace(path, bytes, Access::Usual)
+    mneme_core::files::replace(path, bytes, FileAccess::Usual)
 }
 
 /// Removes a file, if there is one.

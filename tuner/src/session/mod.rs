@@ -36,7 +36,7 @@ use crate::search::Search;
 use crate::server::{Greeting, Runs, ServerCommand, ServerError};
 use crate::space::{Point, Rejection, Space};
 use crate::status;
-use mneme_core::console::Lines;
+use mneme_core::console::OutputLines;
 
 /// What a session was told, in its results folder.
 pub const CONFIG: &str = "config.json";
@@ -153,7 +153,7 @@ struct Session {
     bans: Bans,
     rounding: Rounding,
     live: Live,
-    lines: Lines,
+    lines: OutputLines,
     in_order: InOrder,
     start: Instant,
     /// By trial as the search counts them: the number in the results, and what is being replayed.
@@ -259,7 +259,7 @@ pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Tr
         bans: Bans::new(options.adaptive_invalid_ban != Some(false)),
         rounding: Rounding::default(),
         live: Live::new((requested > 0).then_some(requested), options.quiet == Some(true)),
-        lines: Lines::default(),
+        lines: OutputLines::default(),
         in_order: InOrder::default(),
         start,
         numbers: Numbers::after(&known),

@@ -1,5 +1,6 @@
-//! Reads a clang command line as far as our job needs: what it compiles, where to, and which arguments shape the
-//! device code.
+//! A reader of clang's command line.
+//!
+//! It reads as much as our job needs: what is compiled, where to, and which arguments shape the device code.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -156,7 +157,7 @@ const NOT_FOR_DEVICE_PREFIXES: &[&str] = &[
 
 /// What a command line asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ClangAction {
     /// Objects of CUDA sources.
     Compile,
     /// CUDA sources to an executable or shared library in one command.
@@ -177,11 +178,11 @@ enum Item {
 
 /// A clang command line, response files expanded.
 #[derive(Debug)]
-pub struct CommandLine {
+pub struct ClangCommandLine {
     items: Vec<Item>,
 }
 
-impl CommandLine {
+impl ClangCommandLine {
     pub fn parse(arguments: &[OsString]) -> Self {
         let mut items = Vec::new();
         let mut language: Option<OsString> = None;
@@ -209,17 +210,17 @@ impl CommandLine {
         Self { items }
     }
 
-    pub fn action(&self) -> Action {
+    pub fn action(&self) -> ClangAction {
         let other = self.options().any(|words| {
             let word = words[0].to_string_lossy();
             OTHER_JOBS.contains(&&*word) || OTHER_JOBS_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
         });
         if other || self.cuda_sources().is_empty() {
-            Action::Other
+            ClangAction::Other
         } else if self.options().any(|words| words[0] == "-c" || words[0] == "--compile") {
-            Action::Compile
+            ClangAction::Compile
         } else {
-            Action::CompileAndLink
+            ClangAction::CompileAndLink
         }
     }
 
@@ -417,8 +418,8 @@ pub fn tokens(content: &[u8]) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> CommandLine {
-        CommandLine::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    fn parse(line: &str) -> ClangCommandLine {
+        ClangCommandLine::parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
     }
 
     fn joined(arguments: Vec<OsString>) -> String {
@@ -427,7 +428,7 @@ mod tests {
 
     #[test]
     fn actions_and_sources() {
-        use Action::*;
+        use ClangAction::*;
         for (line, action, sources) in [
             ("-c a.cu", Compile, "a.cu"),
             ("-x cuda -c a.cpp -o a.o", Compile, "a.cpp"),
@@ -518,9 +519,9 @@ mod tests {
         std::fs::write(&path, "-c 'a b.cu'\n-DX=\\\"q\\\" \"-I some dir\"").unwrap();
         let mut argument = OsString::from("@");
         argument.push(&path);
-        let parsed = CommandLine::parse(&[argument]);
+        let parsed = ClangCommandLine::parse(&[argument]);
         assert_eq!(parsed.cuda_sources(), [Path::new("a b.cu")]);
         assert_eq!(joined(parsed.device_arguments()), "-DX=\"q\" -I some dir");
-        assert_eq!(CommandLine::parse(&["@missing".into()]).action(), Action::Other);
+        assert_eq!(ClangCommandLine::parse(&["@missing".into()]).action(), ClangAction::Other);
     }
 }

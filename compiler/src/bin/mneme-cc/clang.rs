@@ -1,4 +1,6 @@
-//! clang: runs the user's command, then compiles the device code once more to IR for each architecture.
+//! The way of `mneme-cc` with clang: compiling, and compiling again to IR.
+//!
+//! The user's command runs first; then the device code is compiled once more for each architecture.
 //!
 //! Architectures and compilation-unit ids are not guessed from the command line: clang logs the compilations that it
 //! runs (`CC_PRINT_OPTIONS`), and the log tells them as they were. The id matters because under `-fgpu-rdc` it is part
@@ -10,23 +12,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
-use mneme_compiler::unit::{Origin, describe};
+use mneme_compiler::unit::{UnitOrigin, describe};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
-use crate::arguments::{Action, CommandLine};
+use crate::arguments::{ClangAction, ClangCommandLine};
 use crate::{ACTIVE, elf, family};
 
 pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
-    let line = CommandLine::parse(arguments);
+    let line = ClangCommandLine::parse(arguments);
     match line.action() {
-        Action::Other => {
+        ClangAction::Other => {
             if line.has_hip() {
                 eprintln!("mneme-cc: HIP sources are compiled unchanged: their kernels carry no LLVM IR");
             }
             family::pass_through(compiler, arguments)
         }
-        Action::Compile => {
+        ClangAction::Compile => {
             let (status, log) = compile(compiler, arguments)?;
             if status == 0 {
                 for source in line.cuda_sources() {
@@ -35,11 +37,11 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
             }
             Ok(status)
         }
-        Action::CompileAndLink => compile_and_link(compiler, &line),
+        ClangAction::CompileAndLink => compile_and_link(compiler, &line),
     }
 }
 
-fn compile_and_link(compiler: &Path, line: &CommandLine) -> anyhow::Result<u8> {
+fn compile_and_link(compiler: &Path, line: &ClangCommandLine) -> anyhow::Result<u8> {
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
     let mut objects = Vec::new();
     let mut needs_device_link = false;
@@ -150,7 +152,7 @@ fn quoted(line: &str) -> Vec<String> {
 }
 
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
-fn embed(compiler: &Path, line: &CommandLine, source: &Path, object: &Path, log: &Log) {
+fn embed(compiler: &Path, line: &ClangCommandLine, source: &Path, object: &Path, log: &Log) {
     let mut records = Vec::new();
     for compilation in log.compilations.iter().filter(|compilation| compilation.source == source) {
         match record(compiler, line, source, compilation) {
@@ -167,7 +169,7 @@ fn embed(compiler: &Path, line: &CommandLine, source: &Path, object: &Path, log:
 }
 
 /// The record of one architecture; `None` if the unit defines nothing for the device.
-fn record(compiler: &Path, line: &CommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Option<Vec<u8>>> {
+fn record(compiler: &Path, line: &ClangCommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Option<Vec<u8>>> {
     let bitcode = device_ir(compiler, line, source, compilation)?;
     let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
     let path = path.to_string_lossy();
@@ -177,7 +179,7 @@ fn record(compiler: &Path, line: &CommandLine, source: &Path, compilation: &Devi
         _ => format!("{:016x}", line.identity(source)),
     };
     let origin =
-        Origin { arch: &compilation.arch, unit: &unit, source: &path, rdc: line.relocatable(), compiled: Some(&compilation.options) };
+        UnitOrigin { arch: &compilation.arch, unit: &unit, source: &path, rdc: line.relocatable(), compiled: Some(&compilation.options) };
     let table = describe(&bitcode, &origin)?;
     if !table.symbols.iter().any(|symbol| symbol.defined) {
         return Ok(None);
@@ -187,7 +189,7 @@ fn record(compiler: &Path, line: &CommandLine, source: &Path, compilation: &Devi
 
 /// The device code as clang's front end makes it, libdevice linked in, before any pass. `-O3` keeps the front end from
 /// marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
-fn device_ir(compiler: &Path, line: &CommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
+fn device_ir(compiler: &Path, line: &ClangCommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
     let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
     let mut command = Command::new(compiler);
     command.args(line.device_arguments());

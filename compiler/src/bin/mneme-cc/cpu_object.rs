@@ -1,4 +1,6 @@
-//! `--mneme-cpu-object`: the CPU device's compiler helper (docs/how-it-works/cpu-device.md).
+//! The option `--mneme-cpu-object`, by which the CPU device has code compiled.
+//!
+//! docs/how-it-works/cpu-device.md describes it.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Appends section `.mneme.ir` to an ELF object and leaves every other section as it is.
+//! Adding section `.mneme.ir` to an ELF object, and changing nothing else in it.
 //!
 //! The section is `SHF_ALLOC`, because `llvm-strip` drops sections that are not, and `SHF_GNU_RETAIN`, because
 //! `--gc-sections` drops sections that nothing refers to. objcopy cannot set the latter. Layout: the file as it was, the

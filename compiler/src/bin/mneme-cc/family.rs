@@ -1,4 +1,4 @@
-//! Which compiler a command line is for.
+//! The family of the compiler that a command line is for.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

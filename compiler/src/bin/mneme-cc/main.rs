@@ -1,4 +1,4 @@
-//! `mneme-cc`: makes the objects that a compiler produces recordable, by adding the device code's LLVM IR to them.
+//! The program `mneme-cc`, which adds the device code's LLVM IR to the objects of a compiler.
 //!
 //! It stands in front of a compiler like ccache (`mneme-cc clang++ …`) or in its place (`mneme-clang++ …`). What the
 //! compiler would have done, it does, with its own messages and status; everything of ours comes after.

@@ -1,4 +1,6 @@
-//! Intrinsics on 16-bit floats, which are named after the PTX instruction that they are: translated as that instruction.
+//! Intrinsics on 16-bit floats.
+//!
+//! They are named after the PTX instruction that they are, and are translated as that instruction.
 
 use crate::cpu::ptx;
 

@@ -1,4 +1,4 @@
-//! Memory: fences, cached loads, atomics, address spaces.
+//! Intrinsics on memory: fences, cached loads, atomics, address spaces.
 
 use crate::cpu::operations::text::{Body, Signature};
 

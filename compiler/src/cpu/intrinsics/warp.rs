@@ -1,4 +1,6 @@
-//! Operations in which threads wait for one another: barriers, shuffles, votes, matches, reductions.
+//! Intrinsics in which threads wait for one another.
+//!
+//! They are barriers, shuffles, votes, matches and reductions.
 
 use crate::cpu::operations::text::{Body, Signature};
 

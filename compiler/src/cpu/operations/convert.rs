@@ -1,4 +1,6 @@
-//! Conversions between floats and integers with a rounding mode, as `cvt` does them: saturating, NaN to a fixed value.
+//! Conversions between floats and integers with a rounding mode.
+//!
+//! As `cvt` does them, they saturate, and take NaN to a fixed value.
 
 use super::text::{Body, Signature};
 

@@ -1,4 +1,4 @@
-//! What PTX instructions and NVVM's intrinsics have in common, as LLVM assembly.
+//! Operations that PTX instructions and NVVM's intrinsics share, as LLVM assembly.
 
 pub mod arithmetic;
 pub mod convert;

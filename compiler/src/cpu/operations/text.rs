@@ -1,4 +1,4 @@
-//! Writing the body of one function in LLVM's assembly.
+//! A writer of the body of one function in LLVM's assembly.
 
 use std::fmt::{Display, Write};
 

@@ -1,10 +1,12 @@
-//! Floating-point instructions and conversions. 16-bit floats are computed in wider ones and rounded once.
+//! Floating-point instructions and conversions.
+//!
+//! 16-bit floats are computed in wider ones and rounded once.
 
 use crate::cpu::operations::{arithmetic, convert};
 
 use super::Machine;
 use super::parse::Operand;
-use super::types::{Kind, Type};
+use super::types::{Type, TypeKind};
 
 impl Type {
     /// The LLVM type that values of a float type are computed in.
@@ -17,13 +19,13 @@ impl Machine {
     /// The bits of one float as a value of its computed type.
     pub(super) fn float_of(&mut self, bits: &str, ty: Type) -> Option<String> {
         Some(match (ty.kind, ty.bits) {
-            (Kind::Float, 64) => self.body.value(format!("bitcast i64 {bits} to double")),
-            (Kind::Float, 32) => self.body.value(format!("bitcast i32 {bits} to float")),
-            (Kind::Float, 16) => {
+            (TypeKind::Float, 64) => self.body.value(format!("bitcast i64 {bits} to double")),
+            (TypeKind::Float, 32) => self.body.value(format!("bitcast i32 {bits} to float")),
+            (TypeKind::Float, 16) => {
                 let half = self.body.value(format!("bitcast i16 {bits} to half"));
                 self.body.value(format!("fpext half {half} to float"))
             }
-            (Kind::Brain, 16) => {
+            (TypeKind::Brain, 16) => {
                 let wide = self.body.value(format!("zext i16 {bits} to i32"));
                 let high = self.body.value(format!("shl i32 {wide}, 16"));
                 self.body.value(format!("bitcast i32 {high} to float"))
@@ -35,13 +37,13 @@ impl Machine {
     /// A value of LLVM type `from` rounded to a float type, as bits.
     pub(super) fn bits_of(&mut self, value: &str, from: &str, ty: Type, mode: usize) -> Option<String> {
         Some(match (ty.kind, ty.bits, from) {
-            (Kind::Float, 64, "double") => self.body.value(format!("bitcast double {value} to i64")),
-            (Kind::Float, 64, _) => {
+            (TypeKind::Float, 64, "double") => self.body.value(format!("bitcast double {value} to i64")),
+            (TypeKind::Float, 64, _) => {
                 let wide = self.body.value(format!("fpext float {value} to double"));
                 self.body.value(format!("bitcast double {wide} to i64"))
             }
-            (Kind::Float, 32, "float") => self.body.value(format!("bitcast float {value} to i32")),
-            (Kind::Float, 32, _) => {
+            (TypeKind::Float, 32, "float") => self.body.value(format!("bitcast float {value} to i32")),
+            (TypeKind::Float, 32, _) => {
                 let narrow = if mode == 0 {
                     self.body.value(format!("fptrunc double {value} to float"))
                 } else {
@@ -51,7 +53,7 @@ impl Machine {
             }
             (kind, 16, from) => {
                 let wide = if from == "double" { value.to_owned() } else { self.body.value(format!("fpext float {value} to double")) };
-                let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
+                let (mantissa, bias) = if kind == TypeKind::Brain { (7, 127) } else { (10, 15) };
                 self.body.value(format!("call i16 @__mneme_cpu.narrow16(double {wide}, i32 {mode}, i64 {mantissa}, i64 {bias})"))
             }
             _ => return None,

@@ -1,8 +1,8 @@
-//! Which family an instruction belongs to, and the instructions that only move bits.
+//! The families of instructions, and the instructions that only move bits.
 
 use super::Machine;
 use super::parse::{Instruction, Operand};
-use super::types::{Kind, Type};
+use super::types::{Type, TypeKind};
 
 impl Machine {
     /// Translates one instruction; `None` where it has no meaning here.
@@ -105,9 +105,9 @@ impl Machine {
         let each = result.whole() / ty.lanes;
         // True is 1.0 for floats, all ones for integers.
         let one: u64 = match (result.kind, each) {
-            (Kind::Float, 16) => 0x3c00,
-            (Kind::Brain, 16) => 0x3f80,
-            (Kind::Float, 32) => 0x3f80_0000,
+            (TypeKind::Float, 16) => 0x3c00,
+            (TypeKind::Brain, 16) => 0x3f80,
+            (TypeKind::Float, 32) => 0x3f80_0000,
             (_, each) => u64::MAX >> (64 - each),
         };
         let lanes: Vec<String> =

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::parse::Operand;
-use super::types::{Kind, Type};
+use super::types::{Type, TypeKind};
 
 const HINTS: [&str; 7] = ["prefetch", "prefetchu", "applypriority", "pmevent", "griddepcontrol", "brkpt", "setmaxnreg"];
 const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
@@ -132,10 +132,10 @@ impl Machine {
             return to.map_or(Some(()), |to| self.write(to, bits, &old, ty.is_signed()));
         }
         let operation = match (operation, ty.kind) {
-            ("add", Kind::Float | Kind::Brain) => "fadd",
-            ("min" | "max", Kind::Float | Kind::Brain) => return None,
-            ("min", Kind::Unsigned) => "umin",
-            ("max", Kind::Unsigned) => "umax",
+            ("add", TypeKind::Float | TypeKind::Brain) => "fadd",
+            ("min" | "max", TypeKind::Float | TypeKind::Brain) => return None,
+            ("min", TypeKind::Unsigned) => "umin",
+            ("max", TypeKind::Unsigned) => "umax",
             ("exch", _) => "xchg",
             ("inc", _) => "uinc_wrap",
             ("dec", _) => "udec_wrap",
@@ -143,10 +143,10 @@ impl Machine {
             _ => return None,
         };
         let llvm = match (ty.kind, bits) {
-            (Kind::Float, 16) => "half".to_owned(),
-            (Kind::Float, 32) => "float".into(),
-            (Kind::Float, 64) => "double".into(),
-            (Kind::Brain, _) => "bfloat".into(),
+            (TypeKind::Float, 16) => "half".to_owned(),
+            (TypeKind::Float, 32) => "float".into(),
+            (TypeKind::Float, 64) => "double".into(),
+            (TypeKind::Brain, _) => "bfloat".into(),
             _ => format!("i{bits}"),
         };
         // Vectors and packed pairs are atomic element by element.

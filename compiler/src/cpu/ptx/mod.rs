@@ -1,4 +1,6 @@
-//! Inline PTX, translated: straight-line code over registers, as CUDA's headers and hand-tuned kernels write it.
+//! Translation of inline PTX to LLVM assembly.
+//!
+//! It is straight-line code over registers, as CUDA's headers and hand-tuned kernels write it.
 //!
 //! A register holds an integer of its width (PTX registers are untyped bits); an instruction says how it reads them. Assembly that branches, or has
 //! an instruction without a meaning here, makes its kernel refused under the instruction's text.

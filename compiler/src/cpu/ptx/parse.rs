@@ -1,4 +1,4 @@
-//! The text of inline PTX, in statements.
+//! A parser of inline PTX, which splits its text into statements.
 
 use super::types::Type;
 

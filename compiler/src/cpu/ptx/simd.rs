@@ -1,4 +1,4 @@
-//! Video instructions on two halves or four bytes: `vadd4`, `vabsdiff2`, `vset4`, …
+//! Video instructions on two halves or four bytes, such as `vadd4`, `vabsdiff2` and `vset4`.
 
 use super::Machine;
 use super::parse::Operand;

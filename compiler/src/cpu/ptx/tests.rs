@@ -1,4 +1,4 @@
-//! Inline PTX against the same computation in Rust, on the CPU.
+//! Tests of inline PTX against the same computation in Rust, on the CPU.
 
 use crate::cpu::tests::run::{Parameters, Program};
 use crate::cpu::tests::{device_ir_of, object, table};

@@ -1,7 +1,7 @@
 //! PTX's fundamental types.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TypeKind {
     Unsigned,
     Signed,
     Bits,
@@ -14,7 +14,7 @@ pub enum Kind {
 /// A type: `lanes` elements of `bits` each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
-    pub kind: Kind,
+    pub kind: TypeKind,
     pub bits: u32,
     pub lanes: u32,
 }
@@ -23,31 +23,31 @@ impl Type {
     pub fn parse(name: &str) -> Option<Type> {
         let scalar = |kind, bits| Some(Type { kind, bits, lanes: 1 });
         match name {
-            "pred" => return scalar(Kind::Predicate, 1),
-            "f16x2" => return Some(Type { kind: Kind::Float, bits: 16, lanes: 2 }),
-            "bf16x2" => return Some(Type { kind: Kind::Brain, bits: 16, lanes: 2 }),
-            "bf16" => return scalar(Kind::Brain, 16),
-            "u16x2" => return Some(Type { kind: Kind::Unsigned, bits: 16, lanes: 2 }),
-            "s16x2" => return Some(Type { kind: Kind::Signed, bits: 16, lanes: 2 }),
+            "pred" => return scalar(TypeKind::Predicate, 1),
+            "f16x2" => return Some(Type { kind: TypeKind::Float, bits: 16, lanes: 2 }),
+            "bf16x2" => return Some(Type { kind: TypeKind::Brain, bits: 16, lanes: 2 }),
+            "bf16" => return scalar(TypeKind::Brain, 16),
+            "u16x2" => return Some(Type { kind: TypeKind::Unsigned, bits: 16, lanes: 2 }),
+            "s16x2" => return Some(Type { kind: TypeKind::Signed, bits: 16, lanes: 2 }),
             _ => {}
         }
         let digits = name.get(1..)?;
         let bits = ["8", "16", "32", "64", "128"].contains(&digits).then(|| digits.parse().ok())??;
         match name.as_bytes()[0] {
-            b'u' => scalar(Kind::Unsigned, bits),
-            b's' => scalar(Kind::Signed, bits),
-            b'b' => scalar(Kind::Bits, bits),
-            b'f' if (16..=64).contains(&bits) => scalar(Kind::Float, bits),
+            b'u' => scalar(TypeKind::Unsigned, bits),
+            b's' => scalar(TypeKind::Signed, bits),
+            b'b' => scalar(TypeKind::Bits, bits),
+            b'f' if (16..=64).contains(&bits) => scalar(TypeKind::Float, bits),
             _ => None,
         }
     }
 
     pub fn is_float(self) -> bool {
-        matches!(self.kind, Kind::Float | Kind::Brain)
+        matches!(self.kind, TypeKind::Float | TypeKind::Brain)
     }
 
     pub fn is_signed(self) -> bool {
-        self.kind == Kind::Signed
+        self.kind == TypeKind::Signed
     }
 
     /// Bits of all lanes.

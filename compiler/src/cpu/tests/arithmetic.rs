@@ -1,4 +1,6 @@
-//! Arithmetic of the intrinsics against exact arithmetic, and inputs that x86 alone would trap on.
+//! Tests of the intrinsics' arithmetic against exact arithmetic.
+//!
+//! Among the inputs are those that x86 alone would trap on.
 
 use super::run::{Parameters, Program};
 use super::{device_ir_of, object, object_of_text, table};

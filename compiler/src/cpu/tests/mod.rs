@@ -1,4 +1,6 @@
-//! Lowering the end-to-end suite's programs: what the table says, what the object imports, and that its code computes.
+//! Tests of lowering the end-to-end suite's programs.
+//!
+//! They look at what the table says and what the object imports, and that its code computes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

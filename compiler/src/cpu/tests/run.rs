@@ -1,4 +1,6 @@
-//! Runs a code object: linked with a small device (device.c) into a shared library.
+//! A runner of code objects for tests.
+//!
+//! An object is linked with a small device (device.c) into a shared library.
 
 use std::ffi::c_void;
 use std::process::Command;

@@ -12,9 +12,9 @@ use cudarc::driver::sys::{
 };
 use mneme_abi::cuda::types::*;
 
-use self::table::Table;
+use self::table::DriverTable;
 use super::cupti::Cupti;
-use super::{Description, Device, DeviceError, DeviceLimits, Function, FunctionUse, Limit, Module, Timer};
+use super::{ContextLimit, Description, Device, DeviceError, DeviceFunction, DeviceLimits, DeviceModule, FunctionUse, Timer};
 use crate::launch::{Dim3, Launch};
 
 /// NVIDIA's driver library.
@@ -25,7 +25,7 @@ const STREAM_DEFAULT: u32 = 0;
 
 /// A device whose primary context is current on the thread that opened it.
 pub struct Cuda {
-    table: Table,
+    table: DriverTable,
     description: Description,
     device: CUdevice,
     stream: CUstream,
@@ -40,7 +40,7 @@ impl Cuda {
     /// Loads the driver, initialises it and makes a context on device `ordinal`. On an H200 this takes 0.2 to 0.3 s.
     pub fn open(library: &Path, ordinal: i32) -> Result<Self, DeviceError> {
         let name = || library.display().to_string();
-        let table = Table::load(library)?;
+        let table = DriverTable::load(library)?;
         // SAFETY: cuInit takes no pointers; it may be called at any time.
         let started = unsafe { (table.cuInit)(0) };
         if started == Status::NO_DEVICE {
@@ -173,7 +173,7 @@ impl Cuda {
         Ok(value)
     }
 
-    fn function_attribute(&self, function: Function, attribute: FunctionAttribute) -> i64 {
+    fn function_attribute(&self, function: DeviceFunction, attribute: FunctionAttribute) -> i64 {
         let mut value = 0;
         // SAFETY: the handle is one the driver gave; `value` is a valid place for the answer.
         match unsafe { (self.table.cuFuncGetAttribute)(&mut value, attribute as c_uint, function.0 as CUfunction) } {
@@ -220,7 +220,7 @@ impl Cuda {
         if code == Status::SUCCESS { Ok(()) } else { Err(call_error(&self.table, function, code)) }
     }
 
-    fn launch(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
+    fn launch(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
         // One by one: in a packed buffer they would have to lie as this architecture lays them out.
         let mut places: Vec<*mut c_void> = arguments.iter().map(|argument| argument.as_ptr().cast_mut().cast()).collect();
         let places = places.as_mut_ptr();
@@ -278,7 +278,7 @@ pub fn attributes(launch: &Launch) -> Vec<CUlaunchAttribute> {
     attributes
 }
 
-fn call_error(table: &Table, function: &'static str, code: Status) -> DeviceError {
+fn call_error(table: &DriverTable, function: &'static str, code: Status) -> DeviceError {
     let text = |get: unsafe extern "C" fn(Status, *mut *const i8) -> Status| {
         let mut text = std::ptr::null();
         // SAFETY: `text` is a valid place; on success the driver points it at a string constant.
@@ -389,19 +389,19 @@ impl Device for Cuda {
         self.check("cuMemcpyDtoDAsync", unsafe { (self.table.cuMemcpyDtoDAsync_v2)(to, from, size as usize, self.stream) })
     }
 
-    fn load(&self, image: &[u8]) -> Result<Module, DeviceError> {
+    fn load(&self, image: &[u8]) -> Result<DeviceModule, DeviceError> {
         let mut module: CUmodule = null_mut();
         // SAFETY: the image is what the compiler made: an ELF object, which says its own size, or NUL-terminated PTX.
         self.check("cuModuleLoadData", unsafe { (self.table.cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
-        Ok(Module(module as usize))
+        Ok(DeviceModule(module as usize))
     }
 
-    fn unload(&self, module: Module) -> Result<(), DeviceError> {
+    fn unload(&self, module: DeviceModule) -> Result<(), DeviceError> {
         // SAFETY: the handle is the driver's, and no kernel of the module runs: every launch is waited for.
         self.check("cuModuleUnload", unsafe { (self.table.cuModuleUnload)(module.0 as CUmodule) })
     }
 
-    fn variable(&self, module: Module, name: &str) -> Result<Option<(u64, u64)>, DeviceError> {
+    fn variable(&self, module: DeviceModule, name: &str) -> Result<Option<(u64, u64)>, DeviceError> {
         let (mut address, mut size) = (0, 0);
         let name = name_of(name)?;
         // SAFETY: the handle is the driver's, the name is terminated, both places are valid.
@@ -411,15 +411,15 @@ impl Device for Cuda {
         }
     }
 
-    fn function(&self, module: Module, name: &str) -> Result<Function, DeviceError> {
+    fn function(&self, module: DeviceModule, name: &str) -> Result<DeviceFunction, DeviceError> {
         let mut function: CUfunction = null_mut();
         let name = name_of(name)?;
         // SAFETY: the handle is the driver's, the name is terminated, the place is valid.
         self.check("cuModuleGetFunction", unsafe { (self.table.cuModuleGetFunction)(&mut function, module.0 as CUmodule, name.as_ptr()) })?;
-        Ok(Function(function as usize))
+        Ok(DeviceFunction(function as usize))
     }
 
-    fn function_use(&self, function: Function) -> FunctionUse {
+    fn function_use(&self, function: DeviceFunction) -> FunctionUse {
         let ask = |attribute| self.function_attribute(function, attribute);
         FunctionUse {
             registers: ask(FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_REGS),
@@ -429,7 +429,7 @@ impl Device for Cuda {
         }
     }
 
-    fn occupancy(&self, function: Function, launch: &Launch) -> Option<(i64, f64)> {
+    fn occupancy(&self, function: DeviceFunction, launch: &Launch) -> Option<(i64, f64)> {
         let mut blocks = 0;
         let threads = c_int::try_from(launch.block.count()).ok()?;
         let ask = self.table.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags;
@@ -443,24 +443,24 @@ impl Device for Cuda {
         self.description.limits.l2_cache.unwrap_or(0).into()
     }
 
-    fn set_limit(&self, limit: Limit, value: u64) -> Result<(), DeviceError> {
+    fn set_limit(&self, limit: ContextLimit, value: u64) -> Result<(), DeviceError> {
         let limit = match limit {
-            Limit::Stack => CUlimit::CU_LIMIT_STACK_SIZE,
-            Limit::PrintfFifo => CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE,
-            Limit::MallocHeap => CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE,
+            ContextLimit::Stack => CUlimit::CU_LIMIT_STACK_SIZE,
+            ContextLimit::PrintfFifo => CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE,
+            ContextLimit::MallocHeap => CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE,
         };
         // SAFETY: no pointers; the context is current.
         self.check("cuCtxSetLimit", unsafe { (self.table.cuCtxSetLimit)(limit as c_uint, value as usize) })
     }
 
-    fn allow_dynamic_shared(&self, function: Function, bytes: u32) -> Result<(), DeviceError> {
+    fn allow_dynamic_shared(&self, function: DeviceFunction, bytes: u32) -> Result<(), DeviceError> {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         // SAFETY: the handle is the driver's; no pointers besides.
         self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, bytes) })
     }
 
-    fn allow_large_clusters(&self, function: Function) -> Result<(), DeviceError> {
+    fn allow_large_clusters(&self, function: DeviceFunction) -> Result<(), DeviceError> {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         // SAFETY: the handle is the driver's; no pointers besides.
         self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, 1) })
@@ -475,11 +475,11 @@ impl Device for Cuda {
         }
     }
 
-    fn enqueue(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
+    fn enqueue(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
         self.launch(function, launch, arguments)
     }
 
-    fn run(&self, function: Function, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError> {
+    fn run(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError> {
         let [before, after] = self.events;
         let mut milliseconds = 0.0;
         let since = self.cupti.as_ref().map_or(0, Cupti::now);

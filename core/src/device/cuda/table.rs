@@ -1,4 +1,6 @@
-//! The functions of the driver that a replay calls, found by name in a library that was loaded by path.
+//! The table of driver functions that a replay calls.
+//!
+//! They are found by name in a library that was loaded by path.
 //!
 //! cudarc's own loader is not used, because it knows one library only and would find a preloaded recorder's wrappers.
 
@@ -14,13 +16,13 @@ macro_rules! table {
     ($($symbol:ident;)*) => {
         /// Entry points, each named by its symbol.
         #[expect(non_snake_case, reason = "fields are named like the symbols")]
-        pub struct Table {
+        pub struct DriverTable {
             $(pub $symbol: pointers::$symbol,)*
             /// Keeps the functions in memory.
             _library: Library,
         }
 
-        impl Table {
+        impl DriverTable {
             pub fn load(path: &Path) -> Result<Self, DeviceError> {
                 let failed = |error: libloading::Error| {
                     // The linker's own sentence names the file or the symbol; the error around it says only that the linker failed.
@@ -89,7 +91,7 @@ mod tests {
 
     #[test]
     fn why_a_library_cannot_be_used_is_said() {
-        let Err(error) = Table::load(Path::new("libmneme-no-such-driver.so")) else { panic!("there is no such library") };
+        let Err(error) = DriverTable::load(Path::new("libmneme-no-such-driver.so")) else { panic!("there is no such library") };
         assert!(error.to_string().contains("cannot open shared object file"), "{error}");
     }
 }

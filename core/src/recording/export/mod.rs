@@ -13,14 +13,14 @@ use super::RecordingError;
 use super::code::CodeKind;
 use super::database::{Instance, KernelRecord, load_or_begin, write_atomically};
 use super::draft::Draft;
-use super::housekeeping::Outcome;
+use super::housekeeping::HousekeepingOutcome;
 use super::manifest::{Allocation, AllocationKind, Region};
 use super::moments::Moments;
 use super::rules::Rules;
 use super::store::{Store, create_private_folder};
 use super::upstream::span::{self, PAGE};
 use crate::tolerance::{Annotation, Threshold};
-use write::{Moment, Piece, Writer};
+use write::{SnapshotMoment, SnapshotPiece, Writer};
 
 /// What an epilogue is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,13 @@ impl Format {
 ///
 /// # Errors
 /// Also if the recording holds what those files have no place for: code that is no bitcode, memory outside the recorder's arena.
-pub fn export(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>, format: Format) -> Result<Outcome, RecordingError> {
+pub fn export(
+    from: &Path,
+    to: &Path,
+    static_hash: u64,
+    instance: Option<&str>,
+    format: Format,
+) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
     let chosen: Vec<(String, Instance)> = match instance {
@@ -74,7 +80,7 @@ pub fn export(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>, 
     create_private_folder(to)?;
     let there = to.join(record.file_name());
     let known = load_or_begin(to, &record)?.instances;
-    let mut outcome = Outcome::default();
+    let mut outcome = HousekeepingOutcome::default();
     for (id, instance) in chosen {
         outcome.instances += 1;
         if known.contains_key(&id) {
@@ -117,7 +123,7 @@ fn write_instance<'a>(
     let whole = |draft: &mut Draft<'_>, name: &str, moment| {
         draft.add(name, |file| write_file(&to.join(name), file, &store, |writer| writer.whole(pieces, moment, arguments)))
     };
-    let before = whole(&mut draft, &instance.prologue, Moment::Before)?;
+    let before = whole(&mut draft, &instance.prologue, SnapshotMoment::Before)?;
     let name = &instance.epilogue;
     let diff = match format {
         Format::Bytes => None,
@@ -125,7 +131,7 @@ fn write_instance<'a>(
     };
     // Both moments have the same length as bytes.
     if diff.is_none_or(|diff| format == Format::Best && before < diff) {
-        whole(&mut draft, name, Moment::After)?;
+        whole(&mut draft, name, SnapshotMoment::After)?;
     }
     let span = span::around(blobs.iter().map(|blob| (blob.address, blob.reserved)));
     Ok((draft, span))
@@ -146,7 +152,7 @@ fn write_file(
 }
 
 /// Variables and allocations as those files have them, or why they cannot.
-fn pieces(moments: &Moments) -> Result<(Vec<Piece<'_>>, Vec<Piece<'_>>), String> {
+fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiece<'_>>), String> {
     let (before, after) = (&moments.prologue, &moments.epilogue);
     let mut later: Vec<Region<'_>> = after.regions().collect();
     let mut globals = Vec::new();
@@ -159,7 +165,7 @@ fn pieces(moments: &Moments) -> Result<(Vec<Piece<'_>>, Vec<Piece<'_>>), String>
         let found = later.iter().position(same).ok_or_else(|| format!("the memory at {:#x} is gone after the launch", region.address))?;
         let after = later.swap_remove(found);
         match region.variable {
-            Some(variable) => globals.push(Piece {
+            Some(variable) => globals.push(SnapshotPiece {
                 variable: Some(variable),
                 address: region.address,
                 size: region.size,
@@ -171,7 +177,7 @@ fn pieces(moments: &Moments) -> Result<(Vec<Piece<'_>>, Vec<Piece<'_>>), String>
         }
     }
     allocations.sort_by_key(|(allocation, ..)| allocation.address);
-    let mut blobs: Vec<Piece<'_>> = Vec::new();
+    let mut blobs: Vec<SnapshotPiece<'_>> = Vec::new();
     for (allocation, before, after) in allocations {
         let Allocation { address, size, .. } = *allocation;
         if allocation.kind != AllocationKind::Arena {
@@ -190,7 +196,7 @@ fn pieces(moments: &Moments) -> Result<(Vec<Piece<'_>>, Vec<Piece<'_>>), String>
             None => {
                 let start = address / PAGE * PAGE;
                 let annotation = if start == address { annotation(allocation) } else { Annotation::default() };
-                blobs.push(Piece {
+                blobs.push(SnapshotPiece {
                     variable: None,
                     address: start,
                     size: end - start,
@@ -224,7 +230,7 @@ mod tests {
     use crate::recording::housekeeping;
     use crate::recording::manifest::{Argument, CHUNK, Header, Moment, State, Variable};
     use crate::recording::store::StoreWriter;
-    use crate::recording::upstream::layout::{Kind, Layout};
+    use crate::recording::upstream::layout::{FileLayout, SnapshotKind};
     use crate::tolerance::{DataType, Tolerance};
 
     const BASE: u64 = 0x1000_0000_0000;
@@ -327,7 +333,7 @@ mod tests {
             record(from.path(), AllocationKind::Arena, &[(BASE, before.clone(), after.clone()), (BASE + PAGE, vec![9; 5], vec![8; 5])]);
             let outcome = export(from.path(), to.path(), 42, None, format).unwrap();
             let lengths = ["p.mneme", "e.mneme"].map(|name| to.path().join(name).metadata().unwrap().len());
-            prop_assert_eq!(outcome, Outcome { instances: 1, bytes: lengths.iter().sum() });
+            prop_assert_eq!(outcome, HousekeepingOutcome { instances: 1, bytes: lengths.iter().sum() });
             prop_assert!(format != Format::Best || lengths[1] <= lengths[0]);
             let (moments, pairs) = contents(to.path());
             prop_assert!(moments.are_upstreams());
@@ -353,8 +359,8 @@ mod tests {
         record(from.path(), AllocationKind::Arena, &memory);
         export(from.path(), to.path(), 42, None, Format::Diff).unwrap();
         let file = std::fs::read(to.path().join("e.mneme")).unwrap();
-        let layout = Layout::parse(&file).unwrap();
-        assert_eq!((layout.kind, layout.blobs.len()), (Kind::Diff, 1));
+        let layout = FileLayout::parse(&file).unwrap();
+        assert_eq!((layout.kind, layout.blobs.len()), (SnapshotKind::Diff, 1));
         let blob = &layout.blobs[0];
         assert_eq!((blob.address, blob.size, blob.reserved), (BASE, PAGE + 512, 2 * PAGE));
         assert_eq!(blob.annotation, Annotation::default(), "it would be all of theirs");

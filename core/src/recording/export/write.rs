@@ -12,7 +12,7 @@ use crate::tolerance::Annotation;
 const GAP: u64 = 16;
 
 /// Memory of both moments that one record of a file is about.
-pub struct Piece<'a> {
+pub struct SnapshotPiece<'a> {
     /// Of a device variable; `None` for an allocation.
     pub variable: Option<&'a Variable>,
     pub address: u64,
@@ -25,7 +25,7 @@ pub struct Piece<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum SnapshotMoment {
     Before,
     After,
 }
@@ -74,7 +74,7 @@ impl<W: Write> Writer<'_, W> {
         self.text(&annotation.tag)
     }
 
-    fn head(&mut self, piece: &Piece<'_>) -> Result<(), RecordingError> {
+    fn head(&mut self, piece: &SnapshotPiece<'_>) -> Result<(), RecordingError> {
         match piece.variable {
             Some(variable) => self.text(&variable.name)?,
             None => self.number(piece.reserved)?,
@@ -84,7 +84,12 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// All of memory at one moment.
-    pub fn whole(&mut self, pieces: [&[Piece<'_>]; 2], moment: Moment, arguments: &[Argument]) -> Result<(), RecordingError> {
+    pub fn whole(
+        &mut self,
+        pieces: [&[SnapshotPiece<'_>]; 2],
+        moment: SnapshotMoment,
+        arguments: &[Argument],
+    ) -> Result<(), RecordingError> {
         for list in pieces {
             self.number(list.len() as u64)?;
             for piece in list {
@@ -103,12 +108,12 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    fn contents(&mut self, piece: &Piece<'_>, moment: Moment) -> Result<(), RecordingError> {
+    fn contents(&mut self, piece: &SnapshotPiece<'_>, moment: SnapshotMoment) -> Result<(), RecordingError> {
         let mut buffer = vec![0; CHUNK as usize];
         let mut at = 0;
         for (offset, before, after) in &piece.parts {
             self.zeros(offset - at)?;
-            let region = if moment == Moment::Before { before } else { after };
+            let region = if moment == SnapshotMoment::Before { before } else { after };
             for (index, id) in region.chunks.iter().enumerate() {
                 let out = &mut buffer[..region.extent(index).1 as usize];
                 self.store.read_chunk(id, out)?;
@@ -120,7 +125,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     /// What differs after the launch.
-    pub fn diff(&mut self, pieces: [&[Piece<'_>]; 2]) -> Result<(), RecordingError> {
+    pub fn diff(&mut self, pieces: [&[SnapshotPiece<'_>]; 2]) -> Result<(), RecordingError> {
         self.bytes(DIFF_MAGIC)?;
         for list in pieces {
             self.number(list.len() as u64)?;
@@ -135,7 +140,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    fn ranges(&mut self, piece: &Piece<'_>) -> Result<(), RecordingError> {
+    fn ranges(&mut self, piece: &SnapshotPiece<'_>) -> Result<(), RecordingError> {
         let mut ranges = Vec::new();
         for (part, (_, before, after)) in piece.parts.iter().enumerate() {
             for (offset, length) in changes(self.store, before, after)? {

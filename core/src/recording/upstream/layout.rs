@@ -1,4 +1,6 @@
-//! What is where in a snapshot file. All numbers are little endian, nothing is padded.
+//! The layout of a snapshot file.
+//!
+//! All numbers are little endian, nothing is padded.
 //!
 //! ```text
 //! bytes, layout 0:  globals, blobs with all of their contents, arguments
@@ -18,25 +20,25 @@ use super::{DIFF_MAGIC, MAGIC};
 use crate::tolerance::{Annotation, DataType, Norm, Threshold, Tolerance};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SnapshotKind {
     Bytes,
     Diff,
 }
 
 /// A file, but for the contents of memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layout {
-    pub kind: Kind,
+pub struct FileLayout {
+    pub kind: SnapshotKind,
     /// Device variables.
-    pub globals: Vec<Block>,
+    pub globals: Vec<FileBlock>,
     /// Allocations.
-    pub blobs: Vec<Block>,
+    pub blobs: Vec<FileBlock>,
     /// Where in the file the arguments are; none in a diff.
     pub arguments: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Block {
+pub struct FileBlock {
     /// Of a device variable; "" for an allocation.
     pub name: String,
     pub address: u64,
@@ -46,18 +48,18 @@ pub struct Block {
     pub reserved: u64,
     pub annotation: Annotation,
     /// What the file says of the contents: ascending, without overlaps. In a file of kind bytes it is one stretch of all.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<FileStretch>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct FileStretch {
     /// Bytes from the start of the block.
     pub offset: u64,
     /// Where in the file the bytes are.
     pub bytes: Range<usize>,
 }
 
-impl Stretch {
+impl FileStretch {
     pub fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
@@ -78,7 +80,7 @@ impl From<&str> for Unreadable {
     }
 }
 
-impl Layout {
+impl FileLayout {
     /// Reads a whole file. What it allocates is bounded by the length of the file.
     pub fn parse(file: &[u8]) -> Result<Self, Unreadable> {
         let (kind, start) = header(file)?;
@@ -86,11 +88,11 @@ impl Layout {
         let globals = cursor.list(|cursor| cursor.global(kind))?;
         let blobs = cursor.list(|cursor| cursor.blob(kind))?;
         let arguments = match kind {
-            Kind::Bytes => cursor.list(|cursor| {
+            SnapshotKind::Bytes => cursor.list(|cursor| {
                 let size = cursor.u64()?;
                 cursor.take(size)
             })?,
-            Kind::Diff => Vec::new(),
+            SnapshotKind::Diff => Vec::new(),
         };
         if cursor.at != file.len() {
             return Err("something follows its end".into());
@@ -105,15 +107,15 @@ impl Layout {
 }
 
 /// Kind, and where the rest begins.
-fn header(file: &[u8]) -> Result<(Kind, usize), Unreadable> {
+fn header(file: &[u8]) -> Result<(SnapshotKind, usize), Unreadable> {
     if file.starts_with(DIFF_MAGIC) {
-        return Ok((Kind::Diff, DIFF_MAGIC.len()));
+        return Ok((SnapshotKind::Diff, DIFF_MAGIC.len()));
     }
-    let Some(rest) = file.strip_prefix(MAGIC) else { return Ok((Kind::Bytes, 0)) };
+    let Some(rest) = file.strip_prefix(MAGIC) else { return Ok((SnapshotKind::Bytes, 0)) };
     let [a, b, c, d, e, f, g, h, ..] = rest else { return Err("it is cut short".into()) };
     let (kind, supported) = match u32::from_le_bytes([*a, *b, *c, *d]) {
-        1 => (Kind::Bytes, 0),
-        2 => (Kind::Diff, 1),
+        1 => (SnapshotKind::Bytes, 0),
+        2 => (SnapshotKind::Diff, 1),
         kind => return Err(Unreadable::Damaged(format!("it is of the unknown kind {kind}"))),
     };
     let found = u32::from_le_bytes([*e, *f, *g, *h]);
@@ -162,9 +164,9 @@ impl Cursor<'_> {
         Ok(list)
     }
 
-    fn contents(&mut self, kind: Kind, size: u64) -> Result<Vec<Stretch>, Unreadable> {
-        if kind == Kind::Bytes {
-            return Ok(vec![Stretch { offset: 0, bytes: self.take(size)? }]);
+    fn contents(&mut self, kind: SnapshotKind, size: u64) -> Result<Vec<FileStretch>, Unreadable> {
+        if kind == SnapshotKind::Bytes {
+            return Ok(vec![FileStretch { offset: 0, bytes: self.take(size)? }]);
         }
         let mut end = 0;
         self.list(|cursor| {
@@ -173,28 +175,28 @@ impl Cursor<'_> {
                 return Err("its ranges overlap".into());
             }
             end = offset.checked_add(length).filter(|end| *end <= size).ok_or("a range lies outside its memory")?;
-            Ok(Stretch { offset, bytes: cursor.take(length)? })
+            Ok(FileStretch { offset, bytes: cursor.take(length)? })
         })
     }
 
-    fn global(&mut self, kind: Kind) -> Result<Block, Unreadable> {
+    fn global(&mut self, kind: SnapshotKind) -> Result<FileBlock, Unreadable> {
         let (name, size, address) = (self.text()?, self.u64()?, self.u64()?);
-        Ok(Block { name, address, size, stretches: self.contents(kind, size)?, ..Block::default() })
+        Ok(FileBlock { name, address, size, stretches: self.contents(kind, size)?, ..FileBlock::default() })
     }
 
-    fn blob(&mut self, kind: Kind) -> Result<Block, Unreadable> {
+    fn blob(&mut self, kind: SnapshotKind) -> Result<FileBlock, Unreadable> {
         let (reserved, size, address) = (self.u64()?, self.u64()?, self.u64()?);
         let (stretches, annotation) = match kind {
-            Kind::Bytes => {
+            SnapshotKind::Bytes => {
                 let stretches = self.contents(kind, size)?;
                 (stretches, self.annotation()?)
             }
-            Kind::Diff => {
+            SnapshotKind::Diff => {
                 let annotation = self.annotation()?;
                 (self.contents(kind, size)?, annotation)
             }
         };
-        Ok(Block { name: String::new(), address, size, reserved, annotation, stretches })
+        Ok(FileBlock { name: String::new(), address, size, reserved, annotation, stretches })
     }
 
     fn annotation(&mut self) -> Result<Annotation, Unreadable> {
@@ -276,8 +278,8 @@ mod tests {
     #[test]
     fn the_documented_bytes_are_read() {
         let file = bytes();
-        let layout = Layout::parse(&file).unwrap();
-        assert_eq!((layout.kind, layout.memory_bytes()), (Kind::Bytes, 10));
+        let layout = FileLayout::parse(&file).unwrap();
+        assert_eq!((layout.kind, layout.memory_bytes()), (SnapshotKind::Bytes, 10));
         let (counter, out) = (&layout.globals[0], &layout.blobs[0]);
         assert_eq!((counter.name.as_str(), counter.address, counter.size), ("counter", 0x7f00_0000_1000, 4));
         assert_eq!(&file[counter.stretches[0].bytes.clone()], [1, 2, 3, 4]);
@@ -294,8 +296,8 @@ mod tests {
     #[test]
     fn the_documented_diff_is_read() {
         let file = diff();
-        let layout = Layout::parse(&file).unwrap();
-        assert_eq!(layout.kind, Kind::Diff);
+        let layout = FileLayout::parse(&file).unwrap();
+        assert_eq!(layout.kind, SnapshotKind::Diff);
         assert!(layout.globals[0].stretches.is_empty() && layout.arguments.is_empty());
         let read: Vec<_> = layout.blobs[0].stretches.iter().map(|stretch| (stretch.offset, &file[stretch.bytes.clone()])).collect();
         assert_eq!(read, [(0, &b"X"[..]), (4, b"YZ")]);
@@ -305,21 +307,21 @@ mod tests {
     #[test]
     fn newer_files_begin_with_a_header() {
         let with_header = |kind: u32, version: u32, rest: &[u8]| [&MAGIC[..], &kind.to_le_bytes(), &version.to_le_bytes(), rest].concat();
-        assert_eq!(Layout::parse(&with_header(1, 0, &bytes())).unwrap().blobs.len(), 1);
-        assert_eq!(Layout::parse(&with_header(2, 1, &diff()[13..])).unwrap().kind, Kind::Diff);
-        assert_eq!(Layout::parse(&with_header(1, 1, &bytes())), Err(Unreadable::Version { found: 1, supported: 0 }));
-        assert_eq!(Layout::parse(&with_header(2, 2, &[])), Err(Unreadable::Version { found: 2, supported: 1 }));
-        assert!(matches!(Layout::parse(&with_header(3, 0, &[])), Err(Unreadable::Damaged(_))));
-        assert!(matches!(Layout::parse(&MAGIC[..]), Err(Unreadable::Damaged(_))));
+        assert_eq!(FileLayout::parse(&with_header(1, 0, &bytes())).unwrap().blobs.len(), 1);
+        assert_eq!(FileLayout::parse(&with_header(2, 1, &diff()[13..])).unwrap().kind, SnapshotKind::Diff);
+        assert_eq!(FileLayout::parse(&with_header(1, 1, &bytes())), Err(Unreadable::Version { found: 1, supported: 0 }));
+        assert_eq!(FileLayout::parse(&with_header(2, 2, &[])), Err(Unreadable::Version { found: 2, supported: 1 }));
+        assert!(matches!(FileLayout::parse(&with_header(3, 0, &[])), Err(Unreadable::Damaged(_))));
+        assert!(matches!(FileLayout::parse(&MAGIC[..]), Err(Unreadable::Damaged(_))));
     }
 
     #[test]
     fn cut_and_continued_files_are_damaged() {
         for file in [bytes(), diff()] {
             for end in 0..file.len() {
-                assert!(Layout::parse(&file[..end]).is_err(), "cut at {end}");
+                assert!(FileLayout::parse(&file[..end]).is_err(), "cut at {end}");
             }
-            assert!(Layout::parse(&[&file[..], &[0]].concat()).is_err());
+            assert!(FileLayout::parse(&[&file[..], &[0]].concat()).is_err());
         }
     }
 
@@ -333,7 +335,7 @@ mod tests {
                 file.extend([number(*offset), number(*length)].concat());
                 file.extend(vec![7; (*length).min(100) as usize]);
             }
-            Layout::parse(&file)
+            FileLayout::parse(&file)
         };
         assert!(one(8, &[(0, 2), (2, 6)]).is_ok());
         for wrong in [&[(0, 9)][..], &[(8, 1)], &[(u64::MAX, 2)], &[(4, 2), (0, 2)], &[(0, 4), (3, 2)]] {
@@ -344,11 +346,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_input_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), small in proptest::collection::vec(0u64..9, 0..40)) {
-            let _ = Layout::parse(&bytes);
+            let _ = FileLayout::parse(&bytes);
             let plausible: Vec<u8> = small.iter().flat_map(|number| number.to_le_bytes()).collect();
             for start in [&b""[..], DIFF_MAGIC, b"MNEMESNP\x01\0\0\0\0\0\0\0", b"MNEMESNP\x02\0\0\0\x01\0\0\0"] {
-                let _ = Layout::parse(&[start, &bytes].concat());
-                let _ = Layout::parse(&[start, &plausible].concat());
+                let _ = FileLayout::parse(&[start, &bytes].concat());
+                let _ = FileLayout::parse(&[start, &plausible].concat());
             }
         }
 
@@ -357,7 +359,7 @@ mod tests {
             for mut file in [bytes(), diff()] {
                 let at = at.index(file.len());
                 file[at] ^= by;
-                let _ = Layout::parse(&file);
+                let _ = FileLayout::parse(&file);
             }
         }
     }

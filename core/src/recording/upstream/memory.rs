@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::layout::{Block, Kind, Layout, Stretch, Unreadable};
+use super::layout::{FileBlock, FileLayout, FileStretch, SnapshotKind, Unreadable};
 use crate::hash::{ChunkId, recorded_id};
 use crate::image::elf::MappedFile;
 use crate::recording::RecordingError;
@@ -29,9 +29,9 @@ pub struct Chunks {
 
 struct Region {
     size: u64,
-    before: Stretch,
+    before: FileStretch,
     /// Over what was before; all of it where the epilogue is of kind bytes.
-    after: Vec<Stretch>,
+    after: Vec<FileStretch>,
 }
 
 /// A chunk: of which region, its number there, and whether after the launch.
@@ -45,13 +45,13 @@ struct Place {
 pub(super) struct File {
     path: PathBuf,
     map: MappedFile,
-    pub(super) layout: Layout,
+    pub(super) layout: FileLayout,
 }
 
 impl File {
     pub(super) fn open(path: &Path) -> Result<Self, RecordingError> {
         let map = MappedFile::open(path).map_err(RecordingError::io(path))?;
-        let layout = Layout::parse(map.bytes()).map_err(|why| match why {
+        let layout = FileLayout::parse(map.bytes()).map_err(|why| match why {
             Unreadable::Damaged(what) => RecordingError::damaged(path, what),
             Unreadable::Version { found, supported } => RecordingError::Version { path: path.into(), found, supported },
         })?;
@@ -71,14 +71,19 @@ pub fn memory_bytes(path: &Path) -> Result<u64, RecordingError> {
 /// Opens the two snapshots of an instance. All memory is read once, for the identities of the chunks.
 pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), RecordingError> {
     let (before, after) = (File::open(prologue)?, File::open(epilogue)?);
-    if before.layout.kind != Kind::Bytes {
+    if before.layout.kind != SnapshotKind::Bytes {
         return Err(before.damaged("a prologue is of kind bytes, this is a diff"));
     }
     let arguments = arguments(&before)?;
     let regions = regions(&before, &after)?;
     let header = |moment, arguments| {
-        let variable =
-            |block: &Block| Variable { name: block.name.clone(), address: block.address, size: block.size, constant: false, code: false };
+        let variable = |block: &FileBlock| Variable {
+            name: block.name.clone(),
+            address: block.address,
+            size: block.size,
+            constant: false,
+            code: false,
+        };
         Header {
             moment,
             variables: before.layout.globals.iter().map(variable).collect(),
@@ -94,7 +99,7 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), 
     Ok((State { header: before, chunks: old }, State { header: after, chunks: new }, chunks))
 }
 
-fn allocation(block: &Block) -> Allocation {
+fn allocation(block: &FileBlock) -> Allocation {
     // All zero is what there is without an annotation.
     let tolerance = Some(block.annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
     Allocation {
@@ -158,7 +163,7 @@ impl Chunks {
     }
 
     /// The epilogue's stretches that reach into a chunk.
-    fn patches(&self, place: Place) -> &[Stretch] {
+    fn patches(&self, place: Place) -> &[FileStretch] {
         let stretches = &self.regions[place.region].after;
         let start = place.chunk as u64 * CHUNK;
         let end = start + self.length(place) as u64;

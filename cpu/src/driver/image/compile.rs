@@ -1,4 +1,6 @@
-//! Has units compiled by `mneme-cc`, in a process of its own: LLVM never enters the application's.
+//! The compilation of units by `mneme-cc`, in a process of its own.
+//!
+//! LLVM never enters the application's.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,7 +16,7 @@ use thiserror::Error;
 use super::units::Group;
 
 #[derive(Debug, Error)]
-pub enum Error {
+pub enum CompilationError {
     #[error("'mneme-cc' was not found beside the CPU device; install it there or name the installation in MNEME_HOME")]
     NoCompiler,
     #[error("the embedded LLVM IR cannot be read: {0}")]
@@ -29,10 +31,10 @@ pub enum Error {
 static COMPILED: Mutex<Option<HashMap<u64, Arc<[u8]>>>> = Mutex::new(None);
 
 /// The CPU code object for a group of units, optimised with `MNEME_CPU_PASSES` (default `default<O3>`).
-pub fn object(group: &Group) -> Result<Arc<[u8]>, Error> {
+pub fn object(group: &Group) -> Result<Arc<[u8]>, CompilationError> {
     let passes = std::env::var("MNEME_CPU_PASSES").unwrap_or_else(|_| "default<O3>".into());
     let mut input = Vec::new();
-    for module in group.modules().map_err(Error::Bitcode)? {
+    for module in group.modules().map_err(CompilationError::Bitcode)? {
         input.extend((module.len() as u64).to_le_bytes());
         input.extend_from_slice(&module);
     }
@@ -47,13 +49,13 @@ pub fn object(group: &Group) -> Result<Arc<[u8]>, Error> {
     Ok(object)
 }
 
-fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, Error> {
-    let program = install::locate(install::COMPILER).ok_or(Error::NoCompiler)?;
+fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, CompilationError> {
+    let program = install::locate(install::COMPILER).ok_or(CompilationError::NoCompiler)?;
     // Files instead of pipes: a compiler that dies raises no SIGPIPE in the application, and an application that collects
     // all its children's statuses by itself does no harm.
     let (mut stdin, mut stdout, mut stderr) = (memory_file()?, memory_file()?, memory_file()?);
-    stdin.write_all(input).and_then(|()| stdin.rewind()).map_err(Error::Run)?;
-    let share = |file: &File| file.try_clone().map(Stdio::from).map_err(Error::Run);
+    stdin.write_all(input).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
+    let share = |file: &File| file.try_clone().map(Stdio::from).map_err(CompilationError::Run);
     let mut child = Command::new(program)
         .args(["--mneme-cpu-object", "--passes", passes, "--arch", arch])
         // Else the helper would be recorded, and load this library.
@@ -62,25 +64,29 @@ fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, Error> {
         .stdout(share(&stdout)?)
         .stderr(share(&stderr)?)
         .spawn()
-        .map_err(Error::Run)?;
+        .map_err(CompilationError::Run)?;
     let status = child.wait();
     let mut object = Vec::new();
     let mut message = String::new();
-    stdout.rewind().and_then(|()| stdout.read_to_end(&mut object)).map_err(Error::Run)?;
+    stdout.rewind().and_then(|()| stdout.read_to_end(&mut object)).map_err(CompilationError::Run)?;
     let _ = stderr.rewind().and_then(|()| stderr.read_to_string(&mut message));
     let failed = status.is_ok_and(|status| !status.success());
     if failed || object.is_empty() {
         let message = message.trim();
-        return Err(Error::Failed(if message.is_empty() { "the compiler ended without a message".into() } else { message.to_owned() }));
+        return Err(CompilationError::Failed(if message.is_empty() {
+            "the compiler ended without a message".into()
+        } else {
+            message.to_owned()
+        }));
     }
     Ok(object)
 }
 
-fn memory_file() -> Result<File, Error> {
+fn memory_file() -> Result<File, CompilationError> {
     // SAFETY: a NUL-terminated name.
     let descriptor = unsafe { libc::memfd_create(c"mneme-cpu-compile".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
-        return Err(Error::Run(std::io::Error::last_os_error()));
+        return Err(CompilationError::Run(std::io::Error::last_os_error()));
     }
     // SAFETY: the descriptor was just opened and is nobody else's.
     Ok(unsafe { File::from_raw_fd(descriptor) })

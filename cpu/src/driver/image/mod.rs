@@ -13,15 +13,15 @@ use std::sync::{Arc, OnceLock};
 
 use mneme_core::image::cpu_object;
 
-use super::allocations::{self, Kind};
-use crate::loader::{self, Loaded, Range};
+use super::allocations::{self, MemoryKind};
+use crate::loader::{self, Loaded, PlacementRange};
 use crate::status::Status;
 
 /// Code that is loaded together: one object, or the units that were linked into one program of the device.
 struct Group {
     /// `None` for an object that is loaded as it is.
     units: Option<units::Group>,
-    loaded: OnceLock<Result<Arc<Resident>, Status>>,
+    loaded: OnceLock<Result<Arc<ResidentObject>, Status>>,
 }
 
 /// A loaded image.
@@ -30,13 +30,13 @@ pub struct Image {
 }
 
 /// A kernel of a loaded object, or one that the compiler refused.
-pub struct Kernel {
-    loaded: Arc<Resident>,
+pub struct ImageKernel {
+    loaded: Arc<ResidentObject>,
     row: cpu_object::Kernel,
     refusal: Option<String>,
 }
 
-impl Kernel {
+impl ImageKernel {
     pub fn row(&self) -> &cpu_object::Kernel {
         &self.row
     }
@@ -56,10 +56,10 @@ impl Kernel {
         &self.loaded.bytes
     }
 
-    pub fn entry(&self) -> Result<crate::execution::grid::Entry, Status> {
+    pub fn entry(&self) -> Result<crate::execution::grid::KernelEntry, Status> {
         let address = self.loaded.symbol(&self.row.entry).ok_or(Status::INVALID_IMAGE)?;
         // SAFETY: the table says that this symbol is an entry, which has this type; the object stays loaded with `self`.
-        Ok(unsafe { std::mem::transmute::<usize, crate::execution::grid::Entry>(address as usize) })
+        Ok(unsafe { std::mem::transmute::<usize, crate::execution::grid::KernelEntry>(address as usize) })
     }
 }
 
@@ -87,7 +87,7 @@ impl Image {
     }
 
     fn of_object(object: &[u8]) -> Result<Self, Status> {
-        let loaded = load(object.into(), Range::Replay)?;
+        let loaded = load(object.into(), PlacementRange::Replay)?;
         Ok(Self { groups: vec![Group { units: None, loaded: OnceLock::from(Ok(loaded)) }] })
     }
 
@@ -101,19 +101,19 @@ impl Image {
         Ok(Self { groups: groups.into_iter().map(|units| Group { units: Some(units), loaded: OnceLock::new() }).collect() })
     }
 
-    pub fn kernel(&self, name: &str) -> Result<Kernel, Status> {
+    pub fn kernel(&self, name: &str) -> Result<ImageKernel, Status> {
         for group in &self.groups {
             if group.units.as_ref().is_some_and(|units| !units.defines(name)) {
                 continue;
             }
             let loaded = group.load()?;
             if let Some(row) = loaded.table.kernels.iter().find(|row| row.name == name) {
-                return Ok(Kernel { row: row.clone(), refusal: None, loaded });
+                return Ok(ImageKernel { row: row.clone(), refusal: None, loaded });
             }
             if let Some(refused) = loaded.table.refused.iter().find(|refused| refused.kernel == name) {
                 let row = group.units.as_ref().and_then(|units| units.row_without_code(name));
                 let row = row.unwrap_or_else(|| units::bare_row(name));
-                return Ok(Kernel { row, refusal: Some(refused.reason.clone()), loaded });
+                return Ok(ImageKernel { row, refusal: Some(refused.reason.clone()), loaded });
             }
         }
         Err(Status::NOT_FOUND)
@@ -147,7 +147,7 @@ impl Image {
 }
 
 impl Group {
-    fn load(&self) -> Result<Arc<Resident>, Status> {
+    fn load(&self) -> Result<Arc<ResidentObject>, Status> {
         self.loaded
             .get_or_init(|| {
                 let units = self.units.as_ref().ok_or(Status::INVALID_IMAGE)?;
@@ -155,19 +155,19 @@ impl Group {
                     crate::say!("{error}");
                     Status::NO_BINARY_FOR_GPU
                 })?;
-                load(object, Range::Application)
+                load(object, PlacementRange::Application)
             })
             .clone()
     }
 }
 
 /// A loaded object whose variables the memory functions know: they are copied to and asked about like allocations.
-pub struct Resident {
+pub struct ResidentObject {
     object: Loaded,
     bytes: Arc<[u8]>,
 }
 
-impl std::ops::Deref for Resident {
+impl std::ops::Deref for ResidentObject {
     type Target = Loaded;
 
     fn deref(&self) -> &Loaded {
@@ -175,29 +175,29 @@ impl std::ops::Deref for Resident {
     }
 }
 
-impl Resident {
+impl ResidentObject {
     fn variables(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let variables = self.object.table.variables.iter().filter(|variable| variable.size > 0);
         variables.filter_map(|variable| Some((self.object.symbol(&variable.symbol)?, variable.size)))
     }
 }
 
-impl Drop for Resident {
+impl Drop for ResidentObject {
     fn drop(&mut self) {
         for (address, _) in self.variables() {
-            let _ = allocations::forget(address, Kind::Module);
+            let _ = allocations::forget(address, MemoryKind::Module);
         }
     }
 }
 
-fn load(bytes: Arc<[u8]>, range: Range) -> Result<Arc<Resident>, Status> {
+fn load(bytes: Arc<[u8]>, range: PlacementRange) -> Result<Arc<ResidentObject>, Status> {
     let object = loader::load(&bytes, range).map_err(|error| {
         crate::say!("{error}");
         Status::INVALID_IMAGE
     })?;
-    let resident = Resident { object, bytes };
+    let resident = ResidentObject { object, bytes };
     for (address, size) in resident.variables() {
-        allocations::add(address, size, Kind::Module);
+        allocations::add(address, size, MemoryKind::Module);
     }
     Ok(Arc::new(resident))
 }

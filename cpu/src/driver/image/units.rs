@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use mneme_core::image::fatbin::{self, Kind};
+use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 use mneme_core::image::{cpu_object, cubin, elf, embedded};
 
@@ -18,7 +18,7 @@ enum Code {
     /// Of `mneme-cc`.
     Units(Vec<Arc<Unit<'static>>>),
     /// Of other compilers, in the machine code that was made from it.
-    Image { kernels: Vec<cubin::Kernel>, variables: Vec<String>, modules: Vec<Vec<u8>> },
+    Image { kernels: Vec<cubin::CubinKernel>, variables: Vec<String>, modules: Vec<Vec<u8>> },
 }
 
 impl Group {
@@ -98,7 +98,7 @@ fn in_image(image: &[u8]) -> Option<Group> {
         return in_cubin(image);
     }
     let mut entries = fatbin::entries(image);
-    entries.retain(|entry| entry.kind == Kind::Cubin);
+    entries.retain(|entry| entry.kind == FatbinKind::Cubin);
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
     entries.iter().find_map(|entry| in_cubin(&entry.contents()?))
 }

@@ -14,14 +14,14 @@ use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUlaunchAttribute, CUlaunchCo
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate};
-use crate::kernels::request::{Arguments, Request};
+use crate::kernels::request::{LaunchArguments, LaunchRequest};
 use crate::process::settings::settings;
 use crate::recorder;
 use steps::{Step, Steps, obstacle_in, steps};
 
 /// `CUgraph`, `CUgraphNode`, `CUgraphExec`
 pub type Graph = *mut c_void;
-pub type Node = *mut c_void;
+pub type GraphNode = *mut c_void;
 pub type Executable = *mut c_void;
 
 #[derive(Default)]
@@ -136,8 +136,8 @@ fn launch_kernel(node: &CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes, h
     };
     // SAFETY: the parameters belong to the clone's node and live as long as it; the configuration lives until the call returns.
     let call = || unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
-    let arguments = Arguments::new(node.kernelParams, node.extra);
-    recorder::launch(&call, Request { function, launch, stream: handle, arguments })
+    let arguments = LaunchArguments::new(node.kernelParams, node.extra);
+    recorder::launch(&call, LaunchRequest { function, launch, stream: handle, arguments })
 }
 
 /// # Safety
@@ -202,7 +202,7 @@ pub unsafe fn instantiate(
     call: &dyn Fn() -> Status,
     executable: *mut Executable,
     graph: Graph,
-    _node: *mut Node,
+    _node: *mut GraphNode,
     _log: *mut c_char,
     _size: usize,
 ) -> Status {
@@ -245,7 +245,7 @@ pub unsafe fn update_until_11(
     call: &dyn Fn() -> Status,
     executable: Executable,
     graph: Graph,
-    _node: *mut Node,
+    _node: *mut GraphNode,
     result: *mut c_uint,
 ) -> Status {
     // SAFETY: the first two arguments mean the same.
@@ -257,7 +257,7 @@ pub unsafe fn update_until_11(
 pub unsafe fn set_kernel(
     call: &dyn Fn() -> Status,
     executable: Executable,
-    node: Node,
+    node: GraphNode,
     parameters: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> Status {
     let status = call();
@@ -290,7 +290,7 @@ fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
 
 /// # Safety
 /// The arguments are those of a `cuGraphExec…NodeSetParams` that has three.
-pub unsafe fn change(call: &dyn Fn() -> Status, executable: Executable, _node: Node, _parameters: *const c_void) -> Status {
+pub unsafe fn change(call: &dyn Fn() -> Status, executable: Executable, _node: GraphNode, _parameters: *const c_void) -> Status {
     changed(call, executable)
 }
 
@@ -299,7 +299,7 @@ pub unsafe fn change(call: &dyn Fn() -> Status, executable: Executable, _node: N
 pub unsafe fn change_in_context(
     call: &dyn Fn() -> Status,
     executable: Executable,
-    _node: Node,
+    _node: GraphNode,
     _parameters: *const c_void,
     _context: CUcontext,
 ) -> Status {
@@ -308,7 +308,7 @@ pub unsafe fn change_in_context(
 
 /// # Safety
 /// The arguments are those of `cuGraphNodeSetEnabled`.
-pub unsafe fn enable(call: &dyn Fn() -> Status, executable: Executable, _node: Node, _enabled: c_uint) -> Status {
+pub unsafe fn enable(call: &dyn Fn() -> Status, executable: Executable, _node: GraphNode, _enabled: c_uint) -> Status {
     changed(call, executable)
 }
 
@@ -329,7 +329,7 @@ mod tests {
     /// A driver with a few graphs: 1 is a kernel and a child, 2; that allocates memory; 3 is a kernel alone; 4 is nothing.
     #[test]
     fn a_graph_that_cannot_be_launched_node_by_node_is_not_cloned_and_says_why() {
-        unsafe extern "C" fn nodes(graph: Graph, out: *mut Node, count: *mut usize) -> Status {
+        unsafe extern "C" fn nodes(graph: Graph, out: *mut GraphNode, count: *mut usize) -> Status {
             let found: &[usize] = match graph as usize {
                 1 => &[0x100, 0x104],
                 2 => &[0x100, 0x10a],
@@ -339,18 +339,18 @@ mod tests {
             // SAFETY: the caller passes a place for a number, and one for as many nodes as it says.
             unsafe {
                 if !out.is_null() {
-                    found.iter().take(*count).enumerate().for_each(|(index, node)| *out.add(index) = *node as Node);
+                    found.iter().take(*count).enumerate().for_each(|(index, node)| *out.add(index) = *node as GraphNode);
                 }
                 *count = found.len();
             }
             Status::SUCCESS
         }
-        unsafe extern "C" fn kind(node: Node, out: *mut c_uint) -> Status {
+        unsafe extern "C" fn kind(node: GraphNode, out: *mut c_uint) -> Status {
             // SAFETY: the caller passes a place.
             unsafe { *out = node as u32 & 0xff };
             Status::SUCCESS
         }
-        unsafe extern "C" fn child(_node: Node, out: *mut Graph) -> Status {
+        unsafe extern "C" fn child(_node: GraphNode, out: *mut Graph) -> Status {
             // SAFETY: the caller passes a place.
             unsafe { *out = 2 as Graph };
             Status::SUCCESS

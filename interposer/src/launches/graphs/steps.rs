@@ -6,7 +6,7 @@ use std::hash::Hash;
 use cudarc::driver::sys::{CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUgraphNodeType, CUlaunchAttributeID};
 use mneme_core::launch::{Dim3, LaunchAttributes};
 
-use super::{Graph, Node};
+use super::{Graph, GraphNode};
 use crate::driver::{self, Status};
 
 /// Child graphs within child graphs: deeper than any program builds, and an end to damage.
@@ -22,12 +22,12 @@ const COOPERATIVE: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as
 const CLUSTER: u32 = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as u32;
 
 /// `CUDA_MEMCPY3D`, which is only passed on: its kinds of memory are enumerators that may be newer than we are.
-pub type Copy3d = [u64; 25];
+pub type OpaqueCopy3d = [u64; 25];
 
 /// One node, as a call has its effect.
 pub enum Step {
     Kernel { parameters: CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes },
-    Copy(Box<Copy3d>),
+    Copy(Box<OpaqueCopy3d>),
     Set(CUDA_MEMSET_NODE_PARAMS),
     Host(CUDA_HOST_NODE_PARAMS),
 }
@@ -37,7 +37,7 @@ pub type Steps = Result<Vec<Step>, &'static str>;
 const UNREADABLE: &str = "the driver does not show its nodes";
 
 /// The nodes of a graph, each after those that it depends on.
-fn ordered(graph: Graph) -> Option<Vec<Node>> {
+fn ordered(graph: Graph) -> Option<Vec<GraphNode>> {
     let (mut count, mut edges) = (0, 0);
     // SAFETY: the clone is alive; without a place for nodes only their number is written.
     unsafe {
@@ -48,7 +48,8 @@ fn ordered(graph: Graph) -> Option<Vec<Node>> {
         }
     }
     let null = std::ptr::null_mut();
-    let (mut nodes, mut from, mut to): (Vec<Node>, Vec<Node>, Vec<Node>) = (vec![null; count], vec![null; edges], vec![null; edges]);
+    let (mut nodes, mut from, mut to): (Vec<GraphNode>, Vec<GraphNode>, Vec<GraphNode>) =
+        (vec![null; count], vec![null; edges], vec![null; edges]);
     // SAFETY: the places have the lengths that are passed.
     let read = unsafe {
         driver::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) == Status::SUCCESS
@@ -130,7 +131,7 @@ pub fn obstacle_in(graph: Graph, depth: usize) -> Option<&'static str> {
     if unsafe { driver::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) } != Status::SUCCESS {
         return Some(UNREADABLE);
     }
-    let mut nodes: Vec<Node> = vec![std::ptr::null_mut(); count];
+    let mut nodes: Vec<GraphNode> = vec![std::ptr::null_mut(); count];
     // SAFETY: the place has the length that is passed.
     if count > 0 && unsafe { driver::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) } != Status::SUCCESS {
         return Some(UNREADABLE);
@@ -152,14 +153,14 @@ pub fn obstacle_in(graph: Graph, depth: usize) -> Option<&'static str> {
 }
 
 /// Reads a node's parameters.
-fn read<T>(node: Node, get: unsafe fn(Node, *mut T) -> Status) -> Result<T, &'static str> {
+fn read<T>(node: GraphNode, get: unsafe fn(GraphNode, *mut T) -> Status) -> Result<T, &'static str> {
     // SAFETY: each is a structure of numbers and pointers, for which all zero is a value.
     let mut parameters: T = unsafe { std::mem::zeroed() };
     // SAFETY: the node is of the kind that the function is for (the caller's match), and the place is of its type.
     if unsafe { get(node, &mut parameters) } == Status::SUCCESS { Ok(parameters) } else { Err(UNREADABLE) }
 }
 
-fn kernel(node: Node) -> Result<Step, &'static str> {
+fn kernel(node: GraphNode) -> Result<Step, &'static str> {
     let parameters = read(node, driver::cuGraphKernelNodeGetParams_v2)?;
     let mut attributes = LaunchAttributes::default();
     let mut value = [0u32; 16];

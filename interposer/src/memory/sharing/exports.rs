@@ -15,9 +15,9 @@ use cudarc::driver::sys::{CUipcMemHandle, CUmemAllocationHandleType};
 use mneme_core::recording::store::without_signals;
 use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt::PeerCredentials};
 
-use super::handle::{Handle, Layout};
+use super::handle::{SharedHandle, SlabLayout};
 use crate::driver::{self, Status};
-use crate::memory::allocations::Live;
+use crate::memory::allocations::LiveAllocation;
 use crate::memory::arena::vmm;
 use crate::process::{log, reentrancy};
 
@@ -39,7 +39,7 @@ struct Slab {
 /// An allocation that has a handle.
 struct Export {
     number: u64,
-    layout: Layout,
+    layout: SlabLayout,
     slabs: Vec<Slab>,
 }
 
@@ -59,7 +59,7 @@ fn exports() -> MutexGuard<'static, Exports> {
 
 /// A handle to an allocation of the arena, the same one each time; `None` where the driver cannot share it, or no thread can be
 /// started.
-pub fn handle_of(live: &Live) -> Option<CUipcMemHandle> {
+pub fn handle_of(live: &LiveAllocation) -> Option<CUipcMemHandle> {
     let known = exports().of_address.get(&live.address).map(|export| export.number);
     let number = match known {
         Some(number) => number,
@@ -73,7 +73,7 @@ pub fn handle_of(live: &Live) -> Option<CUipcMemHandle> {
             exports.of_address.entry(live.address).or_insert_with(|| Arc::new(Export { number, layout, slabs })).number
         }
     };
-    Some(Handle { endpoint: endpoint()?, number, process: std::process::id() }.encode())
+    Some(SharedHandle { endpoint: endpoint()?, number, process: std::process::id() }.encode())
 }
 
 /// Forgets an allocation that is freed: whoever has opened it keeps the memory, but nobody else gets it.
@@ -96,10 +96,10 @@ pub fn leave_to_parent() {
     }
 }
 
-fn export(live: &Live) -> Option<(Layout, Vec<Slab>)> {
+fn export(live: &LiveAllocation) -> Option<(SlabLayout, Vec<Slab>)> {
     let found = vmm::of_address(live.address)?.arena.slabs_of(live.address, live.size);
     let (first, _, _) = *found.first()?;
-    let layout = Layout { bytes: live.size, offset: live.address - first, slabs: found.len() as u64 };
+    let layout = SlabLayout { bytes: live.size, offset: live.address - first, slabs: found.len() as u64 };
     let slabs = found.into_iter().map(|(_, size, handle)| Some(Slab { size, handle, descriptor: descriptor(handle)? }));
     Some((layout, slabs.collect::<Option<_>>()?))
 }
@@ -143,7 +143,7 @@ fn endpoint() -> Option<u64> {
         let mut random = [0; 8];
         std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).ok()?;
         let endpoint = u64::from_le_bytes(random);
-        let address = SocketAddr::from_abstract_name(Handle::socket(endpoint)).ok()?;
+        let address = SocketAddr::from_abstract_name(SharedHandle::socket(endpoint)).ok()?;
         let listener = UnixListener::bind_addr(&address).ok()?;
         let descriptor = listener.as_raw_fd();
         let work = move || reentrancy::bypassing(|| serve(&listener));
@@ -162,7 +162,7 @@ fn serve(listener: &UnixListener) {
             Ok(Err(error)) => log::debug!("shared memory could not be handed to another process: {error}"),
             // The application may have no descriptor left.
             Err(error) => {
-                log::debug!("another process cannot be heard: {error}");
+                log::debug!("a connection of another process cannot be accepted: {error}");
                 std::thread::sleep(PAUSE);
             }
         }

@@ -9,7 +9,7 @@ const MAGIC: [u8; 16] = *b"mneme's arena \x01\xa7";
 
 /// Names one allocation of one process, in the 64 bytes of a `CUipcMemHandle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Handle {
+pub struct SharedHandle {
     /// Names the socket of the process that shares it: random.
     pub endpoint: u64,
     /// Names the allocation in that process: counts up.
@@ -17,7 +17,7 @@ pub struct Handle {
     pub process: u32,
 }
 
-impl Handle {
+impl SharedHandle {
     pub fn encode(self) -> CUipcMemHandle {
         let mut bytes = [0; 64];
         bytes[..16].copy_from_slice(&MAGIC);
@@ -43,7 +43,7 @@ impl Handle {
 
 /// Where an allocation lies in the slabs that hold it; their descriptors follow, each with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct SlabLayout {
     /// Bytes of the allocation.
     pub bytes: u64,
     /// Its distance from the start of the first slab, bytes.
@@ -51,7 +51,7 @@ pub struct Layout {
     pub slabs: u64,
 }
 
-impl Layout {
+impl SlabLayout {
     pub const ENCODED: usize = 24;
 
     pub fn encode(self) -> [u8; Self::ENCODED] {
@@ -76,19 +76,19 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(endpoint: u64, number: u64, process: u32, bytes: u64, offset: u64, slabs: u64) {
-            let handle = Handle { endpoint, number, process };
-            prop_assert_eq!(Handle::decode(&handle.encode()), Some(handle));
-            let layout = Layout { bytes, offset, slabs };
-            prop_assert_eq!(Layout::decode(layout.encode()), layout);
+            let handle = SharedHandle { endpoint, number, process };
+            prop_assert_eq!(SharedHandle::decode(&handle.encode()), Some(handle));
+            let layout = SlabLayout { bytes, offset, slabs };
+            prop_assert_eq!(SlabLayout::decode(layout.encode()), layout);
         }
 
         #[test]
         fn a_vendors_handle_is_not_ours(bytes in proptest::collection::vec(any::<u8>(), 64)) {
             let mut bytes: [u8; 64] = bytes.try_into().unwrap();
-            prop_assert_eq!(Handle::decode(&CUipcMemHandle { reserved: bytes.map(|byte| byte as _) }), None);
+            prop_assert_eq!(SharedHandle::decode(&CUipcMemHandle { reserved: bytes.map(|byte| byte as _) }), None);
             bytes[..16].copy_from_slice(&MAGIC);
             bytes[63] |= 1;
-            prop_assert_eq!(Handle::decode(&CUipcMemHandle { reserved: bytes.map(|byte| byte as _) }), None);
+            prop_assert_eq!(SharedHandle::decode(&CUipcMemHandle { reserved: bytes.map(|byte| byte as _) }), None);
         }
     }
 }

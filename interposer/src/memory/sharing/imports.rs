@@ -13,7 +13,7 @@ use cudarc::driver::sys::{CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHan
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
 use super::exports::{self, check_user};
-use super::handle::{Handle, Layout};
+use super::handle::{SharedHandle, SlabLayout};
 use crate::driver::{self, Status};
 use crate::memory::allocations::ALLOCATIONS;
 use crate::memory::arena::vmm;
@@ -39,7 +39,7 @@ struct Import {
     mapping: Mapping,
     /// Of the allocation.
     bytes: u64,
-    handle: Handle,
+    handle: SharedHandle,
     /// Context in which it was opened.
     context: usize,
     /// How often, less how often it was closed; at least 1.
@@ -62,7 +62,7 @@ pub fn contains(address: u64) -> bool {
 }
 
 /// Opens once more what this context has open: the allocation's address and bytes.
-pub fn reopen(handle: Handle, context: usize) -> Option<(u64, u64)> {
+pub fn reopen(handle: SharedHandle, context: usize) -> Option<(u64, u64)> {
     let mut imports = imports();
     let (address, import) = imports.iter_mut().find(|(_, import)| import.handle == handle && import.context == context)?;
     import.opened += 1;
@@ -110,7 +110,7 @@ pub fn inherit(from: usize, to: usize) {
 }
 
 /// Forgets what died with its context.
-pub fn bury(address: u64) {
+pub fn forget(address: u64) {
     if ANY.load(Ordering::Acquire) {
         let removed = imports().remove(&address);
         if let Some(import) = removed {
@@ -120,16 +120,16 @@ pub fn bury(address: u64) {
 }
 
 /// What another process gives of an allocation.
-pub struct Offer {
-    handle: Handle,
-    layout: Layout,
+pub struct ReceivedAllocation {
+    handle: SharedHandle,
+    layout: SlabLayout,
     /// Size in bytes and descriptor of each slab.
     slabs: Vec<(u64, OwnedFd)>,
 }
 
 /// Asks the process that shares an allocation; takes as long as that process takes, up to ten seconds. Errors as of
 /// `cuIpcOpenMemHandle`.
-pub fn ask(handle: Handle) -> Result<Offer, Status> {
+pub fn ask(handle: SharedHandle) -> Result<ReceivedAllocation, Status> {
     if exports::is_own(handle.endpoint) {
         return Err(Status::INVALID_CONTEXT);
     }
@@ -147,8 +147,8 @@ pub fn ask(handle: Handle) -> Result<Offer, Status> {
     })
 }
 
-fn try_ask(handle: Handle, deadline: Instant) -> std::io::Result<Offer> {
-    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(Handle::socket(handle.endpoint))?)?;
+fn try_ask(handle: SharedHandle, deadline: Instant) -> std::io::Result<ReceivedAllocation> {
+    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(SharedHandle::socket(handle.endpoint))?)?;
     check_user(&stream)?;
     let patience = |stream: &UnixStream| {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -156,10 +156,10 @@ fn try_ask(handle: Handle, deadline: Instant) -> std::io::Result<Offer> {
     };
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(&handle.number.to_le_bytes())?;
-    let mut layout = [0; Layout::ENCODED];
+    let mut layout = [0; SlabLayout::ENCODED];
     patience(&stream)?;
     stream.read_exact(&mut layout)?;
-    let layout = Layout::decode(layout);
+    let layout = SlabLayout::decode(layout);
     if layout.slabs > MOST_SLABS {
         return Err(ErrorKind::InvalidData.into());
     }
@@ -168,7 +168,7 @@ fn try_ask(handle: Handle, deadline: Instant) -> std::io::Result<Offer> {
         patience(&stream)?;
         slabs.push(receive(&stream)?);
     }
-    Ok(Offer { handle, layout, slabs })
+    Ok(ReceivedAllocation { handle, layout, slabs })
 }
 
 fn receive(stream: &UnixStream) -> std::io::Result<(u64, OwnedFd)> {
@@ -190,12 +190,12 @@ fn receive(stream: &UnixStream) -> std::io::Result<(u64, OwnedFd)> {
     }
 }
 
-impl Offer {
+impl ReceivedAllocation {
     /// Maps the allocation for the current device: its address here, and its bytes. It is there until as many calls of [`close`].
     /// Errors as of `cuIpcOpenMemHandle`.
     pub fn map(&self, context: usize) -> Result<(u64, u64), Status> {
         let mapping = Mapping::new(&self.slabs).ok_or(Status::MAP_FAILED)?;
-        let Layout { bytes, offset, .. } = self.layout;
+        let SlabLayout { bytes, offset, .. } = self.layout;
         if offset.checked_add(bytes).is_none_or(|end| end > mapping.size) {
             mapping.remove();
             return Err(Status::INVALID_HANDLE);

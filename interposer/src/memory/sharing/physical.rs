@@ -340,13 +340,13 @@ pub unsafe fn bind_address_on(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::allocations::{Access, Live};
+    use crate::memory::allocations::{KernelAccess, LiveAllocation};
     use mneme_core::recording::manifest::AllocationKind;
 
     fn mapping(address: u64, handle: Handle) {
         let shared = map(address, 4096, 0, handle);
-        let (kind, access) = (AllocationKind::Vendor, Access::Mapped(Default::default()));
-        ALLOCATIONS.insert(Live { address, size: 4096, kind, access, device: 0, context: 0, shared });
+        let (kind, access) = (AllocationKind::Vendor, KernelAccess::Mapped(Default::default()));
+        ALLOCATIONS.insert(LiveAllocation { address, size: 4096, kind, access, device: 0, context: 0, shared });
     }
 
     fn is_shared(address: u64) -> bool {

@@ -1,5 +1,7 @@
-//! What code generation or the assembler makes a wrong thing of, as files: the IR that comes out of the pipeline, the PTX of it that is right
-//! and that is wrong, and smaller IR on which it still matters.
+//! Files about a fault of code generation or of the assembler.
+//!
+//! They are the IR that comes out of the pipeline, the PTX of it that is right and that is wrong, and smaller IR on
+//! which it still matters.
 
 use std::rc::Rc;
 
@@ -8,8 +10,8 @@ use mneme_core::configuration::Configuration;
 
 use super::super::assembler_level;
 use super::super::criterion::Criterion;
-use super::super::finding::{Files, Finding, Verdict};
-use super::super::lab::{Bench, Experiment, Lab, Observation};
+use super::super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
+use super::super::finding::{BisectFinding, Files, Verdict};
 use super::super::reduction::Reduction;
 use super::super::stages::{with_least_assembly, with_least_codegen};
 use super::super::text;
@@ -17,7 +19,7 @@ use super::pass::again;
 use super::{REDUCED, save};
 use crate::build::Probe;
 use crate::build::replacement::Replacement;
-use crate::cli::{Bisect, Failing};
+use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
 
 /// The IR that the stage to blame is given.
@@ -53,22 +55,22 @@ impl Levels {
 
 /// Writes it; `given` is the build whose pipeline makes the IR. `None` where the IR could not be had.
 pub fn write(
-    lab: &mut Lab<'_>,
+    runner: &mut ExperimentRunner<'_>,
     options: &Bisect,
     failing: &Configuration,
     criterion: &Criterion,
-    finding: &Finding,
+    finding: &BisectFinding,
     given: &Experiment,
     files: &mut Files,
 ) -> Result<Option<LaterStage>, Fatal> {
-    lab.say("writing what code generation was given");
+    runner.say("writing what code generation was given");
     let is_assembler = finding.verdict == Verdict::Assembler;
     let mut whole = given.clone();
     (whole.keep_ir, whole.probe.until) = (true, Some(Stage::Pipeline));
-    let Some(ir) = lab.observe_one(whole)?.built().and_then(|built| built.texts.ir.clone()) else { return Ok(None) };
+    let Some(ir) = runner.observe_one(whole)?.built().and_then(|built| built.texts.ir.clone()) else { return Ok(None) };
     save(&files.folder, GIVEN, &ir)?;
 
-    let configuration = Configuration { passes: String::new(), ..again(lab, failing)? };
+    let configuration = Configuration { passes: String::new(), ..again(runner, failing)? };
     let bad = Experiment { replacement: Some(Rc::new(Replacement::Ir(ir.as_bytes().to_vec()))), ..Experiment::of(&configuration) };
     let limited = |limit| Experiment { probe: Probe { codegen_passes: Some(limit), ..Probe::default() }, ..bad.clone() };
     // With as little between the two as is known; and with none of what may be to blame, whose number changes with the IR.
@@ -83,7 +85,7 @@ pub fn write(
         }
         (None, Some(culprit)) => (limited(culprit.from.saturating_sub(1)), limited(0)),
         // What gives up may do so at every level: what comes before it is the measure.
-        (None, None) if criterion.failing == Failing::Crash => {
+        (None, None) if criterion.failing == FailureKind::Crash => {
             let mut before = bad.clone();
             before.probe.until = Some(if is_assembler { Stage::CodeGeneration } else { Stage::Pipeline });
             (before.clone(), before)
@@ -92,12 +94,12 @@ pub fn write(
         (None, None) => (with_least_codegen(&bad), with_least_codegen(&bad)),
     };
     let shown = match &finding.codegen_pass {
-        Some(culprit) if criterion.failing != Failing::Crash => limited(culprit.pass.number),
+        Some(culprit) if criterion.failing != FailureKind::Crash => limited(culprit.pass.number),
         _ => bad.clone(),
     };
     let mut later = LaterStage { good: Levels::of(&good), bad: Levels::of(&bad), ptx: None };
-    let ptx = |seen: &Observation| seen.built().and_then(|built| built.texts.ptx.clone());
-    let seen = lab.observe(vec![good, shown])?;
+    let ptx = |seen: &ExperimentOutcome| seen.built().and_then(|built| built.texts.ptx.clone());
+    let seen = runner.observe(vec![good, shown])?;
     let (right, wrong) = (seen.first().and_then(ptx), seen.last().and_then(ptx));
     let named = if is_assembler {
         [(PTX, wrong.as_ref().or(right.as_ref())), (PTX, None)]
@@ -116,7 +118,7 @@ pub fn write(
     later.ptx = wrong.or(right);
     if !options.reduce.is_zero() {
         let stage = if is_assembler { Stage::Assembly } else { Stage::CodeGeneration };
-        let reduction = Reduction { failing: criterion.failing, stage, threshold: options.threshold(), without, with: bad, lab };
+        let reduction = Reduction { failing: criterion.failing, stage, threshold: options.threshold(), without, with: bad, runner };
         if let Some(reduced) = reduction.run(&ir, options.reduce)? {
             save(&files.folder, REDUCED, &reduced.before)?;
             files.instructions = Some(reduced.instructions);

@@ -1,4 +1,6 @@
-//! What is to blame, as files: what it was given and what it made of it, and a reproducer that needs nothing but LLVM or NVIDIA's tools.
+//! Files about what is to blame: its input, its output and a reproducer.
+//!
+//! The reproducer needs nothing but LLVM or NVIDIA's tools.
 
 mod given;
 mod pass;
@@ -10,8 +12,8 @@ use mneme_core::configuration::Configuration;
 use serde_json::json;
 
 use super::criterion::Criterion;
-use super::finding::{Files, Finding, Verdict};
-use super::lab::Lab;
+use super::experiments::ExperimentRunner;
+use super::finding::{BisectFinding, Files, Verdict};
 use crate::cli::Bisect;
 use crate::error::Fatal;
 use crate::report::artifacts::{self, unwritable};
@@ -22,36 +24,36 @@ const LAUNCH: &str = "launch.json";
 
 /// Writes everything about what was found.
 pub fn write(
-    lab: &mut Lab<'_>,
+    runner: &mut ExperimentRunner<'_>,
     options: &Bisect,
     failing: &Configuration,
     criterion: &Criterion,
-    finding: &mut Finding,
+    finding: &mut BisectFinding,
 ) -> Result<(), Fatal> {
     let (culprit, given) = (finding.pass.clone(), finding.given.clone());
     let blames_later_stage = matches!(finding.verdict, Verdict::BackEnd | Verdict::Assembler);
     if culprit.is_none() && !(given.is_some() && blames_later_stage) {
         return Ok(());
     }
-    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", lab.context.recorded.id())));
+    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", runner.context.recorded.id())));
     artifacts::clear(&folder, pass::FILES.into_iter().chain(given::FILES).chain([REDUCED, LAUNCH, script::NAME]))?;
     let mut files = Files { folder, ..Files::default() };
     if let Some(culprit) = &culprit {
-        pass::write(lab, options, failing, criterion, culprit, !blames_later_stage, &mut files)?;
+        pass::write(runner, options, failing, criterion, culprit, !blames_later_stage, &mut files)?;
     }
     let stage = match given.filter(|_| blames_later_stage) {
-        Some(given) => given::write(lab, options, failing, criterion, finding, &given, &mut files)?,
+        Some(given) => given::write(runner, options, failing, criterion, finding, &given, &mut files)?,
         None => None,
     };
-    launch(lab, failing, finding, &files)?;
-    script::write(lab, failing, finding, &files, stage.as_ref())?;
+    launch(runner, failing, finding, &files)?;
+    script::write(runner, failing, finding, &files, stage.as_ref())?;
     finding.files = Some(files);
     Ok(())
 }
 
 /// The kernel, its launch and its arguments.
-fn launch(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files) -> Result<(), Fatal> {
-    let recorded = &lab.context.recorded;
+fn launch(runner: &ExperimentRunner<'_>, failing: &Configuration, finding: &BisectFinding, files: &Files) -> Result<(), Fatal> {
+    let recorded = &runner.context.recorded;
     let header = &recorded.moments.prologue.header;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let launch = json!({

@@ -1,5 +1,7 @@
-//! What a pass of the pipeline did, as files: the module and the function before and after it, their difference, the pass alone and
-//! smaller IR on which it still matters.
+//! Files about what a pass of the pipeline did.
+//!
+//! They are the module and the function before and after it, their difference, the pass alone and smaller IR on which
+//! it still matters.
 
 use std::rc::Rc;
 
@@ -8,14 +10,14 @@ use mneme_compiler::progress::Stage;
 use mneme_core::configuration::{Configuration, Specialize};
 
 use super::super::criterion::Criterion;
+use super::super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
 use super::super::finding::{Culprit, Files};
-use super::super::lab::{Bench, Experiment, Lab, Observation};
 use super::super::reduction::Reduction;
 use super::super::text;
 use super::{REDUCED, save};
 use crate::build::Probe;
 use crate::build::replacement::Replacement;
-use crate::cli::{Bisect, Failing};
+use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
 
 const BEFORE: &str = "before.ll";
@@ -29,7 +31,7 @@ pub const FILES: [&str; 6] = [BEFORE, AFTER, FUNCTION_BEFORE, FUNCTION_AFTER, DI
 
 /// Writes everything about the pass. It is made smaller where it is to blame itself.
 pub fn write(
-    lab: &mut Lab<'_>,
+    runner: &mut ExperimentRunner<'_>,
     options: &Bisect,
     failing: &Configuration,
     criterion: &Criterion,
@@ -37,14 +39,14 @@ pub fn write(
     is_to_blame: bool,
     files: &mut Files,
 ) -> Result<(), Fatal> {
-    lab.say("writing what the pass did");
-    let crashes = criterion.failing == Failing::Crash && is_to_blame;
-    let Some(around) = around(lab, failing, crashes, &culprit.pass)? else { return Ok(()) };
+    runner.say("writing what the pass did");
+    let crashes = criterion.failing == FailureKind::Crash && is_to_blame;
+    let Some(around) = around(runner, failing, crashes, &culprit.pass)? else { return Ok(()) };
     save(&files.folder, BEFORE, &around.before)?;
     if let Some(after) = &around.after {
         save(&files.folder, AFTER, after)?;
         let changed = text::changed(&around.before, after);
-        let named = |function: &text::Function<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
+        let named = |function: &text::FunctionText<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
         if let Some((function, now)) = changed.iter().find(|(function, _)| named(function)).or(changed.first()) {
             let (diff, removed, added) = text::difference(function.text, now, ("before", "after"));
             save(&files.folder, FUNCTION_BEFORE, function.text)?;
@@ -54,8 +56,8 @@ pub fn write(
             (files.function, files.removed, files.added, files.diff) = (function.name.to_owned(), removed, added, diff);
         }
     }
-    let configuration = again(lab, failing)?;
-    files.opt = alone(lab, &configuration, &culprit.pass, &around)?;
+    let configuration = again(runner, failing)?;
+    files.opt = alone(runner, &configuration, &culprit.pass, &around)?;
     if let Some(pass) = files.opt.as_ref().filter(|_| is_to_blame && !options.reduce.is_zero()) {
         let with = |passes: &str| Experiment::of(&Configuration { passes: passes.to_owned(), ..configuration.clone() });
         let reduction = Reduction {
@@ -64,7 +66,7 @@ pub fn write(
             threshold: options.threshold(),
             without: with(""),
             with: with(pass),
-            lab,
+            runner,
         };
         if let Some(reduced) = reduction.run(&around.before, options.reduce)? {
             save(&files.folder, REDUCED, &reduced.before)?;
@@ -86,7 +88,7 @@ struct Around {
     pipeline: String,
 }
 
-fn around(lab: &mut Lab<'_>, failing: &Configuration, crash: bool, pass: &Invocation) -> Result<Option<Around>, Fatal> {
+fn around(runner: &mut ExperimentRunner<'_>, failing: &Configuration, crash: bool, pass: &Invocation) -> Result<Option<Around>, Fatal> {
     let mut experiment = Experiment::of(failing);
     experiment.probe = if crash {
         // What a process knew is gone with it: the module is had from one that stops before.
@@ -95,7 +97,7 @@ fn around(lab: &mut Lab<'_>, failing: &Configuration, crash: bool, pass: &Invoca
         Probe { passes: Some(pass.number), shown: Some(pass.number), expanded: true, ..Probe::default() }
     };
     (experiment.keep_ir, experiment.probe.until) = (crash, Some(Stage::Pipeline));
-    let seen = lab.observe_one(experiment)?;
+    let seen = runner.observe_one(experiment)?;
     let Some(built) = seen.built() else { return Ok(None) };
     let pipeline = built.looked.pipeline.clone().unwrap_or_default();
     let shown = built.looked.shown.clone().map(|(before, after)| (before, Some(after)));
@@ -104,9 +106,9 @@ fn around(lab: &mut Lab<'_>, failing: &Configuration, crash: bool, pass: &Invoca
 }
 
 /// The configuration under which IR from the middle of a pipeline is built: it is specialised already.
-pub fn again(lab: &mut Lab<'_>, failing: &Configuration) -> Result<Configuration, Fatal> {
+pub fn again(runner: &mut ExperimentRunner<'_>, failing: &Configuration) -> Result<Configuration, Fatal> {
     let static_memory = failing.specialize == Specialize::All
-        && lab.observe_one(Experiment::of(failing))?.built().is_some_and(|built| built.shared_is_static);
+        && runner.observe_one(Experiment::of(failing))?.built().is_some_and(|built| built.shared_is_static);
     Ok(Configuration {
         specialize: Specialize::None,
         specialize_dims: false,
@@ -120,7 +122,12 @@ pub fn again(lab: &mut Lab<'_>, failing: &Configuration) -> Result<Configuration
 }
 
 /// The pass as `opt -passes` takes it, tried: what it makes of `before` is what the pass has made of it in its pipeline.
-fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, around: &Around) -> Result<Option<String>, Fatal> {
+fn alone(
+    runner: &mut ExperimentRunner<'_>,
+    configuration: &Configuration,
+    pass: &Invocation,
+    around: &Around,
+) -> Result<Option<String>, Fatal> {
     let candidates = candidates(pass, &around.pipeline);
     let (before, after) = (around.before.as_str(), around.after.as_deref());
     let replacement = Rc::new(Replacement::Ir(before.as_bytes().to_vec()));
@@ -130,7 +137,7 @@ fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, ar
         probe: Probe { until: Some(Stage::Pipeline), ..Probe::default() },
         ..Experiment::of(&Configuration { passes: passes.clone(), ..configuration.clone() })
     });
-    let seen = lab.observe(experiments.collect())?;
+    let seen = runner.observe(experiments.collect())?;
     let wanted = after.map(|after| text::changed(before, after));
     let equal = |ir: &str| {
         let functions = text::functions(ir);
@@ -138,7 +145,7 @@ fn alone(lab: &mut Lab<'_>, configuration: &Configuration, pass: &Invocation, ar
             functions.iter().any(|found| found.name == function.name && text::comparable(found.text) == text::comparable(now))
         })
     };
-    let fits = |observation: &Observation| match (after, observation.built()) {
+    let fits = |observation: &ExperimentOutcome| match (after, observation.built()) {
         (Some(_), Some(built)) => built.texts.ir.as_deref().is_some_and(equal),
         (None, None) => observation.not_built().is_some_and(|not_built| not_built.place.is_some()),
         _ => false,

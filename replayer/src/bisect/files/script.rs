@@ -1,37 +1,43 @@
-//! The script that shows what is to blame at work, with LLVM's or NVIDIA's own programs.
+//! The script that reproduces a fault with LLVM's or NVIDIA's own programs.
 
 use std::path::Path;
 
 use mneme_compiler::pipeline::FAULT;
 use mneme_core::configuration::Configuration;
 
-use super::super::finding::{Files, Finding, Verdict};
-use super::super::lab::Lab;
+use super::super::experiments::ExperimentRunner;
+use super::super::finding::{BisectFinding, Files, Verdict};
 use super::given::{BAD, GIVEN, GOOD, LaterStage, PTX};
 use super::save;
-use crate::cli::Failing;
+use crate::cli::FailureKind;
 use crate::error::Fatal;
 use crate::report::artifacts::unwritable;
 
 pub const NAME: &str = "reproduce.sh";
 
 /// Writes it. `stage` is how the stage after the pipeline that is to blame is run, if one is.
-pub fn write(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &Files, stage: Option<&LaterStage>) -> Result<(), Fatal> {
+pub fn write(
+    runner: &ExperimentRunner<'_>,
+    failing: &Configuration,
+    finding: &BisectFinding,
+    files: &Files,
+    stage: Option<&LaterStage>,
+) -> Result<(), Fatal> {
     let options: String = failing.llvm_options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
     let version = mneme_compiler::llvm_version();
     let major = version.split('.').next().unwrap_or_default();
-    let gives_up = finding.failing == Failing::Crash && stage.is_some();
+    let gives_up = finding.failing == FailureKind::Crash && stage.is_some();
     let body = if finding.pipeline.contains(FAULT) && is_planted(finding, files) && !gives_up {
         let show = match stage {
             None => compare("before.ll", "after.ll"),
-            Some(stage) if lab.context.is_cpu() => later(lab, finding, stage, major, &options),
+            Some(stage) if runner.context.is_cpu() => later(runner, finding, stage, major, &options),
             Some(stage) if finding.verdict == Verdict::BackEnd && stage.ptx.is_some() => compare(GOOD, BAD),
             Some(_) => String::new(),
         };
         format!("# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{show}")
     } else {
         match stage {
-            Some(stage) => later(lab, finding, stage, major, &options),
+            Some(stage) => later(runner, finding, stage, major, &options),
             None => pass(finding, files, major, &options),
         }
     };
@@ -41,7 +47,7 @@ pub fn write(lab: &Lab<'_>, failing: &Configuration, finding: &Finding, files: &
     executable(&script)
 }
 
-fn is_planted(finding: &Finding, files: &Files) -> bool {
+fn is_planted(finding: &BisectFinding, files: &Files) -> bool {
     let alone = files.opt.as_ref().is_some_and(|passes| passes.contains(FAULT));
     alone || finding.pass.as_ref().is_some_and(|culprit| culprit.pass.pass == FAULT)
 }
@@ -51,9 +57,9 @@ fn compare(one: &str, other: &str) -> String {
 }
 
 /// The pass alone.
-fn pass(finding: &Finding, files: &Files, major: &str, options: &str) -> String {
+fn pass(finding: &BisectFinding, files: &Files, major: &str, options: &str) -> String {
     match &files.opt {
-        Some(passes) if finding.failing == Failing::Crash => {
+        Some(passes) if finding.failing == FailureKind::Crash => {
             format!(
                 "# That pass alone crashes on before.ll.\nexec ${{OPT:-opt-{major}}}{options} -S -passes='{passes}' before.ll -o /dev/null\n"
             )
@@ -71,26 +77,26 @@ fn pass(finding: &Finding, files: &Files, major: &str, options: &str) -> String 
 }
 
 /// Code generation or the assembler, at levels with and without the fault.
-fn later(lab: &Lab<'_>, finding: &Finding, stage: &LaterStage, major: &str, llvm_options: &str) -> String {
-    if lab.context.is_cpu() {
-        let database = &lab.context.recorded.database;
+fn later(runner: &ExperimentRunner<'_>, finding: &BisectFinding, stage: &LaterStage, major: &str, llvm_options: &str) -> String {
+    if runner.context.is_cpu() {
+        let database = &runner.context.recorded.database;
         let database = std::path::absolute(database).unwrap_or_else(|_| database.clone());
         // The IR is lowered for a processor in a way of Mneme's own before LLVM's back end sees it.
         return format!(
             "# The CPU device makes code for this machine's processor of {GIVEN} in its own way, so that no program of LLVM's alone repeats it.\n\
              exec mneme-replay -rdb '{}' -rid {} --device cpu --ir {GIVEN} --codegen-opt {} ''\n",
             database.display(),
-            lab.context.recorded.id(),
+            runner.context.recorded.id(),
             stage.bad.codegen
         );
     }
-    let crash = finding.failing == Failing::Crash;
+    let crash = finding.failing == FailureKind::Crash;
     let word = |directive: &str| {
         let ptx = stage.ptx.as_deref().unwrap_or_default();
         ptx.lines().find_map(|line| line.strip_prefix(directive)).map(|rest| rest.trim().split(',').next().unwrap_or_default().to_owned())
     };
     let target = word(".target").unwrap_or_else(|| {
-        let recorded = &lab.context.recorded.kernel.ours.ir_arch;
+        let recorded = &runner.context.recorded.kernel.ours.ir_arch;
         if recorded.starts_with("sm_") { recorded.clone() } else { "sm_90".into() }
     });
     if finding.verdict == Verdict::Assembler {

@@ -1,16 +1,16 @@
-//! The stages of a build, one after the other: at which does good turn into bad?
+//! The stages of a build, and the search for the one at which good turns into bad.
 
 use mneme_compiler::pipeline::Invocation;
-use mneme_compiler::progress::{Place, Stage};
+use mneme_compiler::progress::{BuildPosition, Stage};
 use mneme_core::configuration::{Configuration, Specialize};
 
 use super::assembler_level;
 use super::criterion::Criterion;
-use super::finding::{Culprit, Finding, Level, Verdict};
-use super::lab::{Bench, Experiment, Observation};
-use super::search::{Judgement, Search};
+use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
+use super::finding::{BisectFinding, Culprit, FailingLevel, Verdict};
+use super::search::{Judgement, PassSearch};
 use crate::build::Probe;
-use crate::cli::Failing;
+use crate::cli::FailureKind;
 use crate::error::Fatal;
 
 /// What is asked of one field of a configuration.
@@ -37,7 +37,7 @@ pub fn strict(configuration: &Configuration) -> Configuration {
 const CONFIRMATIONS: u32 = 4;
 
 pub struct Stages<'l, B> {
-    pub lab: &'l mut B,
+    pub runner: &'l mut B,
     pub criterion: Criterion,
     /// The failing one.
     pub experiment: Experiment,
@@ -50,11 +50,11 @@ enum Passes {
     Codegen,
 }
 
-impl<B: Bench> Stages<'_, B> {
+impl<B: RunExperiments> Stages<'_, B> {
     /// Finds the stage, and the pass where it has some; `failed` is how the failing configuration did.
-    pub fn find(mut self, failed: &Observation, finding: &mut Finding) -> Result<(), Fatal> {
+    pub fn find(mut self, failed: &ExperimentOutcome, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let crash = failed.not_built().and_then(|not_built| not_built.place.clone());
-        if self.criterion.failing == Failing::Crash {
+        if self.criterion.failing == FailureKind::Crash {
             return self.crash(crash, finding);
         }
         let allowances: Vec<&Field> = ALLOWANCES.iter().filter(|(.., is_set)| is_set(&self.experiment.configuration)).collect();
@@ -64,11 +64,11 @@ impl<B: Bench> Stages<'_, B> {
             take_back(&mut without.configuration);
             experiments.push(without);
         }
-        self.lab.say("replaying without passes");
+        self.runner.say("replaying without passes");
         let judged = self.judge(experiments)?;
         finding.field = allowances.iter().zip(&judged[2..]).find(|(_, judged)| **judged == Judgement::Good).map(|((name, ..), _)| *name);
 
-        let total = failed.looked().map_or(0, |looked| looked.passes.len() as u64);
+        let total = failed.probed().map_or(0, |probed| probed.passes.len() as u64);
         if (judged[0] != Judgement::Bad || self.criterion.measures()) && total > 0 {
             let start = (judged[0] == Judgement::Good).then_some(0);
             if let Some(culprit) = self.search(Passes::Pipeline, start, total, Some(failed))? {
@@ -93,7 +93,7 @@ impl<B: Bench> Stages<'_, B> {
 
     /// A field of the configuration that has to be there for the failure goes before the pass that made use of it. Options of LLVM's are the
     /// exception: they steer passes, which have to be right with any.
-    fn settle_field(&self, finding: &mut Finding) {
+    fn settle_field(&self, finding: &mut BisectFinding) {
         let Some(field) = finding.field else { return };
         if field == "llvm_options" && finding.verdict != Verdict::Unclear {
             finding.evidence.push("without the options in llvm_options nothing fails".into());
@@ -106,10 +106,10 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The culprit is known: is it to blame, or does what comes after it stumble over what it makes?
-    fn at_pass(&mut self, culprit: Culprit, finding: &mut Finding) -> Result<(), Fatal> {
+    fn at_pass(&mut self, culprit: Culprit, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let base = self.with_passes(Some(culprit.pass.number));
         let judged = self.judge(vec![with_least_codegen(&base), with_least_assembly(&base)])?;
-        let assembles = self.lab.assembles() && assembler_level(&base.configuration) > 0;
+        let assembles = self.runner.assembles() && assembler_level(&base.configuration) > 0;
         if !self.criterion.measures() && assembles && judged[1] == Judgement::Good {
             self.assembler(&base, finding)?;
             finding.evidence.push(format!("{culprit} makes the code that the assembler gets wrong"));
@@ -125,7 +125,7 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The assembler: from which level on?
-    fn assembler(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
+    fn assembler(&mut self, base: &Experiment, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let bad = assembler_level(&base.configuration);
         let experiments = (0..bad).map(|level| {
             let mut experiment = base.clone();
@@ -142,14 +142,14 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// Code generation: which pass, or else from which level on?
-    fn code_generation(&mut self, base: &Experiment, finding: &mut Finding) -> Result<(), Fatal> {
+    fn code_generation(&mut self, base: &Experiment, finding: &mut BisectFinding) -> Result<(), Fatal> {
         finding.verdict = Verdict::BackEnd;
         finding.given = Some(base.clone());
         let limited = |limit| Experiment { probe: Probe { codegen_passes: limit, listed: true, ..base.probe.clone() }, ..base.clone() };
-        self.lab.say("searching the passes of code generation");
+        self.runner.say("searching the passes of code generation");
         let none = self.judge_one(limited(Some(0)))?;
-        let all = self.lab.observe_one(limited(None))?;
-        let total = all.looked().map_or(0, |looked| looked.codegen_passes.len() as u64);
+        let all = self.runner.observe_one(limited(None))?;
+        let total = all.probed().map_or(0, |probed| probed.codegen_passes.len() as u64);
         if none == Judgement::Good && total > 0 {
             let saved = std::mem::replace(&mut self.experiment, base.clone());
             let culprit = self.search(Passes::Codegen, Some(0), total, Some(&all));
@@ -174,7 +174,7 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The build ended where it ended: is it that pass?
-    fn crash(mut self, place: Option<Place>, finding: &mut Finding) -> Result<(), Fatal> {
+    fn crash(mut self, place: Option<BuildPosition>, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let Some(place) = place else {
             finding.summary = format!("the build fails before it begins: {}", finding.error);
             return Ok(());
@@ -223,11 +223,11 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// The pass of the pipeline after which a later stage gives up, if there is one.
-    fn who_makes_it(&mut self, finding: &mut Finding) -> Result<(), Fatal> {
+    fn who_makes_it(&mut self, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let mut listed = self.experiment.clone();
         (listed.probe.listed, listed.probe.until) = (true, Some(Stage::Pipeline));
-        let all = self.lab.observe_one(listed)?;
-        let total = all.looked().map_or(0, |looked| looked.passes.len() as u64);
+        let all = self.runner.observe_one(listed)?;
+        let total = all.probed().map_or(0, |probed| probed.passes.len() as u64);
         if total > 0 {
             finding.pass = self.search(Passes::Pipeline, None, total, Some(&all))?;
         }
@@ -236,24 +236,33 @@ impl<B: Bench> Stages<'_, B> {
     }
 
     /// Searches the passes up to `total`, which fails; `start` is known to be good. `None` where no number of passes is good.
-    fn search(&mut self, passes: Passes, start: Option<u64>, total: u64, all: Option<&Observation>) -> Result<Option<Culprit>, Fatal> {
-        let mut search = Search::new(total);
+    fn search(
+        &mut self,
+        passes: Passes,
+        start: Option<u64>,
+        total: u64,
+        all: Option<&ExperimentOutcome>,
+    ) -> Result<Option<Culprit>, Fatal> {
+        let mut search = PassSearch::new(total);
         if let Some(start) = start {
             search.learn(start, Judgement::Good);
         }
         let mut confirmations = CONFIRMATIONS;
-        let mut names: Vec<Invocation> = all.and_then(Observation::looked).map_or_else(Vec::new, |looked| of(passes, looked).to_vec());
+        let mut names: Vec<Invocation> =
+            all.and_then(ExperimentOutcome::probed).map_or_else(Vec::new, |probed| of(passes, probed).to_vec());
         loop {
-            let mut points = search.next(self.lab.width());
+            let mut points = search.next(self.runner.width());
             let mut fresh = false;
             if points.is_empty() {
                 // Times are not the same twice: what they say is believed when it was seen again.
-                let Some(border) = search.border().filter(|_| self.criterion.failing == Failing::Slow && confirmations > 0) else { break };
+                let Some(border) = search.border().filter(|_| self.criterion.failing == FailureKind::Slow && confirmations > 0) else {
+                    break;
+                };
                 (points, fresh) = (vec![border.good, border.bad], true);
                 confirmations -= 1;
             }
             let left = search.border().map_or(total, |border| border.bad - border.good);
-            self.lab.say(&format!("{left} of {total} passes left"));
+            self.runner.say(&format!("{left} of {total} passes left"));
             let experiments = points.iter().map(|point| {
                 let mut experiment = self.experiment.clone();
                 experiment.probe.listed = true;
@@ -264,7 +273,7 @@ impl<B: Bench> Stages<'_, B> {
                 }
                 experiment
             });
-            let seen = self.lab.observe(experiments.collect())?;
+            let seen = self.runner.observe(experiments.collect())?;
             let before = search.border();
             for (point, observation) in points.into_iter().zip(&seen) {
                 search.learn(point, self.criterion.judge(observation));
@@ -273,23 +282,23 @@ impl<B: Bench> Stages<'_, B> {
                 break;
             }
             // The last pass of a build is the one of its number; one that crashes tells none.
-            names.extend(seen.iter().filter_map(Observation::looked).filter_map(|looked| of(passes, looked).last().cloned()));
+            names.extend(seen.iter().filter_map(ExperimentOutcome::probed).filter_map(|probed| of(passes, probed).last().cloned()));
         }
         let Some(border) = search.border() else { return Ok(None) };
         let name = names.into_iter().rfind(|pass| pass.number == border.bad);
         let pass = name.unwrap_or_else(|| Invocation { number: border.bad, pass: "a pass".into(), unit: "something".into() });
         // How many passes a build would have that crashes is not known.
-        let of = (self.criterion.failing != Failing::Crash || all.is_some()).then_some(total);
+        let of = (self.criterion.failing != FailureKind::Crash || all.is_some()).then_some(total);
         Ok(Some(Culprit { pass, of, from: border.good + 1 }))
     }
 
     fn judge(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Judgement>, Fatal> {
-        let seen = self.lab.observe(experiments)?;
+        let seen = self.runner.observe(experiments)?;
         Ok(seen.iter().map(|observation| self.criterion.judge(observation)).collect())
     }
 
     fn judge_one(&mut self, experiment: Experiment) -> Result<Judgement, Fatal> {
-        Ok(self.criterion.judge(&self.lab.observe_one(experiment)?))
+        Ok(self.criterion.judge(&self.runner.observe_one(experiment)?))
     }
 
     fn with_passes(&self, limit: Option<u64>) -> Experiment {
@@ -313,7 +322,7 @@ pub fn with_least_assembly(base: &Experiment) -> Experiment {
     experiment
 }
 
-fn of(passes: Passes, looked: &crate::build::Looked) -> &[Invocation] {
+fn of(passes: Passes, looked: &crate::build::ProbeResult) -> &[Invocation] {
     match passes {
         Passes::Pipeline => &looked.passes,
         Passes::Codegen => &looked.codegen_passes,
@@ -321,9 +330,9 @@ fn of(passes: Passes, looked: &crate::build::Looked) -> &[Invocation] {
 }
 
 /// The highest good level below `bad`, and the one above it.
-fn level(field: &'static str, judged: &[Judgement], bad: u8) -> Level {
+fn level(field: &'static str, judged: &[Judgement], bad: u8) -> FailingLevel {
     let good = judged.iter().rposition(|judged| *judged == Judgement::Good).unwrap_or(0) as u8;
-    Level { field, good, bad: (good + 1).min(bad) }
+    FailingLevel { field, good, bad: (good + 1).min(bad) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Verdicts on builds that are wrong from a known stage on, for whatever number of passes.
+//! Tests of verdicts on builds that are wrong from a known stage on.
+//!
+//! They have any number of passes.
 
 use std::rc::Rc;
 
@@ -7,7 +9,7 @@ use mneme_core::result::{ReplayResult, Status};
 use proptest::prelude::*;
 
 use super::*;
-use crate::build::{Built, Looked};
+use crate::build::{Built, ProbeResult};
 
 /// What is wrong. Code generation and the assembler may need a pass of the pipeline to run before; 0 for none.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +30,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn observation(&self, experiment: &Experiment) -> Observation {
+    fn observation(&self, experiment: &Experiment) -> ExperimentOutcome {
         let Experiment { probe, configuration, .. } = experiment;
         let ran = probe.passes.unwrap_or(u64::MAX).min(self.passes);
         let generated = probe.codegen_passes.unwrap_or(u64::MAX).min(self.codegen_passes);
@@ -39,9 +41,9 @@ impl Compiler {
             Wrong::AssemblerLevel { needs, level } => ran >= needs && assembler_level(configuration) >= level,
         };
         let list = |count| (1..=count).map(|number| Invocation { number, pass: "pass".into(), unit: "unit".into() }).collect();
-        let looked = Looked { passes: list(ran), codegen_passes: list(generated), ..Looked::default() };
+        let looked = ProbeResult { passes: list(ran), codegen_passes: list(generated), ..ProbeResult::default() };
         let status = if is_wrong { Status::FailedVerification } else { Status::Verified };
-        Observation {
+        ExperimentOutcome {
             result: ReplayResult { status, executed: true, ..ReplayResult::default() },
             outcome: Some(Rc::new(Ok((Built { looked, ..Built::default() }, Vec::new())))),
             digest: String::new(),
@@ -49,18 +51,18 @@ impl Compiler {
     }
 
     /// What is found where everything is on.
-    fn found(mut self) -> Finding {
+    fn found(mut self) -> BisectFinding {
         let experiment = Experiment::of(&Configuration::recorded(Dim3::default(), Dim3::default(), 0));
         let failed = self.observation(&experiment);
-        let criterion = Criterion { failing: Failing::Wrong, bound: f64::INFINITY };
-        let mut finding = Finding::unclear(Failing::Wrong, "default<O3>", "default<O0>");
+        let criterion = Criterion { failing: FailureKind::Wrong, bound: f64::INFINITY };
+        let mut finding = BisectFinding::unclear(FailureKind::Wrong, "default<O3>", "default<O0>");
         assert_eq!(criterion.judge(&failed), Judgement::Bad);
-        Stages { lab: &mut self, criterion, experiment }.find(&failed, &mut finding).unwrap_or_else(|_| panic!("no bench fails here"));
+        Stages { runner: &mut self, criterion, experiment }.find(&failed, &mut finding).unwrap_or_else(|_| panic!("no bench fails here"));
         finding
     }
 }
 
-impl Bench for Compiler {
+impl RunExperiments for Compiler {
     fn width(&self) -> usize {
         self.width
     }
@@ -71,7 +73,7 @@ impl Bench for Compiler {
 
     fn say(&self, _: &str) {}
 
-    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal> {
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<ExperimentOutcome>, Fatal> {
         Ok(experiments.iter().map(|experiment| self.observation(experiment)).collect())
     }
 }

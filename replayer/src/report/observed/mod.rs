@@ -1,4 +1,4 @@
-//! What an instrumented replay observed, told by instructions, allocations and lines of source.
+//! The observations of an instrumented replay, by instruction, allocation and line of source.
 
 mod text;
 
@@ -7,7 +7,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::observation::{Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site};
 
 use crate::execute::message::{NotedExample, NotedFault, NotedWrite};
-use crate::recording::snapshot::Region;
+use crate::recording::snapshot::SnapshotRegion;
 
 pub use text::{last_write as last_write_text, text};
 
@@ -36,7 +36,7 @@ pub fn last_write(
 }
 
 /// The faults of a launch of this shape, whose memory has these regions.
-pub fn faults(configuration: &Configuration, instrumented: &Instrumented, noted: &[NotedFault], regions: &[Region]) -> Faults {
+pub fn faults(configuration: &Configuration, instrumented: &Instrumented, noted: &[NotedFault], regions: &[SnapshotRegion]) -> Faults {
     let teller = Teller { configuration, instrumented, regions };
     // A read of a local variable has two sites where it is also out of bounds; the code's order is by line, then by number.
     let findings = noted.iter().filter_map(|noted| teller.finding(noted)).collect();
@@ -51,7 +51,7 @@ pub fn faults(configuration: &Configuration, instrumented: &Instrumented, noted:
 struct Teller<'a> {
     configuration: &'a Configuration,
     instrumented: &'a Instrumented,
-    regions: &'a [Region],
+    regions: &'a [SnapshotRegion],
 }
 
 impl Teller<'_> {
@@ -95,8 +95,8 @@ impl Teller<'_> {
 }
 
 /// Where an address outside of all memory is, by what is nearest.
-pub fn nearest(regions: &[Region], address: u64, length: u64) -> String {
-    let distance = |region: &&Region| {
+pub fn nearest(regions: &[SnapshotRegion], address: u64, length: u64) -> String {
+    let distance = |region: &&SnapshotRegion| {
         let end = region.address + region.size;
         if address < region.address { region.address - address } else { address.saturating_sub(end) }
     };

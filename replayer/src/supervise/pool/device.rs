@@ -9,9 +9,9 @@ use crate::context::ReplayContext;
 use crate::context::device::Choice;
 use crate::context::settings::Isolation;
 use crate::error::Fatal;
-use crate::execute::Plan;
+use crate::execute::ExecutorPlan;
 use crate::execute::executor::Executor;
-use crate::execute::message::Unfit;
+use crate::execute::message::StartError;
 
 /// Executors that may die in a row without having run anything.
 const START_ATTEMPTS: u32 = 3;
@@ -23,7 +23,7 @@ const AHEAD: usize = 3;
 /// at work, one that stands by and one that is on its way out.
 const ROOM: u64 = 6;
 
-pub struct Device {
+pub struct PoolDevice {
     choice: Choice,
     pub standbys: Vec<Executor>,
     failed_starts: u32,
@@ -36,7 +36,7 @@ pub struct Device {
     pub crowded: bool,
 }
 
-impl Device {
+impl PoolDevice {
     pub fn new(choice: Choice) -> Self {
         Self { choice, standbys: Vec::new(), failed_starts: 0, ready_since: None, lost: false, description: None, crowded: false }
     }
@@ -52,7 +52,7 @@ impl Device {
     }
 
     /// Executors that should stand by.
-    pub fn wanted_spares(&self, context: &ReplayContext) -> usize {
+    pub fn wanted_standbys(&self, context: &ReplayContext) -> usize {
         if !context.standby || self.crowded || !self.has_room(context) {
             return 0;
         }
@@ -63,7 +63,7 @@ impl Device {
     }
 
     pub fn start_executor(&self, context: &ReplayContext) -> std::io::Result<Executor> {
-        Executor::start(&Plan {
+        Executor::start(&ExecutorPlan {
             library: context.library.clone(),
             ordinal: self.choice.ordinal(),
             timer: context.timer,
@@ -77,7 +77,7 @@ impl Device {
     }
 
     /// Takes the executor that stands by, one that is ready if there is any.
-    pub fn take_spare(&mut self) -> Option<Executor> {
+    pub fn take_standby(&mut self) -> Option<Executor> {
         let ready = self.standbys.iter().position(|standby| standby.ready);
         let best = ready.or(if self.standbys.is_empty() { None } else { Some(0) })?;
         Some(self.standbys.swap_remove(best))
@@ -111,13 +111,13 @@ impl Device {
     }
 
     /// Why nothing can run here. `greeted` tells that another process could not go on where this one stops.
-    pub fn unfit(&self, unfit: Unfit, context: &ReplayContext, greeted: bool) -> Fatal {
+    pub fn unfit(&self, unfit: StartError, context: &ReplayContext, greeted: bool) -> Fatal {
         match unfit {
-            Unfit::Clash(error) => {
+            StartError::Clash(error) => {
                 Fatal { clash: !greeted, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) }
             }
-            Unfit::Device(error) if self.was_ready() => Fatal::new(exit::NO_DEVICE, format!("the device was lost: {error}")),
-            Unfit::Device(error) => Fatal::new(exit::NO_DEVICE, self.choice.explain(&error, &context.recorded)),
+            StartError::Device(error) if self.was_ready() => Fatal::new(exit::NO_DEVICE, format!("the device was lost: {error}")),
+            StartError::Device(error) => Fatal::new(exit::NO_DEVICE, self.choice.explain(&error, &context.recorded)),
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Executors on their way out, which nobody waits for: a driver may take a tenth of a second to let go.
+//! Executors on their way out, which nobody waits for.
+//!
+//! A driver may take a tenth of a second to let go.
 
 use std::time::{Duration, Instant};
 
 use mneme_core::device::Description;
 
-use super::Running;
+use super::RunningJob;
 use crate::execute::executor::Executor;
 use crate::process::child::Child;
 
@@ -16,13 +18,13 @@ pub enum Reason {
     /// It was told to; it is killed.
     Dismissed,
     /// It went by itself in the middle of a run.
-    DiedRunning(Box<Running>),
+    DiedRunning(Box<RunningJob>),
     /// It went by itself and ran nothing.
     DiedIdle,
 }
 
 /// A process that was killed or has closed its end.
-pub struct Leaving {
+pub struct LeavingExecutor {
     child: Child,
     pub device: usize,
     since: Instant,
@@ -31,7 +33,7 @@ pub struct Leaving {
 }
 
 /// One that is gone.
-pub struct Gone {
+pub struct EndedExecutor {
     pub device: usize,
     pub reason: Reason,
     pub description: Option<Description>,
@@ -39,7 +41,7 @@ pub struct Gone {
     pub how: String,
 }
 
-impl Leaving {
+impl LeavingExecutor {
     pub fn new(executor: Executor, device: usize, reason: Reason) -> Self {
         let description = executor.description.clone();
         // One that went by itself is not killed, so that it can say how it ended.
@@ -48,14 +50,14 @@ impl Leaving {
     }
 
     /// What it ran when it went.
-    pub fn running(&self) -> Option<&Running> {
+    pub fn running(&self) -> Option<&RunningJob> {
         match &self.reason {
             Reason::DiedRunning(running) => Some(running),
             Reason::Dismissed | Reason::DiedIdle => None,
         }
     }
 
-    pub fn take_running(&mut self) -> Option<Running> {
+    pub fn take_running(&mut self) -> Option<RunningJob> {
         match std::mem::replace(&mut self.reason, Reason::Dismissed) {
             Reason::DiedRunning(running) => Some(*running),
             other => {
@@ -71,18 +73,18 @@ impl Leaving {
 }
 
 /// Takes those that are gone, and those that do not go.
-pub fn reap(leaving: &mut Vec<Leaving>) -> Vec<Gone> {
+pub fn reap(leaving: &mut Vec<LeavingExecutor>) -> Vec<EndedExecutor> {
     let mut gone = Vec::new();
     for at in (0..leaving.len()).rev() {
         let end = leaving[at].child.end();
         if end.is_none() && leaving[at].since.elapsed() <= REAP_LIMIT {
             continue;
         }
-        let Leaving { child, device, reason, description, .. } = leaving.swap_remove(at);
+        let LeavingExecutor { child, device, reason, description, .. } = leaving.swap_remove(at);
         if end.is_none() {
             child.abandon();
         }
-        gone.push(Gone { device, reason, description, how: end.map_or_else(|| "does not answer".into(), |end| end.to_string()) });
+        gone.push(EndedExecutor { device, reason, description, how: end.map_or_else(|| "does not answer".into(), |end| end.to_string()) });
     }
     gone
 }

@@ -1,4 +1,4 @@
-//! The executors: which of them work on which device, which stand by, and which are on their way out.
+//! The executor pool: executors at work, standing by, and leaving, on each device.
 //!
 //! A place is where one configuration runs at a time. Its executor stays until a kernel breaks it (or, where each configuration
 //! has a process of its own, until the run is over); the next one is started ahead where the device has memory for both.
@@ -14,21 +14,21 @@ use mneme_core::device::Description;
 use mneme_core::exit;
 use mneme_core::result::Status;
 
-use self::device::Device;
-use self::leaving::{Gone, Leaving, Reason};
-use super::queue::Pending;
+use self::device::PoolDevice;
+use self::leaving::{EndedExecutor, LeavingExecutor, Reason};
+use super::queue::PendingJob;
 use super::shared::Identity;
-use crate::build::Outcome;
+use crate::build::BuildOutcome;
 use crate::context::ReplayContext;
 use crate::context::settings::Isolation;
 use crate::error::Fatal;
-use crate::execute::executor::{Executor, News};
-use crate::execute::message::{Done, Report, Run};
+use crate::execute::executor::{Executor, ExecutorEvents};
+use crate::execute::message::{ExecutorReport, RunOutcome, RunRequest};
 
 /// A configuration that an executor runs.
-pub struct Running {
-    pub pending: Pending,
-    pub outcome: Rc<Outcome>,
+pub struct RunningJob {
+    pub pending: PendingJob,
+    pub outcome: Rc<BuildOutcome>,
     pub identity: Identity,
 }
 
@@ -39,21 +39,21 @@ pub enum PoolEvent {
     /// The recording is resident on it.
     Ready(Description),
     /// Its executor went before the order reached it.
-    Unbegun(Box<Running>),
-    Done(Box<(Running, Done, Option<Description>)>),
+    Unbegun(Box<RunningJob>),
+    Done(Box<(RunningJob, RunOutcome, Option<Description>)>),
 }
 
 struct Place {
     device: usize,
     executor: Option<Executor>,
-    running: Option<Running>,
+    running: Option<RunningJob>,
 }
 
 pub struct ExecutorPool<'a> {
     context: &'a ReplayContext,
-    devices: Vec<Device>,
+    devices: Vec<PoolDevice>,
     places: Vec<Place>,
-    leaving: Vec<Leaving>,
+    leaving: Vec<LeavingExecutor>,
     /// The snapshot is decoded.
     loadable: bool,
     /// Executors that were lost and replaced.
@@ -63,7 +63,7 @@ pub struct ExecutorPool<'a> {
 impl<'a> ExecutorPool<'a> {
     /// Starts an executor at each place.
     pub fn start(context: &'a ReplayContext) -> std::io::Result<Self> {
-        let devices: Vec<Device> = context.devices.iter().copied().map(Device::new).collect();
+        let devices: Vec<PoolDevice> = context.devices.iter().copied().map(PoolDevice::new).collect();
         let places = (0..context.workers).map(|at| Place { device: at % devices.len(), executor: None, running: None }).collect();
         let mut pool = Self { context, devices, places, leaving: Vec::new(), loadable: false, replaced: 0 };
         pool.fill()?;
@@ -75,14 +75,14 @@ impl<'a> ExecutorPool<'a> {
         for at in 0..self.places.len() {
             let device = self.places[at].device;
             if self.places[at].executor.is_none() {
-                self.places[at].executor = match self.devices[device].take_spare() {
+                self.places[at].executor = match self.devices[device].take_standby() {
                     None if self.may_start(device) => Some(self.devices[device].start_executor(self.context)?),
                     standby => standby,
                 };
             }
         }
         for device in 0..self.devices.len() {
-            while self.devices[device].standbys.len() < self.devices[device].wanted_spares(self.context) && self.may_start(device) {
+            while self.devices[device].standbys.len() < self.devices[device].wanted_standbys(self.context) && self.may_start(device) {
                 let standby = self.devices[device].start_executor(self.context)?;
                 self.devices[device].standbys.push(standby);
             }
@@ -100,7 +100,7 @@ impl<'a> ExecutorPool<'a> {
         self.loadable = true;
         for executor in self.executors_mut() {
             if executor.description.is_some() {
-                // A failure shows when the executor is heard next.
+                // A failure shows when the executor is read next.
                 let _ = executor.load();
             }
         }
@@ -116,7 +116,7 @@ impl<'a> ExecutorPool<'a> {
         working.chain(self.devices.iter_mut().flat_map(|device| &mut device.standbys))
     }
 
-    /// Descriptors to watch, in the order in which [`ExecutorPool::hear`] takes what became of them.
+    /// Descriptors to watch, in the order in which [`ExecutorPool::read_events`] takes whether they can be read.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.executors().map(Executor::fd)
     }
@@ -144,19 +144,19 @@ impl<'a> ExecutorPool<'a> {
         self.running_ones().any(|running| running.pending.job.schedule.id == id)
     }
 
-    fn running_ones(&self) -> impl Iterator<Item = &Running> {
-        let leaving = self.leaving.iter().filter_map(Leaving::running);
+    fn running_ones(&self) -> impl Iterator<Item = &RunningJob> {
+        let leaving = self.leaving.iter().filter_map(LeavingExecutor::running);
         self.places.iter().filter_map(|place| place.running.as_ref()).chain(leaving)
     }
 
     /// Takes all that run. Their executors, which are at work on them still, go: the next result of theirs would be nobody's.
-    pub fn drain(&mut self) -> Vec<Running> {
-        let mut drained: Vec<Running> = self.leaving.iter_mut().filter_map(Leaving::take_running).collect();
+    pub fn drain(&mut self) -> Vec<RunningJob> {
+        let mut drained: Vec<RunningJob> = self.leaving.iter_mut().filter_map(LeavingExecutor::take_running).collect();
         for place in &mut self.places {
             let Some(running) = place.running.take() else { continue };
             drained.push(running);
             if let Some(executor) = place.executor.take() {
-                self.leaving.push(Leaving::new(executor, place.device, Reason::Dismissed));
+                self.leaving.push(LeavingExecutor::new(executor, place.device, Reason::Dismissed));
             }
         }
         drained
@@ -170,11 +170,11 @@ impl<'a> ExecutorPool<'a> {
     }
 
     /// Runs a configuration at a free place. Gives it back where the executor has ended meanwhile, which says nothing about it.
-    pub fn run(&mut self, at: usize, run: Run, limit: Duration, running: Running) -> Option<Running> {
+    pub fn run(&mut self, at: usize, run: RunRequest, limit: Duration, running: RunningJob) -> Option<RunningJob> {
         let place = &mut self.places[at];
         let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
         if executor.run(run, image, limit).is_err() {
-            // Its end is heard next.
+            // Its end shows at the next read.
             return Some(running);
         }
         place.running = Some(running);
@@ -183,33 +183,33 @@ impl<'a> ExecutorPool<'a> {
 
     /// Reads from those executors whose descriptors of [`ExecutorPool::fds`] can be read, and enforces time limits.
     pub fn read_events(&mut self, ready: &[bool]) -> Result<Vec<PoolEvent>, Fatal> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut ready = ready.iter().copied();
         let now = Instant::now();
         for at in 0..self.places.len() {
             let Some(executor) = &mut self.places[at].executor else { continue };
-            let news = if ready.next().unwrap_or(false) { executor.progress() } else { News::Reports(Vec::new()) };
+            let read = if ready.next().unwrap_or(false) { executor.progress() } else { ExecutorEvents::Reports(Vec::new()) };
             let device = self.places[at].device;
-            match news {
-                News::Gone => told.extend(self.lose(at)),
-                News::Reports(reports) => {
+            match read {
+                ExecutorEvents::Gone => events.extend(self.lose(at)),
+                ExecutorEvents::Reports(reports) => {
                     for report in reports {
-                        self.report_of_place(at, report, &mut told)?;
+                        self.report_of_place(at, report, &mut events)?;
                     }
                 }
             }
             if self.places[at].executor.as_ref().and_then(Executor::deadline).is_some_and(|deadline| deadline <= now) {
-                self.time_out(at, device, &mut told)?;
+                self.time_out(at, device, &mut events)?;
             }
         }
         for device in 0..self.devices.len() {
-            // From a copy of the list's length: a standby that goes leaves its place to the last one, which was heard already.
+            // From a copy of the list's length: a standby that goes leaves its place to the last one, whose events were read already.
             let readable: Vec<bool> = self.devices[device].standbys.iter().map(|_| ready.next().unwrap_or(false)).collect();
             for at in (0..readable.len()).rev() {
                 let standby = &mut self.devices[device].standbys[at];
-                let goes = match if readable[at] { standby.progress() } else { News::Reports(Vec::new()) } {
-                    News::Gone => Some(Reason::DiedIdle),
-                    News::Reports(reports) => {
+                let goes = match if readable[at] { standby.progress() } else { ExecutorEvents::Reports(Vec::new()) } {
+                    ExecutorEvents::Gone => Some(Reason::DiedIdle),
+                    ExecutorEvents::Reports(reports) => {
                         let mut fit = standby.deadline().is_none_or(|deadline| deadline > now);
                         for report in reports {
                             fit &= self.report_of_standby(device, at, report);
@@ -220,32 +220,32 @@ impl<'a> ExecutorPool<'a> {
                 };
                 if let Some(reason) = goes {
                     let executor = self.devices[device].standbys.swap_remove(at);
-                    self.leaving.push(Leaving::new(executor, device, reason));
+                    self.leaving.push(LeavingExecutor::new(executor, device, reason));
                 }
             }
         }
-        self.reap(&mut told)?;
-        Ok(told)
+        self.reap(&mut events)?;
+        Ok(events)
     }
 
-    fn report_of_place(&mut self, at: usize, report: Report, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+    fn report_of_place(&mut self, at: usize, report: ExecutorReport, events: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
         let device = self.places[at].device;
         match report {
-            Report::Device(description, _) => {
+            ExecutorReport::Device(description, _) => {
                 self.devices[device].describe(&description);
                 if self.loadable
                     && let Some(executor) = &mut self.places[at].executor
                 {
                     let _ = executor.load();
                 }
-                told.push(PoolEvent::Opened(description));
+                events.push(PoolEvent::Opened(description));
             }
-            Report::Ready => {
+            ExecutorReport::Ready => {
                 self.devices[device].became_ready();
-                told.extend(self.devices[device].description.clone().map(PoolEvent::Ready));
+                events.extend(self.devices[device].description.clone().map(PoolEvent::Ready));
             }
-            Report::Began(_) => {}
-            Report::Done(_, done) => {
+            ExecutorReport::Began(_) => {}
+            ExecutorReport::Done(_, done) => {
                 self.devices[device].works();
                 if done.broken {
                     self.devices[device].lost = true;
@@ -254,14 +254,14 @@ impl<'a> ExecutorPool<'a> {
                 if (done.broken || self.context.isolation == Isolation::Process)
                     && let Some(executor) = self.places[at].executor.take()
                 {
-                    self.leaving.push(Leaving::new(executor, device, Reason::Dismissed));
+                    self.leaving.push(LeavingExecutor::new(executor, device, Reason::Dismissed));
                 }
                 if let Some(running) = self.places[at].running.take() {
-                    told.push(PoolEvent::Done(Box::new((running, *done, self.devices[device].description.clone()))));
+                    events.push(PoolEvent::Done(Box::new((running, *done, self.devices[device].description.clone()))));
                 }
             }
-            Report::Unfit(unfit) => {
-                let greeted = self.devices.iter().any(Device::was_ready);
+            ExecutorReport::Unfit(unfit) => {
+                let greeted = self.devices.iter().any(PoolDevice::was_ready);
                 return Err(self.devices[device].unfit(unfit, self.context, greeted));
             }
         }
@@ -269,14 +269,14 @@ impl<'a> ExecutorPool<'a> {
     }
 
     /// What one that stands by says; whether it can go on standing by.
-    fn report_of_standby(&mut self, device: usize, at: usize, report: Report) -> bool {
+    fn report_of_standby(&mut self, device: usize, at: usize, report: ExecutorReport) -> bool {
         match report {
-            Report::Device(..) if self.loadable => {
+            ExecutorReport::Device(..) if self.loadable => {
                 let _ = self.devices[device].standbys[at].load();
             }
-            Report::Device(..) | Report::Began(_) | Report::Done(..) => {}
-            Report::Ready => self.devices[device].became_ready(),
-            Report::Unfit(_) => return false,
+            ExecutorReport::Device(..) | ExecutorReport::Began(_) | ExecutorReport::Done(..) => {}
+            ExecutorReport::Ready => self.devices[device].became_ready(),
+            ExecutorReport::Unfit(_) => return false,
         }
         true
     }
@@ -295,13 +295,13 @@ impl<'a> ExecutorPool<'a> {
                 (Reason::DiedRunning(Box::new(running)), None)
             }
         };
-        self.leaving.push(Leaving::new(executor, device, reason));
+        self.leaving.push(LeavingExecutor::new(executor, device, reason));
         unbegun
     }
 
-    fn time_out(&mut self, at: usize, device: usize, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+    fn time_out(&mut self, at: usize, device: usize, events: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
         let Some(executor) = self.places[at].executor.take() else { return Ok(()) };
-        self.leaving.push(Leaving::new(executor, device, Reason::Dismissed));
+        self.leaving.push(LeavingExecutor::new(executor, device, Reason::Dismissed));
         let Some(running) = self.places[at].running.take() else {
             if self.devices[device].was_ready() {
                 return self.devices[device].failed_to_start("has not answered for minutes");
@@ -314,19 +314,19 @@ impl<'a> ExecutorPool<'a> {
         let error = format!(
             "the kernel's runs took longer than {seconds} s and were stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
         );
-        let done = Done { status: Status::Timeout, error, ..Done::default() };
-        told.push(PoolEvent::Done(Box::new((running, done, self.devices[device].description.clone()))));
+        let done = RunOutcome { status: Status::Timeout, error, ..RunOutcome::default() };
+        events.push(PoolEvent::Done(Box::new((running, done, self.devices[device].description.clone()))));
         Ok(())
     }
 
-    fn reap(&mut self, told: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
-        for Gone { device, reason, description, how } in leaving::reap(&mut self.leaving) {
+    fn reap(&mut self, events: &mut Vec<PoolEvent>) -> Result<(), Fatal> {
+        for EndedExecutor { device, reason, description, how } in leaving::reap(&mut self.leaving) {
             match reason {
                 Reason::Dismissed => {}
                 Reason::DiedRunning(running) => {
                     let error = format!("the kernel took its process with it, which {how}");
-                    let done = Done { status: Status::RuntimeError, executed: true, error, ..Done::default() };
-                    told.push(PoolEvent::Done(Box::new((*running, done, description))));
+                    let done = RunOutcome { status: Status::RuntimeError, executed: true, error, ..RunOutcome::default() };
+                    events.push(PoolEvent::Done(Box::new((*running, done, description))));
                 }
                 Reason::DiedIdle => self.devices[device].failed_to_start(&how)?,
             }
@@ -339,6 +339,6 @@ impl<'a> ExecutorPool<'a> {
         let working = self.places.iter_mut().filter_map(|place| place.executor.take());
         let executors: Vec<Executor> = working.chain(self.devices.iter_mut().flat_map(|device| device.standbys.drain(..))).collect();
         executors.into_iter().for_each(Executor::abandon);
-        self.leaving.drain(..).for_each(Leaving::abandon);
+        self.leaving.drain(..).for_each(LeavingExecutor::abandon);
     }
 }

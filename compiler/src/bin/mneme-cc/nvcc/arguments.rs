@@ -1,4 +1,4 @@
-//! Reads an nvcc command line, and says in clang's words what shapes the device code.
+//! A reader of nvcc's command line, which puts what shapes the device code in clang's words.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -117,7 +117,7 @@ enum Item {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum NvccAction {
     Compile,
     CompileAndLink,
     /// Nothing that IR could be added to.
@@ -125,11 +125,11 @@ pub enum Action {
 }
 
 #[derive(Debug)]
-pub struct CommandLine {
+pub struct NvccCommandLine {
     items: Vec<Item>,
 }
 
-impl CommandLine {
+impl NvccCommandLine {
     pub fn parse(arguments: &[OsString]) -> Self {
         let mut items = Vec::new();
         let mut words = expand(arguments, 0).into_iter();
@@ -165,13 +165,13 @@ impl CommandLine {
         Self { items }
     }
 
-    pub fn action(&self) -> Action {
+    pub fn action(&self) -> NvccAction {
         if self.has(|name| OTHER_JOBS.contains(&name)) {
-            Action::Other
+            NvccAction::Other
         } else if self.has(|name| ["c", "dc", "dw"].contains(&name)) {
-            Action::Compile
+            NvccAction::Compile
         } else {
-            Action::CompileAndLink
+            NvccAction::CompileAndLink
         }
     }
 
@@ -351,8 +351,8 @@ fn pieces(value: &OsStr) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> CommandLine {
-        CommandLine::parse(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
+    fn parse(line: &str) -> NvccCommandLine {
+        NvccCommandLine::parse(&line.split_whitespace().map(OsString::from).collect::<Vec<_>>())
     }
 
     fn joined(arguments: Vec<OsString>) -> String {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn actions_and_sources() {
-        use Action::*;
+        use NvccAction::*;
         for (line, action, sources) in [
             ("-arch=sm_90 -c a.cu -o a.o", Compile, "a.cu"),
             ("--compile --gpu-architecture sm_90 a.cu", Compile, "a.cu"),
@@ -403,7 +403,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("args.rsp");
         std::fs::write(&path, "-DX=1 -I\"some dir\" a.cu\n").unwrap();
-        let parsed = CommandLine::parse(&["--options-file".into(), path.into(), "-c".into()]);
+        let parsed = NvccCommandLine::parse(&["--options-file".into(), path.into(), "-c".into()]);
         assert_eq!(parsed.cuda_sources(), [Path::new("a.cu")]);
         assert_eq!(joined(parsed.device_arguments()), "-DX=1 -Isome dir");
     }

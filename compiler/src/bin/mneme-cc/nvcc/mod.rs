@@ -1,4 +1,6 @@
-//! nvcc: runs the user's command, then has clang compile the device code to IR under the same options.
+//! The way of `mneme-cc` with nvcc: compiling, and having clang compile to IR.
+//!
+//! The user's command runs first; clang then compiles the device code under the same options.
 //!
 //! The object stays nvcc's but for the section. The architectures and the toolkit are those that nvcc itself names when it is
 //! asked what it would do (`--dryrun`).
@@ -11,23 +13,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
-use mneme_compiler::unit::{Origin, describe, names};
+use mneme_compiler::unit::{UnitOrigin, describe, names};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section;
 
 use crate::{ACTIVE, clang, elf, family, wrapper};
-use arguments::{Action, CommandLine};
+use arguments::{NvccAction, NvccCommandLine};
 
 /// The newest architecture that clang 19 knows; the IR of newer ones is this one's.
 const NEWEST: u32 = 90;
 
 pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
-    let line = CommandLine::parse(arguments);
+    let line = NvccCommandLine::parse(arguments);
     let sources = line.cuda_sources();
     match line.action() {
         _ if sources.is_empty() => family::pass_through(compiler, arguments),
-        Action::Other => family::pass_through(compiler, arguments),
-        Action::Compile => {
+        NvccAction::Other => family::pass_through(compiler, arguments),
+        NvccAction::Compile => {
             let status = start(compiler, arguments)?;
             if status == 0 {
                 let device = Device::of(compiler, arguments);
@@ -37,7 +39,7 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
             }
             Ok(status)
         }
-        Action::CompileAndLink => {
+        NvccAction::CompileAndLink => {
             let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
             let device = Device::of(compiler, arguments);
             let mut objects = Vec::new();
@@ -111,7 +113,7 @@ impl Device {
 }
 
 /// Adds the IR of `source` to `object`. A program without IR still runs and replays from its machine code: one warning.
-fn embed(device: &Device, line: &CommandLine, source: &Path, object: &Path) {
+fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) {
     let whole = || -> anyhow::Result<()> {
         if device.archs.is_empty() {
             bail!("nvcc does not say what it compiles for");
@@ -126,7 +128,7 @@ fn embed(device: &Device, line: &CommandLine, source: &Path, object: &Path) {
             let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
             let unit = format!("{:016x}", line.identity(source));
             let compiled = device.compiled.get(arch);
-            let origin = Origin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable(), compiled };
+            let origin = UnitOrigin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable(), compiled };
             let table = describe(&renamed.bitcode, &origin)?;
             if table.symbols.iter().any(|symbol| symbol.defined) {
                 records.extend(ir_section::encode(&table, &renamed.bitcode)?);
@@ -147,7 +149,7 @@ fn embed(device: &Device, line: &CommandLine, source: &Path, object: &Path) {
 }
 
 /// The device code as clang's front end makes it (clang.rs says why so).
-fn device_ir(device: &Device, line: &CommandLine, source: &Path, arch: &str) -> anyhow::Result<Vec<u8>> {
+fn device_ir(device: &Device, line: &NvccCommandLine, source: &Path, arch: &str) -> anyhow::Result<Vec<u8>> {
     let clang = wrapper::find("++").context("there is no clang; install clang 19, or set MNEME_CLANG to one")?;
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir()?;
     let output = folder.path().join("device.bc");

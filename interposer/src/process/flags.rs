@@ -1,13 +1,13 @@
-//! Facts that every launch asks for, in as few places as can be.
+//! The flags of the process and of each thread that every launch reads.
 //!
-//! What the driver does in between leaves little of ours in the processor's caches.
+//! They lie in as few places as can be: what the driver does in between leaves little of ours in the processor's caches.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// Of the process, on one line of the cache.
+/// The flags of the process, on one line of the cache.
 #[repr(align(64))]
-pub struct Asked {
+pub struct ProcessFlags {
     /// The hooks of all threads are switched off.
     pub off: AtomicBool,
     /// This process has begun to launch, records, and has not ended.
@@ -18,37 +18,37 @@ pub struct Asked {
     pub closed: AtomicBool,
 }
 
-pub static ASKED: Asked = Asked {
+pub static FLAGS: ProcessFlags = ProcessFlags {
     off: AtomicBool::new(false),
     records: AtomicBool::new(false),
     leaves_out: AtomicBool::new(false),
     closed: AtomicBool::new(false),
 };
 
-/// Of a thread. Looking it up is a call in a shared library, and is done once in a launch.
-pub struct Thread {
+/// The flags of a thread. Looking them up is a call in a shared library, and is done once in a launch.
+pub struct ThreadFlags {
     /// It is inside a hook.
     pub inside: Cell<bool>,
-    /// Its place at the gate.
-    pub place: Cell<Own>,
+    /// Its slot at the gate.
+    pub slot: Cell<OwnSlot>,
 }
 
 thread_local! {
     // No destructor, so that hooks called from other thread-local destructors may still look.
-    pub static THREAD: Thread = const { Thread { inside: Cell::new(false), place: Cell::new(Own::Unknown) } };
+    pub static THREAD: ThreadFlags = const { ThreadFlags { inside: Cell::new(false), slot: Cell::new(OwnSlot::Unknown) } };
 }
 
-/// What is asked of this thread, without a closure around it; it must not leave the thread.
+/// The flags of this thread, without a closure around them; the pointer must not leave the thread.
 #[inline]
-pub fn this_thread() -> *const Thread {
+pub fn this_thread() -> *const ThreadFlags {
     THREAD.with(std::ptr::from_ref)
 }
 
-/// The place of a thread at the gate.
+/// The slot of a thread at the gate.
 #[derive(Clone, Copy)]
-pub enum Own {
+pub enum OwnSlot {
     Unknown,
-    Place(&'static Place),
+    Slot(&'static GateSlot),
     /// All were taken, or the thread is ending.
     None,
 }
@@ -56,7 +56,7 @@ pub enum Own {
 /// Where one thread says that it is inside of the gate: how deep. On a line of the cache of its own.
 #[repr(align(64))]
 #[derive(Default)]
-pub struct Place {
+pub struct GateSlot {
     pub depth: AtomicU32,
     pub taken: AtomicBool,
 }

@@ -1,4 +1,6 @@
-//! The kernel on trial: does it do what has no defined result? A pass that makes use of that is right.
+//! A test of whether a kernel has undefined behaviour.
+//!
+//! A pass that makes use of that is right.
 //!
 //! What is replayed here is the reference, so that what shows is the source's own and no pass's doing.
 
@@ -7,7 +9,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::observation::{Fault, Finding, Observe};
 use mneme_core::result::Status;
 
-use super::lab::{Bench, Experiment, Lab};
+use super::experiments::{Experiment, ExperimentRunner, RunExperiments};
 use crate::error::Fatal;
 
 /// Two bytes with no bit in common.
@@ -18,8 +20,8 @@ const MOST: usize = 4;
 const ALL: u64 = u64::MAX;
 
 /// What was seen, a sentence each; none where the kernel behaved. Accesses are watched as mneme-replay --check does.
-pub fn hold(lab: &mut Lab<'_>, reference: &Configuration) -> Result<Vec<String>, Fatal> {
-    lab.say("looking for undefined behaviour of the kernel");
+pub fn evidence(runner: &mut ExperimentRunner<'_>, reference: &Configuration) -> Result<Vec<String>, Fatal> {
+    runner.say("looking for undefined behaviour of the kernel");
     let plain = Experiment { digest: true, runs: 2, ..Experiment::of(reference) };
     let revised = |revision| {
         let mut experiment = plain.clone();
@@ -30,7 +32,7 @@ pub fn hold(lab: &mut Lab<'_>, reference: &Configuration) -> Result<Vec<String>,
     let trap = |from, to| Experiment { runs: 1, ..revised(Revision::TrapUndefined { from, to }) };
     let [one, other] = fillings;
     let watched = Experiment { observe: Some(Observe::Faults), ..Experiment::of(reference) };
-    let seen = lab.observe(vec![plain.clone(), one, other, trap(0, ALL), watched])?;
+    let seen = runner.observe(vec![plain.clone(), one, other, trap(0, ALL), watched])?;
     let mut evidence = Vec::new();
     let [usual, one, other, trapped, watched] = &seen[..] else { return Ok(evidence) };
     if one.has_run() && other.has_run() && one.digest != other.digest {
@@ -39,11 +41,11 @@ pub fn hold(lab: &mut Lab<'_>, reference: &Configuration) -> Result<Vec<String>,
     evidence.extend(watched.result.faults.iter().flat_map(|faults| &faults.findings).take(MOST).map(access));
     if usual.has_run() && trapped.result.status == Status::RuntimeError {
         // The first that ends the kernel by itself.
-        let checked = lab.observe_one(trap(0, 0))?.looked().map_or_else(Vec::new, |looked| looked.inventory.checked.clone());
+        let checked = runner.observe_one(trap(0, 0))?.probed().map_or_else(Vec::new, |probed| probed.inventory.checked.clone());
         let (mut from, mut to) = (0, checked.len());
         while from + 1 < to {
             let middle = (from + to) / 2;
-            let ended = lab.observe_one(trap(from as u64, middle as u64))?.result.status == Status::RuntimeError;
+            let ended = runner.observe_one(trap(from as u64, middle as u64))?.result.status == Status::RuntimeError;
             (from, to) = if ended { (from, middle) } else { (middle, to) };
         }
         let what = checked.get(from).map_or("an instruction", String::as_str);

@@ -1,4 +1,4 @@
-//! Replays that answer one question each, many at a time.
+//! The replays of a bisection, which answer one question each, many at a time.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -10,7 +10,7 @@ use mneme_core::observation::Observe;
 use mneme_core::result::{ReplayResult, Status};
 
 use crate::build::replacement::Replacement;
-use crate::build::{BuildSpec, Looked, NotBuilt, Outcome, Probe};
+use crate::build::{BuildOutcome, BuildSpec, NotBuilt, Probe, ProbeResult};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::{RunSpec, VARIES};
@@ -59,14 +59,14 @@ impl Experiment {
 
 /// What became of it.
 #[derive(Clone, Debug)]
-pub struct Observation {
+pub struct ExperimentOutcome {
     pub result: ReplayResult,
-    pub outcome: Option<Rc<Outcome>>,
+    pub outcome: Option<Rc<BuildOutcome>>,
     pub digest: String,
 }
 
-impl Observation {
-    pub fn looked(&self) -> Option<&Looked> {
+impl ExperimentOutcome {
+    pub fn probed(&self) -> Option<&ProbeResult> {
         self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| &built.looked)
     }
 
@@ -95,8 +95,8 @@ impl Observation {
     }
 }
 
-/// Who carries out experiments.
-pub trait Bench {
+/// Carries out experiments: replays, or what tests have in their place.
+pub trait RunExperiments {
     /// Experiments that are worth trying at a time.
     fn width(&self) -> usize;
 
@@ -107,15 +107,15 @@ pub trait Bench {
     fn say(&self, what: &str);
 
     /// Carries out experiments; their observations in the same order.
-    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal>;
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<ExperimentOutcome>, Fatal>;
 
-    fn observe_one(&mut self, experiment: Experiment) -> Result<Observation, Fatal> {
+    fn observe_one(&mut self, experiment: Experiment) -> Result<ExperimentOutcome, Fatal> {
         let mut seen = self.observe(vec![experiment])?;
         seen.pop().ok_or_else(|| Fatal::new(mneme_core::exit::INTERNAL, "a replay has no result"))
     }
 }
 
-pub struct Lab<'a> {
+pub struct ExperimentRunner<'a> {
     pub context: &'a ReplayContext,
     engine: Engine<'a>,
     next: u64,
@@ -123,7 +123,7 @@ pub struct Lab<'a> {
     status_line: bool,
 }
 
-impl<'a> Lab<'a> {
+impl<'a> ExperimentRunner<'a> {
     pub fn open(context: &'a ReplayContext) -> Result<Self, Fatal> {
         let engine = Engine::start(context)?;
         Ok(Self { context, engine, next: 0, start: Instant::now(), status_line: std::io::stderr().is_terminal() })
@@ -139,7 +139,7 @@ impl<'a> Lab<'a> {
         (statistics.built, statistics.submitted)
     }
 
-    /// Clears what [`Bench::say`] has written.
+    /// Clears what [`RunExperiments::say`] has written.
     pub fn hush(&self) {
         self.say("");
     }
@@ -150,7 +150,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-impl Bench for Lab<'_> {
+impl RunExperiments for ExperimentRunner<'_> {
     fn width(&self) -> usize {
         self.context.builders.clamp(1, 64)
     }
@@ -166,7 +166,7 @@ impl Bench for Lab<'_> {
         }
     }
 
-    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<Observation>, Fatal> {
+    fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<ExperimentOutcome>, Fatal> {
         let first = self.next;
         let count = experiments.len();
         for experiment in experiments {
@@ -180,10 +180,10 @@ impl Bench for Lab<'_> {
             self.engine.submit(job.observing(experiment.observe));
             self.next += 1;
         }
-        let mut seen: HashMap<u64, Observation> = HashMap::new();
+        let mut seen: HashMap<u64, ExperimentOutcome> = HashMap::new();
         while seen.len() < count {
             if let Event::Finished { id, result, outcome, digest, .. } = self.engine.next(Client::default())? {
-                seen.insert(id, Observation { result: *result, outcome, digest });
+                seen.insert(id, ExperimentOutcome { result: *result, outcome, digest });
             }
         }
         Ok((first..self.next).filter_map(|id| seen.remove(&id)).collect())
