@@ -16,15 +16,15 @@ pub struct Waiting<'fd> {
 
 /// A descriptor of a round, or none.
 #[derive(Clone, Copy)]
-pub struct Source(Option<usize>);
+pub struct WatchedSource(Option<usize>);
 
 /// What came of a round.
 pub struct Ready(Vec<bool>);
 
 impl<'fd> Waiting<'fd> {
     /// Waits for a descriptor, where there is one. Errors and hang-ups count as readiness without being asked for.
-    pub fn on(&mut self, fd: Option<BorrowedFd<'fd>>, interest: PollFlags) -> Source {
-        Source(fd.map(|fd| {
+    pub fn on(&mut self, fd: Option<BorrowedFd<'fd>>, interest: PollFlags) -> WatchedSource {
+        WatchedSource(fd.map(|fd| {
             self.fds.push(PollFd::new(fd, interest));
             self.fds.len() - 1
         }))
@@ -56,7 +56,7 @@ impl<'fd> Waiting<'fd> {
 }
 
 impl Ready {
-    pub fn is(&self, source: Source) -> bool {
+    pub fn is(&self, source: WatchedSource) -> bool {
         source.0.is_some_and(|at| self.0[at])
     }
 }

@@ -24,7 +24,7 @@ use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::execute::message::RunOutcome;
 use crate::job::Job;
-use crate::process::readiness::{Source, Waiting};
+use crate::process::readiness::{Waiting, WatchedSource};
 use crate::recording::decoder::Decoder;
 
 /// What may be the cause of a failure, where the recorded code has such calls.
@@ -260,7 +260,7 @@ impl<'a> Supervisor<'a> {
         let decoder = waiting.on(self.decoder.as_ref().map(Decoder::fd), PollFlags::POLLIN);
         let server = self.builds.fork_server();
         let fork_server = waiting.on(server.fd(), server.interest());
-        let executors: Vec<Source> = self.pool.fds().map(|fd| waiting.on(Some(fd), PollFlags::POLLIN)).collect();
+        let executors: Vec<WatchedSource> = self.pool.fds().map(|fd| waiting.on(Some(fd), PollFlags::POLLIN)).collect();
         waiting.until(self.pool.deadline().into_iter().chain(self.builds.deadline()).chain(client.alarm));
         let ready = waiting.wait()?;
         let [input, output, decoder, fork_server] = [input, output, decoder, fork_server].map(|source| ready.is(source));
