@@ -2,16 +2,16 @@
 
 use std::process::exit;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use mneme_tuner::options::{self, Options};
-use mneme_tuner::tune;
+use mneme_tuner::{report, tune};
 
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 
 fn main() {
     mneme_core::console::size_limit_as_error();
-    mneme_manual::write_if_asked(options::command);
+    mneme_manual::write_if_asked(|| Options::command().subcommand(report::command::manual()));
     let mut arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
     if arguments.get(1).is_some_and(|word| word == "report") {
         arguments.remove(1);

@@ -11,7 +11,7 @@ mod settle;
 
 use std::path::PathBuf;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 pub use self::check::Contradiction;
@@ -323,12 +323,6 @@ const EVALUATION: &str = "Evaluation";
 const RESULTS: &str = "Results";
 const MODES: &str = "Modes and configuration files";
 
-/// The command line, `report` included, for manuals.
-pub fn command() -> clap::Command {
-    let report = crate::report::command::Options::command().name("report").bin_name("mneme-tune report");
-    Options::command().subcommand(report)
-}
-
 /// Prints help, or what is wrong with a command line; gives the exit status.
 pub fn refuse(error: &clap::Error) -> i32 {
     if !error.use_stderr() {
@@ -369,6 +363,7 @@ Exit status: 0 done, 1 the baseline failed, 2 nothing verified, 3 invalid config
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use mneme_core::exit;
 
 use crate::archive::Archive;
@@ -38,6 +38,11 @@ pub struct Options {
     /// Name of that study [default: the folder's name]
     #[arg(long, value_name = "NAME", requires = "optuna_journal")]
     study_name: Option<String>,
+}
+
+/// The command line, as a subcommand in manuals.
+pub fn manual() -> clap::Command {
+    Options::command().name("report").bin_name("mneme-tune report")
 }
 
 /// Runs the command, of which the first word is the program; gives the exit status.
