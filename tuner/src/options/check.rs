@@ -60,6 +60,9 @@ impl Options {
         if self.resume && self.results_dir.is_none() {
             return Some("--resume needs --results-dir: the folder of the session to go on with".into());
         }
+        if self.simulates_a_table() {
+            return None;
+        }
         if self.record_database.is_empty() && self.resume {
             let folder = self.results_dir.as_deref().unwrap_or(std::path::Path::new(".")).display();
             return Some(format!("{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume"));
@@ -81,6 +84,11 @@ impl Options {
             let (first, second) = (found.next()?, found.next()?);
             Some(format!("{} and {} exclude each other; give one of them", option(first), option(second)))
         })
+    }
+
+    /// Whether results are those of a file, which has its own space; nothing recorded is needed then.
+    pub fn simulates_a_table(&self) -> bool {
+        self.record_database.is_empty() && self.simulate.as_ref().is_some_and(|path| path.is_file())
     }
 
     /// What only the built-in space has.

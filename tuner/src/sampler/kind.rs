@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::space::{Domain, Point, Space};
 
-use super::{Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
+use super::{Auto, Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
 
 /// How candidates are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// A model, local search and evolution in turns, by what each finds
+    Auto,
     /// Every configuration of the space (also: grid)
     #[value(alias = "grid")]
     #[serde(alias = "grid")]
@@ -87,6 +89,7 @@ impl Kind {
             _ => {}
         }
         Ok(match self {
+            Self::Auto => Box::new(Auto::new(seed)),
             Self::Exhaustive => Box::new(Exhaustive::default()),
             Self::Random => Box::new(Random::new(seed)),
             Self::Sobol => Box::new(Sobol::new(seed)),

@@ -2,6 +2,7 @@
 
 mod error;
 mod spaces;
+mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,9 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         return Ok(0);
     }
     interrupt::listen().map_err(|error| TuneError::Setting(format!("signals cannot be heard: {error}")))?;
+    if options.simulates_a_table() {
+        return table::tune(options);
+    }
     let subjects = subjects(&options)?;
     let folder = options.results_dir.clone().unwrap_or_else(default_folder);
     let several = subjects.len() > 1;
