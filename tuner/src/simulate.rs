@@ -70,12 +70,8 @@ impl Simulation {
             verified: true,
             ..ReplayResult::default()
         };
-        let failed = |error: &String| ReplayResult {
-            failed: true,
-            status: Status::InvalidConfig,
-            error: error.clone(),
-            ..ReplayResult::default()
-        };
+        let failed =
+            |error: &String| ReplayResult { failed: true, status: Status::InvalidConfig, error: error.clone(), ..ReplayResult::default() };
         let mut results = HashMap::new();
         let mut slowest: Option<f64> = None;
         for (point, outcome) in &table.results {

@@ -169,9 +169,7 @@ impl<'a> Parser<'a> {
             "(" | "[" => self.list(token),
             "True" => Ok(Translated::is_true("true".into())),
             "False" => Ok(Translated::is_true("false".into())),
-            _ if token.starts_with(['"', '\'']) => {
-                Ok(Translated::value(format!("\"{}\"", token[1..token.len() - 1].replace('"', "\\\""))))
-            }
+            _ if token.starts_with(['"', '\'']) => Ok(Translated::value(format!("\"{}\"", token[1..token.len() - 1].replace('"', "\\\"")))),
             _ if token.starts_with(|first: char| first.is_ascii_digit() || first == '.') => Ok(Translated::value(token.into())),
             _ if token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') => {
                 if !self.takes("(") {
@@ -226,9 +224,11 @@ fn tokens(text: &str) -> Result<Vec<&str>, String> {
             let is_number = !(first.is_ascii_alphabetic() || first == '_');
             rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || (is_number && c == '.'))).unwrap_or(rest.len())
         } else {
-            SIGNS.iter().find(|sign| rest.starts_with(**sign)).map(|sign| sign.len()).ok_or_else(|| {
-                format!("the restriction '{text}' has '{first}', which is not understood")
-            })?
+            SIGNS
+                .iter()
+                .find(|sign| rest.starts_with(**sign))
+                .map(|sign| sign.len())
+                .ok_or_else(|| format!("the restriction '{text}' has '{first}', which is not understood"))?
         };
         found.push(&rest[..length]);
         at += length;

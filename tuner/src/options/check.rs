@@ -110,7 +110,7 @@ impl Options {
             ("--pruner", self.pruner.is_some()),
         ];
         let optuna = optuna.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
-        let sampler = self.sampler.unwrap_or(crate::sampler::Kind::Exhaustive);
+        let sampler = self.sampler.unwrap_or(crate::sampler::Kind::of_trials(self.trials));
         match optuna {
             Some(name) if !sampler.is_optunas() => {
                 Some(format!("{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"))

@@ -139,7 +139,7 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_threads_policy: Option<MaxThreadsPolicy>,
 
-    /// How candidates are chosen [default: exhaustive]
+    /// How candidates are chosen [default: auto with --trials, else exhaustive]
     #[arg(long, value_enum, help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Kind>,

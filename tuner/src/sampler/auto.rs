@@ -38,10 +38,8 @@ const PARENTS: usize = 20;
 const SHARED: usize = 200;
 /// How much less a point counts for the bandit than the one after it.
 const FORGETTING: f64 = 0.97;
-/// Draws that may be known in a row before what is left is walked.
-const KNOWN: usize = 200;
-/// Points of a space that is walked for what is left.
-const WALKED: u64 = 1 << 20;
+/// Points that it looks back on.
+const REMEMBERED: usize = 200;
 
 /// Who chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +64,9 @@ pub struct Auto {
     /// Who chose the point of a place.
     chosen: HashMap<usize, Strategy>,
     covariance: Option<Covariance>,
+    posterior: Option<Posterior>,
+    /// Length of the history up to which the posterior serves.
+    posterior_until: usize,
     /// Length of the history at which the covariance is fitted again.
     next_fit: usize,
     /// What the model would propose next, the best last, and the history's length up to which it is.
@@ -89,6 +90,8 @@ impl Auto {
             codes: Vec::new(),
             chosen: HashMap::new(),
             covariance: None,
+            posterior: None,
+            posterior_until: 0,
             next_fit: 0,
             ranked: Vec::new(),
             ranked_until: 0,
@@ -105,7 +108,7 @@ impl Auto {
 
     /// A valid point that is new: of some draws the one that is furthest from those before.
     fn furthest(&self, space: &dyn Space, history: &History, region: &Region, rng: &mut impl Rng) -> Option<Point> {
-        let draws = (0..DRAWS).filter_map(|_| fresh(space, history, region, rng));
+        let draws = (0..DRAWS).filter_map(|_| region.fresh(space, history, rng));
         let nearest = |point: &Point| {
             let code = self.code(space, point);
             self.codes.iter().map(|other| self.distance(&code, other)).fold(f64::INFINITY, f64::min)
@@ -113,21 +116,18 @@ impl Auto {
         draws.map(|point| (nearest(&point), point)).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
     }
 
-    /// Draws who chooses: in proportion to the share of successes, of which later ones count more.
+    /// Draws who chooses: in proportion to the share of successes, of which later ones count more. A success is a point that is among the
+    /// best fiftieth, or the best.
     fn turn(&self, scores: &Scores, rng: &mut impl Rng) -> Strategy {
-        // A success is a point that was among the best tenth of those before it, and of one at least.
-        let mut shares = STRATEGIES.map(|(_, points, successes)| (points, successes));
         let length = scores.values.len();
-        let mut sorted: Vec<f64> = Vec::with_capacity(length);
-        for (place, value) in scores.values.iter().enumerate() {
-            let better = sorted.partition_point(|known| known < value);
-            if let Some(strategy) = self.chosen.get(&place) {
-                let at = STRATEGIES.iter().position(|(known, ..)| known == strategy).unwrap_or(0);
+        let best: HashSet<usize> = scores.best[..scores.best.len().min(1 + length / 50)].iter().copied().collect();
+        let mut shares = STRATEGIES.map(|(_, points, successes)| (points, successes));
+        for place in length.saturating_sub(REMEMBERED)..length {
+            if let Some(at) = self.chosen.get(&place).and_then(|strategy| STRATEGIES.iter().position(|(known, ..)| known == strategy)) {
                 let weight = FORGETTING.powi((length - place) as i32);
                 shares[at].0 += weight;
-                shares[at].1 += weight * f64::from(u8::from(better <= place / 50));
+                shares[at].1 += weight * f64::from(u8::from(best.contains(&place)));
             }
-            sorted.insert(better, *value);
         }
         let rates = shares.map(|(points, successes)| successes / points);
         let mut left = rng.random::<f64>() * rates.iter().sum::<f64>();
@@ -140,9 +140,13 @@ impl Auto {
         Strategy::Model
     }
 
-    /// The process, given the best points and some others.
-    fn posterior(&mut self, scores: &Scores, rng: &mut impl Rng) -> Option<Posterior> {
+    /// Gives the process the best points and some others, unless it has those of a history that was nearly as long.
+    fn refresh(&mut self, scores: &Scores, rng: &mut impl Rng) {
         let length = scores.values.len();
+        if length < self.posterior_until && self.posterior.is_some() {
+            return;
+        }
+        self.posterior_until = length + length.div_ceil(SHARED);
         let mut order: Vec<usize> = (0..length).collect();
         order.sort_by(|a, b| scores.values[*a].total_cmp(&scores.values[*b]));
         let some = |most: usize, rng: &mut _| -> Vec<usize> {
@@ -165,9 +169,8 @@ impl Auto {
             before
         };
         let (points, values) = of(&some(GIVEN, rng));
-        let posterior = Posterior::new(covariance.clone(), &self.axes, &points, &values);
+        self.posterior = Posterior::new(covariance.clone(), &self.axes, &points, &values);
         self.covariance = Some(covariance);
-        posterior
     }
 
     /// Neighbours of a point that are new.
@@ -210,8 +213,7 @@ impl Auto {
     /// Points for the model to choose from: around the best, between them, and anywhere.
     fn pool(&self, space: &dyn Space, history: &History, region: &Region, scores: &Scores, rng: &mut impl Rng) -> Vec<Point> {
         let leaders = &scores.best[..scores.best.len().min(LEADERS)];
-        let mut around: Vec<Point> =
-            leaders.iter().flat_map(|place| self.neighbours(space, history, region, *place, rng)).collect();
+        let mut around: Vec<Point> = leaders.iter().flat_map(|place| self.neighbours(space, history, region, *place, rng)).collect();
         let (drawn, _) = around.partial_shuffle(rng, POOL / 2);
         let mut pool = drawn.to_vec();
         pool.extend(self.children(space, history, region, scores, POOL / 8, rng));
@@ -231,7 +233,8 @@ impl Auto {
             self.ranked.truncate(place + 1);
             return self.ranked.pop();
         }
-        let posterior = self.posterior(scores, rng)?;
+        self.refresh(scores, rng);
+        let posterior = self.posterior.as_ref()?;
         let best = scores.best.first().map_or(0.0, |place| scores.values[*place]);
         let mut pool: Vec<(f64, Point)> = self
             .pool(space, history, region, scores, rng)
@@ -247,7 +250,8 @@ impl Auto {
 
     /// The likeliest of some points.
     fn likeliest(&mut self, space: &dyn Space, scores: &Scores, points: Vec<Point>, rng: &mut impl Rng) -> Option<Point> {
-        let Some(posterior) = self.posterior(scores, rng).filter(|_| points.len() > 1) else { return points.into_iter().next() };
+        self.refresh(scores, rng);
+        let Some(posterior) = &self.posterior else { return points.into_iter().next() };
         let mean = |point: &Point| posterior.at(&self.axes, &self.code(space, point)).0;
         points.into_iter().map(|point| (mean(&point), point)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
     }
@@ -303,32 +307,17 @@ impl Sampler for Auto {
                 self.chosen.insert(history.tried().len(), strategy);
             }
         }
-        let point = point.or_else(|| fresh(space, history, &region, &mut rng));
+        let point = point.or_else(|| region.fresh(space, history, &mut rng));
         self.region = Some(region);
         point
     }
 }
 
-/// A valid point that is new, at random; where draws keep coming to known ones, of those that are left.
-fn fresh(space: &dyn Space, history: &History, region: &Region, rng: &mut impl Rng) -> Option<Point> {
-    let drawn = (0..KNOWN).find_map(|_| region.draw(space, rng).filter(|point| !history.has(point)));
-    if drawn.is_some() {
-        return drawn;
-    }
-    region.size(space).filter(|size| *size <= WALKED)?;
-    let mut left: Vec<Point> = region.walk(space).into_iter().filter(|point| !history.has(point)).collect();
-    if left.is_empty() { None } else { Some(left.swap_remove(rng.random_range(0..left.len()))) }
-}
-
 /// Ranks as quantiles of the normal distribution: what the best are like counts, whatever the unit and however slow the worst. What failed is
 /// worst, and what is in flight is in the middle.
 fn scores(history: &History) -> Scores {
-    let measured: Vec<(usize, &[f64])> = history
-        .tried()
-        .iter()
-        .enumerate()
-        .filter_map(|(place, tried)| Some((place, tried.outcome.as_ref()?.values()?)))
-        .collect();
+    let measured: Vec<(usize, &[f64])> =
+        history.tried().iter().enumerate().filter_map(|(place, tried)| Some((place, tried.outcome.as_ref()?.values()?))).collect();
     let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
     let best: Vec<usize> = dominance::ranking(&values).into_iter().map(|at| measured[at].0).collect();
     let known = history.known().max(1) as f64;

@@ -65,7 +65,9 @@ impl Axis {
         let (log, half_step) = match domain {
             Domain::Integer { step, log, .. } => (*log, Some(*step as f64 / 2.0)),
             Domain::Real { step, log, .. } => (*log, step.map(|step| step / 2.0)),
-            Domain::Categorical(values) => return Self::Choice { domain: domain.clone(), distances: distances(values), ranks: ranks(values) },
+            Domain::Categorical(values) => {
+                return Self::Choice { domain: domain.clone(), distances: distances(values), ranks: ranks(values) };
+            }
             Domain::Boolean => return Self::Choice { domain: domain.clone(), distances: None, ranks: None },
             Domain::Permutation(values) => return Self::Order { domain: domain.clone(), values: values.clone() },
             Domain::Pipeline(choice) => return Self::Sequence(choice.clone()),

@@ -55,6 +55,11 @@ pub enum SettingsError {
 }
 
 impl Kind {
+    /// The default for so many trials.
+    pub fn of_trials(trials: Option<u64>) -> Self {
+        if trials.is_some() { Self::Auto } else { Self::Exhaustive }
+    }
+
     /// Walks a finite space from its beginning to its end.
     pub fn is_exhaustive(self) -> bool {
         self == Self::Exhaustive

@@ -1,16 +1,20 @@
 //! Valid points of a space and the steps between them, however its constraints are known.
 
-use rand::Rng;
+use rand::{Rng, RngExt};
 
-use super::variation;
+use super::{History, variation};
 use crate::space::draw::draw;
 use crate::space::walk::walk;
 use crate::space::{Feasible, Point, Space};
 
 /// Values of a parameter that are all neighbours; of a longer domain some are drawn.
-const LISTED: u64 = 64;
+pub const LISTED: u64 = 64;
 /// Neighbours that are drawn along each such domain.
 const DRAWN: usize = 8;
+/// Draws that may be known in a row before what is left is walked.
+const KNOWN: usize = 200;
+/// Points of a space that is walked for what is left.
+const WALKED: u64 = 1 << 20;
 
 /// Where a search may go: the valid points as far as a space tells them, else all points.
 #[derive(Debug)]
@@ -27,12 +31,12 @@ impl Region {
     }
 
     /// Number of points, where it can be told.
-    pub fn size(&self, space: &dyn Space) -> Option<u64> {
+    fn size(&self, space: &dyn Space) -> Option<u64> {
         self.0.as_ref().map_or_else(|| space.size(), Feasible::size)
     }
 
     /// All points of a finite space.
-    pub fn walk(&self, space: &dyn Space) -> Vec<Point> {
+    fn walk(&self, space: &dyn Space) -> Vec<Point> {
         match &self.0 {
             Some(feasible) => feasible.size().map_or_else(Vec::new, |size| (0..size).map(|number| feasible.nth(number)).collect()),
             None => walk(space).collect(),
@@ -45,6 +49,17 @@ impl Region {
             Some(feasible) => feasible.draw(rng),
             None => Some(draw(space, rng)),
         }
+    }
+
+    /// A point that is new, at random; where draws keep coming to known ones, of those that are left.
+    pub fn fresh(&self, space: &dyn Space, history: &History, rng: &mut impl Rng) -> Option<Point> {
+        let drawn = (0..KNOWN).find_map(|_| self.draw(space, rng).filter(|point| !history.has(point)));
+        if drawn.is_some() {
+            return drawn;
+        }
+        self.size(space).filter(|size| *size <= WALKED)?;
+        let mut left: Vec<Point> = self.walk(space).into_iter().filter(|point| !history.has(point)).collect();
+        if left.is_empty() { None } else { Some(left.swap_remove(rng.random_range(0..left.len()))) }
     }
 
     /// Points that differ from a point in one parameter: all of them where a domain is short, else some.

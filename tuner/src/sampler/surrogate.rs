@@ -101,7 +101,8 @@ impl Covariance {
             let Some((loss, slopes)) = covariance.loss(axes, points, values) else { break };
             for (place, slope) in slopes.iter().enumerate() {
                 let turned = slope * before[place];
-                lengths[place] = if turned > 0.0 { f64::min(lengths[place] * 1.3, 1.0) } else { lengths[place] * if turned < 0.0 { 0.5 } else { 1.0 } };
+                lengths[place] =
+                    if turned > 0.0 { f64::min(lengths[place] * 1.3, 1.0) } else { lengths[place] * if turned < 0.0 { 0.5 } else { 1.0 } };
                 let direction = if *slope == 0.0 { 0.0 } else { slope.signum() };
                 at[place] = (at[place] - lengths[place] * direction).clamp(-5.0, 5.0);
             }
@@ -132,10 +133,15 @@ impl Covariance {
         let weights: Vec<f64> = (0..n).map(|at| dot(&inverse[at * n + at..(at + 1) * n], &posterior.whitened[at..])).collect();
         let mut loss = (0..n).map(|at| lower[at * n + at].ln()).sum::<f64>() + 0.5 * (n as f64 + 1.0) * posterior.variance.ln();
         let mut slopes = vec![0.0; 2 * count + 1];
-        let tables: Vec<Vec<(f64, f64)>> = self.factors.iter().zip(axes).map(|(factor, axis)| {
-            let distance = |place| axis.distance(&Code::Index(place / factor.size), &Code::Index(place % factor.size));
-            (0..factor.size * factor.size).map(|place| factor.slopes(distance(place))).collect()
-        }).collect();
+        let tables: Vec<Vec<(f64, f64)>> = self
+            .factors
+            .iter()
+            .zip(axes)
+            .map(|(factor, axis)| {
+                let distance = |place| axis.distance(&Code::Index(place / factor.size), &Code::Index(place % factor.size));
+                (0..factor.size * factor.size).map(|place| factor.slopes(distance(place))).collect()
+            })
+            .collect();
         for i in 0..n {
             let row = &inverse[i * n + i..(i + 1) * n];
             for j in 0..i {
@@ -153,7 +159,13 @@ impl Covariance {
             slopes[2 * count] += 0.5 * (dot(row, row) - weights[i] * weights[i] / posterior.variance) * self.noise;
         }
         for (at, parameter) in self.parameters.iter().enumerate() {
-            let (mean, deviation) = if at < count { INVERSE_LENGTH } else if at < 2 * count { WEIGHT } else { NOISE };
+            let (mean, deviation) = if at < count {
+                INVERSE_LENGTH
+            } else if at < 2 * count {
+                WEIGHT
+            } else {
+                NOISE
+            };
             let off = (parameter - mean) / deviation;
             loss += 0.5 * off * off;
             slopes[at] += off / deviation;
@@ -222,4 +234,58 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
         }
     }
     lanes.iter().sum::<f64>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::Domain;
+    use serde_json::json;
+
+    fn axes() -> Vec<Axis> {
+        let width = Domain::Integer { low: 1, high: 16, step: 1, log: false };
+        [width, Domain::Boolean, Domain::Real { low: 0.0, high: 1.0, step: None, log: false }].iter().map(Axis::new).collect()
+    }
+
+    fn point(axes: &[Axis], number: u32) -> Vec<Code> {
+        let values = [json!(1 + number * 7 % 16), json!(number % 2 == 0), json!(f64::from(number * 13 % 29) / 29.0)];
+        axes.iter().zip(&values).map(|(axis, value)| axis.code(Some(value))).collect()
+    }
+
+    fn data() -> (Vec<Axis>, Vec<Vec<Code>>, Vec<f64>) {
+        let axes = axes();
+        let points: Vec<Vec<Code>> = (0..24).map(|number| point(&axes, number)).collect();
+        let values: Vec<f64> =
+            (0..24u32).map(|number| (f64::from(number * 7 % 16) / 4.0).sin() + f64::from(number % 2) * 0.5 - 0.25).collect();
+        (axes, points, values)
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_loss() {
+        let (axes, points, values) = data();
+        let points: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let at: Vec<f64> = (0..7).map(|place| -1.0 + 0.3 * f64::from(place)).collect();
+        let (_, slopes) = Covariance::with(&axes, at.clone()).loss(&axes, &points, &values).unwrap();
+        for (place, slope) in slopes.iter().enumerate() {
+            let loss = |step: f64| {
+                let mut moved = at.clone();
+                moved[place] += step;
+                Covariance::with(&axes, moved).loss(&axes, &points, &values).unwrap().0
+            };
+            let expected = (loss(1e-4) - loss(-1e-4)) / 2e-4;
+            assert!((slope - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{place}: {slope} for {expected}");
+        }
+    }
+
+    #[test]
+    fn what_was_measured_is_known_and_what_is_far_is_not() {
+        let (axes, points, values) = data();
+        let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let covariance = Covariance::new(&axes).fitted(&axes, &known, &values);
+        let posterior = Posterior::new(covariance, &axes, &known, &values).unwrap();
+        let off: f64 = points.iter().zip(&values).map(|(point, value)| (posterior.at(&axes, point).0 - value).abs()).sum::<f64>() / 24.0;
+        assert!(off < 0.15, "{off}");
+        let few = Posterior::new(Covariance::new(&axes), &axes, &known[..1], &values[..1]).unwrap();
+        assert!(few.at(&axes, known[0]).1 < 0.3 * few.at(&axes, known[9]).1);
+    }
 }

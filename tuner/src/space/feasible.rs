@@ -44,10 +44,15 @@ impl Feasible {
     pub fn of(space: &dyn Space) -> Option<Self> {
         let mut constraints = space.constraints()?;
         let parameters = space.parameters().to_vec();
+        // What is about no parameter holds for all points or for none.
+        let hopeless = (0..constraints.scopes().len()).any(|it| constraints.scopes()[it].is_empty() && !constraints.holds(it));
+        if hopeless {
+            return Some(Self { parameters, components: vec![Component::Linked { members: Vec::new(), codes: Vec::new() }] });
+        }
         let components = components(parameters.len(), &*constraints)
             .into_iter()
             .map(|members| match members[..] {
-                [one] if constraints.scopes().iter().all(|scope| *scope != [one]) => Some(Component::Free(one)),
+                [one] if constraints.applies(one) && constraints.scopes().iter().all(|scope| *scope != [one]) => Some(Component::Free(one)),
                 _ => enumerate(&parameters, &members, &mut *constraints),
             })
             .collect::<Option<_>>()?;
@@ -115,9 +120,7 @@ impl Feasible {
                 let Parameter { name, domain, .. } = &self.parameters[*parameter];
                 point.get(name).is_some_and(|value| domain.contains(value))
             }
-            Component::Linked { members, codes } => {
-                self.encode(members, point).is_some_and(|code| codes.binary_search(&code).is_ok())
-            }
+            Component::Linked { members, codes } => self.encode(members, point).is_some_and(|code| codes.binary_search(&code).is_ok()),
         })
     }
 
@@ -188,7 +191,9 @@ impl Member {
 /// Where a domain has a value.
 fn place(domain: &Domain, values: &[Value], value: &Value) -> Option<usize> {
     match domain {
-        Domain::Integer { low, step, .. } => usize::try_from((value.as_i64()? - low) / step).ok().filter(|place| values.get(*place) == Some(value)),
+        Domain::Integer { low, step, .. } => {
+            usize::try_from((value.as_i64()? - low) / step).ok().filter(|place| values.get(*place) == Some(value))
+        }
         _ => values.iter().position(|known| known == value),
     }
 }
@@ -227,8 +232,7 @@ fn order(sizes: &dyn Fn(usize) -> f64, members: &[usize], constraints: &dyn Cons
     }
     let mut open: Vec<&Vec<usize>> = constraints.scopes().iter().filter(|scope| scope.iter().any(|it| members.contains(it))).collect();
     while !open.is_empty() {
-        let combinations =
-            |scope: &Vec<usize>| scope.iter().filter(|it| !ordered.contains(it)).map(|it| sizes(*it)).product::<f64>();
+        let combinations = |scope: &Vec<usize>| scope.iter().filter(|it| !ordered.contains(it)).map(|it| sizes(*it)).product::<f64>();
         let next = (0..open.len()).min_by(|a, b| combinations(open[*a]).total_cmp(&combinations(open[*b]))).expect("one is open");
         for parameter in open.swap_remove(next) {
             put(*parameter, constraints.conditions(), &mut ordered);
@@ -259,7 +263,7 @@ fn enumerate(parameters: &[Parameter], members: &[usize], constraints: &mut dyn 
         .map(|(depth, parameter)| {
             let complete = |scope: &Vec<usize>| scope.contains(parameter) && scope.iter().all(|it| order[..=depth].contains(it));
             let checks = constraints.scopes().iter().enumerate().filter(|(_, scope)| complete(scope)).map(|(number, _)| number).collect();
-            Step { member: place(parameter), conditional: !constraints.conditions()[*parameter].is_empty(), checks }
+            Step { member: place(parameter), checks }
         })
         .collect();
     let mut codes = Vec::new();
@@ -273,7 +277,6 @@ fn enumerate(parameters: &[Parameter], members: &[usize], constraints: &mut dyn 
 /// A parameter that is set, and what can be checked then.
 struct Step {
     member: usize,
-    conditional: bool,
     checks: Vec<usize>,
 }
 
@@ -284,7 +287,7 @@ fn descend(members: &[Member], steps: &[Step], code: u64, constraints: &mut dyn 
         return codes.len() <= MOST;
     };
     let Member { parameter, values, weight } = &members[step.member];
-    let absent = step.conditional && !constraints.applies(*parameter);
+    let absent = !constraints.applies(*parameter);
     let digits = if absent { values.len()..values.len() + 1 } else { 0..values.len() };
     for digit in digits {
         constraints.set(*parameter, values.get(digit));
@@ -295,4 +298,100 @@ fn descend(members: &[Member], steps: &[Step], code: u64, constraints: &mut dyn 
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+    use serde_json::json;
+
+    use super::*;
+    use crate::space::Table;
+    use crate::space::walk::{Odometer, walk};
+
+    /// A space of lists with restrictions, as a file has them.
+    fn space(lists: &[Vec<i64>], restrictions: &[String]) -> Box<dyn Space> {
+        let names: Vec<String> = (0..lists.len()).map(|place| format!("p{place}")).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("space.json");
+        std::fs::write(&path, json!({"keys": names, "values": lists, "restrictions": restrictions}).to_string()).unwrap();
+        Box::new(Table::load(&path).unwrap().space)
+    }
+
+    /// A restriction about two or three of the parameters.
+    fn restriction() -> impl Strategy<Value = (u8, usize, usize, usize, i64)> {
+        (0u8..6, 0usize..8, 0usize..8, 0usize..8, 1i64..40)
+    }
+
+    fn text(parameters: usize, (kind, a, b, c, n): (u8, usize, usize, usize, i64)) -> String {
+        let [a, b, c] = [a, b, c].map(|place| format!("p{}", place % parameters));
+        match kind {
+            0 => format!("{a} * {b} <= {n}"),
+            1 => format!("({a} + {b}) % {c} == 0 and {a} < {n}"),
+            2 => format!("{a} == 1 or {b} > {c}"),
+            3 => format!("2 <= {a} * {b} <= {n} * {c}"),
+            4 => format!("not ({a} > {b} and {c} != {n})"),
+            _ => format!("{a} != {n}"),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn enumeration_is_what_trying_all_points_finds(
+            lists in proptest::collection::vec(1usize..6, 1..6), restrictions in proptest::collection::vec(restriction(), 0..5), seed: u64,
+        ) {
+            let values: Vec<Vec<i64>> = lists.iter().map(|length| (1..=*length as i64).collect()).collect();
+            let texts: Vec<String> = restrictions.into_iter().map(|it| text(values.len(), it)).collect();
+            let space = space(&values, &texts);
+            let all: Vec<Point> = walk(&*space).filter(|point| space.ground(point).is_ok()).collect();
+            let feasible = Feasible::of(&*space).unwrap();
+            prop_assert_eq!(feasible.size(), Some(all.len() as u64), "{:?}", texts);
+            prop_assert_eq!(feasible.is_empty(), all.is_empty());
+            let found: HashSet<Point> = (0..all.len() as u64).map(|number| feasible.nth(number)).collect();
+            prop_assert_eq!(&found, &all.iter().cloned().collect::<HashSet<_>>());
+            for point in walk(&*space) {
+                prop_assert_eq!(feasible.contains(&point), found.contains(&point));
+            }
+            // A walk that skips comes to the same points in the same order.
+            let mut odometer = Odometer::default();
+            let walked: Vec<Point> = std::iter::from_fn(|| odometer.next_valid(&*space)).collect();
+            prop_assert_eq!(&walked, &all);
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let Some(point) = feasible.draw(&mut rng) else { return Ok(()) };
+            let differing = |other: &&Point| other.iter().filter(|(name, value)| point.get(*name) != Some(value)).count() == 1;
+            let near: HashSet<&Point> = all.iter().filter(differing).collect();
+            let neighbours = feasible.neighbours(&point);
+            prop_assert_eq!(neighbours.len(), near.len());
+            prop_assert!(neighbours.iter().all(|neighbour| near.contains(neighbour)));
+        }
+    }
+
+    #[test]
+    fn draws_are_uniform_over_the_valid_points() {
+        let space = space(&[vec![1, 2, 3, 4], vec![1, 2, 3, 4], vec![7, 9]], &["p0 * p1 <= 4".into()]);
+        let feasible = Feasible::of(&*space).unwrap();
+        assert_eq!(feasible.size(), Some(16));
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut counts = std::collections::HashMap::new();
+        for _ in 0..16_000 {
+            *counts.entry(feasible.draw(&mut rng).unwrap()).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 16);
+        assert!(counts.values().all(|count| (850..1150).contains(count)), "{:?}", counts.values());
+    }
+
+    #[test]
+    fn parameters_that_nothing_links_are_not_multiplied_out() {
+        let long: Vec<i64> = (1..=1000).collect();
+        let space = space(&vec![long; 6], &["p0 == p1".into(), "p2 < 3".into()]);
+        let feasible = Feasible::of(&*space).unwrap();
+        assert_eq!(feasible.size(), Some(1000 * 2 * 1_000_000_000));
+        assert!(feasible.contains(&feasible.nth(1_234_567_890_123)));
+    }
 }

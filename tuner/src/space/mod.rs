@@ -19,8 +19,8 @@ pub use constraints::Constraints;
 pub use feasible::Feasible;
 pub use file::{FileError, FileSpace, Surroundings};
 pub use parameter::{Domain, Parameter, PassChoice, Point};
-pub use table::{Table, TableSpace};
 pub use preset::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
+pub use table::{Table, TableSpace};
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;

@@ -50,9 +50,7 @@ impl Table {
         let names: Vec<String> = parameters.iter().map(|(name, _)| name.clone()).collect();
         let beginnings = match restrictions {
             Some(_) => Vec::new(),
-            None => (1..=names.len())
-                .map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect())
-                .collect(),
+            None => (1..=names.len()).map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect()).collect(),
         };
         let constraints = restrictions.unwrap_or_default().iter().map(|text| python::translate(text)).collect::<Result<_, _>>();
         let inner = FileSpace::of_lists(path, parameters, constraints.map_err(wrong)?)?;
@@ -194,5 +192,65 @@ impl Constraints for Listed<'_> {
 
     fn holds(&mut self, constraint: usize) -> bool {
         self.space.beginnings[constraint].contains(&self.values[..=constraint].join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(content: &Value) -> Result<Table, FileError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kernel.json");
+        std::fs::write(&path, content.to_string()).unwrap();
+        Table::load(&path)
+    }
+
+    fn point(x: i64, y: i64) -> Point {
+        Point::from([("x".to_owned(), json!(x)), ("y".to_owned(), json!(y))])
+    }
+
+    #[test]
+    fn times_with_restrictions() {
+        let content = json!({
+            "name": "k", "keys": ["x", "y"], "values": [[1, 2], [1, 2]], "restrictions": ["x * y < 4"],
+            "times": {"1,1": 2.5, "1,2": null, "2,1": 1.5}, "errors": {"1,2": "RuntimeFailedConfig"},
+        });
+        let table = load(&content).unwrap();
+        assert_eq!((table.name.as_str(), table.results.len()), ("k", 3));
+        assert!(table.space.ground(&point(2, 2)).unwrap_err().to_string().contains("does not hold"));
+        let of = |x, y| table.results.iter().find(|(known, _)| *known == point(x, y)).map(|(_, outcome)| outcome.clone());
+        assert_eq!(of(2, 1), Some(Ok(1.5)));
+        assert!(of(1, 2).unwrap().is_err());
+        let hashes: HashSet<String> =
+            [point(1, 1), point(1, 2), point(2, 1)].iter().map(|it| table.space.ground(it).unwrap().hash()).collect();
+        assert_eq!(hashes.len(), 3);
+    }
+
+    #[test]
+    fn caches_of_kernel_tuner_and_t4_files_list_what_is_valid() {
+        let cache = json!({
+            "kernel_name": "k", "tune_params_keys": ["x", "y"], "tune_params": {"x": [1, 2], "y": [1, 2]}, "objective": "time",
+            "cache": {"1,1": {"x": 1, "y": 1, "time": 2.5}, "2,1": {"x": 2, "y": 1, "time": "CompilationFailedConfig"}},
+        });
+        let measurements = |time: f64| json!([{"name": "time", "value": time, "unit": "ms"}]);
+        let t4 = json!({"results": [
+            {"configuration": {"x": 1, "y": 1}, "objectives": ["time"], "measurements": measurements(2.5), "invalidity": "correct"},
+            {"configuration": {"x": 2, "y": 1}, "objectives": ["time"], "measurements": [], "invalidity": "compile"},
+        ]});
+        for content in [cache, t4] {
+            let table = load(&content).unwrap();
+            assert!(table.space.ground(&point(1, 1)).is_ok());
+            assert!(table.space.ground(&point(1, 2)).is_err());
+            assert_eq!(super::super::Feasible::of(&table.space).unwrap().size(), Some(2));
+            assert_eq!(table.results.iter().filter(|(_, outcome)| *outcome == Ok(2.5)).count(), 1);
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        assert!(load(&json!({"a": 1})).err().unwrap().to_string().contains("Kernel Tuner cache"));
+        let unread = json!({"keys": ["x"], "values": [[1]], "restrictions": ["lambda x: x"]});
+        assert!(load(&unread).err().unwrap().to_string().contains("restriction"));
     }
 }

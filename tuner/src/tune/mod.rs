@@ -273,7 +273,7 @@ impl Subject {
     }
 
     fn choice(&self, options: &Options, space: &dyn Space, bridge: Option<&Bridge>, python: Option<u64>) -> Result<Choice, TuneError> {
-        let kind = options.sampler.unwrap_or(Kind::Exhaustive);
+        let kind = options.sampler.unwrap_or(Kind::of_trials(options.trials));
         let seed = options.seed.unwrap_or(0);
         if let Some(bridge) = bridge.filter(|_| options.uses_optuna()) {
             let folder = options.results_dir.clone().unwrap_or_default();

@@ -32,19 +32,14 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     let options = Options { results_dir: Some(folder.clone()), space: Some(file.clone()), ..options };
     let options = Options { space: None, no_proteus_output: Some(true), ..options.settled() };
     let objectives = Objectives::read(&options.objective, options.metric.unwrap_or(Metric::Mean))?;
-    let kind = options.sampler.unwrap_or(Kind::Exhaustive);
+    let kind = options.sampler.unwrap_or(Kind::of_trials(options.trials));
     let trials = options.trials.map(|trials| usize::try_from(trials).unwrap_or(usize::MAX));
     let space = Box::new(table.space);
     let sampler = kind.build(&*space, &Settings { seed: options.seed.unwrap_or(0), trials, start: None })?;
     let (results, known) = Results::open(&folder, false)?;
     results.write(session::CONFIG, &options)?;
-    let command = ServerCommand {
-        program: PathBuf::new(),
-        database: file,
-        instance: String::new(),
-        options: Vec::new(),
-        log: results.log_path(),
-    };
+    let command =
+        ServerCommand { program: PathBuf::new(), database: file, instance: String::new(), options: Vec::new(), log: results.log_path() };
     let plan = Plan {
         kernel: table.name,
         instances: vec![Instance { id: "table".into(), weight: 1.0, command }],

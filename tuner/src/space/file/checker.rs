@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{FileSpace, Fields, fields, meaning};
+use super::{Fields, FileSpace, fields, meaning};
 use crate::expression::{self, Expression, Values};
 use crate::space::{Constraints, Point};
 
