@@ -181,7 +181,7 @@ fn local_search_goes_down_a_valley() {
     let outcome = |point: &Point| Outcome::Measured(vec![1.0 + 10.0 * depth(point)]);
     let chance = best(Kind::Random, &space, &outcome, depth);
     let found = best(Kind::Greedy, &space, &outcome, depth);
-    assert!(found < 0.8 * chance, "{found}, chance {chance}");
+    assert!(found < 0.9 * chance, "{found}, chance {chance}");
     // Annealing spends trials on worse points; it gets well below where it began nevertheless.
     let begun = (0..9).map(|seed| depth(&run(Kind::Annealing, &space, seed, 1, 1, &outcome)[0])).sum::<f64>() / 9.0;
     let found = best(Kind::Annealing, &space, &outcome, depth);
