@@ -34,8 +34,10 @@ const RESTARTS: usize = 10;
 /// Children that evolution draws for each one that it proposes, and points that may be parents.
 const CHILDREN: usize = 16;
 const PARENTS: usize = 20;
-/// Points in the history for each point of the same prediction: one more tells a large history little.
-const SHARED: usize = 200;
+/// Points in the history up to which each point has a prediction of its own, and points that share one at most: one more tells a large
+/// history little.
+const OWN: usize = 200;
+const SHARED: usize = 50;
 /// How much less a point counts for the bandit than the one after it.
 const FORGETTING: f64 = 0.97;
 /// Points that it looks back on.
@@ -146,7 +148,7 @@ impl Auto {
         if length < self.posterior_until && self.posterior.is_some() {
             return;
         }
-        self.posterior_until = length + length.div_ceil(SHARED);
+        self.posterior_until = length + shared(length);
         let mut order: Vec<usize> = (0..length).collect();
         order.sort_by(|a, b| scores.values[*a].total_cmp(&scores.values[*b]));
         let some = |most: usize, rng: &mut _| -> Vec<usize> {
@@ -242,7 +244,7 @@ impl Auto {
             .map(|point| (log_improvement(best, posterior.at(&self.axes, &self.code(space, &point))), point))
             .collect();
         pool.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let shared = length.div_ceil(SHARED);
+        let shared = shared(length);
         self.ranked = pool.split_off(pool.len().saturating_sub(shared)).into_iter().map(|(_, point)| point).collect();
         self.ranked_until = length + shared;
         self.ranked.pop()
@@ -311,6 +313,11 @@ impl Sampler for Auto {
         self.region = Some(region);
         point
     }
+}
+
+/// Points that share a prediction.
+fn shared(length: usize) -> usize {
+    (length / OWN).pow(2).clamp(1, SHARED)
 }
 
 /// Ranks as quantiles of the normal distribution: what the best are like counts, whatever the unit and however slow the worst. What failed is

@@ -248,7 +248,7 @@ mod tests {
     }
 
     fn point(axes: &[Axis], number: u32) -> Vec<Code> {
-        let values = [json!(1 + number * 7 % 16), json!(number % 2 == 0), json!(f64::from(number * 13 % 29) / 29.0)];
+        let values = [json!(1 + number * 7 % 16), json!(number.is_multiple_of(2)), json!(f64::from(number * 13 % 29) / 29.0)];
         axes.iter().zip(&values).map(|(axis, value)| axis.code(Some(value))).collect()
     }
 
