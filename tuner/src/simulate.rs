@@ -8,6 +8,8 @@ use mneme_core::device::DeviceLimits;
 use mneme_core::result::{ReplayResult, Status};
 use serde::Deserialize;
 
+use crate::space::{Space, Table};
+
 /// Why recorded results cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
@@ -57,6 +59,32 @@ impl Simulation {
             results.entry(baseline.config.hash()).or_insert_with(|| baseline.result.clone());
         }
         Ok(Self { folder: folder.into(), results, baseline: baseline.map(|line| line.result) })
+    }
+
+    /// The results of a table, of which the slowest is the baseline's: a table has none of its own.
+    pub fn of(path: &Path, table: &Table) -> Self {
+        let nanoseconds = |time: f64| (time * 1e6).round().max(1.0) as u64;
+        let measured = |time: f64| ReplayResult {
+            exec_time: vec![nanoseconds(time)],
+            status: Status::Verified,
+            verified: true,
+            ..ReplayResult::default()
+        };
+        let failed =
+            |error: &String| ReplayResult { failed: true, status: Status::InvalidConfig, error: error.clone(), ..ReplayResult::default() };
+        let mut results = HashMap::new();
+        let mut slowest: Option<f64> = None;
+        for (point, outcome) in &table.results {
+            if let Ok(configuration) = table.space.ground(point) {
+                results.insert(configuration.hash(), outcome.as_ref().map_or_else(failed, |time| measured(*time)));
+                slowest = outcome.as_ref().ok().map(|time| slowest.unwrap_or(0.0).max(*time)).or(slowest);
+            }
+        }
+        let baseline = slowest.map(measured);
+        if let Some(baseline) = &baseline {
+            results.insert(table.space.baseline().hash(), baseline.clone());
+        }
+        Self { folder: path.into(), results, baseline }
     }
 
     /// What the device of that session could take, where its space asked for it.

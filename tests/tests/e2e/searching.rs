@@ -69,7 +69,11 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     let outcome = tune(&instance, &space, &all).args(["--iterations", "2", "--warmup", "1", "--finalists", "2"]).succeed();
     let summary = read(&all, "summary.json");
     assert_eq!(summary["num_trials_completed"], 14, "seven widths, two pipelines");
-    assert_eq!((&summary["num_verified"], &summary["num_rejected"]), (&Value::from(14), &Value::from(2)));
+    assert_eq!(
+        (&summary["num_verified"], &summary["num_rejected"]),
+        (&Value::from(14), &Value::from(0)),
+        "a walk leaves out what is invalid"
+    );
     let confirmation = &summary["confirmation"];
     assert!(confirmation["rounds"].as_u64().unwrap() >= 6, "{summary}");
     let finalists = confirmation["finalists"].as_array().unwrap();

@@ -4,6 +4,8 @@
 //! size. One thing differs from Rhai itself: `/` of whole numbers is what it is on paper, so that `ceil(n / block.x)` is right.
 
 mod functions;
+pub mod python;
+mod text;
 
 use std::fmt::Write;
 
@@ -11,6 +13,7 @@ use rhai::{AST, Dynamic, Engine, EvalAltResult, OptimizationLevel, ParseErrorTyp
 use serde_json::{Map, Number, Value};
 
 pub use functions::NAMES as FUNCTIONS;
+pub use text::{conjuncts, names};
 
 /// Operations of one evaluation; more are taken for a mistake.
 const MAX_OPERATIONS: u64 = 100_000;

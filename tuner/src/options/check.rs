@@ -60,6 +60,9 @@ impl Options {
         if self.resume && self.results_dir.is_none() {
             return Some("--resume needs --results-dir: the folder of the session to go on with".into());
         }
+        if self.simulates_a_table() {
+            return None;
+        }
         if self.record_database.is_empty() && self.resume {
             let folder = self.results_dir.as_deref().unwrap_or(std::path::Path::new(".")).display();
             return Some(format!("{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume"));
@@ -83,6 +86,11 @@ impl Options {
         })
     }
 
+    /// Whether results are those of a file, which has its own space; nothing recorded is needed then.
+    pub fn simulates_a_table(&self) -> bool {
+        self.record_database.is_empty() && self.simulate.as_ref().is_some_and(|path| path.is_file())
+    }
+
     /// What only the built-in space has.
     fn space_problem(&self) -> Option<String> {
         let own = match (&self.space_module, &self.space) {
@@ -102,7 +110,7 @@ impl Options {
             ("--pruner", self.pruner.is_some()),
         ];
         let optuna = optuna.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
-        let sampler = self.sampler.unwrap_or(crate::sampler::Kind::Exhaustive);
+        let sampler = self.sampler.unwrap_or(crate::sampler::Kind::of_trials(self.trials));
         match optuna {
             Some(name) if !sampler.is_optunas() => {
                 Some(format!("{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"))

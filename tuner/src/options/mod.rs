@@ -139,7 +139,7 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_threads_policy: Option<MaxThreadsPolicy>,
 
-    /// How candidates are chosen [default: exhaustive]
+    /// How candidates are chosen [default: auto with --trials, else exhaustive]
     #[arg(long, value_enum, help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Kind>,
@@ -251,8 +251,9 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_time: Option<f64>,
-    /// Replay nothing: take results from the results folder of a session that has tried all of the space. For comparing samplers
-    #[arg(long, value_name = "FOLDER", help_heading = EVALUATION)]
+    /// Replay nothing: take results from the results folder of a session that has tried all of the space; or from a Kernel Tuner
+    /// cache or T4 file, which has its own space and needs no recording. For comparing samplers
+    #[arg(long, value_name = "PATH", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulate: Option<PathBuf>,
     /// Before it is reported, verify the best on these recorded instances too; without ID on all of the kernel's

@@ -9,7 +9,8 @@ use crate::space::{LaunchDimensions, LaunchSafety, Preset};
 impl Options {
     /// Fills in every default, so that what is written to `config.json` says everything.
     pub fn settled(mut self) -> Self {
-        self.sampler.get_or_insert(Kind::Exhaustive);
+        // Without a number of trials all of the space is meant.
+        self.sampler.get_or_insert(Kind::of_trials(self.trials));
         // A session that is resumed needs the same random numbers.
         self.seed.get_or_insert_with(random_seed);
         self.metric.get_or_insert(Metric::Mean);

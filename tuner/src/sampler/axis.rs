@@ -36,6 +36,8 @@ pub enum Axis {
     Choice {
         domain: Domain,
         distances: Option<Vec<Vec<f64>>>,
+        /// Places in ascending order, where all values are numbers.
+        ranks: Option<Vec<usize>>,
     },
     Order {
         domain: Domain,
@@ -54,7 +56,8 @@ pub enum Code {
     Number(f64),
     /// Places of the values in an order.
     Order(Vec<usize>),
-    Opaque,
+    /// How often each pass is in a sequence.
+    Bag(Vec<u32>),
 }
 
 impl Axis {
@@ -62,8 +65,10 @@ impl Axis {
         let (log, half_step) = match domain {
             Domain::Integer { step, log, .. } => (*log, Some(*step as f64 / 2.0)),
             Domain::Real { step, log, .. } => (*log, step.map(|step| step / 2.0)),
-            Domain::Categorical(values) => return Self::Choice { domain: domain.clone(), distances: distances(values) },
-            Domain::Boolean => return Self::Choice { domain: domain.clone(), distances: None },
+            Domain::Categorical(values) => {
+                return Self::Choice { domain: domain.clone(), distances: distances(values), ranks: ranks(values) };
+            }
+            Domain::Boolean => return Self::Choice { domain: domain.clone(), distances: None, ranks: None },
             Domain::Permutation(values) => return Self::Order { domain: domain.clone(), values: values.clone() },
             Domain::Pipeline(choice) => return Self::Sequence(choice.clone()),
         };
@@ -123,7 +128,47 @@ impl Axis {
                     .map(|order| order.iter().filter_map(|wanted| values.iter().position(|known| known == wanted)).collect::<Vec<_>>());
                 places.filter(|places| places.len() == values.len()).map_or(Code::Absent, Code::Order)
             }
-            Self::Sequence(_) => Code::Opaque,
+            Self::Sequence(choice) => {
+                let mut counts = vec![0; choice.passes.len()];
+                for pass in value.as_array().into_iter().flatten() {
+                    if let Some(place) = choice.passes.iter().position(|name| pass == name.as_str()) {
+                        counts[place] += 1;
+                    }
+                }
+                Code::Bag(counts)
+            }
+        }
+    }
+
+    /// Number of values where they are counted by an index.
+    pub fn indices(&self) -> Option<usize> {
+        match self {
+            Self::Grid { centres, .. } => Some(centres.len()),
+            Self::Choice { domain, .. } => domain.size().map(|size| size as usize),
+            _ => None,
+        }
+    }
+
+    /// How far two values are from each other, from 0 to 1. Numbers that are listed are as far as there are others between them.
+    pub fn distance(&self, a: &Code, b: &Code) -> f64 {
+        match (self, a, b) {
+            (_, Code::Absent, Code::Absent) => 0.0,
+            (Self::Grid { centres, .. }, Code::Index(a), Code::Index(b)) => {
+                (centres[*a] - centres[*b]).abs() / (centres[centres.len() - 1] - centres[0]).max(f64::MIN_POSITIVE)
+            }
+            (Self::Choice { ranks: Some(ranks), .. }, Code::Index(a), Code::Index(b)) => {
+                ranks[*a].abs_diff(ranks[*b]) as f64 / (ranks.len() - 1).max(1) as f64
+            }
+            (Self::Choice { distances: Some(distances), .. }, Code::Index(a), Code::Index(b)) => distances[*a][*b],
+            (Self::Line { low, high, .. }, Code::Number(a), Code::Number(b)) => (a - b).abs() / (high - low).max(f64::MIN_POSITIVE),
+            (Self::Order { values, .. }, Code::Order(a), Code::Order(b)) => {
+                inversions(a, b) as f64 / (values.len() * (values.len() - 1) / 2).max(1) as f64
+            }
+            (Self::Sequence(_), Code::Bag(a), Code::Bag(b)) => {
+                let differing: u32 = a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).sum();
+                f64::from(differing) / f64::from(a.iter().chain(b).sum::<u32>().max(1))
+            }
+            (_, a, b) => f64::from(u8::from(a != b)),
         }
     }
 
@@ -146,14 +191,18 @@ impl Axis {
             Self::Grid { edges, centres, .. } => {
                 let extent = edges[edges.len() - 1] - edges[0];
                 let sigma = width * extent;
+                // One imagined observation, spread as the uniform distribution, beside those that there are.
+                let ground = 1.0 / (observations as f64 + 1.0);
                 let row = |centre: &f64| {
                     let cumulated: Vec<f64> = edges.iter().map(|edge| normal_below((edge - centre) / sigma)).collect();
                     let all = cumulated[cumulated.len() - 1] - cumulated[0];
-                    cumulated.windows(2).map(|pair| ((pair[1] - pair[0]) / all).max(f64::MIN_POSITIVE)).collect()
+                    let near = cumulated.windows(2).map(|pair| (pair[1] - pair[0]) / all);
+                    let even = edges.windows(2).map(|pair| (pair[1] - pair[0]) / extent);
+                    near.zip(even).map(|(near, even)| ((1.0 - ground) * near + ground * even).max(f64::MIN_POSITIVE)).collect()
                 };
                 centres.iter().map(row).collect()
             }
-            Self::Choice { domain, distances } => {
+            Self::Choice { domain, distances, .. } => {
                 let count = domain.size().unwrap_or(1) as usize;
                 // As many imagined observations of every value as make one together.
                 let ground = 1.0 / (observations as f64 + 1.0);
@@ -275,6 +324,12 @@ fn inversions(a: &[usize], b: &[usize]) -> usize {
         places[*value] = place;
     }
     (0..a.len()).flat_map(|i| (i + 1..a.len()).map(move |j| (i, j))).filter(|(i, j)| places[a[*i]] > places[a[*j]]).count()
+}
+
+/// Places of numbers in ascending order; `None` where some value is none.
+fn ranks(values: &[Value]) -> Option<Vec<usize>> {
+    let numbers: Vec<f64> = values.iter().map(Value::as_f64).collect::<Option<_>>()?;
+    Some(numbers.iter().map(|number| numbers.iter().filter(|other| *other < number).count()).collect())
 }
 
 /// Distances between values that are positive numbers, or objects of them with the same keys (shapes): by ratio, as a share of the

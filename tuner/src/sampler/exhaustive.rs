@@ -1,11 +1,11 @@
-//! Every point of a finite space, in order.
+//! Every valid point of a finite space, in order.
 
 use crate::space::walk::Odometer;
 use crate::space::{Point, Space};
 
 use super::{Ahead, History, Sampler};
 
-/// Walks a space, its last parameter varying fastest. Infinite domains have no next value and end the walk before it starts.
+/// Walks the valid points of a space, its last parameter varying fastest. Infinite domains have no next value and end the walk before it starts.
 #[derive(Debug, Default)]
 pub struct Exhaustive {
     /// The point before, as indices; empty before the first.
@@ -18,6 +18,6 @@ impl Sampler for Exhaustive {
     }
 
     fn ask(&mut self, space: &dyn Space, _history: &History) -> Option<Point> {
-        self.odometer.next(space)
+        self.odometer.next_valid(space)
     }
 }

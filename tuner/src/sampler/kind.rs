@@ -5,12 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::space::{Domain, Point, Space};
 
-use super::{Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
+use super::{Auto, Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
 
 /// How candidates are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// A model, local search and evolution in turns, by what each finds
+    Auto,
     /// Every configuration of the space (also: grid)
     #[value(alias = "grid")]
     #[serde(alias = "grid")]
@@ -53,6 +55,11 @@ pub enum SettingsError {
 }
 
 impl Kind {
+    /// The default for so many trials.
+    pub fn of_trials(trials: Option<u64>) -> Self {
+        if trials.is_some() { Self::Auto } else { Self::Exhaustive }
+    }
+
     /// Walks a finite space from its beginning to its end.
     pub fn is_exhaustive(self) -> bool {
         self == Self::Exhaustive
@@ -87,6 +94,7 @@ impl Kind {
             _ => {}
         }
         Ok(match self {
+            Self::Auto => Box::new(Auto::new(seed)),
             Self::Exhaustive => Box::new(Exhaustive::default()),
             Self::Random => Box::new(Random::new(seed)),
             Self::Sobol => Box::new(Sobol::new(seed)),

@@ -4,6 +4,7 @@
 //! that which need no device. A sampler's choices follow from its seed and the history alone, so that a session with `--workers 1` is
 //! repeatable where its measurements are.
 
+mod auto;
 mod axis;
 mod dominance;
 mod exhaustive;
@@ -11,11 +12,14 @@ mod kind;
 mod local;
 mod nsga2;
 mod random;
+mod region;
 mod sequence;
 mod sobol;
+mod surrogate;
 mod tpe;
 mod variation;
 
+pub use auto::Auto;
 pub use dominance::{dominates, fronts};
 pub use exhaustive::Exhaustive;
 pub use kind::{Kind, Settings, SettingsError};

@@ -3,9 +3,9 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::space::draw::draw;
 use crate::space::{Point, Space};
 
+use super::region::Region;
 use super::{Ahead, History, Sampler};
 use crate::space::walk::walk;
 
@@ -14,15 +14,16 @@ const DRAWS: usize = 200;
 /// Points of a space that is walked.
 const WALKED: u64 = 1 << 20;
 
-/// Independent draws from every domain.
+/// Independent draws of valid points.
 #[derive(Debug)]
 pub struct Random {
     seed: u64,
+    region: Option<Region>,
 }
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self { seed }
+        Self { seed, region: None }
     }
 }
 
@@ -33,7 +34,7 @@ impl Sampler for Random {
 
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point> {
         let mut rng = generator(self.seed, history.tried().len());
-        fresh(space, history, &mut rng, |rng| draw(space, rng))
+        self.region.get_or_insert_with(|| Region::of(space)).fresh(space, history, &mut rng)
     }
 }
 

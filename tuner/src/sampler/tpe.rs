@@ -13,7 +13,8 @@ use crate::space::{Point, Space};
 
 use super::axis::{Axis, Code, Kernels};
 use super::random::{fresh, generator};
-use super::{Ahead, History, Sampler, dominance, sobol};
+use super::region::Region;
+use super::{Ahead, History, Outcome, Sampler, dominance, sobol};
 use crate::space::draw::{complete, draw_value};
 
 /// Points of a Sobol sequence before the first density.
@@ -33,11 +34,12 @@ const WIDTH: f64 = 0.1;
 pub struct Tpe {
     seed: u64,
     axes: Vec<Axis>,
+    region: Option<Region>,
 }
 
 impl Tpe {
     pub fn new(seed: u64) -> Self {
-        Self { seed, axes: Vec::new() }
+        Self { seed, axes: Vec::new(), region: None }
     }
 }
 
@@ -54,12 +56,16 @@ impl Sampler for Tpe {
         }
         let mut rng = generator(self.seed, history.tried().len());
         let (good, others) = split(history);
-        if history.tried().len() < STARTUP || good.is_empty() {
+        // What was rejected teaches nothing of times.
+        let counted = history.tried().iter().filter(|tried| tried.outcome != Some(Outcome::Rejected)).count();
+        let region = self.region.get_or_insert_with(|| Region::of(space));
+        if counted < STARTUP || good.is_empty() {
             let first = history.tried().len() as u64;
             let mut next = first;
-            return fresh(space, history, &mut rng, |_| {
+            return fresh(space, history, &mut rng, |rng| {
                 next += 1;
-                sobol::point(space, self.seed, next - 1)
+                let point = sobol::point(space, self.seed, next - 1);
+                if region.holds(&point) { point } else { region.draw(space, rng).unwrap_or(point) }
             });
         }
         let good = Estimator::new(space, &self.axes, good);
@@ -67,6 +73,8 @@ impl Sampler for Tpe {
         let mut best: Option<(f64, Point)> = None;
         for _ in 0..CANDIDATES {
             let point = good.draw(space, &mut rng);
+            // The nearest that is valid to one that is not: it has the most values in common.
+            let point = if region.holds(&point) { point } else { nearest(space, region, &point, &mut rng) };
             if !history.has(&point) {
                 let codes = codes(space, &self.axes, &point);
                 let ratio = good.density(&codes) - others.density(&codes);
@@ -77,9 +85,19 @@ impl Sampler for Tpe {
         }
         match best {
             Some((_, point)) => Some(point),
-            None => fresh(space, history, &mut rng, |rng| good.draw(space, rng)),
+            None => region.fresh(space, history, &mut rng),
         }
     }
+}
+
+/// A valid point that has many values in common with one that is not.
+fn nearest(space: &dyn Space, region: &Region, point: &Point, rng: &mut impl Rng) -> Point {
+    let around = region.neighbours(space, point, rng);
+    if !around.is_empty() {
+        return around[rng.random_range(0..around.len())].clone();
+    }
+    let common = |other: &Point| point.iter().filter(|(name, value)| other.get(*name) == Some(value)).count();
+    (0..CANDIDATES).filter_map(|_| region.draw(space, rng)).max_by_key(common).unwrap_or_else(|| point.clone())
 }
 
 /// The good points, and the others.
@@ -167,7 +185,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sampler::Outcome;
 
     #[test]
     fn configurations_of_the_same_code_are_one_good_point() {

@@ -9,6 +9,11 @@ use crate::space::{Domain, Parameter, PassChoice, Point, Space};
 
 use crate::space::draw::{complete, draw_value};
 
+/// A point with values for all parameters that apply, and no others.
+pub(super) fn completed(space: &dyn Space, point: Point, rng: &mut impl Rng) -> Point {
+    complete(space, point, |parameter| draw_value(&parameter.domain, rng))
+}
+
 /// A point with one parameter changed a little (and what that makes active drawn anew).
 pub fn neighbour(space: &dyn Space, point: &Point, rng: &mut impl Rng) -> Point {
     let movable: Vec<&Parameter> =
@@ -50,7 +55,7 @@ pub fn cross(space: &dyn Space, mother: &Point, father: &Point, rng: &mut impl R
 }
 
 /// Another value near this one, where the domain has another.
-fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value {
+pub(super) fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value {
     match domain {
         Domain::Integer { low, high, step, log } => {
             let (value, reach) = (value.as_i64().unwrap_or(*low), (high - low) / step);

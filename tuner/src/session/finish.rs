@@ -329,6 +329,8 @@ impl Session {
                 if self.summary.num_trials_completed == 0 && self.summary.num_rejected > 0 {
                     let reason = self.plan.search.last_rejection().map_or(String::new(), |it| format!(", the last one because {it}"));
                     mneme_core::remark!("mneme-tune: no point was replayed: the space rejected all {}{reason}", self.summary.num_rejected);
+                } else if self.summary.num_trials_completed == 0 && self.stop == Stop::Complete && !self.plan.options.baseline_only {
+                    mneme_core::remark!("mneme-tune: no point was replayed: none satisfies the space's constraints");
                 }
             }
         }

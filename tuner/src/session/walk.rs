@@ -82,7 +82,8 @@ impl Session {
     fn window(&self) -> usize {
         let chosen = self.plan.options.workers.map(|workers| workers as usize);
         let at_a_time = chosen.unwrap_or(self.evaluator.greeting().devices.len().max(1));
-        if self.plan.options.fail_fast == Some(true) {
+        // One worker has one candidate: each choice knows all outcomes before it.
+        if self.plan.options.fail_fast == Some(true) || chosen == Some(1) {
             return at_a_time;
         }
         at_a_time

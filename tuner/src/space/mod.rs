@@ -4,17 +4,23 @@
 //! order of passes), and [`Space::ground`] maps a choice of them to a configuration. The built-in presets are one kind of space,
 //! files of data another, a Python class a third; samplers know nothing but the trait.
 
+mod constraints;
 pub mod draw;
+mod feasible;
 mod file;
 mod parameter;
 pub mod passes;
 mod preset;
 mod shapes;
+mod table;
 pub mod walk;
 
+pub use constraints::Constraints;
+pub use feasible::Feasible;
 pub use file::{FileError, FileSpace, Surroundings};
 pub use parameter::{Domain, Parameter, PassChoice, Point};
 pub use preset::{LaunchDimensions, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
+pub use table::{Table, TableSpace};
 
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::Configuration;
@@ -57,6 +63,12 @@ pub trait Space {
     /// value in a point.
     fn is_active(&self, _parameter: &Parameter, _point: &Point) -> bool {
         true
+    }
+
+    /// What must hold among parameters, where a space says what each of its constraints is about. Points that violate one are
+    /// rejected by [`ground`](Self::ground), which may reject others as well.
+    fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
+        None
     }
 
     /// The configuration that a point stands for.

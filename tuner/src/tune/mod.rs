@@ -2,6 +2,7 @@
 
 mod error;
 mod spaces;
+mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,9 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         return Ok(0);
     }
     interrupt::listen().map_err(|error| TuneError::Setting(format!("signals cannot be heard: {error}")))?;
+    if options.simulates_a_table() {
+        return table::tune(options);
+    }
     let subjects = subjects(&options)?;
     let folder = options.results_dir.clone().unwrap_or_else(default_folder);
     let several = subjects.len() > 1;
@@ -269,7 +273,7 @@ impl Subject {
     }
 
     fn choice(&self, options: &Options, space: &dyn Space, bridge: Option<&Bridge>, python: Option<u64>) -> Result<Choice, TuneError> {
-        let kind = options.sampler.unwrap_or(Kind::Exhaustive);
+        let kind = options.sampler.unwrap_or(Kind::of_trials(options.trials));
         let seed = options.seed.unwrap_or(0);
         if let Some(bridge) = bridge.filter(|_| options.uses_optuna()) {
             let folder = options.results_dir.clone().unwrap_or_default();

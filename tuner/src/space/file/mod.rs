@@ -3,6 +3,7 @@
 //! A parameter or derived value that is named as a field of a configuration (`block.x`, `passes`) is that field; others are helpers
 //! with a name. Fields that are not named stay as recorded. docs/reference/spaces.md describes the format.
 
+mod checker;
 mod document;
 mod domains;
 mod fields;
@@ -17,8 +18,9 @@ use serde_json::{Map, Value, json};
 
 use super::draw::draw;
 use super::walk::walk;
-use super::{Domain, Parameter, Point, Recorded, Rejection, Space, passes, plain};
+use super::{Constraints, Domain, Parameter, Point, Recorded, Rejection, Space, passes, plain};
 use crate::expression::{Expression, ExpressionError, Language, Values};
+use checker::{Checker, Part};
 use document::Document;
 
 /// Points that are tried when a file is read, so that mistakes in it show before anything is replayed.
@@ -38,7 +40,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    fn new(file: &Path, key: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn new(file: &Path, key: impl Into<String>, what: impl Into<String>) -> Self {
         Self { file: file.into(), key: key.into(), what: what.into() }
     }
 }
@@ -61,6 +63,12 @@ pub struct FileSpace {
     conditions: Vec<Option<Expression>>,
     derived: Vec<(String, Expression)>,
     constraints: Vec<Expression>,
+    /// The constraints split where both sides of an "and" have to hold.
+    parts: Vec<Part>,
+    /// For each part the parameters it is about.
+    scopes: Vec<Vec<usize>>,
+    /// For each parameter those that decide whether it applies.
+    deciding: Vec<Vec<usize>>,
     recorded: Configuration,
     baseline: Configuration,
     language: Language,
@@ -86,12 +94,34 @@ impl FileSpace {
         Self::new(path, Document::read(path)?, surroundings)
     }
 
+    /// A space of listed values, which need reach no field of a configuration.
+    ///
+    /// # Errors
+    /// A name or a constraint that cannot be.
+    pub(super) fn of_lists(path: &Path, parameters: Vec<(String, Vec<Value>)>, constraints: Vec<String>) -> Result<Self, FileError> {
+        let one = mneme_core::launch::Dim3::new(1, 1, 1);
+        let recorded = Recorded { grid: one, block: one, shared_mem: 0, compiled: None };
+        let parameters = document::Ordered(parameters.into_iter().map(|(name, values)| (name, values.into())).collect());
+        let document = Document { parameters, constraints, ..Document::default() };
+        Self::read(path, document, &Surroundings { recorded, arguments: Vec::new(), device: DeviceLimits::default() })
+    }
+
     /// Whether a file's expressions may ask for the device. A file that cannot be read does not.
     pub fn asks_for_device(path: &Path) -> bool {
         std::fs::read_to_string(path).is_ok_and(|text| text.contains("device."))
     }
 
     fn new(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
+        let space = Self::read(path, document, surroundings)?;
+        if !space.reaches_a_field() {
+            let what = "no parameter reaches a field of a configuration, so that all points are one; name a parameter or a derived value as \
+                        a field, such as block.x or passes";
+            return Err(FileError::new(path, "parameters", what));
+        }
+        Ok(space)
+    }
+
+    fn read(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
         let Recorded { grid, block, shared_mem, .. } = surroundings.recorded;
         let recorded = surroundings.recorded.configuration();
         let wrong = |key: String, what: String| FileError::new(path, key, what);
@@ -133,8 +163,11 @@ impl FileSpace {
         let constraints = constraints.collect::<Result<_, _>>()?;
         let baseline = Changes(document.baseline).apply(&recorded).and_then(|baseline| baseline.check().map(|()| baseline));
         let baseline = baseline.map_err(|what| wrong("baseline".into(), what))?;
-        let space = Self {
+        let mut space = Self {
             file: path.into(),
+            parts: Vec::new(),
+            scopes: Vec::new(),
+            deciding: Vec::new(),
             description: document.description,
             parameters,
             conditions,
@@ -147,6 +180,7 @@ impl FileSpace {
             device: surroundings.device.clone(),
         };
         space.try_out()?;
+        space.link();
         Ok(space)
     }
 
@@ -250,6 +284,7 @@ fn declare(values: &mut Values, name: &str) {
 }
 
 /// The configuration's fields that a point names.
+#[derive(Clone)]
 struct Fields {
     changed: Vec<(String, Value)>,
     /// Dimensions as they are so far.
@@ -269,6 +304,13 @@ impl Fields {
     fn publish(&self, values: &mut Values) {
         values.set("grid", &Value::Object(self.grid.clone()));
         values.set("block", &Value::Object(self.block.clone()));
+    }
+
+    /// An axis such as `block.x`.
+    fn axis(&self, name: &str) -> Value {
+        let (dimensions, axis) = name.split_once('.').unwrap_or_default();
+        let map = if dimensions == "grid" { &self.grid } else { &self.block };
+        map.get(axis).cloned().unwrap_or_default()
     }
 
     /// Notes a value, and makes it known to expressions. A parameter that does not apply leaves its field as recorded.
@@ -325,6 +367,10 @@ impl Space for FileSpace {
             // A condition that has no truth was told of when the file was read; where it is new, the parameter does not apply.
             Some(condition) => self.truth(condition, &mut self.values(point).1).unwrap_or(false),
         }
+    }
+
+    fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
+        Some(Box::new(Checker::new(self)))
     }
 
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {

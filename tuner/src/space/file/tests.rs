@@ -180,3 +180,24 @@ fn the_device_is_known_as_far_as_it_says() {
     let error = read("parameters:\n  block.x: [32]\nconstraints: [block.x <= device.shared_mem_optin / 64]\n").err().unwrap();
     assert!(error.to_string().contains("constraints[0]"), "{error}");
 }
+
+#[test]
+fn spaces_that_reach_no_field_are_refused() {
+    let error = space("parameters:\n  tile: [1, 2]\nderived:\n  twice: tile * 2\n").map(|_| ()).unwrap_err();
+    assert!(error.contains("reaches a field"), "{error}");
+    assert!(space("parameters:\n  tile: [1, 2]\nderived:\n  twice: tile * 2\n  block.x: twice * 32\n").is_ok());
+}
+
+#[test]
+fn valid_points_are_those_that_constraints_leave() {
+    let text = "parameters:\n  tile: {type: int, low: 1, high: 8}\n  bounds: {type: bool}\n  \
+                blocks: {type: int, low: 1, high: 4, when: bounds && tile > 2}\n  block.y: [1, 2, 4]\nderived:\n  n: tile * 32\n  \
+                block.x: n\nconstraints:\n  - block.x * block.y <= 512 && tile != 5\n  - blocks == () || blocks * tile < 12\n";
+    let space = space(text).unwrap();
+    let valid: Vec<Point> = walk(&space).filter(|point| space.ground(point).is_ok()).collect();
+    let feasible = crate::space::Feasible::of(&space).unwrap();
+    assert_eq!(feasible.size(), Some(valid.len() as u64));
+    assert!(valid.iter().all(|point| feasible.contains(point)));
+    let mut odometer = crate::space::walk::Odometer::default();
+    assert_eq!(std::iter::from_fn(|| odometer.next_valid(&space)).collect::<Vec<_>>(), valid);
+}

@@ -1,0 +1,98 @@
+//! Expressions as text: the names in one, and the parts of a conjunction.
+
+/// Names in an expression, with what stands after a dot (`block.x`), as far as that is a name. Names of functions and words of the language
+/// are among them, those in strings are not.
+pub fn names(text: &str) -> Vec<&str> {
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let mut found = Vec::new();
+    let mut rest = 0;
+    while let Some((start, first)) = text[rest..].char_indices().map(|(at, c)| (rest + at, c)).next() {
+        let after = |stop: &dyn Fn(char) -> bool, from: usize| text[from..].find(stop).map_or(text.len(), |at| from + at);
+        rest = start + first.len_utf8();
+        if first == '"' || first == '`' {
+            rest = end_of_string(text, start);
+        } else if is_name(first) {
+            rest = after(&|c| !is_name(c), start);
+            let field = text[rest..].strip_prefix('.').and_then(|field| field.chars().next());
+            if !first.is_ascii_digit() && field.is_some_and(|first| first.is_ascii_alphabetic()) {
+                rest = after(&|c| !is_name(c), rest + 1);
+            }
+            if !first.is_ascii_digit() {
+                found.push(&text[start..rest]);
+            }
+        }
+    }
+    found
+}
+
+/// The expressions that have to be true for a conjunction to be; the expression itself where it is none.
+pub fn conjuncts(text: &str) -> Vec<&str> {
+    let text = text.trim();
+    let (mut depth, mut at, mut places) = (0, 0, Vec::new());
+    // The first parenthesis is closed by the last character.
+    let mut enclosed = text.starts_with('(');
+    while let Some(character) = text[at..].chars().next() {
+        let next = at + character.len_utf8();
+        match character {
+            '"' | '`' => {
+                at = end_of_string(text, at);
+                continue;
+            }
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            '|' if depth == 0 && text[at..].starts_with("||") => return vec![text],
+            '&' if depth == 0 && text[at..].starts_with("&&") => {
+                places.push(at);
+                at += 2;
+                continue;
+            }
+            _ => {}
+        }
+        if depth == 0 && next < text.len() {
+            enclosed = false;
+        }
+        at = next;
+    }
+    if enclosed && text.ends_with(')') {
+        return conjuncts(&text[1..text.len() - 1]);
+    }
+    if places.is_empty() {
+        return vec![text];
+    }
+    let ends = places.iter().copied().chain([text.len()]);
+    let starts = std::iter::once(0).chain(places.iter().map(|place| place + 2));
+    starts.zip(ends).flat_map(|(start, end)| conjuncts(&text[start..end])).collect()
+}
+
+/// Where the string that begins at `start` ends.
+fn end_of_string(text: &str, start: usize) -> usize {
+    let quote = text[start..].chars().next().unwrap_or('"');
+    let mut escaped = false;
+    for (at, character) in text[start + 1..].char_indices() {
+        if character == quote && !escaped {
+            return start + 1 + at + 1;
+        }
+        escaped = character == '\\' && !escaped;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_outside_of_strings() {
+        assert_eq!(names("ceil(n / block.x) >= 2.5 && \"tile\" + `k` != a1"), ["ceil", "n", "block.x", "a1"]);
+        assert_eq!(names("block"), ["block"]);
+    }
+
+    #[test]
+    fn conjunctions_are_split_where_all_of_them_has_to_hold() {
+        assert_eq!(conjuncts("a > 1 && (b || c) && \"x&&y\" == d"), ["a > 1", "b || c", "\"x&&y\" == d"]);
+        assert_eq!(conjuncts("((a && b)) && c"), ["a", "b", "c"]);
+        assert_eq!(conjuncts("(a) && (b)"), ["a", "b"]);
+        assert_eq!(conjuncts("a && b || c"), ["a && b || c"]);
+        assert_eq!(conjuncts("min(a, b) > 1"), ["min(a, b) > 1"]);
+    }
+}

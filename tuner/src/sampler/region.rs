@@ -1,0 +1,84 @@
+//! Valid points of a space and the steps between them, however its constraints are known.
+
+use rand::{Rng, RngExt};
+
+use super::{History, variation};
+use crate::space::draw::draw;
+use crate::space::walk::walk;
+use crate::space::{Feasible, Point, Space};
+
+/// Values of a parameter that are all neighbours; of a longer domain some are drawn.
+pub const LISTED: u64 = 64;
+/// Neighbours that are drawn along each such domain.
+const DRAWN: usize = 8;
+/// Draws that may be known in a row before what is left is walked.
+const KNOWN: usize = 200;
+/// Points of a space that is walked for what is left.
+const WALKED: u64 = 1 << 20;
+
+/// Where a search may go: the valid points as far as a space tells them, else all points.
+#[derive(Debug)]
+pub struct Region(Option<Feasible>);
+
+impl Region {
+    pub fn of(space: &dyn Space) -> Self {
+        Self(Feasible::of(space))
+    }
+
+    /// Whether a point breaks no constraint that is known.
+    pub fn holds(&self, point: &Point) -> bool {
+        self.0.as_ref().is_none_or(|feasible| feasible.contains(point))
+    }
+
+    /// Number of points, where it can be told.
+    fn size(&self, space: &dyn Space) -> Option<u64> {
+        self.0.as_ref().map_or_else(|| space.size(), Feasible::size)
+    }
+
+    /// All points of a finite space.
+    fn walk(&self, space: &dyn Space) -> Vec<Point> {
+        match &self.0 {
+            Some(feasible) => feasible.size().map_or_else(Vec::new, |size| (0..size).map(|number| feasible.nth(number)).collect()),
+            None => walk(space).collect(),
+        }
+    }
+
+    /// A point, uniform.
+    pub fn draw(&self, space: &dyn Space, rng: &mut impl Rng) -> Option<Point> {
+        match &self.0 {
+            Some(feasible) => feasible.draw(rng),
+            None => Some(draw(space, rng)),
+        }
+    }
+
+    /// A point that is new, at random; where draws keep coming to known ones, of those that are left.
+    pub fn fresh(&self, space: &dyn Space, history: &History, rng: &mut impl Rng) -> Option<Point> {
+        let drawn = (0..KNOWN).find_map(|_| self.draw(space, rng).filter(|point| !history.has(point)));
+        if drawn.is_some() {
+            return drawn;
+        }
+        self.size(space).filter(|size| *size <= WALKED)?;
+        let mut left: Vec<Point> = self.walk(space).into_iter().filter(|point| !history.has(point)).collect();
+        if left.is_empty() { None } else { Some(left.swap_remove(rng.random_range(0..left.len()))) }
+    }
+
+    /// Points that differ from a point in one parameter: all of them where a domain is short, else some.
+    pub fn neighbours(&self, space: &dyn Space, point: &Point, rng: &mut impl Rng) -> Vec<Point> {
+        let conditional = space.parameters().iter().any(|parameter| parameter.when.is_some());
+        let mut found = Vec::new();
+        for parameter in space.parameters().iter().filter(|parameter| point.contains_key(&parameter.name)) {
+            let size = parameter.domain.size().filter(|size| *size <= LISTED);
+            let values: Vec<_> = match size {
+                Some(size) => (0..size).map(|index| parameter.domain.nth(index)).collect(),
+                None => (0..DRAWN).map(|_| variation::step(&parameter.domain, &point[&parameter.name], rng)).collect(),
+            };
+            for value in values.into_iter().filter(|value| *value != point[&parameter.name]) {
+                let mut changed = point.clone();
+                changed.insert(parameter.name.clone(), value);
+                found.push(if conditional { variation::completed(space, changed, rng) } else { changed });
+            }
+        }
+        found.retain(|point| self.holds(point));
+        found
+    }
+}

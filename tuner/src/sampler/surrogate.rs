@@ -1,0 +1,291 @@
+//! A Gaussian process over the parameters of a space: what a configuration may come to, given those that were measured.
+//!
+//! The covariance is a product over the parameters of 1 + w·k, so that effects of one parameter, of two together and of more are all in it
+//! (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", 2011). k is a Matérn function of the distance between two values,
+//! mixed with a share that equal values alone have, for values such as powers of two that are unlike their neighbours.
+
+use super::axis::{Axis, Code};
+
+/// The share of a parameter's covariance that equal values alone have.
+const EQUAL: f64 = 0.3;
+/// Means and standard deviations of the normal priors over the logarithms of a parameter's inverse length, of its weight and of the noise.
+const INVERSE_LENGTH: (f64, f64) = (0.0, 1.0);
+const WEIGHT: (f64, f64) = (-1.0, 1.0);
+const NOISE: (f64, f64) = (-5.0, 1.5);
+/// Steps of the fit.
+const STEPS: usize = 20;
+/// Values of an axis whose covariances are tabulated.
+const TABULATED: usize = 128;
+
+/// The covariance and its parameters.
+#[derive(Clone, Debug)]
+pub struct Covariance {
+    /// Logarithms: the inverse length of each axis, the weight of each, the noise.
+    parameters: Vec<f64>,
+    factors: Vec<Factor>,
+    noise: f64,
+}
+
+/// One axis' factor.
+#[derive(Clone, Debug)]
+struct Factor {
+    inverse_length: f64,
+    weight: f64,
+    /// By both indices, where values are counted.
+    table: Vec<f64>,
+    size: usize,
+}
+
+impl Factor {
+    fn new(axis: &Axis, inverse_length: f64, weight: f64) -> Self {
+        let size = axis.indices().filter(|size| *size <= TABULATED).unwrap_or(0);
+        let mut factor = Self { inverse_length, weight, table: Vec::new(), size };
+        factor.table = (0..size * size)
+            .map(|place| factor.of_distance(axis.distance(&Code::Index(place / size), &Code::Index(place % size))))
+            .collect();
+        factor
+    }
+
+    /// The Matérn function (5/2) and the share of equal values.
+    fn similarity(&self, distance: f64) -> f64 {
+        let e = 5f64.sqrt() * distance * self.inverse_length;
+        (1.0 - EQUAL) * (1.0 + e + e * e / 3.0) * (-e).exp() + if distance == 0.0 { EQUAL } else { 0.0 }
+    }
+
+    fn of_distance(&self, distance: f64) -> f64 {
+        (1.0 + self.weight * self.similarity(distance)) / (1.0 + self.weight)
+    }
+
+    fn of(&self, axis: &Axis, a: &Code, b: &Code) -> f64 {
+        match (a, b) {
+            (Code::Index(a), Code::Index(b)) if self.size > 0 => self.table[a * self.size + b],
+            _ => self.of_distance(axis.distance(a, b)),
+        }
+    }
+
+    /// Derivatives of the factor's logarithm by those of the inverse length and of the weight.
+    fn slopes(&self, distance: f64) -> (f64, f64) {
+        let (e, similarity) = (5f64.sqrt() * distance * self.inverse_length, self.similarity(distance));
+        let slope = -(1.0 - EQUAL) * e * e / 3.0 * (1.0 + e) * (-e).exp();
+        let whole = 1.0 + self.weight * similarity;
+        (self.weight * slope / whole, self.weight * similarity / whole - self.weight / (1.0 + self.weight))
+    }
+}
+
+impl Covariance {
+    /// The covariance at the mode of the prior.
+    pub fn new(axes: &[Axis]) -> Self {
+        let parameters = [vec![INVERSE_LENGTH.0; axes.len()], vec![WEIGHT.0; axes.len()], vec![NOISE.0]].concat();
+        Self::with(axes, parameters)
+    }
+
+    fn with(axes: &[Axis], parameters: Vec<f64>) -> Self {
+        let count = axes.len();
+        let factors = axes.iter().enumerate().map(|(at, axis)| Factor::new(axis, parameters[at].exp(), parameters[count + at].exp()));
+        Self { factors: factors.collect(), noise: parameters[2 * count].exp(), parameters }
+    }
+
+    fn of(&self, axes: &[Axis], a: &[Code], b: &[Code]) -> f64 {
+        self.factors.iter().zip(axes).zip(a.iter().zip(b)).map(|((factor, axis), (a, b))| factor.of(axis, a, b)).product()
+    }
+
+    /// Fits the parameters to values with mean 0: the mode of their posterior, approached by resilient backpropagation (Riedmiller and
+    /// Braun, 1993).
+    #[must_use]
+    pub fn fitted(&self, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Self {
+        let mut at = self.parameters.clone();
+        let (mut lengths, mut before) = (vec![0.2; at.len()], vec![0.0f64; at.len()]);
+        let mut best: Option<(f64, Self)> = None;
+        for _ in 0..STEPS {
+            let covariance = Self::with(axes, at.clone());
+            let Some((loss, slopes)) = covariance.loss(axes, points, values) else { break };
+            for (place, slope) in slopes.iter().enumerate() {
+                let turned = slope * before[place];
+                lengths[place] =
+                    if turned > 0.0 { f64::min(lengths[place] * 1.3, 1.0) } else { lengths[place] * if turned < 0.0 { 0.5 } else { 1.0 } };
+                let direction = if *slope == 0.0 { 0.0 } else { slope.signum() };
+                at[place] = (at[place] - lengths[place] * direction).clamp(-5.0, 5.0);
+            }
+            let noise = at.len() - 1;
+            at[noise] = at[noise].min(0.0);
+            before = slopes;
+            if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                best = Some((loss, covariance));
+            }
+        }
+        best.map_or_else(|| self.clone(), |(_, covariance)| covariance)
+    }
+
+    /// The negative logarithm of the posterior density, and its slopes; the variance of the values is the likeliest.
+    fn loss(&self, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Option<(f64, Vec<f64>)> {
+        let (n, count) = (points.len(), axes.len());
+        let posterior = Posterior::new(self.clone(), axes, points, values)?;
+        let lower = &posterior.lower;
+        // Columns of the inverse of the lower triangle, one after the other.
+        let mut inverse = vec![0.0; n * n];
+        for column in 0..n {
+            inverse[column * n + column] = 1.0 / lower[column * n + column];
+            for row in column + 1..n {
+                let sum = dot(&lower[row * n + column..row * n + row], &inverse[column * n + column..column * n + row]);
+                inverse[column * n + row] = -sum / lower[row * n + row];
+            }
+        }
+        let weights: Vec<f64> = (0..n).map(|at| dot(&inverse[at * n + at..(at + 1) * n], &posterior.whitened[at..])).collect();
+        let mut loss = (0..n).map(|at| lower[at * n + at].ln()).sum::<f64>() + 0.5 * (n as f64 + 1.0) * posterior.variance.ln();
+        let mut slopes = vec![0.0; 2 * count + 1];
+        let tables: Vec<Vec<(f64, f64)>> = self
+            .factors
+            .iter()
+            .zip(axes)
+            .map(|(factor, axis)| {
+                let distance = |place| axis.distance(&Code::Index(place / factor.size), &Code::Index(place % factor.size));
+                (0..factor.size * factor.size).map(|place| factor.slopes(distance(place))).collect()
+            })
+            .collect();
+        for i in 0..n {
+            let row = &inverse[i * n + i..(i + 1) * n];
+            for j in 0..i {
+                let inverted = dot(row, &inverse[j * n + i..(j + 1) * n]);
+                let weight = (inverted - weights[i] * weights[j] / posterior.variance) * self.of(axes, points[i], points[j]);
+                for (at, factor) in self.factors.iter().enumerate() {
+                    let (by_length, by_weight) = match (&points[i][at], &points[j][at]) {
+                        (Code::Index(a), Code::Index(b)) if factor.size > 0 => tables[at][a * factor.size + b],
+                        (a, b) => factor.slopes(axes[at].distance(a, b)),
+                    };
+                    slopes[at] += weight * by_length;
+                    slopes[count + at] += weight * by_weight;
+                }
+            }
+            slopes[2 * count] += 0.5 * (dot(row, row) - weights[i] * weights[i] / posterior.variance) * self.noise;
+        }
+        for (at, parameter) in self.parameters.iter().enumerate() {
+            let (mean, deviation) = if at < count {
+                INVERSE_LENGTH
+            } else if at < 2 * count {
+                WEIGHT
+            } else {
+                NOISE
+            };
+            let off = (parameter - mean) / deviation;
+            loss += 0.5 * off * off;
+            slopes[at] += off / deviation;
+        }
+        loss.is_finite().then_some((loss, slopes))
+    }
+}
+
+/// The process, given values at some points.
+#[derive(Debug)]
+pub struct Posterior {
+    covariance: Covariance,
+    points: Vec<Vec<Code>>,
+    /// The lower triangle of the covariance's Cholesky decomposition, by rows.
+    lower: Vec<f64>,
+    /// The values, multiplied by its inverse.
+    whitened: Vec<f64>,
+    variance: f64,
+}
+
+impl Posterior {
+    /// `None` where the points' covariance is singular.
+    pub fn new(covariance: Covariance, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Option<Self> {
+        let n = points.len();
+        let mut lower = vec![0.0; n * n];
+        for i in 0..n {
+            for j in 0..=i {
+                let noise = if i == j { covariance.noise } else { 0.0 };
+                let rest = covariance.of(axes, points[i], points[j]) + noise - dot(&lower[i * n..i * n + j], &lower[j * n..j * n + j]);
+                lower[i * n + j] = if i > j { rest / lower[j * n + j] } else { rest.sqrt() };
+            }
+            if lower[i * n + i].is_nan() || lower[i * n + i] < 1e-6 {
+                return None;
+            }
+        }
+        let mut whitened: Vec<f64> = Vec::with_capacity(n);
+        for i in 0..n {
+            whitened.push((values[i] - dot(&lower[i * n..i * n + i], &whitened)) / lower[i * n + i]);
+        }
+        let variance = (dot(&whitened, &whitened) + 1.0) / (n as f64 + 1.0);
+        Some(Self { covariance, points: points.iter().map(|point| point.to_vec()).collect(), lower, whitened, variance })
+    }
+
+    /// Mean and standard deviation at a point.
+    pub fn at(&self, axes: &[Axis], point: &[Code]) -> (f64, f64) {
+        let n = self.points.len();
+        let mut row: Vec<f64> = Vec::with_capacity(n);
+        for i in 0..n {
+            let rest = self.covariance.of(axes, &self.points[i], point) - dot(&self.lower[i * n..i * n + i], &row);
+            row.push(rest / self.lower[i * n + i]);
+        }
+        let left = (1.0 - dot(&row, &row)).max(1e-10);
+        (dot(&row, &self.whitened), (self.variance * left).sqrt())
+    }
+}
+
+/// A sum of products in eight lanes, which vectorises.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let (a, b) = (&a[..a.len().min(b.len())], &b[..a.len().min(b.len())]);
+    let (a_parts, b_parts) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f64 = a_parts.remainder().iter().zip(b_parts.remainder()).map(|(a, b)| a * b).sum();
+    let mut lanes = [0.0; 8];
+    for (a, b) in a_parts.zip(b_parts) {
+        for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
+            *lane += a * b;
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::Domain;
+    use serde_json::json;
+
+    fn axes() -> Vec<Axis> {
+        let width = Domain::Integer { low: 1, high: 16, step: 1, log: false };
+        [width, Domain::Boolean, Domain::Real { low: 0.0, high: 1.0, step: None, log: false }].iter().map(Axis::new).collect()
+    }
+
+    fn point(axes: &[Axis], number: u32) -> Vec<Code> {
+        let values = [json!(1 + number * 7 % 16), json!(number.is_multiple_of(2)), json!(f64::from(number * 13 % 29) / 29.0)];
+        axes.iter().zip(&values).map(|(axis, value)| axis.code(Some(value))).collect()
+    }
+
+    fn data() -> (Vec<Axis>, Vec<Vec<Code>>, Vec<f64>) {
+        let axes = axes();
+        let points: Vec<Vec<Code>> = (0..24).map(|number| point(&axes, number)).collect();
+        let values: Vec<f64> =
+            (0..24u32).map(|number| (f64::from(number * 7 % 16) / 4.0).sin() + f64::from(number % 2) * 0.5 - 0.25).collect();
+        (axes, points, values)
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_loss() {
+        let (axes, points, values) = data();
+        let points: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let at: Vec<f64> = (0..7).map(|place| -1.0 + 0.3 * f64::from(place)).collect();
+        let (_, slopes) = Covariance::with(&axes, at.clone()).loss(&axes, &points, &values).unwrap();
+        for (place, slope) in slopes.iter().enumerate() {
+            let loss = |step: f64| {
+                let mut moved = at.clone();
+                moved[place] += step;
+                Covariance::with(&axes, moved).loss(&axes, &points, &values).unwrap().0
+            };
+            let expected = (loss(1e-4) - loss(-1e-4)) / 2e-4;
+            assert!((slope - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{place}: {slope} for {expected}");
+        }
+    }
+
+    #[test]
+    fn what_was_measured_is_known_and_what_is_far_is_not() {
+        let (axes, points, values) = data();
+        let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
+        let covariance = Covariance::new(&axes).fitted(&axes, &known, &values);
+        let posterior = Posterior::new(covariance, &axes, &known, &values).unwrap();
+        let off: f64 = points.iter().zip(&values).map(|(point, value)| (posterior.at(&axes, point).0 - value).abs()).sum::<f64>() / 24.0;
+        assert!(off < 0.15, "{off}");
+        let few = Posterior::new(Covariance::new(&axes), &axes, &known[..1], &values[..1]).unwrap();
+        assert!(few.at(&axes, known[0]).1 < 0.3 * few.at(&axes, known[9]).1);
+    }
+}

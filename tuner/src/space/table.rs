@@ -1,0 +1,256 @@
+//! Spaces of which a file has every configuration's result: caches of Kernel Tuner, files in the T4 format.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use mneme_core::configuration::Configuration;
+use serde_json::{Value, json};
+
+use super::file::{FileError, FileSpace};
+use super::{Constraints, Parameter, Point, Rejection, Space, plain};
+use crate::expression::python;
+
+/// A space and the results in it.
+pub struct Table {
+    pub name: String,
+    pub space: TableSpace,
+    /// Milliseconds by point, or why there are none.
+    pub results: Vec<(Point, Result<f64, String>)>,
+}
+
+/// The parameters of a file with its restrictions; without restrictions the points that it lists are valid.
+pub struct TableSpace {
+    inner: FileSpace,
+    /// What valid points begin with, by length; empty where restrictions say what is valid.
+    beginnings: Vec<HashSet<String>>,
+    scopes: Vec<Vec<usize>>,
+    none: Vec<Vec<usize>>,
+}
+
+/// A file's content.
+struct Content {
+    name: String,
+    parameters: Vec<(String, Vec<Value>)>,
+    restrictions: Option<Vec<String>>,
+    results: Vec<(Point, Result<f64, String>)>,
+}
+
+impl Table {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none of the kinds that are known.
+    pub fn load(path: &Path) -> Result<Self, FileError> {
+        let wrong = |what: String| FileError::new(path, "", what);
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+        let document: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+        let content = if document["results"].is_array() { t4(&document) } else { cache(&document) }.map_err(wrong)?;
+        let Content { parameters, restrictions, results, .. } = content;
+        let name = if content.name.is_empty() { path.file_stem().unwrap_or_default().to_string_lossy().into() } else { content.name };
+        let names: Vec<String> = parameters.iter().map(|(name, _)| name.clone()).collect();
+        let beginnings = match restrictions {
+            Some(_) => Vec::new(),
+            None => (1..=names.len()).map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect()).collect(),
+        };
+        let constraints = restrictions.unwrap_or_default().iter().map(|text| python::translate(text)).collect::<Result<_, _>>();
+        let inner = FileSpace::of_lists(path, parameters, constraints.map_err(wrong)?)?;
+        let scopes = (1..=beginnings.len()).map(|length| (0..length).collect()).collect();
+        let none = vec![Vec::new(); names.len()];
+        Ok(Self { name, space: TableSpace { inner, beginnings, scopes, none }, results })
+    }
+}
+
+/// A Kernel Tuner cache, or the same with times by key.
+fn cache(document: &Value) -> Result<Content, String> {
+    let either = |one: &str, other: &str| document.get(one).or(document.get(other)).cloned().unwrap_or_default();
+    let keys = either("keys", "tune_params_keys");
+    let names: Vec<String> = keys.as_array().into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    if names.is_empty() {
+        return Err("it has neither 'keys' nor 'tune_params_keys' nor 'results'; name a Kernel Tuner cache or a T4 file".into());
+    }
+    let lists = either("values", "tune_params");
+    let values = names.iter().enumerate().map(|(place, name)| match &lists {
+        Value::Array(lists) => lists.get(place),
+        lists => lists.get(name),
+    });
+    let values: Option<Vec<Vec<Value>>> = values.map(|values| values?.as_array().cloned()).collect();
+    let values = values.ok_or("it has no list of values for each parameter")?;
+    let key = |text: &str, names: &[String], values: &[Vec<Value>]| -> Option<Point> {
+        let parts: Vec<&str> = text.split(',').collect();
+        let of = |(part, values): (&&str, &Vec<Value>)| values.iter().find(|value| plain(value) == **part).cloned();
+        let found: Vec<Value> = parts.iter().zip(values).map(of).collect::<Option<_>>()?;
+        (parts.len() == names.len()).then(|| names.iter().cloned().zip(found).collect())
+    };
+    let mut results = BTreeMap::new();
+    let objective = document["objective"].as_str().unwrap_or("time");
+    for (text, entry) in ["times", "cache", "errors"].iter().filter_map(|field| document[*field].as_object()).flatten() {
+        let point = key(text, &names, &values).ok_or_else(|| format!("'{text}' is no configuration of its parameters"))?;
+        let measured = if entry.is_object() { &entry[objective] } else { entry };
+        let outcome = measured.as_f64().filter(|time| *time > 0.0 && *time < 1e20);
+        let outcome = outcome.ok_or_else(|| measured.as_str().unwrap_or("it failed").to_owned());
+        if outcome.is_err() && results.get(text).is_some_and(|(_, known): &(Point, Result<f64, String>)| known.is_ok()) {
+            continue;
+        }
+        results.insert(text.clone(), (point, outcome));
+    }
+    let restrictions = document.get("restrictions").and_then(Value::as_array);
+    let restrictions = restrictions.map(|list| list.iter().map(plain).collect());
+    let name = document["name"].as_str().or(document["kernel_name"].as_str()).unwrap_or_default().to_owned();
+    Ok(Content { name, parameters: names.into_iter().zip(values).collect(), restrictions, results: results.into_values().collect() })
+}
+
+/// The T4 format: a list of results, each with its configuration.
+fn t4(document: &Value) -> Result<Content, String> {
+    let mut parameters: Vec<(String, Vec<Value>)> = Vec::new();
+    let mut results = Vec::new();
+    for (number, result) in document["results"].as_array().into_iter().flatten().enumerate() {
+        let configuration = result["configuration"].as_object().ok_or_else(|| format!("results[{number}] has no 'configuration'"))?;
+        for (name, value) in configuration {
+            match parameters.iter_mut().find(|(known, _)| known == name) {
+                Some((_, values)) if values.contains(value) => {}
+                Some((_, values)) => values.push(value.clone()),
+                None => parameters.push((name.clone(), vec![value.clone()])),
+            }
+        }
+        let objective = result["objectives"].get(0).and_then(Value::as_str).unwrap_or("time");
+        let measurements = result["measurements"].as_array().into_iter().flatten();
+        let time = measurements.filter(|entry| entry["name"] == objective).find_map(|entry| entry["value"].as_f64());
+        let invalidity = result["invalidity"].as_str().unwrap_or("correct");
+        let outcome = time.filter(|time| invalidity == "correct" && *time > 0.0).ok_or_else(|| invalidity.to_owned());
+        results.push((configuration.iter().map(|(name, value)| (name.clone(), value.clone())).collect(), outcome));
+    }
+    for (_, values) in &mut parameters {
+        if values.iter().all(Value::is_number) {
+            values.sort_by(|a, b| a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)));
+        }
+    }
+    Ok(Content { name: String::new(), parameters, restrictions: None, results })
+}
+
+/// The values of a point's first parameters.
+fn beginning(names: &[String], point: &Point) -> String {
+    names.iter().map(|name| point.get(name).map(plain).unwrap_or_default()).collect::<Vec<_>>().join(",")
+}
+
+impl Space for TableSpace {
+    fn parameters(&self) -> &[Parameter] {
+        self.inner.parameters()
+    }
+
+    fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
+        if self.beginnings.is_empty() {
+            return self.inner.constraints();
+        }
+        Some(Box::new(Listed { space: self, values: vec![String::new(); self.scopes.len()] }))
+    }
+
+    /// Each parameter is an option, so that each point has a configuration of its own.
+    fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
+        let names: Vec<String> = self.parameters().iter().map(|parameter| parameter.name.clone()).collect();
+        if self.beginnings.last().is_some_and(|listed| !listed.contains(&beginning(&names, point))) {
+            return Err(Rejection("the file does not list it".into()));
+        }
+        let options = names.iter().map(|name| format!("-{name}={}", point.get(name).map(plain).unwrap_or_default())).collect();
+        Ok(Configuration { llvm_options: options, ..self.inner.ground(point)? })
+    }
+
+    fn baseline(&self) -> Configuration {
+        self.inner.baseline()
+    }
+
+    fn describe(&self) -> Value {
+        let mut described = self.inner.describe();
+        if let (Value::Object(fields), Some(feasible)) = (&mut described, super::Feasible::of(self)) {
+            fields.insert("valid".into(), json!(feasible.size()));
+        }
+        described
+    }
+}
+
+/// Checks that a file lists points which begin with the values so far.
+struct Listed<'a> {
+    space: &'a TableSpace,
+    values: Vec<String>,
+}
+
+impl Constraints for Listed<'_> {
+    fn scopes(&self) -> &[Vec<usize>] {
+        &self.space.scopes
+    }
+
+    fn conditions(&self) -> &[Vec<usize>] {
+        &self.space.none
+    }
+
+    fn set(&mut self, parameter: usize, value: Option<&Value>) {
+        self.values[parameter] = value.map(plain).unwrap_or_default();
+    }
+
+    fn applies(&mut self, _parameter: usize) -> bool {
+        true
+    }
+
+    fn holds(&mut self, constraint: usize) -> bool {
+        self.space.beginnings[constraint].contains(&self.values[..=constraint].join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(content: &Value) -> Result<Table, FileError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kernel.json");
+        std::fs::write(&path, content.to_string()).unwrap();
+        Table::load(&path)
+    }
+
+    fn point(x: i64, y: i64) -> Point {
+        Point::from([("x".to_owned(), json!(x)), ("y".to_owned(), json!(y))])
+    }
+
+    #[test]
+    fn times_with_restrictions() {
+        let content = json!({
+            "name": "k", "keys": ["x", "y"], "values": [[1, 2], [1, 2]], "restrictions": ["x * y < 4"],
+            "times": {"1,1": 2.5, "1,2": null, "2,1": 1.5}, "errors": {"1,2": "RuntimeFailedConfig"},
+        });
+        let table = load(&content).unwrap();
+        assert_eq!((table.name.as_str(), table.results.len()), ("k", 3));
+        assert!(table.space.ground(&point(2, 2)).unwrap_err().to_string().contains("does not hold"));
+        let of = |x, y| table.results.iter().find(|(known, _)| *known == point(x, y)).map(|(_, outcome)| outcome.clone());
+        assert_eq!(of(2, 1), Some(Ok(1.5)));
+        assert!(of(1, 2).unwrap().is_err());
+        let hashes: HashSet<String> =
+            [point(1, 1), point(1, 2), point(2, 1)].iter().map(|it| table.space.ground(it).unwrap().hash()).collect();
+        assert_eq!(hashes.len(), 3);
+    }
+
+    #[test]
+    fn caches_of_kernel_tuner_and_t4_files_list_what_is_valid() {
+        let cache = json!({
+            "kernel_name": "k", "tune_params_keys": ["x", "y"], "tune_params": {"x": [1, 2], "y": [1, 2]}, "objective": "time",
+            "cache": {"1,1": {"x": 1, "y": 1, "time": 2.5}, "2,1": {"x": 2, "y": 1, "time": "CompilationFailedConfig"}},
+        });
+        let measurements = |time: f64| json!([{"name": "time", "value": time, "unit": "ms"}]);
+        let t4 = json!({"results": [
+            {"configuration": {"x": 1, "y": 1}, "objectives": ["time"], "measurements": measurements(2.5), "invalidity": "correct"},
+            {"configuration": {"x": 2, "y": 1}, "objectives": ["time"], "measurements": [], "invalidity": "compile"},
+        ]});
+        for content in [cache, t4] {
+            let table = load(&content).unwrap();
+            assert!(table.space.ground(&point(1, 1)).is_ok());
+            assert!(table.space.ground(&point(1, 2)).is_err());
+            assert_eq!(super::super::Feasible::of(&table.space).unwrap().size(), Some(2));
+            assert_eq!(table.results.iter().filter(|(_, outcome)| *outcome == Ok(2.5)).count(), 1);
+        }
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        assert!(load(&json!({"a": 1})).err().unwrap().to_string().contains("Kernel Tuner cache"));
+        let unread = json!({"keys": ["x"], "values": [[1]], "restrictions": ["lambda x: x"]});
+        assert!(load(&unread).err().unwrap().to_string().contains("restriction"));
+    }
+}
