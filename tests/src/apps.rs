@@ -229,6 +229,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "refused", sources: &["refused.cu"], kernels: &[] },
     App { name: "pageable_parts", sources: &["pageable_parts.cu"], kernels: &[] },
     App { name: "dying", sources: &["dying.cu"], kernels: &[] },
+    App { name: "descriptors", sources: &["descriptors.cu"], kernels: &[] },
     App { name: "ticking", sources: &["ticking.cu"], kernels: &[] },
     App { name: "answering", sources: &["answering.cu"], kernels: &[] },
     App { name: "mailbox", sources: &["mailbox.cu"], kernels: &[] },

@@ -2,6 +2,7 @@
 //!
 //! Each is there whole, or as it was before.
 
+mod held;
 mod lock;
 mod size_limit;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use tempfile::{Builder, NamedTempFile};
 
+pub use held::HeldFile;
 pub use lock::{FolderLock, LOCK};
 pub use size_limit::as_errors as size_limit_as_errors;
 

@@ -19,16 +19,15 @@
 //! reader walks the chunk headers up to the first incomplete one.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::RecordingError;
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
-use crate::files;
+use crate::files::{self, HeldFile};
 use crate::hash::{ChunkId, Hash64, checksum, chunk_id};
 
 pub const VERSION: u32 = 2;
@@ -90,7 +89,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
 /// Appends chunks to a new pack file.
 pub struct PackWriter {
     path: PathBuf,
-    file: File,
+    file: HeldFile,
     position: u64,
     entries: Vec<(ChunkId, ChunkLocation)>,
     encoder: Encoder,
@@ -107,7 +106,7 @@ impl PackWriter {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let name = format!("{now:x}-{}-{}.{EXTENSION}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let path = folder.join(name);
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&path).map_err(RecordingError::io(&path))?;
+        let file = HeldFile::create(&path).map_err(RecordingError::io(&path))?;
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
         header.extend_from_slice(&[0; 4]);
@@ -120,7 +119,7 @@ impl PackWriter {
             synced: 0,
             path,
         };
-        if let Err(error) = write_at_end(&pack.file, &mut pack.position, &header, &[]) {
+        if let Err(error) = write_at_end(&mut pack.file, &mut pack.position, &header, &[]) {
             // Every attempt would leave another empty file.
             let _ = std::fs::remove_file(&pack.path);
             return Err(RecordingError::io(&pack.path)(error));
@@ -159,8 +158,8 @@ impl PackWriter {
     /// Waits until every appended chunk is on disk. What could not be made durable is taken back: other writers may rely on it.
     pub fn sync(&mut self) -> Result<(), RecordingError> {
         if self.synced < self.position {
-            if let Err(error) = self.file.sync_data() {
-                let _ = self.file.set_len(self.synced);
+            if let Err(error) = self.file.get().and_then(File::sync_data) {
+                let _ = self.file.get().and_then(|file| file.set_len(self.synced));
                 return Err(RecordingError::io(&self.path)(error));
             }
             self.synced = self.position;
@@ -184,14 +183,15 @@ impl PackWriter {
         entries.extend_from_slice(&self.position.to_le_bytes());
         entries.extend_from_slice(&sum.to_le_bytes());
         entries.extend_from_slice(END);
-        write_at_end(&self.file, &mut self.position, &head, &entries).map_err(RecordingError::io(&self.path))?;
-        self.file.flush().and_then(|()| self.file.sync_all()).map_err(RecordingError::io(&self.path))
+        write_at_end(&mut self.file, &mut self.position, &head, &entries).map_err(RecordingError::io(&self.path))?;
+        self.file.get().and_then(File::sync_all).map_err(RecordingError::io(&self.path))
     }
 }
 
 /// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk, and gives
 /// the space back: other files may need it.
-fn write_at_end(file: &File, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
+fn write_at_end(file: &mut HeldFile, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
+    let file = file.get()?;
     let written = files::size_limit_as_errors(|| write_all_parts_at(file, head, body, *position));
     match written {
         Ok(()) => *position += (head.len() + body.len()) as u64,

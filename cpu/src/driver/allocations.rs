@@ -85,7 +85,8 @@ pub fn find(address: u64) -> Option<MemoryAllocation> {
 
 /// Where allocations are placed: away from the addresses that the system gives to heaps and libraries, so that a replay can
 /// have a recording's addresses again.
-static NEXT: AtomicU64 = AtomicU64::new(0x3000_0000_0000);
+static NEXT: AtomicU64 = AtomicU64::new(BEGIN);
+const BEGIN: u64 = 0x3000_0000_0000;
 const END: u64 = 0x5000_0000_0000;
 const PAGE: u64 = 4096;
 const LARGE_PAGE: u64 = 2 << 20;
@@ -105,12 +106,18 @@ pub fn obtain(bytes: usize) -> Result<u64, Status> {
     }
     let size = mapped_size(bytes as u64);
     let alignment = if size >= LARGE_PAGE { LARGE_PAGE } else { PAGE };
+    let mut again = false;
     loop {
         let slot = size.next_multiple_of(alignment);
         let claimed = NEXT.fetch_update(Relaxed, Relaxed, |next| Some(next.next_multiple_of(alignment) + slot));
         let start = claimed.unwrap_or_else(|next| next).next_multiple_of(alignment);
         if start + slot > END {
-            return Err(Status::OUT_OF_MEMORY);
+            // What was freed is used again once all addresses were.
+            if std::mem::replace(&mut again, true) {
+                return Err(Status::OUT_OF_MEMORY);
+            }
+            NEXT.store(BEGIN, Relaxed);
+            continue;
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: a new anonymous mapping that replaces none.

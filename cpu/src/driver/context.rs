@@ -88,6 +88,10 @@ pub fn current() -> Result<usize, Status> {
 }
 
 /// The device of the calling thread's context.
+pub fn device_of(context: usize) -> Result<i32, Status> {
+    CONTEXTS.get(context).map(|context| context.device).map_err(|_| Status::INVALID_CONTEXT)
+}
+
 pub fn current_device() -> Result<i32, Status> {
     Ok(CONTEXTS.get(current()?)?.device)
 }
@@ -165,9 +169,15 @@ pub fn get_device(out: Out<i32>) -> StatusResult {
     out.put(current_device()?)
 }
 
-pub fn get_id(_handle: usize, out: Out<u64>) -> StatusResult {
+/// Of a context, or of the current one for 0.
+pub fn get_id(handle: usize, out: Out<u64>) -> StatusResult {
+    out.put(named(handle)? as u64)
+}
+
+fn named(handle: usize) -> Result<usize, Status> {
     initialised()?;
-    out.put(1)
+    let handle = if handle == 0 { current()? } else { handle };
+    CONTEXTS.get(handle).map(|_| handle).map_err(|_| Status::INVALID_CONTEXT)
 }
 
 pub fn get_flags(out: Out<u32>) -> StatusResult {
@@ -180,8 +190,8 @@ pub fn set_flags(flags: u32) -> StatusResult {
     Ok(())
 }
 
-pub fn get_api_version(_handle: usize, out: Out<u32>) -> StatusResult {
-    initialised()?;
+pub fn get_api_version(handle: usize, out: Out<u32>) -> StatusResult {
+    named(handle)?;
     out.put(3020)
 }
 

@@ -216,7 +216,7 @@ driver_exports! {
 
     cuStreamCreate(stream, flags) => stream::create(stream, flags, 0);
     cuStreamCreateWithPriority(stream, flags, priority) => stream::create(stream, flags, priority);
-    cuStreamDestroy_v2(stream) => stream::destroy(stream);
+    cuStreamDestroy_v2(stream) => graph::destroy_stream(stream);
     cuStreamQuery(stream) => waiting::stream(stream);
     cuStreamSynchronize(stream) => waiting::stream(stream);
     cuStreamWaitEvent(stream, event, _) => waiting::stream_waits(stream, event);
@@ -230,9 +230,11 @@ driver_exports! {
     cuLaunchHostFunc_v2(stream, function, data, _) => launch::launch_on_host(stream, function, data);
     cuStreamAttachMemAsync(stream, _, _, _) => waiting::stream(stream);
     cuStreamIsCapturing(stream, status) => graph::is_capturing(stream, status);
-    cuStreamGetCaptureInfo(stream, status, id) => graph::capture_info(stream, status, id);
-    cuStreamGetCaptureInfo_v2(stream, status, id, _, _, _) => graph::capture_info(stream, status, id);
-    cuStreamGetCaptureInfo_v3(stream, status, id, _, _, _, _) => graph::capture_info(stream, status, id);
+    cuStreamGetCaptureInfo(stream, status, id) => graph::capture_info(stream, status, id, [0; 4]);
+    cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count) =>
+        graph::capture_info(stream, status, id, [graph, nodes, count, 0]);
+    cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, edges, count) =>
+        graph::capture_info(stream, status, id, [graph, nodes, edges, count]);
     cuThreadExchangeStreamCaptureMode(mode) => stream::exchange_capture_mode(mode);
     cuStreamBeginCapture_v2(stream, _) => graph::begin_capture(stream);
     cuStreamBeginRecaptureToGraph(stream, _, graph, _, _) => graph::begin_recapture(stream, graph);

@@ -92,6 +92,18 @@ pub fn capture(stream: usize, work: impl FnOnce() -> Result<Work, Status>) -> Re
     Ok(true)
 }
 
+/// Destroys a stream, and ends a capture that it takes part in.
+pub fn destroy_stream(stream: usize) -> StatusResult {
+    stream::destroy(stream)?;
+    let mut captures = captures();
+    if let Some(capture) = captures.streams.remove(&stream) {
+        captures.events.retain(|_, (graph, _)| *graph != capture.graph);
+        // What else is captured into its graph can come to nothing.
+        captures.streams.values_mut().filter(|other| other.graph == capture.graph).for_each(|other| other.broken = true);
+    }
+    Ok(())
+}
+
 pub fn is_captured(stream: usize) -> bool {
     captures().streams.contains_key(&stream)
 }
@@ -178,9 +190,13 @@ pub fn is_capturing(stream: usize, out: Out<u32>) -> StatusResult {
     out.put(capture_status(stream).0)
 }
 
-pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>) -> StatusResult {
+pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>, others: [usize; 4]) -> StatusResult {
     stream::check(stream)?;
     let (state, identity) = capture_status(stream);
+    if state != 0 && others != [0; 4] {
+        crate::say!("cuStreamGetCaptureInfo does not give the graph or the dependencies of a capture");
+        return Err(Status::NOT_SUPPORTED);
+    }
     id.put_if_wanted(identity);
     status.put(state)
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::types::CUipcMemHandle;
+use mneme_core::files::size_limit_as_errors;
 
 use super::allocations::{self, MemoryKind};
 use super::{context, device};
@@ -150,13 +151,16 @@ fn into_file(start: u64, size: u64) -> Option<File> {
     }
     // SAFETY: the descriptor was just opened and is nobody else's.
     let file = unsafe { File::from_raw_fd(descriptor) };
-    file.set_len(size).ok()?;
-    let mut done = 0;
-    while done < size {
-        // SAFETY: an allocation of this size starts there.
-        let written = unsafe { libc::pwrite(descriptor, (start + done) as *const _, (size - done) as usize, done as libc::off_t) };
-        done += u64::try_from(written).ok().filter(|written| *written > 0)?;
-    }
+    size_limit_as_errors(|| {
+        file.set_len(size).ok()?;
+        let mut done = 0;
+        while done < size {
+            // SAFETY: an allocation of this size starts there.
+            let written = unsafe { libc::pwrite(descriptor, (start + done) as *const _, (size - done) as usize, done as libc::off_t) };
+            done += u64::try_from(written).ok().filter(|written| *written > 0)?;
+        }
+        Some(())
+    })?;
     map_over(start, size, &file).then_some(file)
 }
 

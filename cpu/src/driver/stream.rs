@@ -56,7 +56,10 @@ pub fn get_context(stream: usize, out: Out<usize>) -> StatusResult {
 
 pub fn get_device(stream: usize, out: Out<i32>) -> StatusResult {
     check(stream)?;
-    out.put(context::current_device()?)
+    out.put(match STREAMS.get(stream) {
+        Ok(stream) => context::device_of(stream.context)?,
+        Err(_) => context::current_device()?,
+    })
 }
 
 pub fn get_id(stream: usize, out: Out<u64>) -> StatusResult {

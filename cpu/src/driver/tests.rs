@@ -315,3 +315,30 @@ fn what_a_graph_allocates_can_be_kept() {
     ok!(cuMemFreeAsync(address, 0usize));
     assert!(!is_known(address));
 }
+
+#[test]
+fn a_destroyed_stream_is_captured_no_longer() {
+    enter();
+    let stream = number::<usize>(|out| ok!(cuStreamCreate(out, 1)));
+    ok!(cuStreamBeginCapture_v2(stream, 0));
+    let (status, id) = (number::<u32>(|out| ok!(cuStreamGetCaptureInfo(stream, out, 0usize))), 0usize);
+    assert_eq!(status, 1);
+    let mut graph = 7usize;
+    let refused = status!(cuStreamGetCaptureInfo_v2(stream, id, 0usize, Out::to(&mut graph), 0usize, 0usize));
+    assert!(refused != Status::SUCCESS && graph == 7, "what is not known is not said");
+    ok!(cuStreamDestroy_v2(stream));
+    ok!(cuCtxSynchronize());
+}
+
+#[test]
+fn contexts_have_ids_of_their_own() {
+    enter();
+    let current = number::<usize>(|out| ok!(cuCtxGetCurrent(out)));
+    let other = number::<usize>(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
+    let id = |context: usize| number::<u64>(|out| ok!(cuCtxGetId(context, out)));
+    assert_ne!(id(current), id(other));
+    assert_eq!(id(0), id(other), "the current one");
+    assert_ne!(status!(cuCtxGetId(0x1234usize, Out::to(&mut 0u64))), Status::SUCCESS);
+    ok!(cuCtxDestroy_v2(other));
+    ok!(cuCtxSetCurrent(current));
+}

@@ -9,6 +9,8 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mneme_core::files::size_limit_as_errors;
+
 use super::allocations::{self, MemoryKind};
 use super::{context, device};
 use crate::abi::{In, Out};
@@ -177,7 +179,7 @@ pub fn create(out: Out<u64>, size: usize, properties: In<AllocationProperties>, 
     }
     // SAFETY: the descriptor was just opened and is nobody else's.
     let file = unsafe { File::from_raw_fd(descriptor) };
-    file.set_len(size).map_err(|_| Status::OUT_OF_MEMORY)?;
+    size_limit_as_errors(|| file.set_len(size)).map_err(|_| Status::OUT_OF_MEMORY)?;
     out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: properties.handle_types })) as u64)
 }
 

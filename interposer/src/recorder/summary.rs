@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
+use mneme_core::files;
 use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary};
 use mneme_core::units;
 
@@ -37,7 +38,8 @@ fn append(summary: &Summary, file: &Path) -> std::io::Result<bool> {
     let mut line = serde_json::to_vec(summary)?;
     line.push(b'\n');
     // One write, so that lines of processes that end at the same time stay apart.
-    File::options().append(true).create(!in_memory).mode(0o600).open(file)?.write_all(&line)?;
+    let write = || File::options().append(true).create(!in_memory).mode(0o600).open(file)?.write_all(&line);
+    files::size_limit_as_errors(write)?;
     Ok(in_memory)
 }
 

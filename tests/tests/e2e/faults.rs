@@ -216,6 +216,32 @@ fn little_address_space_is_enough() {
 }
 
 #[test]
+fn a_limit_on_the_size_of_files_ends_no_application() {
+    if Device::under_test() == Device::Cuda {
+        println!("skipped: a_limit_on_the_size_of_files_ends_no_application, as memory is no file there");
+        return;
+    }
+    // Blocks of 512 bytes: less than a slab of the arena, and less than that.
+    for blocks in ["16384", "2048"] {
+        let folder = tempfile::tempdir().unwrap();
+        let limited = |preload: PathBuf| {
+            run("sh")
+                .args(["-c", &format!("ulimit -f {blocks}; LD_PRELOAD=\"$PRELOAD\" exec \"$@\""), "sh"])
+                .arg(executable(app("steps"), Cudart::under_test()))
+                .args(["4"])
+                .env("PRELOAD", preload)
+                .env("MNEME_DATA_DIR", folder.path())
+                .env("MNEME_DEVICE", "cpu")
+                .outcome()
+        };
+        let plain = limited(library("libmneme_cpu.so"));
+        let recorded = limited(library("libmneme_rec.so"));
+        assert_eq!((recorded.status, &recorded.stdout), (plain.status, &plain.stdout), "{blocks}: {recorded}");
+        assert_eq!(plain.status, 0, "{plain}");
+    }
+}
+
+#[test]
 fn a_kernel_that_aborts_costs_nothing_that_was_recorded_before() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["10", "abort"];

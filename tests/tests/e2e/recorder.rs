@@ -65,6 +65,26 @@ fn programs_die_as_they_would_by_themselves() {
     }
 }
 
+/// Numbers of descriptors that it has closed are its own, whatever the recorder had under them.
+#[test]
+fn a_program_that_closes_all_descriptors_keeps_its_files() {
+    if Device::under_test() == Device::Cuda {
+        println!("skipped: a_program_that_closes_all_descriptors_keeps_its_files, as it closes those of the driver");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (recording, output) = (folder.path().join("recording"), folder.path().join("output"));
+    std::fs::create_dir(&recording).unwrap();
+    let recorded = record_into(&recording, app("descriptors"), &[output.to_str().unwrap()]).succeed();
+    assert_eq!(recorded.stdout, "descriptors: ok\n");
+    assert_eq!(std::fs::read_to_string(&output).unwrap(), "launched\n".repeat(3));
+    let kernels = load_kernels(&recording);
+    assert_eq!(kernels[0].1.instances.len(), 4, "{recorded}");
+    for id in kernels[0].1.instances.keys() {
+        Instance::new(&kernels[0].0, id).verify("default<O3>", &[]);
+    }
+}
+
 #[test]
 fn a_program_that_launches_nothing_records_nothing() {
     let folder = tempfile::tempdir().unwrap();

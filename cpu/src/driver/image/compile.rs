@@ -9,6 +9,7 @@ use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mneme_core::files::size_limit_as_errors;
 use mneme_core::hash::Hash64;
 use mneme_core::install;
 use thiserror::Error;
@@ -54,7 +55,7 @@ fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, CompilationErr
     // Files instead of pipes: a compiler that dies raises no SIGPIPE in the application, and an application that collects
     // all its children's statuses by itself does no harm.
     let (mut stdin, mut stdout, mut stderr) = (memory_file()?, memory_file()?, memory_file()?);
-    stdin.write_all(input).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
+    size_limit_as_errors(|| stdin.write_all(input)).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
     let share = |file: &File| file.try_clone().map(Stdio::from).map_err(CompilationError::Run);
     let mut child = Command::new(program)
         .args(["--mneme-cpu-object", "--passes", passes, "--arch", arch])
