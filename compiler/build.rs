@@ -23,10 +23,16 @@ fn main() {
     println!("cargo:rerun-if-env-changed=LLVM_SYS_191_PREFIX");
     let config = llvm_config();
     let version = ask(&config, &["--version"]);
-    assert!(version.starts_with(&format!("{MAJOR}.")), "{} is LLVM {version}; Mneme is built with LLVM {MAJOR}", config.display());
+    assert!(
+        version.starts_with(&format!("{MAJOR}.")),
+        "{} is LLVM {version}; Mneme is built with LLVM {MAJOR}",
+        config.display()
+    );
     compile_shim(&ask(&config, &["--includedir"]));
     println!("cargo:rustc-link-search=native={}", ask(&config, &["--libdir"]));
-    for library in ask(&config, &["--link-static", "--libs"]).split_whitespace().filter_map(|flag| flag.strip_prefix("-l")) {
+    for library in
+        ask(&config, &["--link-static", "--libs"]).split_whitespace().filter_map(|flag| flag.strip_prefix("-l"))
+    {
         println!("cargo:rustc-link-lib=static:-bundle={library}");
     }
     for library in COMPANIONS {
@@ -65,8 +71,9 @@ fn compile_shim(includes: &str) {
 }
 
 fn llvm_config() -> PathBuf {
-    let prefix =
-        std::env::var_os("LLVM_SYS_191_PREFIX").filter(|value| !value.is_empty()).map_or_else(|| PathBuf::from(PREFIX), PathBuf::from);
+    let prefix = std::env::var_os("LLVM_SYS_191_PREFIX")
+        .filter(|value| !value.is_empty())
+        .map_or_else(|| PathBuf::from(PREFIX), PathBuf::from);
     let path = prefix.join("bin/llvm-config");
     assert!(
         path.is_file(),
@@ -77,9 +84,16 @@ fn llvm_config() -> PathBuf {
 }
 
 fn ask(config: &Path, arguments: &[&str]) -> String {
-    let output =
-        Command::new(config).args(arguments).output().unwrap_or_else(|error| panic!("{} cannot be run: {error}", config.display()));
-    assert!(output.status.success(), "{} {arguments:?} failed: {}", config.display(), String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(config)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("{} cannot be run: {error}", config.display()));
+    assert!(
+        output.status.success(),
+        "{} {arguments:?} failed: {}",
+        config.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 

@@ -63,7 +63,10 @@ fn norm(text: &str) -> Result<Norm, String> {
 }
 
 fn threshold(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "it has to be a number of at least 0".into())
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        .ok_or_else(|| "it has to be a number of at least 0".into())
 }
 
 impl AnnotateOptions {
@@ -77,11 +80,14 @@ impl AnnotateOptions {
         if self.ignore {
             return Ok(Tolerance::ignored());
         }
-        let thresholds = [(self.absolute, Threshold::Absolute), (self.relative, Threshold::Relative), (self.ulp, Threshold::Ulp)];
+        let thresholds =
+            [(self.absolute, Threshold::Absolute), (self.relative, Threshold::Relative), (self.ulp, Threshold::Ulp)];
         let found = thresholds.into_iter().find_map(|(value, kind)| Some((value?, kind)));
-        let (threshold, kind) = found
-            .ok_or_else(|| CommandError::Usage("say how far the memory may differ: --absolute, --relative, --ulp or --ignore".into()))?;
-        let dtype = self.dtype.ok_or_else(|| CommandError::Usage("say what the memory holds, such as --dtype f64".into()))?;
+        let (threshold, kind) = found.ok_or_else(|| {
+            CommandError::Usage("say how far the memory may differ: --absolute, --relative, --ulp or --ignore".into())
+        })?;
+        let dtype =
+            self.dtype.ok_or_else(|| CommandError::Usage("say what the memory holds, such as --dtype f64".into()))?;
         Ok(Tolerance { dtype, threshold, kind, norm: self.norm.unwrap_or_default(), ignore: false })
     }
 }
@@ -130,7 +136,10 @@ pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
         if let Some(target) = options.target() {
             if options.remove {
                 if !rules.remove(&target) {
-                    return Err(CommandError::Usage(format!("there is no rule for {target} in {}", Rules::path(&kernel.path).display())));
+                    return Err(CommandError::Usage(format!(
+                        "there is no rule for {target} in {}",
+                        Rules::path(&kernel.path).display()
+                    )));
                 }
             } else {
                 rules.set(Rule { target, tolerance: options.tolerance()? });

@@ -32,8 +32,8 @@ pub struct Application {
 }
 
 impl Application {
-    /// Gives the application its arguments as they were typed: without `--` in front, those that look like ours have been
-    /// normalised. They are the end of the command line.
+    /// Gives the application its arguments as they were typed: without `--` in front, those that look like ours have
+    /// been normalised. They are the end of the command line.
     pub fn restore(&mut self, typed: &[OsString]) {
         let start = typed.len().saturating_sub(self.command.len());
         self.command = typed[start..].to_vec();
@@ -44,7 +44,12 @@ impl Application {
     }
 
     /// Runs it under the recorder to its end. `settings` are the recorder's environment variables.
-    pub fn run(&self, mode: Mode, settings: &[(&str, OsString)], summaries: &SummaryFile) -> Result<ExitStatus, CommandError> {
+    pub fn run(
+        &self,
+        mode: Mode,
+        settings: &[(&str, OsString)],
+        summaries: &SummaryFile,
+    ) -> Result<ExitStatus, CommandError> {
         variables::check()?;
         let (device, for_want_of_a_gpu) = choose(self.device)?;
         let program = resolve(&self.command[0]);
@@ -53,7 +58,10 @@ impl Application {
             refuse_static_runtime(&program)?;
             libraries.push(siblings::find(install::CPU_DEVICE)?);
             let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
-            mneme_core::remark!("mneme: {}{doing} on the CPU device", if for_want_of_a_gpu { "no GPU here; " } else { "" });
+            mneme_core::remark!(
+                "mneme: {}{doing} on the CPU device",
+                if for_want_of_a_gpu { "no GPU here; " } else { "" }
+            );
         }
         let mut command = Command::new(&program);
         command
@@ -71,12 +79,13 @@ impl Application {
 /// The child that signals are passed on to; 0 before there is one.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Signals that people and job schedulers send to the process they have started, which is this one.
-const PASSED_ON: [libc::c_int; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+const PASSED_ON: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
 extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let child = CHILD.load(Ordering::Relaxed);
-    // SAFETY: the kernel gives a valid structure; kill is safe in signal handlers. What the terminal sends, the child has got
-    // itself.
+    // SAFETY: the kernel gives a valid structure; kill is safe in signal handlers. What the terminal sends, the child
+    // has got itself.
     unsafe {
         if child > 0 && (*information).si_code != libc::SI_KERNEL {
             libc::kill(child, signal);
@@ -84,10 +93,11 @@ extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _c
     }
 }
 
-/// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not outlive us.
+/// Starts a program and waits for its end, through every signal but those that cannot be caught; the program does not
+/// outlive us.
 fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
-    // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too; the child's handlers are
-    // the default ones again when it becomes the program.
+    // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too; the child's handlers
+    // are the default ones again when it becomes the program.
     unsafe {
         for signal in PASSED_ON {
             let mut before: libc::sigaction = std::mem::zeroed();
@@ -159,15 +169,20 @@ fn resolve(name: &OsStr) -> PathBuf {
         return path.into();
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|candidate| candidate.is_file()).unwrap_or_else(|| path.into())
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(path))
+        .find(|candidate| candidate.is_file())
+        .unwrap_or_else(|| path.into())
 }
 
 /// The CPU device stands in for the shared CUDA runtime; one that is linked into the program would look for a GPU.
 fn refuse_static_runtime(application: &Path) -> Result<(), CommandError> {
     let Ok(file) = MappedFile::open(application) else { return Ok(()) };
     let needs = needs(file.bytes());
-    let has_shared_runtime =
-        needs.libraries.iter().any(|library| ["libcudart.", "libamdhip64."].iter().any(|name| library.starts_with(name)));
+    let has_shared_runtime = needs
+        .libraries
+        .iter()
+        .any(|library| ["libcudart.", "libamdhip64."].iter().any(|name| library.starts_with(name)));
     if needs.device_code && !has_shared_runtime {
         return Err(CommandError::NoDevice(format!(
             "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link with -lcudart (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared) where the loader finds it, or record on a GPU",

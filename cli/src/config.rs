@@ -155,7 +155,12 @@ mod tests {
     use super::*;
 
     fn layout(folder: &Path) -> Layout {
-        Layout { prefix: folder.into(), programs: folder.into(), libraries: folder.into(), cmake: folder.join("cmake/mneme") }
+        Layout {
+            prefix: folder.into(),
+            programs: folder.into(),
+            libraries: folder.into(),
+            cmake: folder.join("cmake/mneme"),
+        }
     }
 
     #[test]

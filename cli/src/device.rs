@@ -43,23 +43,28 @@ pub fn choose(option: Option<DeviceChoice>) -> Result<(DeviceChoice, bool), Comm
     }
 }
 
-/// Refuses a machine without NVIDIA's kernel driver or its library. Asks less than [`has_gpu`]: to refuse wrongly what the
-/// user asked for would be worse than the application's own error.
+/// Refuses a machine without NVIDIA's kernel driver or its library. Asks less than [`has_gpu`]: to refuse wrongly what
+/// the user asked for would be worse than the application's own error.
 fn require_gpu(folder: &Path, has_driver: bool) -> Result<(), CommandError> {
     let missing = match ["nvidiactl", "dxg"].iter().any(|node| folder.join(node).exists()) {
         false => "/dev/nvidiactl is missing",
         true if !has_driver => "libcuda.so.1 cannot be loaded",
         true => return Ok(()),
     };
-    Err(CommandError::NoDevice(format!("no usable GPU on this machine ({missing}); install NVIDIA's driver, or record with --device cpu")))
+    Err(CommandError::NoDevice(format!(
+        "no usable GPU on this machine ({missing}); install NVIDIA's driver, or record with --device cpu"
+    )))
 }
 
 /// Whether NVIDIA's kernel driver offers a GPU: its control node and at least one device node, or WSL's.
 fn has_gpu(folder: &Path) -> bool {
-    let is_gpu =
-        |name: &str| name.strip_prefix("nvidia").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_gpu = |name: &str| {
+        name.strip_prefix("nvidia")
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
     let mut nodes = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    folder.join("dxg").exists() || (folder.join("nvidiactl").exists() && nodes.any(|node| node.file_name().to_str().is_some_and(is_gpu)))
+    folder.join("dxg").exists()
+        || (folder.join("nvidiactl").exists() && nodes.any(|node| node.file_name().to_str().is_some_and(is_gpu)))
 }
 
 /// Whether the driver's library is here too: a container may see the devices and lack it.
@@ -75,7 +80,9 @@ mod tests {
     #[test]
     fn a_gpu_that_is_asked_for_needs_both_halves_of_the_driver() {
         let folder = tempfile::tempdir().unwrap();
-        let sentence = |has_driver| require_gpu(folder.path(), has_driver).map_err(|error| (error.exit_status(), error.to_string()));
+        let sentence = |has_driver| {
+            require_gpu(folder.path(), has_driver).map_err(|error| (error.exit_status(), error.to_string()))
+        };
         let (status, text) = sentence(true).unwrap_err();
         assert!(status == mneme_core::exit::NO_DEVICE && text.contains("/dev/nvidiactl"), "{text}");
         std::fs::write(folder.path().join("nvidiactl"), "").unwrap();

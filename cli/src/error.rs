@@ -28,7 +28,9 @@ pub enum CommandError {
 impl CommandError {
     pub fn exit_status(&self) -> i32 {
         match self {
-            Self::Recording(RecordingError::Io { source, .. }) if mneme_core::console::is_full(source) => exit::INTERNAL,
+            Self::Recording(RecordingError::Io { source, .. }) if mneme_core::console::is_full(source) => {
+                exit::INTERNAL
+            }
             Self::Recording(_) => exit::BAD_RECORDING,
             Self::Usage(_) => exit::BAD_USAGE,
             Self::NoDevice(_) => exit::NO_DEVICE,

@@ -41,7 +41,9 @@ fn print_list(options: &ListOptions, kernels: &[KernelFile]) -> Result<(), Comma
     }
     use Align::{Left, Right};
     let columns = [Left, Right, Right, Right, Right, Right, Right, Right];
-    let mut rows = vec![["KERNEL", "STATIC HASH", "INSTANCE", "GRID", "BLOCK", "SHARED", "MEMORY", "SEEN"].map(String::from).to_vec()];
+    let mut rows = vec![
+        ["KERNEL", "STATIC HASH", "INSTANCE", "GRID", "BLOCK", "SHARED", "MEMORY", "SEEN"].map(String::from).to_vec(),
+    ];
     for kernel in kernels {
         let mut instances = kernel.instances(id)?;
         // In the order of recording; a run's instances of one second by shape.

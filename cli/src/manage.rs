@@ -49,7 +49,8 @@ pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
     if options.selection.record_id.is_none() && discard_if_unreadable(options.selection.path())? {
         return Ok(());
     }
-    let (total, selected) = each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
+    let (total, selected) =
+        each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
     // Chunks that an interrupted recording left belong to no kernel.
     let left_over = if options.selection.path().is_dir() && options.selection.record_id.is_none() {
         housekeeping::collect_garbage(options.selection.path())?
@@ -60,8 +61,8 @@ pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
     selected.complete()
 }
 
-/// Removes a kernel's file that is named and is damaged: nothing else could. Only what is no kernel's file at all counts as
-/// damaged, not one of a newer format. The files it named are unknown, so they stay.
+/// Removes a kernel's file that is named and is damaged: nothing else could. Only what is no kernel's file at all
+/// counts as damaged, not one of a newer format. The files it named are unknown, so they stay.
 fn discard_if_unreadable(path: &Path) -> Result<bool, CommandError> {
     let is_kernels = path.extension().is_some_and(|extension| extension == "json")
         && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<u64>().is_ok());
@@ -69,7 +70,10 @@ fn discard_if_unreadable(path: &Path) -> Result<bool, CommandError> {
         return Ok(false);
     }
     std::fs::remove_file(path).map_err(|source| CommandError::Io { path: path.into(), source })?;
-    print(&format!("removed {}, which was damaged; the memory and the code it named are still in its folder\n", path.display()))?;
+    print(&format!(
+        "removed {}, which was damaged; the memory and the code it named are still in its folder\n",
+        path.display()
+    ))?;
     Ok(true)
 }
 
@@ -77,7 +81,9 @@ fn discard_if_unreadable(path: &Path) -> Result<bool, CommandError> {
 pub fn copy(options: CopyOptions) -> Result<(), CommandError> {
     match options.epilogue_format.as_deref().and_then(Format::parse) {
         None => transfer(options.transfer, "copied", housekeeping::copy),
-        Some(format) => transfer(options.transfer, "copied", |from, to, hash, id| export::export(from, to, hash, id, format)),
+        Some(format) => {
+            transfer(options.transfer, "copied", |from, to, hash, id| export::export(from, to, hash, id, format))
+        }
     }
 }
 
@@ -96,15 +102,23 @@ fn transfer(
     if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
         return Err(CommandError::Usage(format!("the recording is in {} already; name another folder", to.display())));
     }
-    let (total, selected) = each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
-    print(&format!("{verb} {} to {}, {} written\n", instances(total.instances), to.display(), units::bytes(total.bytes)))?;
+    let (total, selected) =
+        each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
+    print(&format!(
+        "{verb} {} to {}, {} written\n",
+        instances(total.instances),
+        to.display(),
+        units::bytes(total.bytes)
+    ))?;
     selected.complete()
 }
 
 fn endpoints(paths: [Option<PathBuf>; 2], named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), CommandError> {
     match (paths, named) {
         ([Some(from), Some(to)], None) | ([Some(to), None], Some(from)) => Ok((from, to)),
-        ([_, Some(_)], Some(_)) => Err(CommandError::Usage("name the recording once: as the first path or with -rdb".into())),
+        ([_, Some(_)], Some(_)) => {
+            Err(CommandError::Usage("name the recording once: as the first path or with -rdb".into()))
+        }
         _ => Err(CommandError::Usage("name the recording and then the folder it goes to".into())),
     }
 }

@@ -62,7 +62,8 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     if let Some(folder) = &options.record_database {
-        let mut folder = std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.clone(), source })?;
+        let mut folder =
+            std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.clone(), source })?;
         if !options.dry_run {
             create_private_folder(&folder)?;
             check_writable(&folder)?;

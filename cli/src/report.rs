@@ -21,7 +21,8 @@ use mneme_core::text::shorten;
 /// Width of a kernel's name, characters.
 const NAME_WIDTH: usize = 44;
 
-/// Memory that recorders append to, by the path of our descriptor: no disk that could be full, no file that could stay behind.
+/// Memory that recorders append to, by the path of our descriptor: no disk that could be full, no file that could stay
+/// behind.
 pub struct SummaryFile(File);
 
 impl SummaryFile {
@@ -30,7 +31,10 @@ impl SummaryFile {
         // SAFETY: a NUL-terminated name; the descriptor is ours and closed in programs that we start.
         let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
-            return Err(CommandError::Io { path: name.to_string_lossy().as_ref().into(), source: std::io::Error::last_os_error() });
+            return Err(CommandError::Io {
+                path: name.to_string_lossy().as_ref().into(),
+                source: std::io::Error::last_os_error(),
+            });
         }
         // SAFETY: just created, and nobody else's.
         Ok(Self(unsafe { File::from_raw_fd(descriptor) }))
@@ -72,8 +76,14 @@ pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set `MNEME_SUMMARY`.
-pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, summaries: &[Summary]) -> Result<(), CommandError> {
+/// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set
+/// `MNEME_SUMMARY`.
+pub fn write_json(
+    file: Option<&Path>,
+    application: &str,
+    status: ExitStatus,
+    summaries: &[Summary],
+) -> Result<(), CommandError> {
     if let Some(lines) = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(lines);
         let append = || -> std::io::Result<()> {
@@ -92,8 +102,8 @@ pub fn write_json(file: Option<&Path>, application: &str, status: ExitStatus, su
     std::fs::write(file, text).map_err(|source| CommandError::Io { path: file.into(), source })
 }
 
-/// Whether something that was to be recorded was not, because something broke; if `strict`, also where it is of a kind that cannot be
-/// recorded.
+/// Whether something that was to be recorded was not, because something broke; if `strict`, also where it is of a kind
+/// that cannot be recorded.
 pub fn is_failure(kernels: &[Kernel], strict: bool) -> bool {
     kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken || strict)
 }
@@ -130,7 +140,12 @@ fn recording(mode: Mode, mut kernels: Vec<Kernel>) -> String {
     let mut align = vec![Left, Right, Right, Right, Right, Right, Left];
     let unknown = [2, 5];
     let columns = |cells: Vec<String>| -> Vec<String> {
-        cells.into_iter().enumerate().filter(|(column, _)| !dry || !unknown.contains(column)).map(|(_, cell)| cell).collect()
+        cells
+            .into_iter()
+            .enumerate()
+            .filter(|(column, _)| !dry || !unknown.contains(column))
+            .map(|(_, cell)| cell)
+            .collect()
     };
     let mut rows = vec![columns(heading.drain(..).map(String::from).collect())];
     if dry {
@@ -233,7 +248,14 @@ mod tests {
     use mneme_core::summary::{Failure, Shape, Times};
 
     fn kernel(name: &str) -> Kernel {
-        Kernel { kernel: name.into(), mangled: name.into(), launches: 4, instances: 1, code: "IR".into(), ..Kernel::default() }
+        Kernel {
+            kernel: name.into(),
+            mangled: name.into(),
+            launches: 4,
+            instances: 1,
+            code: "IR".into(),
+            ..Kernel::default()
+        }
     }
 
     fn summary(mode: Mode, kernels: Vec<Kernel>) -> Summary {
@@ -256,7 +278,12 @@ mod tests {
     fn the_table_says_why_something_is_not_recorded() {
         let failure = Failure { reason: "device not idle".into(), launches: 2, broken: true };
         let broken = Kernel { failures: vec![failure], instances: 0, code: String::new(), ..kernel("b(int)") };
-        let text = text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, vec![broken.clone(), kernel("a(int)")])]);
+        let text = text(
+            Mode::Record,
+            "app",
+            ExitStatus::default(),
+            &[summary(Mode::Record, vec![broken.clone(), kernel("a(int)")])],
+        );
         assert!(text.starts_with("KERNEL  LAUNCHES  GPU TIME"), "{text}");
         assert!(text.contains("b(int): 2 launches not recorded: device not idle\n"), "{text}");
         assert!(is_failure(&[broken], false) && !is_failure(&[kernel("a")], true));
@@ -264,9 +291,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_recorded_is_told_and_a_failure_if_strict() {
-        let refused =
-            Kernel { failures: vec![Failure { reason: "no LLVM IR".into(), launches: 4, broken: false }], instances: 0, ..kernel("b") };
-        assert!(!is_failure(std::slice::from_ref(&refused), false) && is_failure(&[refused.clone(), kernel("a")], true));
+        let refused = Kernel {
+            failures: vec![Failure { reason: "no LLVM IR".into(), launches: 4, broken: false }],
+            instances: 0,
+            ..kernel("b")
+        };
+        assert!(
+            !is_failure(std::slice::from_ref(&refused), false) && is_failure(&[refused.clone(), kernel("a")], true)
+        );
         let text = text(Mode::Record, "app", ExitStatus::default(), &[summary(Mode::Record, vec![refused])]);
         assert!(text.contains("b: 4 launches not recorded: no LLVM IR\n"), "{text}");
     }
@@ -281,7 +313,8 @@ mod tests {
 
     #[test]
     fn processes_that_fail_for_one_reason_are_a_failure_if_one_of_them_broke() {
-        let failed = |broken| Kernel { failures: vec![Failure { reason: "r".into(), launches: 1, broken }], ..kernel("a") };
+        let failed =
+            |broken| Kernel { failures: vec![Failure { reason: "r".into(), launches: 1, broken }], ..kernel("a") };
         let summaries = [false, true].map(|broken| summary(Mode::Record, vec![failed(broken)]));
         assert!(is_failure(&merged(&summaries), false));
     }

@@ -88,8 +88,8 @@ impl Selection {
         self.path.as_deref().or(self.record_database.as_deref()).unwrap_or(Path::new("."))
     }
 
-    /// The kernels meant. With an instance named and a folder given, the kernel that has the instance. One file of a folder
-    /// that cannot be read does not stand in the way of the others.
+    /// The kernels meant. With an instance named and a folder given, the kernel that has the instance. One file of a
+    /// folder that cannot be read does not stand in the way of the others.
     pub fn kernels(&self) -> Result<Selected, CommandError> {
         let path = self.path();
         if !path.is_dir() {
@@ -103,7 +103,12 @@ impl Selection {
             }
         }
         if let Some(id) = &self.record_id {
-            let known = found.kernels.iter().flat_map(|kernel| kernel.record.instances.keys().cloned()).collect::<Vec<_>>().join(", ");
+            let known = found
+                .kernels
+                .iter()
+                .flat_map(|kernel| kernel.record.instances.keys().cloned())
+                .collect::<Vec<_>>()
+                .join(", ");
             found.kernels.retain(|kernel| kernel.record.instances.contains_key(id));
             if found.kernels.is_empty() {
                 warn(&found.damaged);

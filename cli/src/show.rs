@@ -122,7 +122,12 @@ fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<KernelDetails, Reco
         device_arch: record.ours.device_arch.clone(),
         ir_arch: record.ours.ir_arch.clone(),
         triple: record.ours.triple.clone(),
-        code: record.modules.iter().chain(&record.binary_blobs).map(|name| file(folder, name)).collect::<Result<_, _>>()?,
+        code: record
+            .modules
+            .iter()
+            .chain(&record.binary_blobs)
+            .map(|name| file(folder, name))
+            .collect::<Result<_, _>>()?,
         instances: instances.collect::<Result<_, _>>()?,
     })
 }
@@ -176,7 +181,9 @@ fn value(kind: &str, bytes: &[u8]) -> String {
     match (kind, bytes) {
         ("float", &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).to_string(),
         ("double", bytes) if bytes.len() == 8 => f64::from_le_bytes(bytes.try_into().expect("eight bytes")).to_string(),
-        ("ptr", bytes) if bytes.len() == 8 => format!("{:#x}", u64::from_le_bytes(bytes.try_into().expect("eight bytes"))),
+        ("ptr", bytes) if bytes.len() == 8 => {
+            format!("{:#x}", u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+        }
         ("i1", [byte]) => (*byte != 0).to_string(),
         (kind, bytes) if kind.starts_with('i') && matches!(bytes.len(), 1 | 2 | 4 | 8) => {
             let mut wide = [if bytes[bytes.len() - 1] & 0x80 == 0 { 0 } else { 0xff }; 8];
@@ -189,12 +196,18 @@ fn value(kind: &str, bytes: &[u8]) -> String {
 
 /// The prologue's regions with how much the kernel changed of each.
 fn compare(store: &Store, prologue: &State, epilogue: &State) -> Result<Vec<RegionDetails>, RecordingError> {
-    let kinds = prologue.header.variables.iter().map(|variable| if variable.constant { "constant" } else { "variable" }.to_owned());
-    let kinds = kinds.chain(prologue.header.allocations.iter().map(|allocation| format!("{:?}", allocation.kind).to_lowercase()));
+    let kinds = prologue
+        .header
+        .variables
+        .iter()
+        .map(|variable| if variable.constant { "constant" } else { "variable" }.to_owned());
+    let kinds = kinds
+        .chain(prologue.header.allocations.iter().map(|allocation| format!("{:?}", allocation.kind).to_lowercase()));
     let mut details = Vec::new();
     for (before, kind) in prologue.regions().zip(kinds) {
         let is_same = |after: &Region<'_>| {
-            (after.address, after.size, after.variable.is_some()) == (before.address, before.size, before.variable.is_some())
+            (after.address, after.size, after.variable.is_some())
+                == (before.address, before.size, before.variable.is_some())
         };
         let after = epilogue.regions().find(is_same);
         details.push(RegionDetails {
@@ -262,7 +275,13 @@ fn describe_as_text(kernel: &KernelDetails, text: &mut String) -> std::fmt::Resu
         let mut rows = vec![["ARGUMENT", "TYPE", "OFFSET", "SIZE", "VALUE"].map(String::from).to_vec()];
         rows.extend(instance.arguments.iter().enumerate().map(|(index, argument)| {
             let name = if argument.name.is_empty() { index.to_string() } else { format!("{index} {}", argument.name) };
-            vec![name, argument.kind.clone(), argument.offset.to_string(), argument.size.to_string(), argument.value.clone()]
+            vec![
+                name,
+                argument.kind.clone(),
+                argument.offset.to_string(),
+                argument.size.to_string(),
+                argument.value.clone(),
+            ]
         }));
         indented(&render(&[Left, Left, Right, Right, Left], &rows), text)?;
         let mut rows = vec![["MEMORY", "ADDRESS", "BYTES", "CHANGED", "NAME"].map(String::from).to_vec()];

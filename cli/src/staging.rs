@@ -38,7 +38,8 @@ impl Staging {
         for database in kernels(&self.path).unwrap_or_default() {
             let hash = database.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
             if let Some(hash) = hash {
-                let outcome = export(&self.path, &self.target, hash, None, self.format).map_err(|error| error.to_string());
+                let outcome =
+                    export(&self.path, &self.target, hash, None, self.format).map_err(|error| error.to_string());
                 outcomes.insert(database.display().to_string(), outcome);
             }
         }

@@ -9,7 +9,9 @@ pub enum Align {
 
 /// Lays rows out in columns, two spaces apart; the first row is the heading.
 pub fn render(columns: &[Align], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let mut text = String::new();
     for row in rows {
@@ -29,8 +31,15 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = [vec!["NAME".to_owned(), "SIZE".into()], vec!["a".into(), "1".into()], vec!["long name".into(), "12345".into()]];
-        assert_eq!(render(&[Align::Left, Align::Right], &rows), "NAME        SIZE\na              1\nlong name  12345\n");
+        let rows = [
+            vec!["NAME".to_owned(), "SIZE".into()],
+            vec!["a".into(), "1".into()],
+            vec!["long name".into(), "12345".into()],
+        ];
+        assert_eq!(
+            render(&[Align::Left, Align::Right], &rows),
+            "NAME        SIZE\na              1\nlong name  12345\n"
+        );
         assert_eq!(render(&[Align::Left, Align::Left], &rows[..2]), "NAME  SIZE\na     1\n");
     }
 }

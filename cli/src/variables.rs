@@ -88,7 +88,11 @@ fn paths(text: &str) -> Result<(), String> {
 
 fn ranks(text: &str) -> Result<(), String> {
     let is_list = text.split([',', ' ', ';']).filter(|part| !part.is_empty()).all(|part| part.parse::<u64>().is_ok());
-    if is_list || text.eq_ignore_ascii_case("all") { Ok(()) } else { Err("it has to be 'all' or a list of ranks".into()) }
+    if is_list || text.eq_ignore_ascii_case("all") {
+        Ok(())
+    } else {
+        Err("it has to be 'all' or a list of ranks".into())
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::process::{Command, Output, Stdio};
 
 use mneme_core::exit;
 use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION, add_instance};
+use mneme_core::recording::database::{
+    ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION, add_instance,
+};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State};
 use mneme_core::recording::store::StoreWriter;
 use serde_json::Value;
@@ -35,7 +37,10 @@ fn record(folder: &Path, static_hash: u64, id: &str) -> PathBuf {
     let store = StoreWriter::open(folder, 1).unwrap();
     let mut memory: Vec<u8> = (0..SIZE).map(|index| (index * (static_hash % 97)) as u8).collect();
     let state = |moment, memory: &[u8]| {
-        let name = format!("DeviceState.{}.{static_hash}.{id}.mneme", if moment == Moment::Prologue { "prologue" } else { "epilogue" });
+        let name = format!(
+            "DeviceState.{}.{static_hash}.{id}.mneme",
+            if moment == Moment::Prologue { "prologue" } else { "epilogue" }
+        );
         let allocation = Allocation {
             address: 0x1000_0000_0000,
             size: SIZE,
@@ -105,7 +110,9 @@ fn a_recording_is_listed_and_shown() {
     for part in ["double(int*)", "18446744073709551615", " 7 ", "4x2x1", "256x1x1", " 64 ", "97.66 KiB", " 3"] {
         assert!(line.contains(part), "{part} in {line}");
     }
-    for arguments in [["show", text(&database), "-rid", "7", "--json"], ["show", "-rdb", text(folder.path()), "--rid=7", "--json"]] {
+    for arguments in
+        [["show", text(&database), "-rid", "7", "--json"], ["show", "-rdb", text(folder.path()), "--rid=7", "--json"]]
+    {
         let (stdout, _) = outcome(mneme(&arguments), 0);
         let kernels: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!(kernels[0]["static_hash"], "18446744073709551615", "no number that JSON readers round");
@@ -113,7 +120,10 @@ fn a_recording_is_listed_and_shown() {
         assert_eq!(instance["changed_bytes"], 10);
         assert_eq!(instance["grid"], serde_json::json!({"x": 4, "y": 2, "z": 1}), "as in ls --json");
         assert_eq!(instance["arguments"][0]["value"], "0x100000000000");
-        assert_eq!((&instance["regions"][0]["name"], &instance["regions"][0]["bytes"]), (&Value::from("data"), &Value::from(SIZE)));
+        assert_eq!(
+            (&instance["regions"][0]["name"], &instance["regions"][0]["bytes"]),
+            (&Value::from("data"), &Value::from(SIZE))
+        );
     }
     let (stdout, _) = outcome(mneme(&["show", text(&database)]), 0);
     assert!(stdout.contains("the kernel changed 10 bytes"), "{stdout}");
@@ -128,7 +138,10 @@ fn recordings_are_copied_moved_and_cleaned() {
     record(&first, 42, "8");
     record(&first, 43, "9");
     outcome(mneme(&["copy", text(&database), text(&second), "-rid", "7"]), 0);
-    assert_eq!((instances(&first), instances(&second)), (vec!["7".into(), "8".into(), "9".into()], vec!["7".to_owned()]));
+    assert_eq!(
+        (instances(&first), instances(&second)),
+        (vec!["7".into(), "8".into(), "9".into()], vec!["7".to_owned()])
+    );
     outcome(mneme(&["move", "-rdb", text(&database), text(&second)]), 0);
     assert_eq!((instances(&first), instances(&second)), (vec!["9".to_owned()], vec!["7".into(), "8".into()]));
     outcome(mneme(&["show", text(&second), "--json"]), 0);
@@ -154,8 +167,13 @@ fn wrong_recordings_have_their_status() {
     }
     let (_, stderr) = outcome(mneme(&["show", text(&database), "-rid", "1"]), exit::BAD_RECORDING);
     assert!(stderr.contains("it has 7"), "{stderr}");
-    for arguments in [&["ls"][..], &["clean"], &["move", "one"], &["config", "colour"], &["record", "-rdb", "x", "-rr", "(", "--", "true"]]
-    {
+    for arguments in [
+        &["ls"][..],
+        &["clean"],
+        &["move", "one"],
+        &["config", "colour"],
+        &["record", "-rdb", "x", "-rr", "(", "--", "true"],
+    ] {
         outcome(mneme(arguments), exit::BAD_USAGE);
     }
 }
@@ -209,7 +227,8 @@ fn one_damaged_file_does_not_hide_the_others() {
     std::fs::write(&stranger, "[]").unwrap();
     outcome(mneme(&["clean", text(&stranger)]), exit::BAD_RECORDING);
     let newer = record(folder, 44, "8");
-    std::fs::write(&newer, std::fs::read_to_string(&newer).unwrap().replace("\"format\": 1", "\"format\": 99")).unwrap();
+    std::fs::write(&newer, std::fs::read_to_string(&newer).unwrap().replace("\"format\": 1", "\"format\": 99"))
+        .unwrap();
     outcome(mneme(&["clean", text(&newer)]), exit::BAD_RECORDING);
     assert!(stranger.exists() && newer.exists());
 }
@@ -221,11 +240,16 @@ fn output_that_cannot_be_written_is_one_sentence() {
     std::fs::create_dir(&folder).unwrap();
     record(&folder, 42, "7");
     std::fs::write(home.path().join("mneme-cc"), "").unwrap();
-    for arguments in
-        [&["ls", text(&folder)][..], &["ls", text(&folder), "--json"], &["show", text(&folder)], &["config", "cc"], &["config"]]
-    {
+    for arguments in [
+        &["ls", text(&folder)][..],
+        &["ls", text(&folder), "--json"],
+        &["show", text(&folder)],
+        &["config", "cc"],
+        &["config"],
+    ] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let child = mneme(arguments).env("MNEME_HOME", home.path()).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let child =
+            mneme(arguments).env("MNEME_HOME", home.path()).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
         let Output { status, stderr, .. } = child.wait_with_output().unwrap();
         let stderr = String::from_utf8(stderr).unwrap();
         assert_eq!(status.code(), Some(exit::INTERNAL), "{arguments:?}: {stderr}");
@@ -246,7 +270,10 @@ fn transfers_are_from_here_to_there() {
 /// An installation in which an unrelated library stands for ours, which is enough to see what is preloaded.
 fn installation(folder: &Path) {
     let library = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let library = library.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so"))).unwrap();
+    let library = library
+        .lines()
+        .find_map(|line| line.split_whitespace().nth(5).filter(|path| path.contains("libc.so")))
+        .unwrap();
     std::fs::create_dir_all(folder.join("lib")).unwrap();
     for name in ["libmneme_rec.so", "libmneme_cpu.so"] {
         std::os::unix::fs::symlink(library, folder.join("lib").join(name)).unwrap();
@@ -260,17 +287,36 @@ fn record_passes_everything_on_to_the_application() {
     let folder = home.path().join("new/recording");
     let script = "echo $LD_PRELOAD $MNEME_DATA_DIR $MNEME_DEVICE $MNEME_PAGE_SIZE $MNEME_MAX_RECORDINGS $MNEME_RR_KERNELS \
                   $MNEME_SKIP_RECORDINGS $MNEME_LOG_LEVEL $1; exit 7";
-    let mut command = mneme(&["record", "-rdb", text(&folder), "-vass", "4", "-mr", "2", "-rr", "a.b", "--skip", "3", "--device", "cpu"]);
-    command.args(["-v", "debug", "--", "sh", "-c", script, "sh", "-rdb"]).env("MNEME_HOME", home.path()).env("LD_PRELOAD", "libm.so.6");
+    let mut command = mneme(&[
+        "record",
+        "-rdb",
+        text(&folder),
+        "-vass",
+        "4",
+        "-mr",
+        "2",
+        "-rr",
+        "a.b",
+        "--skip",
+        "3",
+        "--device",
+        "cpu",
+    ]);
+    command
+        .args(["-v", "debug", "--", "sh", "-c", script, "sh", "-rdb"])
+        .env("MNEME_HOME", home.path())
+        .env("LD_PRELOAD", "libm.so.6");
     let (stdout, stderr) = outcome(command, 7);
     let lib = home.path().join("lib");
-    let preload = format!("{}:{}:libm.so.6", lib.join("libmneme_rec.so").display(), lib.join("libmneme_cpu.so").display());
+    let preload =
+        format!("{}:{}:libm.so.6", lib.join("libmneme_rec.so").display(), lib.join("libmneme_cpu.so").display());
     assert_eq!(stdout.trim(), format!("{preload} {} cpu 4 2 a.b 3 debug -rdb", folder.display()));
     assert_eq!(stderr.lines().count(), 2, "{stderr}");
     assert!(stderr.contains("CPU device") && stderr.contains("sh launched no GPU kernel"), "{stderr}");
     assert!(folder.is_dir());
 
-    let mut command = mneme(&["record", "-rdb", text(&folder), "--device", "cuda", "--", "sh", "-c", "echo $LD_PRELOAD"]);
+    let mut command =
+        mneme(&["record", "-rdb", text(&folder), "--device", "cuda", "--", "sh", "-c", "echo $LD_PRELOAD"]);
     command.env("MNEME_HOME", home.path());
     let Output { status, stdout, stderr } = command.output().unwrap();
     let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
@@ -278,7 +324,11 @@ fn record_passes_everything_on_to_the_application() {
         assert_eq!(stdout.trim(), text(&lib.join("libmneme_rec.so")));
         assert!(stderr.contains("launched no GPU kernel"), "{stderr}");
     } else {
-        assert_eq!((status.code(), stdout.as_str()), (Some(exit::NO_DEVICE), ""), "the program is not started: {stderr}");
+        assert_eq!(
+            (status.code(), stdout.as_str()),
+            (Some(exit::NO_DEVICE), ""),
+            "the program is not started: {stderr}"
+        );
         assert!(stderr.lines().count() == 1 && stderr.contains("no usable GPU"), "{stderr}");
     }
 

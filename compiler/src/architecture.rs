@@ -32,8 +32,9 @@ pub struct CodegenArchitecture {
 impl CodegenArchitecture {
     /// `device` is the device's architecture ("sm_90"), `ir` what the IR was compiled for ("sm_90a", "+ptx83,+sm_90a").
     pub fn choose(device: &str, ir: Option<(&str, &str)>) -> Result<Self, BuildError> {
-        let number = number(device)
-            .ok_or_else(|| BuildError::Configuration { message: format!("'{device}' is no NVIDIA architecture; sm_90 is one") })?;
+        let number = number(device).ok_or_else(|| BuildError::Configuration {
+            message: format!("'{device}' is no NVIDIA architecture; sm_90 is one"),
+        })?;
         let specific = ir.and_then(|(cpu, _)| cpu.strip_suffix('a')).is_some_and(|base| base == device);
         let emitted = number.min(NEWEST);
         let suffix = if specific || (device.ends_with('a') && number <= NEWEST) { "a" } else { "" };
@@ -51,11 +52,19 @@ impl CodegenArchitecture {
     /// For the code of `module`.
     pub fn for_module(device: &str, module: &Module<'_>) -> Result<Self, BuildError> {
         let compiled_for = module.get_functions().find_map(|function| {
-            let attribute =
-                |name| Some(function.get_string_attribute(AttributeLoc::Function, name)?.get_string_value().to_string_lossy().into_owned());
+            let attribute = |name| {
+                Some(
+                    function
+                        .get_string_attribute(AttributeLoc::Function, name)?
+                        .get_string_value()
+                        .to_string_lossy()
+                        .into_owned(),
+                )
+            };
             Some((attribute("target-cpu")?, attribute("target-features").unwrap_or_default()))
         });
-        let chosen = Self::choose(device, compiled_for.as_ref().map(|(cpu, features)| (cpu.as_str(), features.as_str())))?;
+        let chosen =
+            Self::choose(device, compiled_for.as_ref().map(|(cpu, features)| (cpu.as_str(), features.as_str())))?;
         Ok(Self { fuses: contraction::is_fast(module), ..chosen })
     }
 

@@ -135,7 +135,10 @@ fn build_ir<'ctx>(
     if let Some(revise) = hooks.revise.take() {
         revise(&module).map_err(|message| BuildError::Configuration { message })?;
     }
-    let begun = request.instrument.map(|instrument| instrument::before(&module, request.kernel, instrument, &machine)).transpose()?;
+    let begun = request
+        .instrument
+        .map(|instrument| instrument::before(&module, request.kernel, instrument, &machine))
+        .transpose()?;
     let ir_before = request.keep.before.then(|| ir::text(&module));
     hooks.read_text(BuildText::IrBefore, ir_before.as_deref());
     let pipeline = request.keep.pipeline.then(|| pipeline::expand(&configuration.passes, &machine)).flatten();
@@ -158,8 +161,11 @@ fn build_ir<'ctx>(
     let optimise = optimise.elapsed().as_secs_f64();
     let ir = request.keep.after.then(|| ir::text(&module));
     hooks.read_text(BuildText::Ir, ir.as_deref());
-    let instrumented =
-        request.instrument.zip(begun).map(|(instrument, begun)| instrument::after(&module, instrument, begun, &machine)).transpose()?;
+    let instrumented = request
+        .instrument
+        .zip(begun)
+        .map(|(instrument, begun)| instrument::after(&module, instrument, begun, &machine))
+        .transpose()?;
 
     if request.keep.until == Some(Stage::Pipeline) {
         let image = artifact(request, Vec::new(), ImageKind::CpuObject, None, String::new());
@@ -268,7 +274,8 @@ fn gpu<'a>(request: &BuildRequest<'a>, code: &'static str) -> Result<&'a str, Bu
 fn refuse_ir_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
     let configuration = request.configuration;
     let default = request.as_recorded();
-    let passes = !configuration.passes.trim().is_empty() && ![DEFAULT_PASSES, &default.passes].contains(&&*configuration.passes);
+    let passes =
+        !configuration.passes.trim().is_empty() && ![DEFAULT_PASSES, &default.passes].contains(&&*configuration.passes);
     for (field, set) in [
         ("passes", passes || request.external.is_some()),
         ("specialize", configuration.specialize.any()),
@@ -296,7 +303,9 @@ fn assemble(
     hooks: &mut Hooks<'_>,
 ) -> Result<Artifact, BuildError> {
     hooks.read_text(BuildText::Ptx, Some(&ptx));
-    if request.keep.until == Some(Stage::CodeGeneration) || hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx)) {
+    if request.keep.until == Some(Stage::CodeGeneration)
+        || hooks.is_known.as_mut().is_some_and(|is_known| is_known(&ptx))
+    {
         return Ok(artifact(request, Vec::new(), ImageKind::Cubin, Some(ptx), String::new()));
     }
     let clock = start(request, Stage::Assembly);
@@ -307,7 +316,13 @@ fn assemble(
     Ok(artifact)
 }
 
-fn artifact(request: &BuildRequest<'_>, image: Vec<u8>, kind: ImageKind, ptx: Option<String>, assembler: String) -> Artifact {
+fn artifact(
+    request: &BuildRequest<'_>,
+    image: Vec<u8>,
+    kind: ImageKind,
+    ptx: Option<String>,
+    assembler: String,
+) -> Artifact {
     Artifact {
         image,
         kind,
@@ -366,7 +381,9 @@ pub fn warm_up() {
 pub fn maker(target: &Target) -> String {
     match target {
         Target::Nvptx { .. } => Assembler::find().name(),
-        Target::Cpu { .. } => format!("LLVM {}, stores in step: {}", llvm_version(), cpu::Lockstep::from_environment().name()),
+        Target::Cpu { .. } => {
+            format!("LLVM {}, stores in step: {}", llvm_version(), cpu::Lockstep::from_environment().name())
+        }
     }
 }
 

@@ -22,7 +22,8 @@ impl Preloaded {
     }
 
     pub(crate) fn take(&self) -> Result<(&'static Context, Module<'static>), BuildError> {
-        let module = self.module.take().ok_or_else(|| BuildError::Bitcode { message: "another build has used it up".into() })?;
+        let module =
+            self.module.take().ok_or_else(|| BuildError::Bitcode { message: "another build has used it up".into() })?;
         Ok((self.context, module))
     }
 }

@@ -22,8 +22,16 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 8] =
-        [Self::Start, Self::Read, Self::Specialise, Self::Pipeline, Self::External, Self::CodeGeneration, Self::Assembly, Self::Done];
+    const ALL: [Self; 8] = [
+        Self::Start,
+        Self::Read,
+        Self::Specialise,
+        Self::Pipeline,
+        Self::External,
+        Self::CodeGeneration,
+        Self::Assembly,
+        Self::Done,
+    ];
 
     fn words(self) -> &'static str {
         match self {
@@ -56,7 +64,8 @@ impl std::fmt::Display for Invocation {
 }
 
 const SIZE: usize = 1024;
-/// Stage, number of the pass (eight bytes), length of the text and of the pass's name in it (two bytes each), text; all little endian.
+/// Stage, number of the pass (eight bytes), length of the text and of the pass's name in it (two bytes each), text; all
+/// little endian.
 const HEAD: usize = 13;
 
 /// What a build was at.
@@ -80,7 +89,9 @@ impl BuildProgress {
     pub fn new() -> std::io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, wherever there is room.
-        let page = unsafe { libc::mmap(std::ptr::null_mut(), SIZE, protection, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0) };
+        let page = unsafe {
+            libc::mmap(std::ptr::null_mut(), SIZE, protection, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+        };
         if page == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(Self { page }) }
     }
 
@@ -91,7 +102,8 @@ impl BuildProgress {
 
     pub fn stage(&self, stage: Stage) {
         self.write(0, "", "");
-        self.bytes()[0].store(Stage::ALL.iter().position(|other| *other == stage).unwrap_or(0) as u8, Ordering::Relaxed);
+        self.bytes()[0]
+            .store(Stage::ALL.iter().position(|other| *other == stage).unwrap_or(0) as u8, Ordering::Relaxed);
     }
 
     /// The pass that is about to run. `number` is 0 where it cannot be left out.
@@ -105,7 +117,8 @@ impl BuildProgress {
         let unit = &unit.as_bytes()[..unit.len().min(room - pass.len())];
         let lengths = [(pass.len() + unit.len()) as u16, pass.len() as u16];
         let head = number.to_le_bytes().into_iter().chain(lengths.into_iter().flat_map(u16::to_le_bytes));
-        for (place, byte) in self.bytes()[1..].iter().zip(head.chain(pass.iter().copied()).chain(unit.iter().copied())) {
+        for (place, byte) in self.bytes()[1..].iter().zip(head.chain(pass.iter().copied()).chain(unit.iter().copied()))
+        {
             place.store(byte, Ordering::Relaxed);
         }
     }
@@ -126,7 +139,8 @@ impl BuildProgress {
         Some(BuildPosition { stage, pass })
     }
 
-    /// [`BuildProgress::last`] as the end of a sentence: "while running the pass pipeline, in loop-unroll on function f".
+    /// [`BuildProgress::last`] as the end of a sentence: "while running the pass pipeline, in loop-unroll on function
+    /// f".
     pub fn place(&self) -> String {
         self.last().map_or_else(String::new, |place| place.to_string())
     }

@@ -56,7 +56,12 @@ impl BuildRequest<'_> {
         let Configuration { ptx_opt, ptxas_options, .. } = self.configuration;
         let (level, others) = self.recorded.compiled.map_or((3, &[][..]), |own| (own.ptx_opt, &own.ptxas_options[..]));
         let requested = ptx_opt.is_some() || ptxas_options.is_some() || registers > 0;
-        AssemblerOptions { level: ptx_opt.unwrap_or(level), registers, others: ptxas_options.as_deref().unwrap_or(others), requested }
+        AssemblerOptions {
+            level: ptx_opt.unwrap_or(level),
+            registers,
+            others: ptxas_options.as_deref().unwrap_or(others),
+            requested,
+        }
     }
 
     /// The recorded launch, compiled as the application was.

@@ -4,9 +4,9 @@ use mneme_core::recording::database::ArgumentLayout;
 
 use crate::error::BuildError;
 
-/// Refuses other parameters than the recorded ones, by number and size (`found`, bytes): a launch gets them one by one, wherever the
-/// code has them. (A parameter of an alignment beyond 16 bytes lies elsewhere on another architecture: it counts from where the
-/// architecture begins its parameters in constant memory.)
+/// Refuses other parameters than the recorded ones, by number and size (`found`, bytes): a launch gets them one by one,
+/// wherever the code has them. (A parameter of an alignment beyond 16 bytes lies elsewhere on another architecture: it
+/// counts from where the architecture begins its parameters in constant memory.)
 pub fn check(kernel: &str, recorded: &[ArgumentLayout], found: &[u32]) -> Result<(), BuildError> {
     let refused = |difference: String| Err(BuildError::Signature { kernel: kernel.to_owned(), difference });
     if recorded.len() != found.len() {
@@ -26,8 +26,9 @@ mod tests {
 
     #[test]
     fn differences_are_named() {
-        let recorded: Vec<_> =
-            [(0, 8), (8, 4), (16, 24), (40, 8)].map(|(offset, size)| ArgumentLayout { offset, size, kind: String::new() }).into();
+        let recorded: Vec<_> = [(0, 8), (8, 4), (16, 24), (40, 8)]
+            .map(|(offset, size)| ArgumentLayout { offset, size, kind: String::new() })
+            .into();
         assert!(check("kernel", &recorded, &[8, 4, 24, 8]).is_ok());
         let error = check("kernel", &recorded, &[8, 4, 24]).unwrap_err().to_string();
         assert!(error.contains("3 parameters, recorded were 4"), "{error}");

@@ -33,7 +33,9 @@ pub enum SourceError {
     /// The compiler's own text is part of it.
     #[error("{0}")]
     Rejected(String),
-    #[error("{file} took longer than {seconds} s to compile and was stopped; --timeout (mneme-tune: --trial-timeout) raises the limit")]
+    #[error(
+        "{file} took longer than {seconds} s to compile and was stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
+    )]
     Late { file: String, seconds: f64 },
 }
 
@@ -49,11 +51,16 @@ impl Source<'_> {
     /// # Errors
     /// The compiler refuses the source, cannot be run, or takes too long.
     pub fn bitcode(&self) -> Result<Vec<u8>, SourceError> {
-        let pass = || TransientFile::new(&[]).map_err(|error| format!("nothing can be passed to {}: {error}", self.compiler.display()));
+        let pass = || {
+            TransientFile::new(&[])
+                .map_err(|error| format!("nothing can be passed to {}: {error}", self.compiler.display()))
+        };
         let (mut output, mut words) = (pass()?, pass()?);
         let status = words
             .for_writing()
-            .and_then(|words| programs::run(self.command(output.path()).stdout(Stdio::null()).stderr(words), self.limit))
+            .and_then(|words| {
+                programs::run(self.command(output.path()).stdout(Stdio::null()).stderr(words), self.limit)
+            })
             .map_err(|error| format!("{} cannot be run ({error}); --clang names a clang", self.compiler.display()))?;
         let file = self.file.display().to_string();
         let Some(status) = status else { return Err(SourceError::Late { file, seconds: self.limit.as_secs_f64() }) };
@@ -62,7 +69,9 @@ impl Source<'_> {
             return Err(format!("{file} cannot be compiled:\n{}", String::from_utf8_lossy(&words).trim_end()).into());
         }
         match output.read() {
-            Ok(bitcode) if bitcode.is_empty() => Err(format!("{} wrote no IR of {file}", self.compiler.display()).into()),
+            Ok(bitcode) if bitcode.is_empty() => {
+                Err(format!("{} wrote no IR of {file}", self.compiler.display()).into())
+            }
             bitcode => bitcode.map_err(|error| format!("the IR of {file} cannot be read: {error}").into()),
         }
     }
@@ -72,11 +81,20 @@ impl Source<'_> {
         if let Some(toolkit) = toolkit().filter(|_| !self.flags.iter().any(|flag| flag.starts_with("--cuda-path"))) {
             command.arg(format!("--cuda-path={}", toolkit.display()));
         }
-        // The optimised code is the same; what is found in it is told by line. The application's flags may say otherwise.
-        command.arg("-gline-tables-only").args(self.flags).arg("--cuda-device-only").arg(format!("--offload-arch={}", self.arch));
+        // The optimised code is the same; what is found in it is told by line. The application's flags may say
+        // otherwise.
+        command
+            .arg("-gline-tables-only")
+            .args(self.flags)
+            .arg("--cuda-device-only")
+            .arg(format!("--offload-arch={}", self.arch));
         // As for mneme-cc: without `-O3` the front end would forbid optimisation.
         command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"]);
-        command.args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", "cuda"]).arg(self.file).arg("-o").arg(output);
+        command
+            .args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", "cuda"])
+            .arg(self.file)
+            .arg("-o")
+            .arg(output);
         command.stdin(Stdio::null());
         command
     }

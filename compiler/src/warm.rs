@@ -18,9 +18,14 @@ use crate::{BuildRequest, Target, ir, prepare};
 
 const KERNEL: &str = "warm_up";
 
-/// Reads `modules`, the kernel's own first, and cuts them down to what the kernel reaches. LLVM may crash on what is damaged: read it in
-/// a forked process first.
-pub fn preload(modules: &[&[u8]], kernel: &str, variables: &[Variable], target: &Target) -> Result<Preloaded, BuildError> {
+/// Reads `modules`, the kernel's own first, and cuts them down to what the kernel reaches. LLVM may crash on what is
+/// damaged: read it in a forked process first.
+pub fn preload(
+    modules: &[&[u8]],
+    kernel: &str,
+    variables: &[Variable],
+    target: &Target,
+) -> Result<Preloaded, BuildError> {
     let context: &'static Context = Box::leak(Box::new(Context::create()));
     let diagnostics = Diagnostics::collect(context);
     let module = ir::read::load(context, &diagnostics, modules, false)?;

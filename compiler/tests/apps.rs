@@ -17,7 +17,17 @@ fn root() -> PathBuf {
 
 fn device_bitcode(source: &Path) -> Vec<u8> {
     let output = Command::new("clang++-19")
-        .args(["-x", "cuda", "--cuda-gpu-arch=sm_90", "-O3", "-std=c++17", "-w", "--cuda-device-only", "-emit-llvm", "-c"])
+        .args([
+            "-x",
+            "cuda",
+            "--cuda-gpu-arch=sm_90",
+            "-O3",
+            "-std=c++17",
+            "-w",
+            "--cuda-device-only",
+            "-emit-llvm",
+            "-c",
+        ])
         .args(["-Xclang", "-disable-llvm-passes", "-o", "-"])
         .arg(format!("--cuda-path={}", root().join(".deps/cuda").display()))
         .arg(source)
@@ -39,7 +49,10 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
     let sources = std::fs::read_dir(root().join("tests/apps")).unwrap();
     let mut built = 0;
     mneme_compiler::warm_up();
-    for source in sources.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|extension| extension == "cu")) {
+    for source in sources
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
+    {
         let bitcode = device_bitcode(&source);
         let names = kernels(&bitcode);
         assert!(!names.is_empty(), "{} has no kernels", source.display());
@@ -51,7 +64,8 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                 let target = Target::Nvptx { arch: "sm_90".into() };
                 let modules: [&[u8]; 1] = [&bitcode];
                 let request = BuildRequest::new(InputCode::Ir(&modules), &kernel, &target, &configuration);
-                let artifact = build(&request).unwrap_or_else(|error| panic!("{} {kernel} {level}: {error}", source.display()));
+                let artifact =
+                    build(&request).unwrap_or_else(|error| panic!("{} {kernel} {level}: {error}", source.display()));
                 assert_eq!(artifact.kind, ImageKind::Cubin);
                 assert!(artifact.image.starts_with(b"\x7fELF"));
                 println!("{kernel} {level}: {:?} {}", artifact.times, artifact.assembler);
@@ -65,9 +79,14 @@ fn every_kernel_of_the_test_applications_builds_under_every_standard_pipeline() 
                     instrument: Some(instrument),
                     ..BuildRequest::new(InputCode::Ir(&modules), &kernel, &target, &configuration)
                 };
-                let artifact = build(&request).unwrap_or_else(|error| panic!("{} {kernel} {instrument:?}: {error}", source.display()));
+                let artifact = build(&request)
+                    .unwrap_or_else(|error| panic!("{} {kernel} {instrument:?}: {error}", source.display()));
                 assert!(artifact.instrumented.is_some() && artifact.image.starts_with(b"\x7fELF"), "{kernel}");
-                println!("{kernel} {instrument:?}: {:?} {} bytes of PTX", artifact.times, artifact.ptx.map_or(0, |ptx| ptx.len()));
+                println!(
+                    "{kernel} {instrument:?}: {:?} {} bytes of PTX",
+                    artifact.times,
+                    artifact.ptx.map_or(0, |ptx| ptx.len())
+                );
             }
         }
     }
@@ -82,21 +101,31 @@ fn built(app: &str, name: &str, passes: &str, ptx_opt: u8) -> mneme_compiler::Ar
     let mut configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0);
     (configuration.passes, configuration.ptx_opt) = (passes.to_owned(), Some(ptx_opt));
     let modules: [&[u8]; 1] = [&bitcode];
-    build(&BuildRequest::new(InputCode::Ir(&modules), &kernel, &Target::Nvptx { arch: "sm_90".into() }, &configuration)).unwrap()
+    build(&BuildRequest::new(InputCode::Ir(&modules), &kernel, &Target::Nvptx { arch: "sm_90".into() }, &configuration))
+        .unwrap()
 }
 
 #[test]
 fn undefined_behaviour_of_a_test_application_shows_in_its_ptx() {
-    // What wraps round is divided by three (a multiplication by 2^32 / 3, the upper half of it), or is not there at all. PTX defines both.
-    let [unoptimised, optimised] = ["default<O0>", "default<O3>"].map(|passes| built("delicate.cu", "overflow", passes, 3).ptx.unwrap());
-    assert!(unoptimised.contains(", 6;") && unoptimised.contains("mul.hi.s32") && unoptimised.contains("1431655766"), "{unoptimised}");
-    assert!(!optimised.contains(", 6;") && !optimised.contains("mul.hi.s32") && optimised.contains("shl.b32"), "{optimised}");
+    // What wraps round is divided by three (a multiplication by 2^32 / 3, the upper half of it), or is not there at
+    // all. PTX defines both.
+    let [unoptimised, optimised] =
+        ["default<O0>", "default<O3>"].map(|passes| built("delicate.cu", "overflow", passes, 3).ptx.unwrap());
+    assert!(
+        unoptimised.contains(", 6;") && unoptimised.contains("mul.hi.s32") && unoptimised.contains("1431655766"),
+        "{unoptimised}"
+    );
+    assert!(
+        !optimised.contains(", 6;") && !optimised.contains("mul.hi.s32") && optimised.contains("shl.b32"),
+        "{optimised}"
+    );
 }
 
 #[cfg(feature = "planted-faults")]
 #[test]
 fn planted_faults_behind_the_pipeline_are_in_the_code_of_a_gpu() {
-    let planted = |kind: &str, level| built("vecadd.cu", "vecadd", &format!("function(mneme-fault<{kind}>),default<O3>"), level);
+    let planted =
+        |kind: &str, level| built("vecadd.cu", "vecadd", &format!("function(mneme-fault<{kind}>),default<O3>"), level);
     let plain = |level| built("vecadd.cu", "vecadd", "default<O3>", level);
     for (level, is_wrong) in [(0, false), (1, false), (2, true), (3, true)] {
         assert_eq!(planted("assembler", level).image != plain(level).image, is_wrong, "level {level}");

@@ -2,8 +2,8 @@
 //!
 //! They take the test applications, and many ways to compile them.
 //!
-//! clang 19 is LLVM 19, so the texts are equal, or (where numbered names come in another order) registers and bytes of the code are. A few programs are looked at; all under
-//! `MNEME_TEST_FIDELITY=all`.
+//! clang 19 is LLVM 19, so the texts are equal, or (where numbered names come in another order) registers and bytes of
+//! the code are. A few programs are looked at; all under `MNEME_TEST_FIDELITY=all`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,14 @@ use mneme_core::image::cubin;
 use mneme_core::launch::Dim3;
 
 /// What a program is compiled with besides its level.
-const WAYS: [&[&str]; 6] =
-    [&[], &["-ffast-math"], &["-ffp-contract=off"], &["-ffp-contract=on"], &["-ffp-contract=fast"], &["-fgpu-flush-denormals-to-zero"]];
+const WAYS: [&[&str]; 6] = [
+    &[],
+    &["-ffast-math"],
+    &["-ffp-contract=off"],
+    &["-ffp-contract=on"],
+    &["-ffp-contract=fast"],
+    &["-fgpu-flush-denormals-to-zero"],
+];
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
 /// Programs that are always looked at: of floating point in many forms, of helper functions, of structures.
 const SPREAD: [&str; 4] = ["microphysics", "math", "stencil", "bigstruct"];
@@ -40,7 +46,8 @@ fn clang(source: &Path, words: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// The entry of a kernel, from its parameters to its last line, without comments, directives of alignment and the numbers of labels' functions.
+/// The entry of a kernel, from its parameters to its last line, without comments, directives of alignment and the
+/// numbers of labels' functions.
 fn entry(ptx: &str, kernel: &str) -> Vec<String> {
     let start = ptx.find(&format!(".entry {kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
     let end = ptx[start..].find("\n}").map_or(ptx.len(), |length| start + length);
@@ -65,7 +72,9 @@ fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> Stri
     let mut text = String::new();
     let mut rest = line;
     while let Some(at) = rest.find(prefix) {
-        let end = rest[at..].find(|c: char| !(c.is_ascii_alphanumeric() || "_$".contains(c))).map_or(rest.len(), |length| at + length);
+        let end = rest[at..]
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "_$".contains(c)))
+            .map_or(rest.len(), |length| at + length);
         let next = seen.len();
         let number = *seen.entry(rest[at..end].to_owned()).or_insert(next);
         text += &format!("{}{prefix}{number}", &rest[..at]);
@@ -76,12 +85,17 @@ fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> Stri
 
 /// Registers and bytes of code of a kernel.
 fn size(ptx: &str, kernel: &str, level: u8) -> Option<(u32, u64)> {
-    let assembled = Assembler::find().assemble(ptx, kernel, "sm_90", AssemblerOptions { level, ..AssemblerOptions::default() }).unwrap();
+    let assembled = Assembler::find()
+        .assemble(ptx, kernel, "sm_90", AssemblerOptions { level, ..AssemblerOptions::default() })
+        .unwrap();
     if assembled.kind != ImageKind::Cubin {
         return None;
     }
     let found = cubin::parse(&assembled.image)?.kernels.into_iter().find(|found| found.name == kernel)?;
-    Some((found.registers?, mneme_core::image::elf::section(&assembled.image, &format!(".text.{kernel}"))?.len() as u64))
+    Some((
+        found.registers?,
+        mneme_core::image::elf::section(&assembled.image, &format!(".text.{kernel}"))?.len() as u64,
+    ))
 }
 
 /// The PTX of a replay that is compiled as the application was.
@@ -101,7 +115,8 @@ fn the_recorded_level_gives_the_applications_code() {
     // "all", or the name of one program.
     let wanted = std::env::var("MNEME_TEST_FIDELITY").unwrap_or_default();
     let sources = std::fs::read_dir(root().join("tests/apps")).unwrap().map(|entry| entry.unwrap().path());
-    let mut sources: Vec<PathBuf> = sources.filter(|path| path.extension().is_some_and(|extension| extension == "cu")).collect();
+    let mut sources: Vec<PathBuf> =
+        sources.filter(|path| path.extension().is_some_and(|extension| extension == "cu")).collect();
     sources.sort();
     let (mut equal, mut same_code, mut front_end, mut different) = (0, 0, 0, Vec::new());
     for source in sources {
@@ -113,15 +128,18 @@ fn the_recorded_level_gives_the_applications_code() {
         for way in WAYS {
             let recorded = [&["-O3", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"], way].concat();
             let bitcode = clang(&source, &recorded);
-            let without_lifetimes = clang(&source, &[&recorded[..], &["-Xclang", "-disable-lifetime-markers"]].concat());
+            let without_lifetimes =
+                clang(&source, &[&recorded[..], &["-Xclang", "-disable-lifetime-markers"]].concat());
             for level in LEVELS {
                 // The large one takes seconds.
                 let is_usual = level == 3 && way.is_empty();
                 if !all && !is_usual && (name == "microphysics" || (level != 3 && !way.is_empty())) {
                     continue;
                 }
-                let theirs = String::from_utf8(clang(&source, &[&[&*format!("-O{level}"), "-S"], way].concat())).unwrap();
-                let kernels: Vec<&str> = theirs.split(".visible .entry ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
+                let theirs =
+                    String::from_utf8(clang(&source, &[&[&*format!("-O{level}"), "-S"], way].concat())).unwrap();
+                let kernels: Vec<&str> =
+                    theirs.split(".visible .entry ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
                 let words: Vec<String> = way.iter().map(ToString::to_string).chain([format!("-O{level}")]).collect();
                 let application = CompileOptions { ptx_opt: level, ..CompileOptions::of_clang(&words) };
                 for kernel in kernels {
@@ -136,20 +154,25 @@ fn the_recorded_level_gives_the_applications_code() {
                         same_code += 1;
                         continue;
                     }
-                    // The recorded IR is that of -O3's front end. The IR of -O0's own shows that nothing else is another.
+                    // The recorded IR is that of -O3's front end. The IR of -O0's own shows that nothing else is
+                    // another.
                     let own = ["-O0", "-Xclang", "-disable-O0-optnone", "-emit-llvm", "-c"];
                     if level == 0
-                        && entry(&ptx(&clang(&source, &[&own, way].concat()), kernel, &application), kernel) == entry(&theirs, kernel)
+                        && entry(&ptx(&clang(&source, &[&own, way].concat()), kernel, &application), kernel)
+                            == entry(&theirs, kernel)
                     {
                         front_end += 1;
                         continue;
                     }
-                    different.push(format!("{name} {kernel} -O{level} {way:?}: {ours_size:?}, clang's {theirs_size:?}"));
+                    different
+                        .push(format!("{name} {kernel} -O{level} {way:?}: {ours_size:?}, clang's {theirs_size:?}"));
                 }
             }
         }
     }
-    println!("{equal} texts are equal, {same_code} others have the same registers and bytes, {front_end} differ by the front end of -O0");
+    println!(
+        "{equal} texts are equal, {same_code} others have the same registers and bytes, {front_end} differ by the front end of -O0"
+    );
     assert!(different.is_empty(), "{}", different.join("\n"));
     assert!(equal > 0, "{equal}");
 }
@@ -164,15 +187,23 @@ fn machine_code_is_what_ptxas_makes_of_whole_programs() {
         let ptx = String::from_utf8(clang(&root().join(format!("tests/apps/{name}.cu")), &["-O3", "-S"])).unwrap();
         let (source, object) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
         std::fs::write(&source, &ptx).unwrap();
-        let status = Command::new(&ptxas).args(["-arch=sm_90", "-O3", "-o"]).arg(&object).arg(&source).status().unwrap();
+        let status =
+            Command::new(&ptxas).args(["-arch=sm_90", "-O3", "-o"]).arg(&object).arg(&source).status().unwrap();
         assert!(status.success());
         let theirs = std::fs::read(&object).unwrap();
         for kernel in cubin::parse(&theirs).unwrap().kernels {
             let ours = Assembler::find().assemble(&ptx, &kernel.name, "sm_90", AssemblerOptions::default()).unwrap();
-            assert!(ours.assembler.starts_with("nvPTXCompiler 13.") && ours.assembler.ends_with("whole programs"), "{}", ours.assembler);
-            let found = cubin::parse(&ours.image).unwrap().kernels.into_iter().find(|found| found.name == kernel.name).unwrap();
+            assert!(
+                ours.assembler.starts_with("nvPTXCompiler 13.") && ours.assembler.ends_with("whole programs"),
+                "{}",
+                ours.assembler
+            );
+            let found =
+                cubin::parse(&ours.image).unwrap().kernels.into_iter().find(|found| found.name == kernel.name).unwrap();
             assert_eq!(found.registers, kernel.registers, "{name} {}", kernel.name);
-            let code = |image: &[u8]| mneme_core::image::elf::section(image, &format!(".text.{}", kernel.name)).unwrap().to_vec();
+            let code = |image: &[u8]| {
+                mneme_core::image::elf::section(image, &format!(".text.{}", kernel.name)).unwrap().to_vec()
+            };
             assert!(code(&ours.image) == code(&theirs), "{name} {}", kernel.name);
             compared += 1;
         }

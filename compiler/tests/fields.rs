@@ -112,9 +112,10 @@ impl Case {
 
     fn build(&self) -> Result<Artifact, BuildError> {
         // Undefined functions would keep the assembler from making code of the kernel.
-        let text = self
-            .text
-            .replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) noinline {\n  ret float %x\n}");
+        let text = self.text.replace(
+            "declare float @__nv_sinf(float)",
+            "define internal float @__nv_sinf(float %x) noinline {\n  ret float %x\n}",
+        );
         let modules: [&[u8]; 1] = [text.as_bytes()];
         let mut request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &self.target, &self.configuration);
         request.recorded = RecordedLaunch {
@@ -166,7 +167,10 @@ fn facts_are_what_the_recording_proves() {
 #[test]
 fn a_kernel_that_takes_pointers_from_elsewhere_gets_no_noalias() {
     for (line, what) in [
-        ("%data = load ptr, ptr %data.place", "%other = load ptr, ptr %to\n  %data = getelementptr i8, ptr %other, i32 0"),
+        (
+            "%data = load ptr, ptr %data.place",
+            "%other = load ptr, ptr %to\n  %data = getelementptr i8, ptr %other, i32 0",
+        ),
         ("%data = load ptr, ptr %data.place", "%number = load i64, ptr %to\n  %data = inttoptr i64 %number to ptr"),
         ("%data = load ptr, ptr %data.place", "%data = call ptr asm \"mov.u64 $0, 4096;\", \"=l\"()"),
     ] {
@@ -183,7 +187,8 @@ fn facts_let_the_optimiser_drop_a_load() {
     let loads = |facts: bool| {
         let mut case = Case::with(|it| (it.facts, it.passes) = (facts, "default<O2>".into()));
         // The store to the output lies between the two loads from the input.
-        case.text = KERNEL.replace("  %y = load float, ptr %from\n", "  store float 3.0, ptr %to\n  %y = load float, ptr %from\n");
+        case.text = KERNEL
+            .replace("  %y = load float, ptr %from\n", "  store float 3.0, ptr %to\n  %y = load float, ptr %from\n");
         case.build().unwrap().ptx.unwrap().matches("ld.global").count()
     };
     assert!(loads(true) < loads(false), "{} {}", loads(true), loads(false));
@@ -198,7 +203,9 @@ fn aggregates_are_folded_and_pointers_in_them_stay() {
     assert!(ir.contains("1.170000e+02"), "77 + 40 as a float: {ir}");
     assert!(ir.contains("load ptr, ptr") && !ir.contains("alloca"), "the pointer of the view: {ir}");
     assert_eq!(artifact.log.iter().filter(|line| line.contains("folded")).count(), 3, "{:?}", artifact.log);
-    let some = Case::with(|it| (it.specialize, it.passes) = (Specialize::Arguments(vec![2, 3]), "default<O1>".into())).build().unwrap();
+    let some = Case::with(|it| (it.specialize, it.passes) = (Specialize::Arguments(vec![2, 3]), "default<O1>".into()))
+        .build()
+        .unwrap();
     assert_eq!(some.log.iter().filter(|line| line.contains("folded")).count(), 2, "{:?}", some.log);
     assert!(!some.shared_is_static);
 }
@@ -206,7 +213,10 @@ fn aggregates_are_folded_and_pointers_in_them_stay() {
 #[test]
 fn an_aggregate_that_the_kernel_writes_is_a_copy() {
     let mut case = Case::with(|it| it.specialize = Specialize::All);
-    case.text = KERNEL.replace("  %slope = load float, ptr %pair\n", "  store float %x, ptr %pair\n  %slope = load float, ptr %pair\n");
+    case.text = KERNEL.replace(
+        "  %slope = load float, ptr %pair\n",
+        "  store float %x, ptr %pair\n  %slope = load float, ptr %pair\n",
+    );
     let ir = case.ir();
     assert!(ir.contains("store float %x, ptr %folded"), "{ir}");
 }
@@ -217,9 +227,15 @@ fn dynamic_shared_memory_becomes_static_where_it_can() {
     let artifact = case.build().unwrap();
     assert!(artifact.shared_is_static && artifact.ptx.unwrap().contains(".shared .align 16 .b8 mneme_shared[1024]"));
     assert!(!Case::default().build().unwrap().shared_is_static);
-    assert!(!Case::with(|it| (it.specialize, it.shared_mem) = (Specialize::All, 64 * 1024)).build().unwrap().shared_is_static);
+    assert!(
+        !Case::with(|it| (it.specialize, it.shared_mem) = (Specialize::All, 64 * 1024))
+            .build()
+            .unwrap()
+            .shared_is_static
+    );
     let mut asking = Case::with(|it| it.specialize = Specialize::All);
-    asking.text = KERNEL.replace("entry:\n", "entry:\n  %size = call i32 asm \"mov.u32 $0, %dynamic_smem_size;\", \"=r\"()\n");
+    asking.text =
+        KERNEL.replace("entry:\n", "entry:\n  %size = call i32 asm \"mov.u32 $0, %dynamic_smem_size;\", \"=r\"()\n");
     assert!(!asking.build().unwrap().shared_is_static);
 }
 
@@ -246,7 +262,9 @@ fn what_only_ir_can_give_is_refused_by_name_for_other_code() {
     let ptx = Case::default().build().unwrap().ptx.unwrap();
     let cubin = Case::default().build().unwrap().image;
     let target = Target::Nvptx { arch: "sm_90".into() };
-    let build_code = |code: InputCode<'_>, configuration: &Configuration| build(&BuildRequest::new(code, "kernel", &target, configuration));
+    let build_code = |code: InputCode<'_>, configuration: &Configuration| {
+        build(&BuildRequest::new(code, "kernel", &target, configuration))
+    };
     let plain = configuration();
     assert!(build_code(InputCode::Ptx(&ptx), &plain).unwrap().image.starts_with(b"\x7fELF"));
     assert_eq!(build_code(InputCode::Cubin(&cubin), &plain).unwrap().image, cubin);
@@ -263,7 +281,12 @@ fn what_only_ir_can_give_is_refused_by_name_for_other_code() {
     }
     assert!(build_code(InputCode::Cubin(&cubin), &limited).unwrap_err().to_string().contains("maxnreg"));
     let cpu = Target::Cpu { arch: "sm_90".into() };
-    assert!(build(&BuildRequest::new(InputCode::Ptx(&ptx), "kernel", &cpu, &plain)).unwrap_err().to_string().contains("CPU device"));
+    assert!(
+        build(&BuildRequest::new(InputCode::Ptx(&ptx), "kernel", &cpu, &plain))
+            .unwrap_err()
+            .to_string()
+            .contains("CPU device")
+    );
     let stranger = build(&BuildRequest::new(InputCode::Ptx(&ptx), "other", &target, &plain)).unwrap_err().to_string();
     assert!(stranger.contains("no kernel named other; it has kernel"), "{stranger}");
 }
@@ -284,15 +307,22 @@ fn other_code_must_take_the_recorded_arguments() {
 fn passes_are_numbered_limited_and_shown() {
     let case = Case::default();
     let configuration = Configuration { passes: "default<O2>".into(), ..configuration() };
-    let text = KERNEL.replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");
+    let text = KERNEL
+        .replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");
     let modules: [&[u8]; 1] = [text.as_bytes()];
     let mut request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &case.target, &configuration);
     request.keep.before = true;
     request.keep.after = true;
-    let observe = |invocations: &mut Invocations| build_with(&request, Hooks { observer: Some(invocations), ..Hooks::default() }).unwrap();
+    let observe = |invocations: &mut Invocations| {
+        build_with(&request, Hooks { observer: Some(invocations), ..Hooks::default() }).unwrap()
+    };
     let mut all = Invocations::default();
     let complete = observe(&mut all);
-    assert!(all.ran.len() > 30 && all.ran.iter().zip(1..).all(|(invocation, number)| invocation.number == number), "{:?}", all.ran);
+    assert!(
+        all.ran.len() > 30 && all.ran.iter().zip(1..).all(|(invocation, number)| invocation.number == number),
+        "{:?}",
+        all.ran
+    );
     assert!(
         all.ran.iter().any(|invocation| invocation.to_string().ends_with("sroa<modify-cfg> on function kernel")
             || invocation.to_string().ends_with("sroa on function kernel")),
@@ -305,9 +335,17 @@ fn passes_are_numbered_limited_and_shown() {
     assert_eq!(half.ran, all.ran[..all.ran.len() / 2]);
     let mut none = Invocations { limit: Some(0), ..Invocations::default() };
     let untouched = observe(&mut none);
-    assert!(none.ran.is_empty() && untouched.ir.as_ref().unwrap().contains("alloca") && !complete.ir.unwrap().contains("alloca"));
+    assert!(
+        none.ran.is_empty()
+            && untouched.ir.as_ref().unwrap().contains("alloca")
+            && !complete.ir.unwrap().contains("alloca")
+    );
 
-    let sroa = all.ran.iter().find(|invocation| invocation.pass.starts_with("sroa") && invocation.unit == "function kernel").unwrap();
+    let sroa = all
+        .ran
+        .iter()
+        .find(|invocation| invocation.pass.starts_with("sroa") && invocation.unit == "function kernel")
+        .unwrap();
     let mut shown = Invocations { shown: Some(sroa.number), ..Invocations::default() };
     observe(&mut shown);
     assert!(shown.before.unwrap().contains("alloca") && !shown.after.unwrap().contains("alloca"));
@@ -349,7 +387,8 @@ done:
 #[test]
 fn preloaded_ir_builds_the_same_code_once() {
     let case = Case::default();
-    let text = KERNEL.replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");
+    let text = KERNEL
+        .replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");
     let text = format!("{text}\ndefine void @unreached() {{ ret void }}\n");
     let modules: [&[u8]; 1] = [text.as_bytes()];
     let configuration = Configuration { passes: "default<O3>".into(), ..configuration() };
@@ -436,13 +475,18 @@ fn an_unknown_pass_is_answered_with_the_one_that_was_meant() {
 #[test]
 fn assembly_text_and_bitcode_are_the_same_to_us() {
     let context = Context::create();
-    let text = KERNEL.replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");
-    let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
+    let text = KERNEL
+        .replace("declare float @__nv_sinf(float)", "define internal float @__nv_sinf(float %x) {\n  ret float %x\n}");
+    let module =
+        context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
     let bitcode = module.write_bitcode_to_memory().as_slice().to_vec();
     let case = Case::default();
-    let image =
-        |bytes: &[u8]| build(&BuildRequest::new(InputCode::Ir(&[bytes]), "kernel", &case.target, &case.configuration)).unwrap().image;
+    let image = |bytes: &[u8]| {
+        build(&BuildRequest::new(InputCode::Ir(&[bytes]), "kernel", &case.target, &case.configuration)).unwrap().image
+    };
     assert_eq!(image(text.as_bytes()), image(&bitcode));
-    let wrong = build(&BuildRequest::new(InputCode::Ir(&[b"define nothing"]), "kernel", &case.target, &case.configuration)).unwrap_err();
+    let wrong =
+        build(&BuildRequest::new(InputCode::Ir(&[b"define nothing"]), "kernel", &case.target, &case.configuration))
+            .unwrap_err();
     assert!(matches!(&wrong, BuildError::Bitcode { message } if !message.contains('\n')), "{wrong}");
 }

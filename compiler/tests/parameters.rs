@@ -18,10 +18,16 @@ use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-const SCALARS: [&str; 9] = ["char", "short", "int", "long long", "float", "double", "bool", "double *", "const unsigned *"];
+const SCALARS: [&str; 9] =
+    ["char", "short", "int", "long long", "float", "double", "bool", "double *", "const unsigned *"];
 /// Of clang's vectors, as those of three elements take the room of four.
-const VECTORS: [(&str, &str, u32); 5] =
-    [("float2", "float", 2), ("float3", "float", 3), ("float4", "float", 4), ("double2", "double", 2), ("short2", "short", 2)];
+const VECTORS: [(&str, &str, u32); 5] = [
+    ("float2", "float", 2),
+    ("float3", "float", 3),
+    ("float4", "float", 4),
+    ("double2", "double", 2),
+    ("short2", "short", 2),
+];
 const LARGEST: u32 = 4096;
 
 /// A member or a parameter: type and count of an array.
@@ -42,7 +48,8 @@ fn parameter() -> impl Strategy<Value = Result<String, prop::sample::Index>> {
 
 /// Source with kernels `k0`, `k1`, …
 fn source(runner: &mut TestRunner, kernels: usize) -> String {
-    let mut text = String::from("#define DEVICE __attribute__((device))\n#define KERNEL extern \"C\" __attribute__((global))\n");
+    let mut text =
+        String::from("#define DEVICE __attribute__((device))\n#define KERNEL extern \"C\" __attribute__((global))\n");
     for (name, element, count) in VECTORS {
         writeln!(text, "typedef {element} {name} __attribute__((ext_vector_type({count})));").unwrap();
     }
@@ -57,17 +64,19 @@ fn source(runner: &mut TestRunner, kernels: usize) -> String {
         let attribute = if alignment == 1 { String::new() } else { format!("__attribute__((aligned({alignment}))) ") };
         write!(text, "struct {attribute}S{index} {{").unwrap();
         for (number, (kind, count)) in members.iter().enumerate() {
-            write!(text, " {kind} m{number}{};", if *count == 1 { String::new() } else { format!("[{count}]") }).unwrap();
+            write!(text, " {kind} m{number}{};", if *count == 1 { String::new() } else { format!("[{count}]") })
+                .unwrap();
         }
         text += " };\n";
     }
-    text +=
-        "template <bool Fits, class T> struct Pick { typedef T type; };\ntemplate <class T> struct Pick<false, T> { typedef int type; };\n";
+    text += "template <bool Fits, class T> struct Pick { typedef T type; };\ntemplate <class T> struct Pick<false, T> { typedef int type; };\n";
     for kernel in 0..kernels {
         let parameters = prop::collection::vec(parameter(), 1..10).new_tree(runner).unwrap().current();
         let ways = prop::collection::vec(0u8..5, parameters.len()).new_tree(runner).unwrap().current();
-        let types: Vec<String> =
-            parameters.iter().map(|it| it.as_ref().map_or_else(|index| format!("S{}", index.index(structures)), Clone::clone)).collect();
+        let types: Vec<String> = parameters
+            .iter()
+            .map(|it| it.as_ref().map_or_else(|index| format!("S{}", index.index(structures)), Clone::clone))
+            .collect();
         // Where all together are too large, each large one becomes a number.
         for (index, kind) in types.iter().enumerate() {
             writeln!(
@@ -85,7 +94,11 @@ fn source(runner: &mut TestRunner, kernels: usize) -> String {
                 0 => {}
                 1 => write!(text, " s += sum(&p{index}, sizeof p{index});").unwrap(),
                 2 => write!(text, " s += ((unsigned char *)&p{index})[s % sizeof p{index}];").unwrap(),
-                3 => write!(text, " ((unsigned char *)&p{index})[s % sizeof p{index}] = 1; s += sum(&p{index}, sizeof p{index});").unwrap(),
+                3 => write!(
+                    text,
+                    " ((unsigned char *)&p{index})[s % sizeof p{index}] = 1; s += sum(&p{index}, sizeof p{index});"
+                )
+                .unwrap(),
                 _ => write!(text, " {{ auto copy = p{index}; s += sum(&copy, sizeof copy); }}").unwrap(),
             }
         }
@@ -99,7 +112,17 @@ fn bitcode(source: &str) -> Vec<u8> {
     let file = folder.path().join("kernels.cu");
     std::fs::write(&file, source).unwrap();
     let output = Command::new("clang++-19")
-        .args(["-x", "cuda", "--cuda-gpu-arch=sm_90", "-nocudainc", "-nocudalib", "-O3", "-std=c++17", "-w", "--cuda-device-only"])
+        .args([
+            "-x",
+            "cuda",
+            "--cuda-gpu-arch=sm_90",
+            "-nocudainc",
+            "-nocudalib",
+            "-O3",
+            "-std=c++17",
+            "-w",
+            "--cuda-device-only",
+        ])
         .args(["-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes", "-o", "-"])
         .arg(&file)
         .output()
@@ -110,23 +133,33 @@ fn bitcode(source: &str) -> Vec<u8> {
 
 #[test]
 fn the_code_takes_the_recorded_arguments() {
-    let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut runner =
+        TestRunner::new_with_rng(ProptestConfig::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let mut aligned = 0;
     for round in 0..4 {
         let source = source(&mut runner, 8);
         let bitcode = bitcode(&source);
-        let table =
-            describe(&bitcode, &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None }).unwrap();
+        let table = describe(
+            &bitcode,
+            &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None },
+        )
+        .unwrap();
         let kernels: Vec<_> = table.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Kernel).collect();
         assert_eq!(kernels.len(), 8);
         for (number, kernel) in kernels.into_iter().enumerate() {
             let recorded: Vec<ArgumentLayout> = kernel
                 .arguments
                 .iter()
-                .map(|argument| ArgumentLayout { offset: argument.offset, size: argument.size, kind: argument.kind.clone() })
+                .map(|argument| ArgumentLayout {
+                    offset: argument.offset,
+                    size: argument.size,
+                    kind: argument.kind.clone(),
+                })
                 .collect();
-            let arguments: Vec<Argument> =
-                recorded.iter().map(|layout| Argument { offset: layout.offset, bytes: vec![7; layout.size as usize] }).collect();
+            let arguments: Vec<Argument> = recorded
+                .iter()
+                .map(|layout| Argument { offset: layout.offset, bytes: vec![7; layout.size as usize] })
+                .collect();
             let target = |variant: usize| match variant {
                 0 => Target::Cpu { arch: "sm_90".into() },
                 // Their parameters begin at other places of constant memory.
@@ -143,7 +176,8 @@ fn the_code_takes_the_recorded_arguments() {
                 let (target, modules) = (target(variant), [&bitcode[..]]);
                 let mut request = BuildRequest::new(InputCode::Ir(&modules), &kernel.name, &target, &configuration);
                 (request.recorded.arguments, request.recorded.signature) = (&arguments, &recorded);
-                let artifact = build(&request).unwrap_or_else(|error| panic!("{} of round {round}: {error}\n{source}", kernel.name));
+                let artifact = build(&request)
+                    .unwrap_or_else(|error| panic!("{} of round {round}: {error}\n{source}", kernel.name));
                 if variant == 3 {
                     let folded = artifact.log.iter().filter(|line| line.contains("is folded")).count();
                     // Structures with many pointers are left alone, and vectors.
@@ -152,14 +186,20 @@ fn the_code_takes_the_recorded_arguments() {
                     assert!(folded >= scalars, "{:?}\n{:?}\n{source}", artifact.log, kernel.arguments);
                 }
                 if let Some(ptx) = &artifact.ptx {
-                    signature::check(&kernel.name, &recorded, &sizes(&ptx::PtxModule::parse(ptx).parameters(&kernel.name).unwrap()))
-                        .unwrap();
+                    signature::check(
+                        &kernel.name,
+                        &recorded,
+                        &sizes(&ptx::PtxModule::parse(ptx).parameters(&kernel.name).unwrap()),
+                    )
+                    .unwrap();
                 }
                 if artifact.kind == ImageKind::Cubin {
                     let cubin = cubin::parse(&artifact.image).unwrap();
                     let found = &cubin.kernels.iter().find(|it| it.name == kernel.name).unwrap().parameters;
-                    signature::check(&kernel.name, &recorded, &sizes(found)).unwrap_or_else(|error| panic!("{error}\n{source}"));
-                    aligned += usize::from(found.iter().zip(&recorded).any(|(found, recorded)| found.0 != recorded.offset));
+                    signature::check(&kernel.name, &recorded, &sizes(found))
+                        .unwrap_or_else(|error| panic!("{error}\n{source}"));
+                    aligned +=
+                        usize::from(found.iter().zip(&recorded).any(|(found, recorded)| found.0 != recorded.offset));
                 }
             }
         }
@@ -177,8 +217,11 @@ fn pointers_in_structures_are_described() {
     let source = "struct Inner { float x[2]; void *p[3]; };\n\
                   struct View { int count; const long *values; Inner inner; unsigned long number; };\n\
                   extern \"C\" __attribute__((global)) void k(View view, double d, int *p) { *p = view.count + d; }\n";
-    let table =
-        describe(&bitcode(source), &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None }).unwrap();
+    let table = describe(
+        &bitcode(source),
+        &UnitOrigin { arch: "sm_90", unit: "test", source: "kernels.cu", rdc: false, compiled: None },
+    )
+    .unwrap();
     let kernel = table.symbols.iter().find(|symbol| symbol.kind == SymbolKind::Kernel).unwrap();
     let pointers: Vec<_> = kernel.arguments.iter().map(|argument| argument.pointers.clone()).collect();
     assert_eq!(pointers, [Some(vec![8, 24, 32, 40]), None, None]);

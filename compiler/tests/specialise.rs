@@ -69,7 +69,8 @@ define void @kernel(ptr %out, i32 %n, double %scale) {
 fn bitcode(text: &str) -> Vec<u8> {
     let context = Context::create();
     let text = format!("{text}\0");
-    let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
+    let module =
+        context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
     module.write_bitcode_to_memory().as_slice().to_vec()
 }
 
@@ -202,19 +203,26 @@ fn device_variables_are_where_they_were_and_constants_keep_their_name() {
 
 #[test]
 fn on_the_cpu_device_constants_too_are_where_they_were() {
-    let variables =
-        vec![variable("counter", 0x7f00_1000, false), variable("target", 0x7f00_2000, false), variable("weights", 0x7f00_3000, true)];
+    let variables = vec![
+        variable("counter", 0x7f00_1000, false),
+        variable("target", 0x7f00_2000, false),
+        variable("weights", 0x7f00_3000, true),
+    ];
     let case = Case { variables, target: Target::Cpu { arch: "sm_90".into() }, ..Case::default() };
     let artifact = case.build().unwrap();
     assert_eq!(artifact.kind, ImageKind::CpuObject);
     assert!(artifact.image.starts_with(b"\x7fELF"));
     let ir = artifact.ir.unwrap();
-    assert!(!ir.contains("@weights") && ir.contains(&format!("inttoptr (i64 {} to ptr addrspace(4))", 0x7f00_3000u64)), "{ir}");
+    assert!(
+        !ir.contains("@weights") && ir.contains(&format!("inttoptr (i64 {} to ptr addrspace(4))", 0x7f00_3000u64)),
+        "{ir}"
+    );
 }
 
 #[test]
 fn modules_are_linked_and_missing_or_clashing_definitions_are_errors() {
-    let declared = KERNEL.replace("define i32 @helper(i32 %x) {\n  %y = mul i32 %x, 3\n  ret i32 %y\n}", "declare i32 @helper(i32)");
+    let declared = KERNEL
+        .replace("define i32 @helper(i32 %x) {\n  %y = mul i32 %x, 3\n  ret i32 %y\n}", "declare i32 @helper(i32)");
     let helper = "target triple = \"nvptx64-nvidia-cuda\"\ndefine i32 @helper(i32 %x) {\n  %y = mul i32 %x, 5\n  ret i32 %y\n}\n";
     let linked = Case { modules: vec![&declared, helper], ..Case::default() };
     assert!(linked.ir().contains("mul i32 %x, 5"));

@@ -34,7 +34,10 @@ mod tests {
 
     fn after(arguments: &[&str]) -> Vec<String> {
         let names = ["rdb", "rid", "vass"];
-        normalise(arguments.iter().map(OsString::from), &names).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+        normalise(arguments.iter().map(OsString::from), &names)
+            .into_iter()
+            .map(|argument| argument.into_string().unwrap())
+            .collect()
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A kernel that computes the identities of many stretches of device memory in one launch.
 //!
-//! What to launch is here; how, is the caller's business: the recorder does it beside the application with the vendor's plain
-//! functions, the replayer through its [`crate::device::Device`]. A chunk of zeros has the identity [`ChunkId::ZERO`], as in a
-//! recording. The CPU device runs no PTX: there [`crate::hash::recorded_id`] does the same.
+//! What to launch is here; how, is the caller's business: the recorder does it beside the application with the vendor's
+//! plain functions, the replayer through its [`crate::device::Device`]. A chunk of zeros has the identity
+//! [`ChunkId::ZERO`], as in a recording. The CPU device runs no PTX: there [`crate::hash::recorded_id`] does the same.
 
 use std::ffi::CStr;
 
@@ -14,7 +14,8 @@ pub const CODE: &CStr = match CStr::from_bytes_with_nul(TEXT.as_bytes()) {
     Ok(code) => code,
     Err(_) => panic!("PTX has no NUL but the one appended"),
 };
-/// Name of the kernel. Its parameters are two addresses: of a table of [`Stretch`]es and of as many identities, to be written.
+/// Name of the kernel. Its parameters are two addresses: of a table of [`Stretch`]es and of as many identities, to be
+/// written.
 pub const ENTRY: &CStr = c"mneme_chunk_hash";
 /// Threads of a block; there is one block for each stretch.
 pub const THREADS: u32 = 256;

@@ -42,10 +42,12 @@ const WITHOUT_EFFECT: [&str; 11] = [
     "--warn-on-spills",
 ];
 /// Options of ptxas that make code for debuggers.
-const FOR_DEBUGGERS: [&str; 5] = ["-g", "--device-debug", "--dont-merge-basicblocks", "--return-at-end", "-sp-bounds-check"];
+const FOR_DEBUGGERS: [&str; 5] =
+    ["-g", "--device-debug", "--dont-merge-basicblocks", "--return-at-end", "-sp-bounds-check"];
 
 impl CompileOptions {
-    /// Those of clang's own command line for device code (`clang -cc1 …`), with the assembler as if it had been told nothing.
+    /// Those of clang's own command line for device code (`clang -cc1 …`), with the assembler as if it had been told
+    /// nothing.
     pub fn of_clang(words: &[String]) -> Self {
         let last = |prefix: &str| words.iter().rev().find_map(|word| word.strip_prefix(prefix));
         let level = match last("-O").unwrap_or("0") {
@@ -53,7 +55,11 @@ impl CompileOptions {
             "fast" | "4" => "3",
             level => level,
         };
-        let llvm_options = words.iter().zip(words.iter().skip(1)).filter(|(word, _)| *word == "-mllvm").map(|(_, option)| option.clone());
+        let llvm_options = words
+            .iter()
+            .zip(words.iter().skip(1))
+            .filter(|(word, _)| *word == "-mllvm")
+            .map(|(_, option)| option.clone());
         Self {
             level: level.to_owned(),
             // CUDA's default.
@@ -83,7 +89,10 @@ impl CompileOptions {
                 let value = word.split_once('=').map(|(_, value)| value).or_else(|| words.next()).unwrap_or_default();
                 self.ptxas_options.retain(|option| !limits_registers(option));
                 self.ptxas_options.push(format!("{}={value}", LIMITS[0]));
-            } else if word.starts_with('-') && !WITHOUT_EFFECT.contains(&word) && !PLACES.iter().any(|name| is_joined(word, name)) {
+            } else if word.starts_with('-')
+                && !WITHOUT_EFFECT.contains(&word)
+                && !PLACES.iter().any(|name| is_joined(word, name))
+            {
                 self.ptxas_options.push(word.to_owned());
             } else if !word.starts_with('-') && !word.ends_with(".s") && !word.ends_with(".ptx") {
                 // The value of the option before.
@@ -148,8 +157,13 @@ mod tests {
     #[test]
     fn clang_says_level_contraction_and_options_of_llvm() {
         let of = |line: &str| CompileOptions::of_clang(&words(line));
-        let found = of("-cc1 -mllvm -enable-memcpyopt-without-libcalls -O2 -mllvm -nvptx-prec-sqrtf32=0 -ffp-contract=on -x cuda a.cu");
-        assert_eq!((found.level.as_str(), found.contract.as_str(), found.llvm_options), ("2", "on", words("-nvptx-prec-sqrtf32=0")));
+        let found = of(
+            "-cc1 -mllvm -enable-memcpyopt-without-libcalls -O2 -mllvm -nvptx-prec-sqrtf32=0 -ffp-contract=on -x cuda a.cu",
+        );
+        assert_eq!(
+            (found.level.as_str(), found.contract.as_str(), found.llvm_options),
+            ("2", "on", words("-nvptx-prec-sqrtf32=0"))
+        );
         for (line, pipeline, codegen, fuses) in [
             ("-cc1", "default<O0>", 0, true),
             ("-cc1 -O", "default<O1>", 1, true),
@@ -158,7 +172,11 @@ mod tests {
             ("-cc1 -Oz -ffp-contract=fast-honor-pragmas", "default<Oz>", 2, false),
         ] {
             let found = of(line);
-            assert_eq!((&*found.pipeline(), found.codegen_opt(), found.fuses()), (pipeline, codegen, Some(fuses)), "{line}");
+            assert_eq!(
+                (&*found.pipeline(), found.codegen_opt(), found.fuses()),
+                (pipeline, codegen, Some(fuses)),
+                "{line}"
+            );
         }
         assert_eq!(CompileOptions::default().fuses(), None);
     }
@@ -172,7 +190,11 @@ mod tests {
         for (line, level, rest) in [
             ("-m64 -O2 --gpu-name sm_90 --output-file /tmp/a.o /tmp/a-1.s", 2, ""),
             ("-m64 -O0 -lineinfo --gpu-name sm_90 --output-file a.o a.s -c", 0, ""),
-            ("-O3 --gpu-name sm_90 -o a.o a.s -maxrregcount=64 --fmad=false --maxrregcount 32", 3, "--fmad=false -maxrregcount=32"),
+            (
+                "-O3 --gpu-name sm_90 -o a.o a.s -maxrregcount=64 --fmad=false --maxrregcount 32",
+                3,
+                "--fmad=false -maxrregcount=32",
+            ),
             ("-O3 a.ptx -O1 --def-load-cache cg", 1, "--def-load-cache cg"),
             ("-arch=sm_90 -o=a.o --opt-level 0 a.ptx", 0, ""),
             ("-m64 -g --dont-merge-basicblocks --return-at-end a.s", 3, "-g --dont-merge-basicblocks --return-at-end"),

@@ -23,8 +23,8 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// A write beyond the process's limit on the size of files (`ulimit -f`) is an error from here on, which can be told, and no signal that
-/// ends the process.
+/// A write beyond the process's limit on the size of files (`ulimit -f`) is an error from here on, which can be told,
+/// and no signal that ends the process.
 pub fn size_limit_as_error() {
     // SAFETY: ignoring a signal runs no handler and touches no memory.
     unsafe {
@@ -32,7 +32,8 @@ pub fn size_limit_as_error() {
     }
 }
 
-/// Fails where a file cannot be written: better known before the work whose result it is to have. What it has is left alone.
+/// Fails where a file cannot be written: better known before the work whose result it is to have. What it has is left
+/// alone.
 pub fn check_place(path: &Path) -> io::Result<()> {
     let access = |path: &Path, rights| nix::unistd::access(path, rights).map_err(io::Error::from);
     if path.is_dir() {

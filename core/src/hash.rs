@@ -44,8 +44,8 @@ fn mix(mut word: u64) -> u64 {
 /// The chunk hash, format version 1.
 ///
 /// Two 64-bit sums over the little-endian 8-byte words of the chunk (the last one padded with zeros), each word mixed
-/// with its index first (and the length mixed in at the end): sums commute, so that a GPU thread per word and a tree of additions gives the same value as this
-/// loop. It guards against accidents, not against adversaries.
+/// with its index first (and the length mixed in at the end): sums commute, so that a GPU thread per word and a tree of
+/// additions gives the same value as this loop. It guards against accidents, not against adversaries.
 pub fn chunk_id(bytes: &[u8]) -> ChunkId {
     let (mut low, mut high) = (0u64, 0u64);
     let mut absorb = |index: u64, word: u64| {
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn the_chunk_hash_is_pinned() {
-        // Computed from the definition by another program; a change of these values is a change of the recording format.
+        // Computed from the definition by another program; a change of these values is a change of the recording
+        // format.
         let bytes: Vec<u8> = (0..1003u32).map(|i| (i * 7) as u8).collect();
         assert_eq!(chunk_id(&bytes).to_string(), PINNED_1003);
         assert_eq!(chunk_id(b"").to_string(), PINNED_EMPTY);

@@ -57,7 +57,8 @@ pub fn own_folder() -> Option<PathBuf> {
 /// The file mapped at an address, from the text of `/proc/self/maps`.
 fn mapped_file(maps: &[u8], address: usize) -> Option<&Path> {
     let line = maps.split(|byte| *byte == b'\n').find(|line| {
-        let range = line.split(|byte| *byte == b' ').next().and_then(|range| std::str::from_utf8(range).ok()?.split_once('-'));
+        let range =
+            line.split(|byte| *byte == b' ').next().and_then(|range| std::str::from_utf8(range).ok()?.split_once('-'));
         let number = |text: &str| usize::from_str_radix(text, 16).ok();
         range.and_then(|(start, end)| Some((number(start)?..number(end)?).contains(&address))) == Some(true)
     })?;
@@ -80,6 +81,9 @@ mod tests {
 
     #[test]
     fn our_own_folder_is_that_of_the_running_program() {
-        assert_eq!(own_folder(), std::env::current_exe().unwrap().canonicalize().unwrap().parent().map(Path::to_path_buf));
+        assert_eq!(
+            own_folder(),
+            std::env::current_exe().unwrap().canonicalize().unwrap().parent().map(Path::to_path_buf)
+        );
     }
 }

@@ -187,10 +187,19 @@ mod tests {
 
     #[test]
     fn a_finding_is_one_flat_object() {
-        let site = Site { function: "k".into(), instruction: "store".into(), access: Access::Write, bytes: 4, ..Site::default() };
+        let site = Site {
+            function: "k".into(),
+            instruction: "store".into(),
+            access: Access::Write,
+            bytes: 4,
+            ..Site::default()
+        };
         let finding = Finding { fault: Fault::OutOfBounds, site, count: 2, examples: Vec::new() };
         let json = serde_json::to_value(&finding).unwrap();
-        assert_eq!((&json["fault"], &json["access"], &json["function"]), (&"out-of-bounds".into(), &"write".into(), &"k".into()));
+        assert_eq!(
+            (&json["fault"], &json["access"], &json["function"]),
+            (&"out-of-bounds".into(), &"write".into(), &"k".into())
+        );
         assert_eq!(serde_json::from_value::<Finding>(json).unwrap(), finding);
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! One message is a line; requests come on standard input, replies on standard output.
 //!
-//! The server greets with [`Reply::Hello`] as soon as the recording is resident on a device. A client submits configurations
-//! under ids of its own and gets one reply for each, in order of completion: [`Reply::Result`], or [`Reply::Cancelled`]. A request
-//! that cannot be understood is answered with [`Reply::Error`] and changes nothing. End of input means: finish what was submitted,
-//! then exit. `docs/reference/protocol.md` is the page for people who write clients.
+//! The server greets with [`Reply::Hello`] as soon as the recording is resident on a device. A client submits
+//! configurations under ids of its own and gets one reply for each, in order of completion: [`Reply::Result`], or
+//! [`Reply::Cancelled`]. A request that cannot be understood is answered with [`Reply::Error`] and changes nothing. End
+//! of input means: finish what was submitted, then exit. `docs/reference/protocol.md` is the page for people who write
+//! clients.
 
 use std::path::PathBuf;
 
@@ -19,21 +20,22 @@ use crate::device::DeviceLimits;
 use crate::launch::Dim3;
 use crate::result::ReplayResult;
 
-/// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without that: a
-/// client ignores what it does not know in a reply, and a server refuses by name what it does not know in a request.
+/// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without
+/// that: a client ignores what it does not know in a reply, and a server refuses by name what it does not know in a
+/// request.
 pub const VERSION: u32 = 2;
 
 /// From the client. A field that is not named here is an error: a word that is mistyped would be ignored in silence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Says which protocol the client speaks; answered with [`Reply::Hello`], or [`Reply::Error`] where the server is older.
-    /// It may be left out.
+    /// Says which protocol the client speaks; answered with [`Reply::Hello`], or [`Reply::Error`] where the server is
+    /// older. It may be left out.
     Hello { protocol: u32 },
     /// Replay one configuration.
     Submit(Box<Submission>),
-    /// Forget a configuration. One that waits or is being built is answered with [`Reply::Cancelled`]; one that runs already is
-    /// finished and answered with its result.
+    /// Forget a configuration. One that waits or is being built is answered with [`Reply::Cancelled`]; one that runs
+    /// already is finished and answered with its result.
     Cancel { id: u64 },
     /// Answered with [`Reply::Statistics`].
     Statistics {},
@@ -205,8 +207,8 @@ pub struct Hello {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
-    /// What makes machine code for it: name, version and mode, as results have it (`environment.versions.assembler`). Where it cannot be
-    /// told, "".
+    /// What makes machine code for it: name, version and mode, as results have it (`environment.versions.assembler`).
+    /// Where it cannot be told, "".
     #[serde(default)]
     pub assembler: String,
     /// Numbers of all devices, as results name them (`gpu_id`).
@@ -330,6 +332,10 @@ mod tests {
         if std::env::var_os("UPDATE_SCHEMA").is_some() {
             std::fs::write(path, &text).unwrap();
         }
-        assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), text, "run this test with UPDATE_SCHEMA=1 to write {path} anew");
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap_or_default(),
+            text,
+            "run this test with UPDATE_SCHEMA=1 to write {path} anew"
+        );
     }
 }

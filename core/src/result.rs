@@ -44,8 +44,8 @@ pub struct ReplayResult {
     /// The submitted configuration whose code and launch were the same, and whose runs these are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<u64>,
-    /// Places in `exec_time` of measured runs that took far longer than the others: more than 5 % above the median, and more than
-    /// three times the spread of the middle half.
+    /// Places in `exec_time` of measured runs that took far longer than the others: more than 5 % above the median, and
+    /// more than three times the spread of the middle half.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outliers: Vec<usize>,
     /// The first buffer that differs, when verification failed.
@@ -57,15 +57,16 @@ pub struct ReplayResult {
     /// Buffers that differ, all of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub differing_buffers: u64,
-    /// Energy of a launch, joules, where it was asked for and NVML counts it: that of launches which are repeated for a second, each
-    /// with putting memory back, less that of putting back memory that nothing has changed.
+    /// Energy of a launch, joules, where it was asked for and NVML counts it: that of launches which are repeated for a
+    /// second, each with putting memory back, less that of putting back memory that nothing has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// Of a verified result: over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where nothing
-    /// differs. A survey has its `variations` instead.
+    /// Of a verified result: over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where
+    /// nothing differs. A survey has its `variations` instead.
     #[serde(flatten)]
     pub largest: Option<Largest>,
-    /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as recorded.
+    /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as
+    /// recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variations: Option<Vec<Variation>>,
     /// What looking for faults (`--check`) found.
@@ -244,8 +245,8 @@ pub struct Mismatch {
     pub norm_error: Option<f64>,
 }
 
-/// The largest errors of some elements, each in its unit; infinite where one of two is not a number. In results the largest double
-/// stands for infinity.
+/// The largest errors of some elements, each in its unit; infinite where one of two is not a number. In results the
+/// largest double stands for infinity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Largest {
     #[serde(rename = "largest_error")]
@@ -263,13 +264,21 @@ impl Largest {
     /// Those of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { absolute: self.absolute.max(other.absolute), relative: self.relative.max(other.relative), ulp: self.ulp.max(other.ulp) }
+        Self {
+            absolute: self.absolute.max(other.absolute),
+            relative: self.relative.max(other.relative),
+            ulp: self.ulp.max(other.ulp),
+        }
     }
 
     /// With the largest double for infinity, which JSON does not have.
     #[must_use]
     pub fn finite(self) -> Self {
-        Self { absolute: self.absolute.min(f64::MAX), relative: self.relative.min(f64::MAX), ulp: self.ulp.min(f64::MAX) }
+        Self {
+            absolute: self.absolute.min(f64::MAX),
+            relative: self.relative.min(f64::MAX),
+            ulp: self.ulp.min(f64::MAX),
+        }
     }
 }
 
@@ -309,7 +318,11 @@ mod tests {
     #[test]
     fn the_largest_errors_are_fields_among_the_others() {
         let largest = Some(Largest { absolute: 0.5, relative: f64::MAX, ulp: 3.0 });
-        let result = ReplayResult { largest, mismatch: Some(Mismatch { largest, ..Mismatch::default() }), ..ReplayResult::default() };
+        let result = ReplayResult {
+            largest,
+            mismatch: Some(Mismatch { largest, ..Mismatch::default() }),
+            ..ReplayResult::default()
+        };
         let json = serde_json::to_value(&result).unwrap();
         assert_eq!((&json["largest_error"], &json["mismatch"]["largest_ulp"]), (&0.5.into(), &3.0.into()));
         assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), result);

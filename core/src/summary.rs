@@ -9,8 +9,8 @@ use crate::launch::Dim3;
 
 /// The environment variable that names the file.
 pub const VARIABLE: &str = "MNEME_SUMMARY";
-/// Name of the memory that `mneme` has summaries written to. A path below `/proc` is only written to if it leads there: on
-/// another machine of a distributed run it might lead to any file.
+/// Name of the memory that `mneme` has summaries written to. A path below `/proc` is only written to if it leads there:
+/// on another machine of a distributed run it might lead to any file.
 pub const MEMORY_NAME: &str = "mneme-summary";
 
 /// What the recorder does in a process: `MNEME_MODE`.
@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn lines_of_several_processes_are_added_up() {
-        let summary = |process, launches, time| Summary { process, kernels: vec![kernel(launches, time)], ..Summary::default() };
+        let summary =
+            |process, launches, time| Summary { process, kernels: vec![kernel(launches, time)], ..Summary::default() };
         let lines = [summary(1, 2, 10), summary(2, 4, 30)].map(|summary| serde_json::to_string(&summary).unwrap());
         let text = format!("{}\n{}\n{}", lines[0], lines[1], &lines[0][..20]);
         let merged = merged(&parse(&text));

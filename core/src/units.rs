@@ -37,7 +37,10 @@ mod tests {
 
     #[test]
     fn bytes_are_binary() {
-        assert_eq!([0, 1023, 1024, 81_920_000, 1 << 40].map(bytes), ["0 B", "1023 B", "1.00 KiB", "78.12 MiB", "1.00 TiB"]);
+        assert_eq!(
+            [0, 1023, 1024, 81_920_000, 1 << 40].map(bytes),
+            ["0 B", "1023 B", "1.00 KiB", "78.12 MiB", "1.00 TiB"]
+        );
     }
 
     #[test]
@@ -47,7 +50,8 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits() {
-        let found = [1.499_765_157e0, 1.312_228_8e-5, 392.387_486, 1e-3, 9.999e-4, 1_069_545_550.0, 0.0, f64::INFINITY].map(figure);
+        let found = [1.499_765_157e0, 1.312_228_8e-5, 392.387_486, 1e-3, 9.999e-4, 1_069_545_550.0, 0.0, f64::INFINITY]
+            .map(figure);
         assert_eq!(found, ["1.5", "1.31e-5", "392", "0.001", "0.001", "1.07e9", "0", "infinite"]);
     }
 }

@@ -24,7 +24,9 @@ fn tool(name: &str, folder: &Path, arguments: &[&str]) -> bool {
 fn sections_of_proteus_come_out_of_plain_and_compressed_bundles() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let kernel = |name: &str, operator: &str| format!("__attribute__((amdgpu_kernel)) void {name}(int *p) {{ p[0] {operator}= 3; }}\n");
+    let kernel = |name: &str, operator: &str| {
+        format!("__attribute__((amdgpu_kernel)) void {name}(int *p) {{ p[0] {operator}= 3; }}\n")
+    };
     std::fs::write(at("k.c"), kernel("scale", "*") + &kernel("shift", "+")).unwrap();
     let clang = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-nogpulib", "-nogpuinc", "-O1", "-w", "-c", "k.c"];
     let sections = [".jit.bitcode.scaleunit.5eed", ".jit.bitcode.shiftunit.5eed"];
@@ -42,7 +44,8 @@ fn sections_of_proteus_come_out_of_plain_and_compressed_bundles() {
     let expected = std::fs::read(at("k.bc")).unwrap();
     for compression in [&[][..], &["-compress"]] {
         let targets = format!("-targets=host-x86_64-unknown-linux--,hipv4-amdgcn-amd-amdhsa--{PROCESSOR}");
-        let bundling = ["-type=o", "-bundle-align=4096", &targets, "-input=/dev/null", "-input=k.co", "-output=k.hipfb"];
+        let bundling =
+            ["-type=o", "-bundle-align=4096", &targets, "-input=/dev/null", "-input=k.co", "-output=k.hipfb"];
         let embedding = ["--add-section=.hip_fatbin=k.hipfb", "host.o", "program.o"];
         if !tool("clang-offload-bundler-19", folder.path(), &[&bundling[..], compression].concat())
             || !tool("llvm-objcopy-19", folder.path(), &embedding)

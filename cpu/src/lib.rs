@@ -1,7 +1,8 @@
 //! `libmneme_cpu.so`: the CUDA driver and runtime ABI in software.
 //!
 //! A program (or the replayer) finds this library where it expects the vendor's, so the recorder's hooks, the arena and
-//! the replayer run over it unchanged. `docs/how-it-works/cpu-device.md` is the contract with the compiler's lowering. The rooms:
+//! the replayer run over it unchanged. `docs/how-it-works/cpu-device.md` is the contract with the compiler's lowering.
+//! The rooms:
 //!
 //! - `driver`: the exported `cu*` functions; in it `image`, from a fat binary or code image to a CPU code object;
 //! - `runtime`: the exported `cuda*` functions, which reach the driver only through `dlsym`, as NVIDIA's runtime does;

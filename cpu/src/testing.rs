@@ -40,7 +40,8 @@ pub fn kernel(name: &str, parameters: u32, collective: bool) -> Kernel {
 pub fn object(source: &str, kernels: Vec<Kernel>, variables: Vec<Variable>) -> Vec<u8> {
     let table = serde_json::to_string(&Table { version: VERSION, kernels, variables, refused: vec![] }).unwrap();
     let bytes: Vec<String> = table.bytes().map(|byte| byte.to_string()).collect();
-    let table = format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
+    let table =
+        format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut compiler = Command::new("cc")
         .args(["-c", "-fPIC", "-O1", "-std=gnu11", "-w", "-fno-builtin", "-x", "c", "-", "-o"])

@@ -9,7 +9,8 @@ use std::path::Path;
 use goblin::elf::Elf;
 
 fn functions(library: &Path) -> BTreeSet<String> {
-    let bytes = std::fs::read(library).unwrap_or_else(|error| panic!("{} ({error}; scripts/setup fetches it)", library.display()));
+    let bytes = std::fs::read(library)
+        .unwrap_or_else(|error| panic!("{} ({error}; scripts/setup fetches it)", library.display()));
     let elf = Elf::parse(&bytes).unwrap();
     let defined = elf.dynsyms.iter().filter(|symbol| symbol.st_shndx != 0 && symbol.is_function());
     defined.map(|symbol| elf.dynstrtab.get_at(symbol.st_name).unwrap().to_owned()).collect()

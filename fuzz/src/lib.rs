@@ -2,8 +2,9 @@
 //!
 //! No input may make a reader panic, hang or allocate much.
 //!
-//! Two drivers share the targets: libFuzzer, guided by coverage (`cargo fuzz run fuzz-manifest --features libfuzzer`, with
-//! `RUSTC_BOOTSTRAP=1` on a stable toolchain), and a loop of our own (`mneme-fuzz`), which needs nothing and is part of the tests.
+//! Two drivers share the targets: libFuzzer, guided by coverage (`cargo fuzz run fuzz-manifest --features libfuzzer`,
+//! with `RUSTC_BOOTSTRAP=1` on a stable toolchain), and a loop of our own (`mneme-fuzz`), which needs nothing and is
+//! part of the tests.
 
 pub mod allocation;
 pub mod mutation;
@@ -18,7 +19,8 @@ pub fn libfuzzer(name: &str, input: &[u8]) {
     thread_local! {
         static TARGET: RefCell<Option<&'static Target>> = const { RefCell::new(None) };
     }
-    let target = TARGET.with_borrow_mut(|known| *known.get_or_insert_with(|| targets::target(name).expect("the target exists")));
+    let target =
+        TARGET.with_borrow_mut(|known| *known.get_or_insert_with(|| targets::target(name).expect("the target exists")));
     (target.run)(input);
     let mut sealed = input.to_vec();
     (target.seal)(&mut sealed);

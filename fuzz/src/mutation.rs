@@ -72,7 +72,8 @@ pub fn run(target: &'static Target, runs: u64, seed: u64) {
 }
 
 /// Values at which sizes and counts go wrong.
-const NUMBERS: [u64; 14] = [0, 1, 2, 7, 8, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
+const NUMBERS: [u64; 14] =
+    [0, 1, 2, 7, 8, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
 
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
     if input.is_empty() {

@@ -2,13 +2,14 @@
 //!
 //! The application is started with it in `LD_PRELOAD`.
 //!
-//! The CUDA *driver* API is the one layer that every way into the GPU passes: static and shared cudart, PyTorch, Triton,
-//! Fortran. Three doors lead to it, and each is ours: plain symbols (programs that link libcuda), `dlsym`
-//! ([`hooks::dlsym`], what cudart does), and `cuGetProcAddress`. No symbol of the CUDA *runtime* is
-//! exported: ours would win over the versioned one of a cudart that was loaded `RTLD_LOCAL`, with no next one to call.
+//! The CUDA *driver* API is the one layer that every way into the GPU passes: static and shared cudart, PyTorch,
+//! Triton, Fortran. Three doors lead to it, and each is ours: plain symbols (programs that link libcuda), `dlsym`
+//! ([`hooks::dlsym`], what cudart does), and `cuGetProcAddress`. No symbol of the CUDA *runtime* is exported: ours
+//! would win over the versioned one of a cudart that was loaded `RTLD_LOCAL`, with no next one to call.
 //!
-//! A call goes: exported function ([`hooks`], one declarative `table`) → handler (in [`memory`], [`kernels`], [`launches`],
-//! [`lifetimes`], [`driver`]) → the vendor's function ([`driver`]). Each room uses those listed before it:
+//! A call goes: exported function ([`hooks`], one declarative `table`) → handler (in [`memory`], [`kernels`],
+//! [`launches`], [`lifetimes`], [`driver`]) → the vendor's function ([`driver`]). Each room uses those listed before
+//! it:
 //!
 //! | room | what it holds |
 //! | --- | --- |
@@ -24,7 +25,8 @@
 //!
 //! Invariants:
 //!
-//! - What the application sees is what the vendor's library does; a failure of ours is a warning, never a changed result.
+//! - What the application sees is what the vendor's library does; a failure of ours is a warning, never a changed
+//!   result.
 //! - Nothing of ours unwinds into the application, and our own calls bypass the hooks ([`process::reentrancy`]).
 //! - No lock of ours but the [gate](driver::gate) is held across a call into the vendor's library.
 

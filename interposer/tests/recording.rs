@@ -29,15 +29,32 @@ impl Programs {
 }
 
 fn symbol(name: &str, kind: SymbolKind) -> Symbol {
-    Symbol { name: name.into(), kind, defined: true, external: true, hash: 1, refs: vec![], arguments: vec![], variable: None }
+    Symbol {
+        name: name.into(),
+        kind,
+        defined: true,
+        external: true,
+        hash: 1,
+        refs: vec![],
+        arguments: vec![],
+        variable: None,
+    }
 }
 
 fn table() -> Table {
-    let argument = |name: &str, kind: &str, offset, size| Argument { name: name.into(), kind: kind.into(), offset, size, pointers: None };
+    let argument = |name: &str, kind: &str, offset, size| Argument {
+        name: name.into(),
+        kind: kind.into(),
+        offset,
+        size,
+        pointers: None,
+    };
     let arguments = vec![argument("data", "ptr", 0, 8), argument("count", "i32", 8, 4)];
     let kernel = |name| Symbol { refs: vec![1], arguments: arguments.clone(), ..symbol(name, SymbolKind::Kernel) };
-    let counter =
-        Symbol { variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }), ..symbol("counter", SymbolKind::Variable) };
+    let counter = Symbol {
+        variable: Some(VariableInfo { space: 1, size: 4, align: 4, code: false }),
+        ..symbol("counter", SymbolKind::Variable)
+    };
     let symbols = vec![kernel("_Z3addPii"), counter, kernel("crash"), kernel("spin")];
     Table {
         arch: "sm_90".into(),
@@ -51,7 +68,12 @@ fn table() -> Table {
 
 /// What the section says of the application's own code.
 fn compiled() -> CompileOptions {
-    CompileOptions { level: "2".into(), ptx_opt: 2, ptxas_options: vec!["-maxrregcount=32".into()], ..CompileOptions::default() }
+    CompileOptions {
+        level: "2".into(),
+        ptx_opt: 2,
+        ptxas_options: vec!["-maxrregcount=32".into()],
+        ..CompileOptions::default()
+    }
 }
 
 fn programs() -> &'static Programs {
@@ -62,7 +84,12 @@ fn programs() -> &'static Programs {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
         std::fs::write(path("ir"), encode(&table(), b"BC\xc0\xdebitcode").unwrap()).unwrap();
         let compile = |arguments: &[&str]| {
-            let status = Command::new("cc").current_dir(&folder).args(["-g", "-O1", "-w"]).args(arguments).status().expect("a C compiler");
+            let status = Command::new("cc")
+                .current_dir(&folder)
+                .args(["-g", "-O1", "-w"])
+                .args(arguments)
+                .status()
+                .expect("a C compiler");
             assert!(status.success(), "cc {arguments:?}");
         };
         let (driver, application) = (sources.join("driver.c"), sources.join("application.c"));
@@ -70,7 +97,15 @@ fn programs() -> &'static Programs {
         compile(&["-O2", "-shared", "-fPIC", sources.join("tool.c").to_str().unwrap(), "-o", "tool.so"]);
         let definition = format!("-DIR_FILE=\"{}\"", path("ir").display());
         for (name, shares) in [("application", "-USHARES"), ("sharing", "-DSHARES")] {
-            compile(&[&definition, shares, application.to_str().unwrap(), "-o", name, "./libcuda.so.1", "-Wl,-rpath,$ORIGIN"]);
+            compile(&[
+                &definition,
+                shares,
+                application.to_str().unwrap(),
+                "-o",
+                name,
+                "./libcuda.so.1",
+                "-Wl,-rpath,$ORIGIN",
+            ]);
         }
         Programs { folder }
     })
@@ -139,7 +174,11 @@ fn every_door_is_watched_and_the_recording_is_complete() {
         let run = record(&[door, "return"], &[]);
         assert_eq!(run.output.status.code(), Some(4), "{door}: {}", run.stderr());
         assert!(run.stdout().contains("result 303 201"), "{door}: {}", run.stdout());
-        assert!(run.stdout().contains("address 0x100000000000 range 0x100000000000+200000"), "{door}: {}", run.stdout());
+        assert!(
+            run.stdout().contains("address 0x100000000000 range 0x100000000000+200000"),
+            "{door}: {}",
+            run.stdout()
+        );
         assert!(run.stdout().contains("free 0\nagain 1"), "{door}: {}", run.stdout());
         assert!(run.stderr().contains("add: 3 launches, 2 recorded"), "{door}: {}", run.stderr());
 
@@ -164,8 +203,14 @@ fn every_door_is_watched_and_the_recording_is_complete() {
             assert_eq!((integers(&store, &prologue, 0), integers(&store, &epilogue, 0)), (vec![step], vec![step + 1]));
             assert_eq!(integers(&store, &prologue, 1), vec![before; ELEMENTS]);
             let after = integers(&store, &epilogue, 1);
-            assert!(after.iter().enumerate().all(|(index, value)| *value == if index < count { before + step } else { before }));
-            let sizes: Vec<_> = prologue.header.allocations.iter().map(|allocation| (allocation.size, allocation.kind)).collect();
+            assert!(
+                after
+                    .iter()
+                    .enumerate()
+                    .all(|(index, value)| *value == if index < count { before + step } else { before })
+            );
+            let sizes: Vec<_> =
+                prologue.header.allocations.iter().map(|allocation| (allocation.size, allocation.kind)).collect();
             assert_eq!(sizes, [(200_000, AllocationKind::Arena), (300_000, AllocationKind::Arena)]);
             assert_eq!(prologue.parameter_buffer().len(), 12);
             seen.insert(count);
@@ -217,7 +262,10 @@ fn a_second_run_records_what_is_new() {
     assert!(again.stderr().contains("3 launches, 1 recorded (1 recorded before)"), "{}", again.stderr());
     let both = first.kernels()[0].clone();
     assert_eq!(both.instances.len(), 2);
-    assert!(known.instances.iter().all(|(id, instance)| both.instances[id] == *instance), "what was there is untouched");
+    assert!(
+        known.instances.iter().all(|(id, instance)| both.instances[id] == *instance),
+        "what was there is untouched"
+    );
 }
 
 #[test]
@@ -239,7 +287,11 @@ fn memory_that_cannot_be_page_locked_is_copied_all_the_same() {
         let run = record(&["dlsym", "return"], environment);
         let [kernel] = &run.kernels()[..] else { panic!("one kernel: {}", run.stderr()) };
         let load = |file: &String| State::load(&run.data().join(file)).unwrap().chunks;
-        kernel.instances.values().map(|instance| [load(&instance.prologue), load(&instance.epilogue)]).collect::<Vec<_>>()
+        kernel
+            .instances
+            .values()
+            .map(|instance| [load(&instance.prologue), load(&instance.epilogue)])
+            .collect::<Vec<_>>()
     };
     let ordinary = chunks(&[]);
     assert_eq!((ordinary.len(), chunks(&[("FAKE_NO_PINNING", "1")])), (2, ordinary));
@@ -249,7 +301,11 @@ fn memory_that_cannot_be_page_locked_is_copied_all_the_same() {
 fn a_captured_launch_is_counted_and_left_alone() {
     let run = record(&["proc", "return"], &[("FAKE_CAPTURING", "1")]);
     assert!(run.stdout().contains("result 303 201"));
-    assert!(run.stderr().contains("3 launches, 0 recorded; 3 not recorded: inside a stream capture"), "{}", run.stderr());
+    assert!(
+        run.stderr().contains("3 launches, 0 recorded; 3 not recorded: inside a stream capture"),
+        "{}",
+        run.stderr()
+    );
     assert!(run.kernels().is_empty());
 }
 
@@ -276,15 +332,23 @@ fn memory_of_other_interfaces_is_recorded_while_it_is_mapped() {
         let instance = kernel.instances.values().find(|instance| instance.args[1] == count).unwrap();
         let state = State::load(&run.data().join(&instance.prologue)).unwrap();
         let of_vendor = |kind| kind == AllocationKind::Vendor;
-        state.header.allocations.iter().filter(|allocation| of_vendor(allocation.kind)).map(|allocation| allocation.size).collect()
+        state
+            .header
+            .allocations
+            .iter()
+            .filter(|allocation| of_vendor(allocation.kind))
+            .map(|allocation| allocation.size)
+            .collect()
     };
     assert_eq!((vendors(40), vendors(50), vendors(60)), (vec![4000], vec![8000], vec![]));
 }
 
-/// As `mneme record` preloads us: in front. Whichever functions the tool calls, it sees every launch once, and so do we.
+/// As `mneme record` preloads us: in front. Whichever functions the tool calls, it sees every launch once, and so do
+/// we.
 #[test]
 fn another_tool_before_the_driver_loses_nothing_and_nothing_is_lost_to_it() {
-    let preload = [recorder(), programs().folder.path().join("tool.so")].map(|path| path.to_str().unwrap().to_owned()).join(":");
+    let preload =
+        [recorder(), programs().folder.path().join("tool.so")].map(|path| path.to_str().unwrap().to_owned()).join(":");
     for asks in [&[][..], &[("TOOL_ASKS", "1")][..]] {
         let environment: Vec<_> = asks.iter().copied().chain([("LD_PRELOAD", preload.as_str())]).collect();
         let run = record(&["proc", "return"], &environment);
@@ -337,7 +401,8 @@ fn what_the_driver_refuses_is_passed_back_and_the_next_launch_is_recorded() {
 
 #[test]
 fn a_device_that_never_becomes_idle_does_not_hang_the_program() {
-    let run = record(&["proc", "leave", "spin", "_Z3addPii"], &[("MNEME_IDLE_TIMEOUT", "0"), ("MNEME_RR_KERNELS", "spin")]);
+    let run =
+        record(&["proc", "leave", "spin", "_Z3addPii"], &[("MNEME_IDLE_TIMEOUT", "0"), ("MNEME_RR_KERNELS", "spin")]);
     assert!(run.stdout().contains("spin: 0\n_Z3addPii: 0\n"), "{}", run.stdout());
     assert!(run.stderr().contains("spin: 1 launch, 0 recorded; 1 not recorded"), "{}", run.stderr());
 }

@@ -28,13 +28,18 @@ pub fn write_if_asked(command: impl FnOnce() -> Command) {
     match write(command(), &kind, folder) {
         Ok(()) => exit(0),
         Err(error) => {
-            eprintln!("{}: a manual for {kind} cannot be written to {}: {error}", env!("CARGO_PKG_NAME"), folder.display());
+            eprintln!(
+                "{}: a manual for {kind} cannot be written to {}: {error}",
+                env!("CARGO_PKG_NAME"),
+                folder.display()
+            );
             exit(1);
         }
     }
 }
 
-/// Writes man pages (`man`: the program's, and one for each of its subcommands) or the completions of a shell to a folder.
+/// Writes man pages (`man`: the program's, and one for each of its subcommands) or the completions of a shell to a
+/// folder.
 ///
 /// # Errors
 /// A kind that is not known, and what the system says.
@@ -54,7 +59,9 @@ mod tests {
     use clap::Arg;
 
     fn command() -> Command {
-        let sweep = Command::new("sweep").about("Replays many").arg(Arg::new("fresh").long("fresh").action(clap::ArgAction::SetTrue));
+        let sweep = Command::new("sweep")
+            .about("Replays many")
+            .arg(Arg::new("fresh").long("fresh").action(clap::ArgAction::SetTrue));
         Command::new("program").about("Replays one").arg(Arg::new("rdb").long("rdb").required(true)).subcommand(sweep)
     }
 

@@ -59,7 +59,8 @@ def main() -> int:
         reference = statistics.median(baseline.measured)
         for config, trial in OptunaSamplingStrategy(space, study, args.trials):
             result = executor.evaluate(config)
-            # A kernel without a grid-stride loop needs all its blocks: what it leaves out does not verify, and has no speedup.
+            # A kernel without a grid-stride loop needs all its blocks: what it leaves out does not verify, and has no
+            # speedup.
             study.tell(trial, reference / statistics.median(result.measured) if result.verified else 0.0)
     best = space.derived(study.best_params)
     print(f"speedup {study.best_value:.2f} with {best.grid.x} blocks of {best.block.x} threads, bound {best.max_threads}")

@@ -118,8 +118,8 @@ class Engine:
             raise EngineError(
                 f"mneme-replay speaks version {hello['protocol']} of the protocol, this package version {PROTOCOL}; update the package"
             )
-        # The threads must not keep a forgotten engine alive. Requests have one of their own: whoever waited until the engine reads
-        # them could be the one that has to read its replies.
+        # The threads must not keep a forgotten engine alive. Requests have one of their own: whoever waited until the
+        # engine reads them could be the one that has to read its replies.
         writer = threading.Thread(target=_write_requests, args=(self._requests, self.process.stdin), daemon=True, name="mneme-requests")
         self._reader = threading.Thread(target=_read_replies, args=(weakref.ref(self), self._output), daemon=True, name="mneme-replies")
         writer.start()

@@ -28,8 +28,8 @@ def parse(bitcode: bytes) -> Any:
     return binding.parse_bitcode(bitcode)
 
 
-# What LLVM 20 and later print and LLVM 19 cannot read, with what it says instead. All of it is advice to the optimiser that may
-# be left out, or another spelling of the same.
+# What LLVM 20 and later print and LLVM 19 cannot read, with what it says instead. All of it is advice to the optimiser
+# that may be left out, or another spelling of the same.
 _LATER_SPELLINGS = (
     (re.compile(r"^(?:declare|\s*(?:tail )?call) [^\n]*@llvm\.lifetime\.(?:start|end)\.[^\n]*\n", re.MULTILINE), ""),
     (re.compile(r"\bcaptures\(none\)"), "nocapture"),

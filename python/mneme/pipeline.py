@@ -31,8 +31,8 @@ _ADAPTORS = {
     PassLevel.LOOP_MSSA: ("function", "loop-mssa"),
 }
 
-# Transformations of LLVM 19 (`opt --print-passes`), without sanitizers, coroutines, exceptions, profiles, printers and what other
-# back ends need. Parameters that matter are written out: each entry is one choice.
+# Transformations of LLVM 19 (`opt --print-passes`), without sanitizers, coroutines, exceptions, profiles, printers and
+# what other back ends need. Parameters that matter are written out: each entry is one choice.
 _PASSES: dict[PassLevel, Sequence[str]] = {
     PassLevel.MODULE: (
         "always-inline",

@@ -131,7 +131,8 @@ def test_a_study_is_asked_and_told(space: dict[str, Any], tmp_path: Path) -> Non
     assert sorted(replies[2]["point"]) == sorted(POINT)
     lost = replies[-1]["point"]
 
-    # The session goes on in another process: it was killed after it had asked for the third trial, and knows of a fourth.
+    # The session goes on in another process: it was killed after it had asked for the third trial, and knows of a
+    # fourth.
     replies = ask(
         space,
         study(storage, space=0),

@@ -36,7 +36,8 @@ def test_launch_bounds_that_do_not_apply_are_grounded() -> None:
 
 
 def test_the_hash_is_that_of_the_normal_form() -> None:
-    # Computed with: printf %s '{"block":{...},...}' | sha256sum, of the grounded configuration in compact JSON with sorted keys.
+    # Computed with: printf %s '{"block":{...},...}' | sha256sum, of the grounded configuration in compact JSON with
+    # sorted keys.
     import hashlib
 
     text = (

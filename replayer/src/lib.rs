@@ -10,8 +10,8 @@
 //!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
 //! ```
 //!
-//! A configuration's way through the modules: [`cli`] or [`serve`] → [`job`] → [`supervise`] → [`build`] → [`execute`] →
-//! [`verify`] → [`report`]. Modules use only those that stand above them here.
+//! A configuration's way through the modules: [`cli`] or [`serve`] → [`job`] → [`supervise`] → [`build`] → [`execute`]
+//! → [`verify`] → [`report`]. Modules use only those that stand above them here.
 
 pub mod error;
 pub mod process;

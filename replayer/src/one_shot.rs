@@ -25,12 +25,17 @@ use crate::supervise::{Client, Event};
 
 /// Refuses to ask who wrote what is not recorded memory.
 fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Result<(), Fatal> {
-    let has_some = |region: &SnapshotRegion| region.address < address.saturating_add(bytes) && address < region.address + region.size;
+    let has_some = |region: &SnapshotRegion| {
+        region.address < address.saturating_add(bytes) && address < region.address + region.size
+    };
     if regions.iter().any(has_some) {
         return Ok(());
     }
     let place = observed::nearest(regions, address, bytes);
-    Err(Fatal::new(exit::BAD_USAGE, format!("--wrote 0x{address:x}:{bytes} is outside of the recorded memory: {place}")))
+    Err(Fatal::new(
+        exit::BAD_USAGE,
+        format!("--wrote 0x{address:x}:{bytes} is outside of the recorded memory: {place}"),
+    ))
 }
 
 /// Replays the configuration of a command line; returns the exit status.
@@ -41,7 +46,8 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         refuse_elsewhere(&context.snapshot.layout.regions, address, u64::from(bytes))?;
     }
     if let Some(folder) = &options.dump_diff {
-        let unwritable = |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written to: {error}", folder.display()));
+        let unwritable =
+            |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be written to: {error}", folder.display()));
         dump::prepare(folder).map_err(unwritable)?;
     }
     if let Some(folder) = &options.output_dir {

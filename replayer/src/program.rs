@@ -16,12 +16,13 @@ use crate::{bisect, one_shot, serve, sweep};
 const ATTEMPT: &str = "MNEME_REPLAY_ATTEMPT";
 const ATTEMPTS: u32 = 6;
 
-/// The program of the name under which this process was started. Both are LLVM for the most part, so an installation has one file
-/// under two names.
+/// The program of the name under which this process was started. Both are LLVM for the most part, so an installation
+/// has one file under two names.
 pub fn by_name() -> ! {
     // A parent that ignores the ends of its children hands that down, and ours could not be waited for.
     // SAFETY: sets a signal's default action, before there is another thread.
-    let _ = unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) };
+    let _ =
+        unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) };
     let name = std::env::args_os().next();
     match name.as_deref().map(Path::new).and_then(Path::file_name) {
         Some(name) if name == "mneme-bisect" => bisect(),
@@ -84,8 +85,8 @@ fn log(level: tracing::Level) {
         .init();
 }
 
-/// Becomes another process where that may help: addresses that are taken in this one may be free there, where the system lays
-/// out memory differently.
+/// Becomes another process where that may help: addresses that are taken in this one may be free there, where the
+/// system lays out memory differently.
 fn try_again(fatal: &Fatal) {
     let attempt: u32 = std::env::var(ATTEMPT).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     if fatal.clash && attempt < ATTEMPTS {

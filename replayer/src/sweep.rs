@@ -58,13 +58,16 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
                 say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
             }
             Event::Input => {
-                let failed = |error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", options.configurations.display()));
+                let failed = |error| {
+                    Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", options.configurations.display()))
+                };
                 open = lines.fill(&source).map_err(failed)?;
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
                     match parse(&line, &recorded) {
                         Ok(configuration) => {
                             configurations.insert(line.number, configuration.clone());
-                            let mut job = Job::new(line.number, configuration, options.runs.iterations, options.runs.warmup);
+                            let mut job =
+                                Job::new(line.number, configuration, options.runs.iterations, options.runs.warmup);
                             job.schedule.fresh = options.fresh;
                             engine.submit(job);
                         }
@@ -91,14 +94,19 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
 }
 
 fn open(path: &Path) -> Result<File, Fatal> {
-    let opened = if path == Path::new("-") { std::io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
+    let opened = if path == Path::new("-") {
+        std::io::stdin().as_fd().try_clone_to_owned().map(File::from)
+    } else {
+        File::open(path)
+    };
     opened.map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be opened: {error}", path.display())))
 }
 
 fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, String> {
     let text = line.text.as_ref().ok_or_else(lines::too_long)?;
-    let changes: Changes = serde_json::from_slice(text.trim_ascii_end())
-        .map_err(|error| format!("line {}, column {}, is no JSON object: {}", line.number, error.column(), lines::reason(&error)))?;
+    let changes: Changes = serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
+        format!("line {}, column {}, is no JSON object: {}", line.number, error.column(), lines::reason(&error))
+    })?;
     changes.apply(recorded)
 }
 
@@ -145,7 +153,10 @@ mod tests {
 
     #[test]
     fn a_line_that_is_wrong_is_named() {
-        assert_eq!(parsed("{\"block\":\n").unwrap_err(), "line 3, column 9, is no JSON object: EOF while parsing a value");
+        assert_eq!(
+            parsed("{\"block\":\n").unwrap_err(),
+            "line 3, column 9, is no JSON object: EOF while parsing a value"
+        );
         assert!(parsed("[1]").is_err());
         assert!(parsed(r#"{"threads":64}"#).unwrap_err().contains("threads"));
         let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);

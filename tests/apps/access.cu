@@ -1,5 +1,6 @@
-// Who may touch which memory: mappings that nobody was given yet, mappings made by a thread without a context, one range over
-// memory of two devices, and peer access that is enabled and disabled again. With one device the second half is left out.
+// Who may touch which memory: mappings that nobody was given yet, mappings made by a thread without a context, one
+// range over memory of two devices, and peer access that is enabled and disabled again. With one device the second half
+// is left out.
 #include "driver.cuh"
 #include <thread>
 

@@ -1,5 +1,5 @@
-// Physical memory that is mapped at two addresses: by one handle, by a further handle to the mapping, and by an import of it. Kernels
-// write through one and read through the other.
+// Physical memory that is mapped at two addresses: by one handle, by a further handle to the mapping, and by an import
+// of it. Kernels write through one and read through the other.
 #include "driver.cuh"
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A kernel that waits until a host thread, which makes calls of its own meanwhile, has answered in mapped memory; then one that waits for
-// nobody.
+// A kernel that waits until a host thread, which makes calls of its own meanwhile, has answered in mapped memory; then
+// one that waits for nobody.
 #include "check.cuh"
 #include <atomic>
 #include <thread>

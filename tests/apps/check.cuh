@@ -1,6 +1,6 @@
-// What the test programs share: calls that stop the program when they fail, arrays in device memory, the size argument and the
-// closing line. Every program computes its expected result on the host, prints one line that depends on nothing but its
-// arguments, and exits with 0 (right), 1 (wrong result) or 2 (a CUDA call failed).
+// What the test programs share: calls that stop the program when they fail, arrays in device memory, the size argument
+// and the closing line. Every program computes its expected result on the host, prints one line that depends on nothing
+// but its arguments, and exits with 0 (right), 1 (wrong result) or 2 (a CUDA call failed).
 #pragma once
 
 #include <cstddef>

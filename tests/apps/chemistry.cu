@@ -1,7 +1,7 @@
-// Air chemistry of an n x n x n box of cells: ten species are carried by the wind, mixed with the neighbouring cells, and react in 23
-// reactions, some of which take microseconds and some days: such stiff systems are solved implicitly, by a Rosenbrock method of
-// second order with a 10 x 10 system of equations in each of its two stages. One thread a cell; what of the matrix ends up in
-// registers is the compiler's choice.
+// Air chemistry of an n x n x n box of cells: ten species are carried by the wind, mixed with the neighbouring cells,
+// and react in 23 reactions, some of which take microseconds and some days: such stiff systems are solved implicitly,
+// by a Rosenbrock method of second order with a 10 x 10 system of equations in each of its two stages. One thread a
+// cell; what of the matrix ends up in registers is the compiler's choice.
 //
 // Nitrogen only changes its form, so its sum over the box is checked; some cells are computed again on the host.
 #include "check.cuh"
@@ -39,7 +39,8 @@ struct Rates {
     double o3_no, ho2_no, oh_co, ho2_o3, oh_o3, ho2_ho2, oh_no2, hcho_oh, no2_o3, no3_no, h2o2_oh, oh_ho2, no3_hcho, oh_oh, oh_ch4;
 };
 
-// Rate of a reaction whose product has to lose its energy to a third molecule: Troe's interpolation between thin and dense air.
+// Rate of a reaction whose product has to lose its energy to a third molecule: Troe's interpolation between thin and
+// dense air.
 __host__ __device__ inline double falloff(double thin, double dense, double air) {
     const double ratio = thin * air / dense, logarithm = log10(ratio);
     return thin * air / (1.0 + ratio) * pow(0.6, 1.0 / (1.0 + logarithm * logarithm));

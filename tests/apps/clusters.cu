@@ -1,5 +1,5 @@
-// Thread block clusters (architecture 90 and later): each block reads what the other blocks of its cluster have in shared memory.
-// The size of a cluster is an attribute of the launch.
+// Thread block clusters (architecture 90 and later): each block reads what the other blocks of its cluster have in
+// shared memory. The size of a cluster is an attribute of the launch.
 #include "check.cuh"
 
 __device__ unsigned rank_in_cluster() {

@@ -1,5 +1,5 @@
-// A second context beside the runtime's, with its own stream and memory; work of both is under way when kernels are launched. It dies
-// with its memory, and the runtime's goes on.
+// A second context beside the runtime's, with its own stream and memory; work of both is under way when kernels are
+// launched. It dies with its memory, and the runtime's goes on.
 #include "driver.cuh"
 
 __global__ void shift(int *data, int by, int n) {

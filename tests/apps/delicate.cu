@@ -1,11 +1,12 @@
-// Kernels whose result hangs on more than their source fixes: an overflow that is undefined, blocks that race, NaNs that
-// -ffast-math would do without. None of it can be seen here; the program is right whatever the kernels write.
+// Kernels whose result hangs on more than their source fixes: an overflow that is undefined, blocks that race, NaNs
+// that -ffast-math would do without. None of it can be seen here; the program is right whatever the kernels write.
 #include "check.cuh"
 
 #include <climits>
 
-// Six times the larger half of the numbers is more than an int holds, and undefined: a compiler may divide what wrapped round by three, or
-// write two times the number. LLVM's passes do the latter; none of its back ends, and no assembler, can.
+// Six times the larger half of the numbers is more than an int holds, and undefined: a compiler may divide what wrapped
+// round by three, or write two times the number. LLVM's passes do the latter; none of its back ends, and no assembler,
+// can.
 __global__ void overflow(int *out, int start, int n) {
     int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i >= n)

@@ -1,4 +1,5 @@
-// Functions of the CUDA driver by name, for programs that are linked to the runtime alone. On the CPU device they are global.
+// Functions of the CUDA driver by name, for programs that are linked to the runtime alone. On the CPU device they are
+// global.
 #pragma once
 
 #include "check.cuh"

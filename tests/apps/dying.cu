@@ -1,5 +1,6 @@
-// A program that dies while its first instance may still be written: `dying WAY [n]`, where WAY is abort, fault, overflow (of the stack),
-// overflow-stack (with another one for handlers), overflow-handled (by a handler there) or fault-handled.
+// A program that dies while its first instance may still be written: `dying WAY [n]`, where WAY is abort, fault,
+// overflow (of the stack), overflow-stack (with another one for handlers), overflow-handled (by a handler there) or
+// fault-handled.
 #include "check.cuh"
 
 #include <csignal>

@@ -1,7 +1,8 @@
-// Kernels with one fault each, and one with none that does the same things right. No launch here ends in a fault of a GPU: what is out
-// of bounds of one allocation is inside of another or of the recorder's slab, and out of bounds of one shared variable is another one.
-// Where a GPU has no such harmless neighbour (behind all shared memory, behind a thread's stack, a misaligned address) the launch is
-// right as it is here, and wrong when it is replayed in another shape, which the mark names.
+// Kernels with one fault each, and one with none that does the same things right. No launch here ends in a fault of a
+// GPU: what is out of bounds of one allocation is inside of another or of the recorder's slab, and out of bounds of one
+// shared variable is another one. Where a GPU has no such harmless neighbour (behind all shared memory, behind a
+// thread's stack, a misaligned address) the launch is right as it is here, and wrong when it is replayed in another
+// shape, which the mark names.
 #include "check.cuh"
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// The three ways in which a portability layer hands a functor to its kernel, by size: as a kernel parameter, through a buffer in
-// constant memory that every kernel shares, and through device memory. The functors hold views with a use count, like smart
-// pointers that do not count on the device.
+// The three ways in which a portability layer hands a functor to its kernel, by size: as a kernel parameter, through a
+// buffer in constant memory that every kernel shares, and through device memory. The functors hold views with a use
+// count, like smart pointers that do not count on the device.
 #include "check.cuh"
 
 #include <cstring>

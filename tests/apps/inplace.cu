@@ -1,5 +1,5 @@
-// x = 3 x + 1 in place, launched three times: a replay that does not restore memory between its iterations gets another answer
-// each time.
+// x = 3 x + 1 in place, launched three times: a replay that does not restore memory between its iterations gets another
+// answer each time.
 #include "check.cuh"
 
 __global__ void inplace(unsigned *x, int n) {

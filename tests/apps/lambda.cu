@@ -1,6 +1,6 @@
-// Loops written as lambdas, in the shape that portability layers give them: one kernel template that is launched with whatever
-// body a call site has. Every body is a type without a name of its own, captures addresses and scalars by value, and makes
-// another kernel; one of them goes through a second layer of templates, one is a body that reduces.
+// Loops written as lambdas, in the shape that portability layers give them: one kernel template that is launched with
+// whatever body a call site has. Every body is a type without a name of its own, captures addresses and scalars by
+// value, and makes another kernel; one of them goes through a second layer of templates, one is a body that reduces.
 #include "check.cuh"
 
 template <int BLOCK_SIZE> struct Policy {

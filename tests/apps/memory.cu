@@ -1,5 +1,5 @@
-// Every kind of allocation in one launch, and what the runtime says of them: a recorder that serves allocations itself must not
-// be seen. Then the device is reset and used again.
+// Every kind of allocation in one launch, and what the runtime says of them: a recorder that serves allocations itself
+// must not be seen. Then the device is reset and used again.
 #include "check.cuh"
 
 __global__ void gather(const int *plain, const int *pitched, size_t pitch, const int *pooled, const int *managed, const int *pinned, int *out, int n) {

@@ -1,9 +1,10 @@
-// Bulk cloud microphysics of n atmospheric columns: vapour, cloud droplets, rain, cloud ice, snow and graupel fall, collide, freeze,
-// melt, condense and evaporate. One thread a column, level by level from the top, as such schemes run in weather models: dozens of
-// arguments, long branchy arithmetic, few of its values used twice.
+// Bulk cloud microphysics of n atmospheric columns: vapour, cloud droplets, rain, cloud ice, snow and graupel fall,
+// collide, freeze, melt, condense and evaporate. One thread a column, level by level from the top, as such schemes run
+// in weather models: dozens of arguments, long branchy arithmetic, few of its values used twice.
 //
-// Every rate goes to zero where its branch ends, so that a result depends continuously on rounding. What the columns have at the
-// end is checked three ways: water and enthalpy are conserved, and some columns are computed again on the host with doubles.
+// Every rate goes to zero where its branch ends, so that a result depends continuously on rounding. What the columns
+// have at the end is checked three ways: water and enthalpy are conserved, and some columns are computed again on the
+// host with doubles.
 #include "check.cuh"
 
 #include <algorithm>
@@ -17,8 +18,8 @@ using std::sqrt;
 constexpr int LEVELS = 48;
 constexpr int BLOCK = 256;
 
-// The state of all columns, level by level: element `level * columns + column`, level 0 at the ground. SI units, kg of water
-// for each kg of air.
+// The state of all columns, level by level: element `level * columns + column`, level 0 at the ground. SI units, kg of
+// water for each kg of air.
 template <typename Real> struct Columns {
     Real *temperature, *vapour, *cloud, *rain, *ice, *snow, *graupel, *heating;
     const Real *pressure, *density, *thickness;
@@ -64,8 +65,8 @@ template <typename Real> __host__ __device__ Real slope(Real intercept, Real par
     return sqrt(sqrt(Real(3.14159265358979) * particle_density * intercept / at_least(content, Real(1e-12))));
 }
 
-// Lets a species fall through a layer, implicitly, so that no speed is too large for the step. `flux` comes in from above and
-// leaves below, kg/m²/s.
+// Lets a species fall through a layer, implicitly, so that no speed is too large for the step. `flux` comes in from
+// above and leaves below, kg/m²/s.
 template <typename Real>
 __host__ __device__ void fall(Real &amount, Real &flux, Real speed, Real mass, Real thickness, Real step) {
     Real with_inflow = amount + step * flux / mass;
@@ -134,7 +135,8 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
             if (t < is.freezing) {
                 const Real below = is.freezing - t, cold = clamped(below * Real(2));
                 const Real crystals = at_most(Real(10) * exp(Real(0.3) * below), Real(2e5));
-                // Vapour settles on crystals and snow where there is more of it than over ice, and leaves them where there is less.
+                // Vapour settles on crystals and snow where there is more of it than over ice, and leaves them where
+                // there is less.
                 const Real surplus = qv - over_ice;
                 const Real exchange = one - exp(-step * Real(2e-5) * sqrt(crystals));
                 const Real surface = qs > Real(1e-12)

@@ -1,5 +1,5 @@
-// Page-locked memory that no pointer leads into: kernels are given the element before the first, as code is that counts from one, or the
-// end, as code is that counts down.
+// Page-locked memory that no pointer leads into: kernels are given the element before the first, as code is that counts
+// from one, or the end, as code is that counts down.
 #include "check.cuh"
 
 // a[1] is the first.

@@ -1,5 +1,5 @@
-// Structures that are passed by value and hold addresses of ordinary host memory: one that the kernel reads, on devices that share the
-// host's page tables, and one that is a mere number to it.
+// Structures that are passed by value and hold addresses of ordinary host memory: one that the kernel reads, on devices
+// that share the host's page tables, and one that is a mere number to it.
 #include "check.cuh"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A table of function pointers in device memory, and a kernel that calls what it finds there; objects of a class that is private to
-// this file, so that no name leads to its table of virtual functions.
+// A table of function pointers in device memory, and a kernel that calls what it finds there; objects of a class that
+// is private to this file, so that no name leads to its table of virtual functions.
 #include "check.cuh"
 
 #include <new>

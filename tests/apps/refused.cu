@@ -1,4 +1,5 @@
-// Launches that the driver refuses, again and again, over memory that is other each time; and what is launched well before and after.
+// Launches that the driver refuses, again and again, over memory that is other each time; and what is launched well
+// before and after.
 #include "check.cuh"
 
 template <int> __global__ void advance(unsigned *values, int n) {

@@ -1,5 +1,5 @@
-// Page-locked memory that the program gives back to the system, or protects, while it is still registered. Kernels are led there and do
-// not look, so that nothing faults.
+// Page-locked memory that the program gives back to the system, or protects, while it is still registered. Kernels are
+// led there and do not look, so that nothing faults.
 #include "check.cuh"
 
 #include <csignal>

@@ -1,4 +1,5 @@
-// Managed memory that a host thread keeps writing to while a kernel that does not use it runs: at no moment has it one state.
+// Managed memory that a host thread keeps writing to while a kernel that does not use it runs: at no moment has it one
+// state.
 #include "check.cuh"
 #include <atomic>
 #include <thread>

@@ -1,6 +1,6 @@
-// Addresses in device variables, by every road: variables that hold addresses of others through several steps, a table of
-// addresses in constant memory, variables local to device functions (in a template, one each instance), and a ring that
-// leads back to itself. A replay is right only where all of them are where they were.
+// Addresses in device variables, by every road: variables that hold addresses of others through several steps, a table
+// of addresses in constant memory, variables local to device functions (in a template, one each instance), and a ring
+// that leads back to itself. A replay is right only where all of them are where they were.
 #include "check.cuh"
 
 struct Counter {

@@ -1,5 +1,6 @@
-// Heat flow on an n x n plate: a five-point stencil whose tile, with its halo, is staged in shared memory. Two launches in
-// ping-pong with different rates: two instances of one kernel, the second of which starts from what the first one wrote.
+// Heat flow on an n x n plate: a five-point stencil whose tile, with its halo, is staged in shared memory. Two launches
+// in ping-pong with different rates: two instances of one kernel, the second of which starts from what the first one
+// wrote.
 #include "check.cuh"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// A simulation of many steps, each a launch with another argument, that can be told to do what programs do to a recorder:
+// A simulation of many steps, each a launch with another argument, that can be told to do what programs do to a
+// recorder:
 //     steps ROUNDS abort        a kernel aborts half-way, which the program reports
 //     steps ROUNDS fork-first   the program forks before it uses the device, and both processes run everything
 //     steps ROUNDS fork-exit    it forks afterwards, and the child ends by exit; fork-_exit: by _exit

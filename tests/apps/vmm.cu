@@ -1,5 +1,5 @@
-// The program's own virtual memory management, as allocators of frameworks do it: one range of addresses that grows by mapping,
-// and shrinks.
+// The program's own virtual memory management, as allocators of frameworks do it: one range of addresses that grows by
+// mapping, and shrinks.
 #include "driver.cuh"
 
 __global__ void extend(long *data, long from, long to) {

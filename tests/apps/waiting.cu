@@ -1,5 +1,5 @@
-// Threads that rely on one another without barriers of CUDA's: a lock, a barrier of all blocks, and a reduction of the old style, in which
-// the lanes of a warp exchange values through volatile shared memory.
+// Threads that rely on one another without barriers of CUDA's: a lock, a barrier of all blocks, and a reduction of the
+// old style, in which the lanes of a warp exchange values through volatile shared memory.
 #include "check.cuh"
 
 // Every thread adds to a counter that a lock guards.

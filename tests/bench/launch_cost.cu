@@ -1,5 +1,6 @@
-// `launch_cost [ROUNDS]`: what the recorder adds to a launch of an empty kernel, ns, in one process: rounds of 500 launches by way of
-// `dlsym`, as cudart finds the driver, and past it, in turn, so that whatever else differs between two runs differs for both.
+// `launch_cost [ROUNDS]`: what the recorder adds to a launch of an empty kernel, ns, in one process: rounds of 500
+// launches by way of `dlsym`, as cudart finds the driver, and past it, in turn, so that whatever else differs between
+// two runs differs for both.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// `launches [N]`: N launches of an empty kernel (1000000), all alike; prints nanoseconds a launch, the best of five parts, and
-// seconds from the start of `main` to the first launch.
+// `launches [N]`: N launches of an empty kernel (1000000), all alike; prints nanoseconds a launch, the best of five
+// parts, and seconds from the start of `main` to the first launch.
 #include "../apps/check.cuh"
 
 #include <algorithm>

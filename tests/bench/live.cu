@@ -1,6 +1,6 @@
-// `live MIB ZEROS LAUNCHES WRITTEN [ALLOCATIONS]`: MIB of live memory, ZEROS per cent of it zero and the rest random, in
-// ALLOCATIONS pieces (1); LAUNCHES launches that differ in a scalar argument, each writing WRITTEN MiB of new random data. Prints
-// milliseconds of each launch with its synchronisation, and seconds of everything.
+// `live MIB ZEROS LAUNCHES WRITTEN [ALLOCATIONS]`: MIB of live memory, ZEROS per cent of it zero and the rest random,
+// in ALLOCATIONS pieces (1); LAUNCHES launches that differ in a scalar argument, each writing WRITTEN MiB of new random
+// data. Prints milliseconds of each launch with its synchronisation, and seconds of everything.
 #include "../apps/check.cuh"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// `timesteps [MIB] [STEPS]`: a time-stepping program of 20 kernels over 20 fields that together have MIB (160): every step runs
-// each kernel once, which updates a part of its field from its neighbours'. The bytes of full images are twice MIB for each launch.
+// `timesteps [MIB] [STEPS]`: a time-stepping program of 20 kernels over 20 fields that together have MIB (160): every
+// step runs each kernel once, which updates a part of its field from its neighbours'. The bytes of full images are
+// twice MIB for each launch.
 #include "../apps/check.cuh"
 
 #include <utility>

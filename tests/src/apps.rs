@@ -43,7 +43,12 @@ const fn bitwise(name: &'static str, occurrences: &'static [u64]) -> Kernel {
     Kernel { name, occurrences, comparison: Comparison::Bitwise }
 }
 
-const fn tolerant(name: &'static str, occurrences: &'static [u64], options: &'static [&'static str], reason: &'static str) -> Kernel {
+const fn tolerant(
+    name: &'static str,
+    occurrences: &'static [u64],
+    options: &'static [&'static str],
+    reason: &'static str,
+) -> Kernel {
     Kernel { name, occurrences, comparison: Comparison::Tolerance { options, reason } }
 }
 
@@ -161,7 +166,12 @@ pub const APPS: &[App] = &[
                 &["--rtol", "1e-5", "--atol", "1e-6"],
                 "a product in libdevice is fused into a sum outside of it only where a pipeline inlines the call",
             ),
-            tolerant("double_math", &[1], &["--rtol", "1e-13", "--atol", "1e-13", "--dtype", "f64"], "as for single_math"),
+            tolerant(
+                "double_math",
+                &[1],
+                &["--rtol", "1e-13", "--atol", "1e-13", "--dtype", "f64"],
+                "as for single_math",
+            ),
         ],
     },
     App { name: "atomics", sources: &["atomics.cu"], kernels: &[bitwise("atomics", &[1])] },
@@ -250,7 +260,8 @@ pub const COVERAGE: &[App] = &[
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
 ];
 
-/// An application whose results no two configurations need agree on, for what finds out why: `tests/tests/e2e/bisecting.rs`.
+/// An application whose results no two configurations need agree on, for what finds out why:
+/// `tests/tests/e2e/bisecting.rs`.
 pub const DELICATE: App = App { name: "delicate", sources: &["delicate.cu"], kernels: &[] };
 
 /// Random sequences of driver calls, for [`differential`](crate::differential).
@@ -322,7 +333,8 @@ fn with_toolkit(run: Run) -> Run {
     run.env("PATH", format!("{path}:{}", toolkit().join("bin").display()))
 }
 
-/// The executable of an application: a prebuilt one, else compiled where it is missing or older than what it is made from.
+/// The executable of an application: a prebuilt one, else compiled where it is missing or older than what it is made
+/// from.
 pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
     if let Some(folder) = std::env::var_os("MNEME_TEST_APPS") {
         let path = Path::new(&folder).join(cudart.name()).join(app.name);
@@ -375,7 +387,8 @@ pub fn build(app: &App, cudart: Cudart, path: &Path) {
 }
 
 fn is_current(app: &App, path: &Path) -> bool {
-    let changed = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::now());
+    let changed =
+        |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::now());
     let Ok(built) = std::fs::metadata(path).and_then(|metadata| metadata.modified()) else {
         return false;
     };

@@ -94,7 +94,8 @@ impl Outcome {
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("standard output is not JSON ({error}): {self}"))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("standard output is not JSON ({error}): {self}"))
     }
 
     /// Panics unless standard error contains the text.

@@ -106,7 +106,8 @@ impl Batch {
 
     /// Runs the batch plain and recorded, and replays what was recorded with so many replays at a time.
     pub fn run(&self, workers: usize) -> Result<Report, Failure> {
-        let folder = tempfile::tempdir().map_err(|error| Failure { seed: None, what: format!("no temporary folder: {error}") })?;
+        let folder = tempfile::tempdir()
+            .map_err(|error| Failure { seed: None, what: format!("no temporary folder: {error}") })?;
         let app: &App = app("sequences");
         let arguments = self.application();
         let plain = self.set_up(unrecorded(app).args(&arguments)).outcome();
@@ -122,11 +123,24 @@ impl Batch {
         let mut instances = instances(&recording)?;
         // Nothing recorded is a failure of a recording.
         if recorded.status != 0 && !(instances.is_empty() && recorded.status == exit::NOT_RECORDED) {
-            let errors = recorded.stderr.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
-            return Err(Failure { seed: None, what: format!("the recorded run ends with {}: {errors}", recorded.status) });
+            let errors = recorded
+                .stderr
+                .lines()
+                .rev()
+                .take(20)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect::<Vec<_>>()
+                .join("\n");
+            return Err(Failure {
+                seed: None,
+                what: format!("the recorded run ends with {}: {errors}", recorded.status),
+            });
         }
         let refused = account(&summary)?;
-        let launches = plain.stdout.lines().filter_map(|line| line.strip_prefix("launches ")?.parse::<u64>().ok()).sum();
+        let launches =
+            plain.stdout.lines().filter_map(|line| line.strip_prefix("launches ")?.parse::<u64>().ok()).sum();
         let count = instances.len();
         // With expanded graphs there are instances of more launches.
         if count as u64 + refused.values().sum::<u64>() < launches {
@@ -139,7 +153,13 @@ impl Batch {
             index * replays / count > (index - 1) * replays / count
         });
         replay(&instances, workers)?;
-        Ok(Report { sequences: self.count, launches, recorded: count as u64, verified: instances.len() as u64, refused })
+        Ok(Report {
+            sequences: self.count,
+            launches,
+            recorded: count as u64,
+            verified: instances.len() as u64,
+            refused,
+        })
     }
 
     /// The same sequence without the steps that its failure does not need. Costs a run for each step.
@@ -211,10 +231,12 @@ fn instances(folder: &Path) -> Result<Vec<Recorded>, Failure> {
     Ok(all)
 }
 
-/// Launches that were not recorded, by reason; every launch has to be accounted for, and every reason to be a known one.
+/// Launches that were not recorded, by reason; every launch has to be accounted for, and every reason to be a known
+/// one.
 fn account(summary: &Path) -> Result<BTreeMap<String, u64>, Failure> {
     let wrong = |what: String| Failure { seed: None, what };
-    let text = std::fs::read_to_string(summary).map_err(|error| wrong(format!("there is no summary of the recorded run: {error}")))?;
+    let text = std::fs::read_to_string(summary)
+        .map_err(|error| wrong(format!("there is no summary of the recorded run: {error}")))?;
     let mut refused = BTreeMap::new();
     for kernel in summary::parse(&text).iter().flat_map(|process: &Summary| &process.kernels) {
         let failed: u64 = kernel.failures.iter().map(|failure| failure.launches).sum();
@@ -239,7 +261,14 @@ fn replay(instances: &[Recorded], workers: usize) -> Result<(), Failure> {
         for _ in 0..workers.max(1) {
             scope.spawn(|| {
                 while let Some(recorded) = instances.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let run = recorded.instance.replay("default<O1>").args(["--isolation", "none", "--iterations", "1", "--warmup", "0"]);
+                    let run = recorded.instance.replay("default<O1>").args([
+                        "--isolation",
+                        "none",
+                        "--iterations",
+                        "1",
+                        "--warmup",
+                        "0",
+                    ]);
                     let outcome = run.outcome();
                     if outcome.status != exit::VERIFIED {
                         let Outcome { status, stderr, .. } = &outcome;

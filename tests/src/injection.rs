@@ -3,8 +3,8 @@
 //! A program runs under ptrace, its calls on the files of one folder are counted, and one of them fails or is never
 //! made.
 //!
-//! A seccomp filter stops the program at calls on files, and nowhere else, so that it runs nearly as fast as by itself. A call belongs
-//! to the folder by the path or the descriptor that it is given.
+//! A seccomp filter stops the program at calls on files, and nowhere else, so that it runs nearly as fast as by itself.
+//! A call belongs to the folder by the path or the descriptor that it is given.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -115,14 +115,17 @@ impl Call {
             (_, libc::EIO | libc::ENOMEM) => true,
             (effect, libc::ENOSPC) => creates || effect == Effect::Writes,
             // Where a call can wait: for a slow disk, for another's lock.
-            (_, libc::EINTR) => matches!(self.name, "openat" | "read" | "pread" | "write" | "pwrite" | "pwritev" | "flock" | "ftruncate"),
+            (_, libc::EINTR) => matches!(
+                self.name,
+                "openat" | "read" | "pread" | "write" | "pwrite" | "pwritev" | "flock" | "ftruncate"
+            ),
             _ => false,
         }
     }
 }
 
-/// Runs a program, whose calls on files in `folder` (and its folders) are counted from 0; `fault` happens at the call of that number.
-/// An error where such a call cannot fail so does not happen.
+/// Runs a program, whose calls on files in `folder` (and its folders) are counted from 0; `fault` happens at the call
+/// of that number. An error where such a call cannot fail so does not happen.
 pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, Fault)>) -> Traced {
     let output = tempfile::tempdir().expect("a temporary folder");
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| output.path().join(name));
@@ -150,7 +153,13 @@ pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, Fault)>)
     let _ = done.send(());
     let hangs = watchdog.join().expect("the watchdog does not panic");
     let text = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).expect("its output")).into_owned();
-    Traced { status: (!hangs).then_some(tracer.status), stdout: text(&stdout), stderr: text(&stderr), calls: tracer.calls, at: tracer.at }
+    Traced {
+        status: (!hangs).then_some(tracer.status),
+        stdout: text(&stdout),
+        stderr: text(&stderr),
+        calls: tracer.calls,
+        at: tracer.at,
+    }
 }
 
 /// Stops at the calls of [`CALLS`], and lets all others pass.
@@ -206,7 +215,8 @@ impl Tracer {
             if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
                 self.known.remove(&thread);
                 if thread == self.root {
-                    self.status = if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 128 + libc::WTERMSIG(status) };
+                    self.status =
+                        if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 128 + libc::WTERMSIG(status) };
                 }
                 continue;
             }
@@ -273,8 +283,8 @@ impl Tracer {
     }
 }
 
-/// Asks the kernel about a thread that has stopped; false where it is there no more. What `data` is depends on the request: a number,
-/// or the address of registers.
+/// Asks the kernel about a thread that has stopped; false where it is there no more. What `data` is depends on the
+/// request: a number, or the address of registers.
 fn ptrace(request: libc::c_uint, thread: pid_t, data: c_long) -> bool {
     let none: c_long = 0;
     // SAFETY: the requests of this module have a number or the address of live registers as their last argument.

@@ -53,8 +53,8 @@ impl Cudart {
     }
 }
 
-/// The checkout that has the sources of the test programs: `MNEME_TEST_CHECKOUT`, else the one that this suite was compiled in,
-/// which need not exist where the suite runs.
+/// The checkout that has the sources of the test programs: `MNEME_TEST_CHECKOUT`, else the one that this suite was
+/// compiled in, which need not exist where the suite runs.
 pub fn checkout() -> PathBuf {
     if let Some(folder) = std::env::var_os("MNEME_TEST_CHECKOUT") {
         return folder.into();
@@ -82,7 +82,11 @@ fn part(kind: &str, name: &str) -> PathBuf {
         Some(home) => Path::new(&home).join(kind).join(name),
         None => target_folder().join("release").join(name),
     };
-    assert!(path.is_file(), "{} is missing: run 'cargo build --release --workspace' first, or set MNEME_HOME", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: run 'cargo build --release --workspace' first, or set MNEME_HOME",
+        path.display()
+    );
     path
 }
 

@@ -3,8 +3,8 @@
 //! It finds the programs under test, builds the applications of `tests/apps`, records them and replays what was
 //! recorded.
 //!
-//! The suite runs in two places: in a checkout, where it compiles the applications itself and takes the programs from cargo's
-//! release folder, and on a machine that has a GPU but no compiler, where everything arrives compiled:
+//! The suite runs in two places: in a checkout, where it compiles the applications itself and takes the programs from
+//! cargo's release folder, and on a machine that has a GPU but no compiler, where everything arrives compiled:
 //!
 //! | variable | meaning |
 //! | --- | --- |

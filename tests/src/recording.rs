@@ -10,9 +10,11 @@ use crate::command::{Outcome, Run, run};
 use crate::installation::{Cudart, Device, library, program};
 
 /// The pipelines that every recorded kernel is replayed under.
-pub const PIPELINES: [&str; 6] = ["default<O0>", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"];
+pub const PIPELINES: [&str; 6] =
+    ["default<O0>", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"];
 
-/// The application as it runs without the recorder: on the GPU, or with the CPU device in place of the vendor's libraries.
+/// The application as it runs without the recorder: on the GPU, or with the CPU device in place of the vendor's
+/// libraries.
 pub fn unrecorded(app: &App) -> Run {
     let run = run(executable(app, Cudart::under_test()));
     match Device::under_test() {
@@ -81,7 +83,10 @@ impl Recording {
 #[track_caller]
 pub fn load_kernels(folder: &Path) -> Vec<(PathBuf, KernelRecord)> {
     let paths = kernels(folder).unwrap_or_else(|error| panic!("{error}"));
-    paths.into_iter().map(|path| (path.clone(), KernelRecord::load(&path).unwrap_or_else(|error| panic!("{error}")))).collect()
+    paths
+        .into_iter()
+        .map(|path| (path.clone(), KernelRecord::load(&path).unwrap_or_else(|error| panic!("{error}"))))
+        .collect()
 }
 
 /// Whether a kernel's demangled name begins so, after the return type that demanglers print for templates.
@@ -109,11 +114,9 @@ impl Instance {
 
     /// `mneme-replay -rdb … -rid … --device … PASSES`, ready for further options.
     pub fn replay(&self, passes: &str) -> Run {
-        run(program("mneme-replay")).args(["-rdb".as_ref(), self.database.as_os_str(), "-rid".as_ref(), self.id.as_ref()]).args([
-            "--device",
-            Device::under_test().name(),
-            passes,
-        ])
+        run(program("mneme-replay"))
+            .args(["-rdb".as_ref(), self.database.as_os_str(), "-rid".as_ref(), self.id.as_ref()])
+            .args(["--device", Device::under_test().name(), passes])
     }
 
     /// Replays and requires a verified result; gives the JSON.

@@ -21,7 +21,9 @@ impl Page {
         let (mut links, mut anchors, mut heading) = (Vec::new(), BTreeSet::new(), None);
         for event in Parser::new_ext(&text, pulldown_cmark::Options::ENABLE_TABLES) {
             match event {
-                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => links.push(dest_url.into_string()),
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    links.push(dest_url.into_string())
+                }
                 Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
                 Event::End(TagEnd::Heading(_)) => anchors.extend(heading.take().map(|heading| slug(&heading))),
                 Event::Text(text) | Event::Code(text) => {

@@ -53,5 +53,8 @@ fn the_reference_of_commands_is_current() {
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     let different = written.lines().zip(text.lines()).find(|(written, said)| written != said);
-    assert!(written == text, "commands.md is stale ({different:?}): run MNEME_UPDATE_DOCS=1 cargo test -p mneme-e2e --test reference");
+    assert!(
+        written == text,
+        "commands.md is stale ({different:?}): run MNEME_UPDATE_DOCS=1 cargo test -p mneme-e2e --test reference"
+    );
 }

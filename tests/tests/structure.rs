@@ -12,7 +12,8 @@ use syn::visit::Visit;
 const CRATES: [&str; 7] = ["cli", "compiler", "core", "cpu", "interposer", "replayer", "tuner"];
 
 /// Crates whose modules say in their first line what they are.
-const DESCRIBED: [&str; 10] = ["abi", "cli", "compiler", "core", "cpu", "fuzz", "interposer", "manual", "replayer", "tests"];
+const DESCRIBED: [&str; 10] =
+    ["abi", "cli", "compiler", "core", "cpu", "fuzz", "interposer", "manual", "replayer", "tests"];
 
 type ModulePath = Vec<String>;
 
@@ -36,7 +37,8 @@ impl Paths {
 impl<'a> Visit<'a> for Paths {
     fn visit_item_mod(&mut self, module: &'a syn::ItemMod) {
         let is_test = |attribute: &syn::Attribute| {
-            attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
+            attribute.path().is_ident("cfg")
+                && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
         };
         if !module.attrs.iter().any(is_test) {
             syn::visit::visit_item_mod(self, module);
@@ -173,7 +175,8 @@ fn all_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is wrong with the first line of a module, which is to be one short sentence of its own that says what the module is.
+/// What is wrong with the first line of a module, which is to be one short sentence of its own that says what the
+/// module is.
 fn fault_of_first_line(source: &str) -> Option<&'static str> {
     let mut lines = source.lines();
     let Some(sentence) = lines.next().and_then(|line| line.strip_prefix("//! ")) else {
@@ -188,7 +191,10 @@ fn fault_of_first_line(source: &str) -> Option<&'static str> {
     if !sentence.ends_with('.') || sentence.contains(". ") {
         return Some("is not one sentence");
     }
-    ["What ", "Which ", "Who "].iter().any(|word| sentence.starts_with(word)).then_some("asks what the module is instead of saying it")
+    ["What ", "Which ", "Who "]
+        .iter()
+        .any(|word| sentence.starts_with(word))
+        .then_some("asks what the module is instead of saying it")
 }
 
 #[test]
@@ -201,7 +207,9 @@ fn the_first_line_of_every_module_says_what_it_is() {
         assert!(!found.is_empty(), "{name}");
         for file in found {
             let fault = fault_of_first_line(&std::fs::read_to_string(&file).unwrap());
-            faults.extend(fault.map(|fault| format!("{}: the first line {fault}", file.strip_prefix(top).unwrap().display())));
+            faults.extend(
+                fault.map(|fault| format!("{}: the first line {fault}", file.strip_prefix(top).unwrap().display())),
+            );
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
@@ -212,8 +220,14 @@ fn faults_of_first_lines_are_found() {
     assert_eq!(fault_of_first_line("//! The queue.\n//!\n//! It has two ends. Both are open.\nuse a;"), None);
     assert_eq!(fault_of_first_line("//! The queue.\n\nuse a;"), None);
     let long = format!("//! The {}queue.", "long ".repeat(20));
-    for bad in ["use a;", "//! The queue,\n//! with two ends.", "//! What waits.", "//! The queue", "//! A queue. It has two ends.", &long]
-    {
+    for bad in [
+        "use a;",
+        "//! The queue,\n//! with two ends.",
+        "//! What waits.",
+        "//! The queue",
+        "//! A queue. It has two ends.",
+        &long,
+    ] {
         assert!(fault_of_first_line(bad).is_some(), "{bad}");
     }
 }

@@ -1,7 +1,8 @@
 //! Runs samplers over tables of results with many seeds, and prints what each found as JSON.
 //!
-//! `score [--samplers auto,tpe] [--seeds N] [--first-seed N] [--trials N] FILE…`; each line of the output is one sampler on one file: the best time after
-//! each evaluation by seed (points that failed count, points that were rejected do not), rejected points, and the processor time of a proposal.
+//! `score [--samplers auto,tpe] [--seeds N] [--first-seed N] [--trials N] FILE…`; each line of the output is one
+//! sampler on one file: the best time after each evaluation by seed (points that failed count, points that were
+//! rejected do not), rejected points, and the processor time of a proposal.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -63,7 +64,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let time = times.get(&key(&candidate.point)).copied().flatten();
                     best = time.map(|time| best.unwrap_or(time).min(time)).or(best);
                     curve.push(best);
-                    let outcome = time.map_or(Outcome::Failed(Status::InvalidConfig), |time| Outcome::Measured(vec![time]));
+                    let outcome =
+                        time.map_or(Outcome::Failed(Status::InvalidConfig), |time| Outcome::Measured(vec![time]));
                     search.tell(candidate.trial, outcome);
                 }
                 curves.push(curve);

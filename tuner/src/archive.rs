@@ -1,7 +1,8 @@
 //! A results folder, read back: for reports and exports.
 //!
-//! Whatever a session of any version has written is taken as far as it goes: a file or a field that is missing leaves a gap, never an
-//! error, except for the trials themselves. A file that is there and cannot be read is an error, as what it says would change the rest.
+//! Whatever a session of any version has written is taken as far as it goes: a file or a field that is missing leaves a
+//! gap, never an error, except for the trials themselves. A file that is there and cannot be read is an error, as what
+//! it says would change the rest.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -41,7 +42,8 @@ pub struct Archive {
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     pub number: u64,
-    /// The session's metric, ns; where its objective is another, what that came to, of which less is better. `None` unless verified.
+    /// The session's metric, ns; where its objective is another, what that came to, of which less is better. `None`
+    /// unless verified.
     pub metric: Option<f64>,
     /// The metric of one that verified and was given up early.
     pub stopped: Option<f64>,
@@ -100,11 +102,14 @@ impl Archive {
             true => ArchiveError::Trials { path: path.clone(), source },
             false => ArchiveError::Unread { path: path.clone(), source },
         };
-        archive.is_time = one(&archive.config["objective"]).is_none_or(|objective| ["time", "speedup"].contains(&objective));
+        archive.is_time =
+            one(&archive.config["objective"]).is_none_or(|objective| ["time", "speedup"].contains(&objective));
         for line in BufReader::new(File::open(&path).map_err(failed)?).split(b'\n') {
             let line = line.map_err(failed)?;
             match serde_json::from_slice::<Value>(&line) {
-                Ok(line @ Value::Object(_)) => archive.trials.push(Entry::new(archive.trials.len(), line, archive.is_time)),
+                Ok(line @ Value::Object(_)) => {
+                    archive.trials.push(Entry::new(archive.trials.len(), line, archive.is_time))
+                }
                 _ if line.iter().all(u8::is_ascii_whitespace) => {}
                 _ => archive.torn += 1,
             }
@@ -132,8 +137,8 @@ impl Archive {
         of_baseline.or_else(|| self.tuned_kernels.as_object()?.keys().next().map(String::as_str))
     }
 
-    /// Keys whose values differ between trials. A key whose value follows from that of `block` (the grid, most often) is not one that
-    /// anybody chose.
+    /// Keys whose values differ between trials. A key whose value follows from that of `block` (the grid, most often)
+    /// is not one that anybody chose.
     fn varying(&self) -> Vec<String> {
         let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for (key, value) in self.trials.iter().flat_map(|trial| &trial.choice) {
@@ -148,7 +153,8 @@ impl Archive {
                 *known.entry(block).or_insert(trial.choice.get(key)) == trial.choice.get(key)
             })
         };
-        let derived = |key: &str| (key.starts_with("grid.") || key == "max_threads") && !blocks.is_empty() && follows(key);
+        let derived =
+            |key: &str| (key.starts_with("grid.") || key == "max_threads") && !blocks.is_empty() && follows(key);
         let mut parameters: Vec<String> = varying.into_iter().filter(|key| !derived(key)).map(str::to_owned).collect();
         let order: Vec<&String> = self.space["parameters"].as_object().map_or(Vec::new(), |map| map.keys().collect());
         let place = |name: &str| order.iter().position(|known| name.starts_with(known.as_str())).unwrap_or(usize::MAX);
@@ -169,7 +175,10 @@ impl Entry {
             None => "runtime_error".to_owned(),
         };
         let given_up = line["stopped"].is_number();
-        let choice = ["params", "config"].iter().map(|key| &line[*key]).find(|value| value.as_object().is_some_and(|map| !map.is_empty()));
+        let choice = ["params", "config"]
+            .iter()
+            .map(|key| &line[*key])
+            .find(|value| value.as_object().is_some_and(|map| !map.is_empty()));
         Self {
             number: line["trial"].as_u64().unwrap_or(place as u64),
             metric: if is_time { &line["metric"] } else { &line["objectives"][0] }
@@ -186,7 +195,9 @@ impl Entry {
 
 /// Why a result is none: for a failed verification how much differs, for anything else all that was said.
 fn reason(result: &Value) -> String {
-    let Ok(result) = serde_json::from_value::<ReplayResult>(result.clone()) else { return "no reason was given".into() };
+    let Ok(result) = serde_json::from_value::<ReplayResult>(result.clone()) else {
+        return "no reason was given".into();
+    };
     if result.mismatch.is_some() { failure::in_short(&result) } else { failure::in_full(&result) }
 }
 
@@ -248,7 +259,10 @@ pub mod tests {
         write("baseline.json", &baseline);
         if let Some(best) = best {
             write("best.json", best);
-            write("proteus_tuned_kernels.json", &json!({"_Z6vecaddIlEvPT_PKS0_m": {"Pipeline": best["config"]["passes"]}}));
+            write(
+                "proteus_tuned_kernels.json",
+                &json!({"_Z6vecaddIlEvPT_PKS0_m": {"Pipeline": best["config"]["passes"]}}),
+            );
         }
         let metric = best.map(|best| best["metric"].clone());
         write(
@@ -273,12 +287,15 @@ pub mod tests {
             7 => {
                 json!({"verified": false, "executed": false, "failed": true, "error": "unknown pass '<script>alert(1)</script>'; see opt", "status": "compile_error"})
             }
-            _ => json!({"verified": true, "executed": true, "failed": false, "error": "", "status": "verified", "exec_time": [1, 2, 3],
+            _ => {
+                json!({"verified": true, "executed": true, "failed": false, "error": "", "status": "verified", "exec_time": [1, 2, 3],
                         "start_time": "2026-11-21T15:00:00.25Z", "end_time": "2026-11-21T15:00:01Z", "environment": environment,
-                        "metrics": {"registers": 32, "spill_stores": 0, "occupancy": 0.75, "code_size": 1024}}),
+                        "metrics": {"registers": 32, "spill_stores": 0, "occupancy": 0.75, "code_size": 1024}})
+            }
         };
-        let metric = (result["verified"] == true)
-            .then(|| 1500.0 + 400.0 * (level as f64 - 1.5).powi(2) + (number % 6) as f64 * 100.0 + number as f64 * 1e-3);
+        let metric = (result["verified"] == true).then(|| {
+            1500.0 + 400.0 * (level as f64 - 1.5).powi(2) + (number % 6) as f64 * 100.0 + number as f64 * 1e-3
+        });
         json!({"trial": number, "config_hash": format!("{number:064x}"), "config": config, "metric": metric,
                "speedup": metric.map(|metric| 2000.0 / metric), "result": result})
     }

@@ -1,9 +1,10 @@
 //! Results that sessions share: what was measured once is not measured again.
 //!
-//! A file of JSON lines, appended to by any number of sessions at once; or a folder, in which each session appends to a file of its own
-//! and reads those of the others, because several machines cannot append to one file on every file system. What others write while
-//! a session runs is seen before its next candidate. A result stands for another one where recording ([`crate::measured`]), instance,
-//! configuration, number of runs, device, driver, assembler, tolerances and the version of the replayer are the same. Of two the later one counts.
+//! A file of JSON lines, appended to by any number of sessions at once; or a folder, in which each session appends to a
+//! file of its own and reads those of the others, because several machines cannot append to one file on every file
+//! system. What others write while a session runs is seen before its next candidate. A result stands for another one
+//! where recording ([`crate::measured`]), instance, configuration, number of runs, device, driver, assembler,
+//! tolerances and the version of the replayer are the same. Of two the later one counts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -64,8 +65,8 @@ struct Line {
 }
 
 impl Cache {
-    /// Opens or creates the file, or a file in the folder. `conditions` is all that two sessions must have in common to share a
-    /// result.
+    /// Opens or creates the file, or a file in the folder. `conditions` is all that two sessions must have in common to
+    /// share a result.
     ///
     /// # Errors
     /// What is there cannot be read, or the file not written. A line that is damaged does not count.
@@ -82,7 +83,9 @@ impl Cache {
         }
         let mut file = File::options().read(true).append(true).create(true).open(&own).map_err(failed)?;
         if !begins_as_a_cache(&mut file).map_err(failed)? {
-            return Err(failed(std::io::Error::other("it is a file of another kind; name one that is there for this alone, or a new one")));
+            return Err(failed(std::io::Error::other(
+                "it is a file of another kind; name one that is there for this alone, or a new one",
+            )));
         }
         let mut last = [b'\n'];
         if file.metadata().map_err(failed)?.len() > 0 {
@@ -93,7 +96,8 @@ impl Cache {
             file.write_all(b"\n").map_err(failed)?;
         }
         let conditions = format!("{FORMAT}{conditions}");
-        let mut cache = Self { place: place.into(), file, read: HashMap::new(), conditions, known: HashMap::new(), outdated: 0 };
+        let mut cache =
+            Self { place: place.into(), file, read: HashMap::new(), conditions, known: HashMap::new(), outdated: 0 };
         cache.read_on().map_err(failed)?;
         Ok(cache)
     }
@@ -116,7 +120,8 @@ impl Cache {
     /// Reads what was written since the last time.
     fn read_on(&mut self) -> std::io::Result<()> {
         let files = if self.place.is_dir() {
-            let entries = std::fs::read_dir(&self.place)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+            let entries =
+                std::fs::read_dir(&self.place)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
             entries.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).collect()
         } else {
             vec![self.place.clone()]
@@ -150,7 +155,12 @@ impl Cache {
 
     /// # Errors
     /// The file cannot be written.
-    pub fn add(&mut self, instance: &str, configuration: &Configuration, result: &ReplayResult) -> Result<(), CacheError> {
+    pub fn add(
+        &mut self,
+        instance: &str,
+        configuration: &Configuration,
+        result: &ReplayResult,
+    ) -> Result<(), CacheError> {
         let key = self.key(instance, configuration);
         let mut line = serde_json::json!({"key": key, "result": result}).to_string();
         line.push('\n');
@@ -198,12 +208,16 @@ mod tests {
         let path = folder.path().join("deep/cache.jsonl");
         let configuration = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
         let other = Configuration { passes: "default<O1>".into(), ..configuration.clone() };
-        let result = ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
+        let result =
+            ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
         Cache::open(&path, "a".into()).unwrap().add("1", &configuration, &result).unwrap();
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"key\":\"a|1").unwrap();
         Cache::open(&path, "a".into()).unwrap().add("2", &other, &result).unwrap();
         let mut cache = Cache::open(&path, "a".into()).unwrap();
-        assert_eq!((cache.get("1", &configuration).cloned(), cache.get("2", &other)), (Some(result.clone()), Some(&result)));
+        assert_eq!(
+            (cache.get("1", &configuration).cloned(), cache.get("2", &other)),
+            (Some(result.clone()), Some(&result))
+        );
         assert_eq!((cache.get("2", &configuration).cloned(), cache.get("1", &other)), (None, None));
         assert_eq!(Cache::open(&path, "b".into()).unwrap().get("1", &configuration), None);
     }
@@ -213,7 +227,8 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let (file, folder) = (work.path().join("cache.jsonl"), work.path().join("cache/"));
         let configuration = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
-        let result = ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
+        let result =
+            ReplayResult { exec_time: vec![7], status: Status::Verified, verified: true, ..ReplayResult::default() };
         for place in [&file, &folder] {
             let open = |conditions: &str| Cache::open(place, conditions.into()).unwrap();
             let (mut one, mut other, mut stranger) = (open("a"), open("a"), open("b"));

@@ -1,11 +1,12 @@
 //! Honest winners: the best few candidates against the baseline, again, in turns.
 //!
-//! The fastest of many noisy measurements is fast by luck as well. So the finalists are measured anew, each round all of them and the
-//! baseline once, in an order that is drawn anew: what drifts (clocks, temperature) drifts for all, and what one leaves behind (caches,
-//! heat) meets each of the others as often. The speedup of a round is the ratio of medians; the logarithms of a finalist's rounds have a
-//! mean with Student's interval, which is no narrower than the clock's step allows. The confidence is for all statements together: the
-//! error that is allowed is shared out between finalists and looks at the data (Bonferroni), so that neither looking often nor having many
-//! finalists makes winners. Whoever does not verify in a single round is out, however fast.
+//! The fastest of many noisy measurements is fast by luck as well. So the finalists are measured anew, each round all
+//! of them and the baseline once, in an order that is drawn anew: what drifts (clocks, temperature) drifts for all, and
+//! what one leaves behind (caches, heat) meets each of the others as often. The speedup of a round is the ratio of
+//! medians; the logarithms of a finalist's rounds have a mean with Student's interval, which is no narrower than the
+//! clock's step allows. The confidence is for all statements together: the error that is allowed is shared out between
+//! finalists and looks at the data (Bonferroni), so that neither looking often nor having many finalists makes winners.
+//! Whoever does not verify in a single round is out, however fast.
 
 use mneme_core::configuration::Configuration;
 use rand::SeedableRng;
@@ -105,8 +106,8 @@ impl Confirmation {
         self.finalists.iter().find(|finalist| finalist.trial == trial).map(|finalist| finalist.fate)
     }
 
-    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by fate, then what does not seem
-    /// slower, then by what each is at least worth.
+    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by fate, then
+    /// what does not seem slower, then by what each is at least worth.
     fn settle(&mut self) {
         let low = |finalist: &Finalist| finalist.speedup.map_or(f64::NEG_INFINITY, |speedup| speedup.low);
         let standing = self.finalists.iter().filter(|finalist| finalist.fate != Fate::Failed);
@@ -120,8 +121,10 @@ impl Confirmation {
             };
         }
         let seems_slower = |finalist: &Finalist| finalist.speedup.is_some_and(|speedup| speedup.estimate < 1.0);
-        self.finalists.sort_by(|a, b| (a.fate, seems_slower(a)).cmp(&(b.fate, seems_slower(b))).then(low(b).total_cmp(&low(a))));
-        self.winner = self.finalists.first().filter(|finalist| finalist.fate == Fate::Faster).map(|finalist| finalist.place);
+        self.finalists
+            .sort_by(|a, b| (a.fate, seems_slower(a)).cmp(&(b.fate, seems_slower(b))).then(low(b).total_cmp(&low(a))));
+        self.winner =
+            self.finalists.first().filter(|finalist| finalist.fate == Fate::Faster).map(|finalist| finalist.place);
         self.significant = self.winner.is_some();
     }
 
@@ -136,10 +139,16 @@ impl Confirmation {
 
     fn outcome(&self) -> String {
         let percent = self.confidence * 100.0;
-        let interval = |speedup: Interval| format!("{} ({} to {})", ratio(speedup.estimate), ratio(speedup.low), ratio(speedup.high));
+        let interval = |speedup: Interval| {
+            format!("{} ({} to {})", ratio(speedup.estimate), ratio(speedup.low), ratio(speedup.high))
+        };
         match self.finalists.first() {
             Some(Finalist { speedup: Some(speedup), fate: Fate::Faster, .. }) => {
-                format!("confirmed: speedup {} over the baseline at {percent} % confidence, {} rounds", interval(*speedup), self.rounds)
+                format!(
+                    "confirmed: speedup {} over the baseline at {percent} % confidence, {} rounds",
+                    interval(*speedup),
+                    self.rounds
+                )
             }
             Some(Finalist { speedup: Some(speedup), fate: Fate::Slower, .. }) => {
                 format!(
@@ -156,17 +165,22 @@ impl Confirmation {
                     self.rounds
                 )
             }
-            Some(Finalist { fate: Fate::Failed, .. }) => "no significant improvement: no candidate verified again".into(),
+            Some(Finalist { fate: Fate::Failed, .. }) => {
+                "no significant improvement: no candidate verified again".into()
+            }
             Some(_) => {
-                format!("no significant improvement: nothing can be told after {} rounds; --confirm-time SECONDS allows more", self.rounds)
+                format!(
+                    "no significant improvement: nothing can be told after {} rounds; --confirm-time SECONDS allows more",
+                    self.rounds
+                )
             }
             None => "no significant improvement: every candidate has the baseline's code and launch".into(),
         }
     }
 }
 
-/// Compares finalists with the baseline. `measure` runs configurations one after the other in the given order, each anew, and gives their
-/// times, ns; `None` where one did not verify.
+/// Compares finalists with the baseline. `measure` runs configurations one after the other in the given order, each
+/// anew, and gives their times, ns; `None` where one did not verify.
 ///
 /// # Errors
 /// Those of `measure`.
@@ -189,7 +203,8 @@ pub fn confirm<E>(
         let running = (0..finalists.len()).filter(|place| races[*place].state == State::Running);
         let mut order: Vec<Option<usize>> = std::iter::once(None).chain(running.map(Some)).collect();
         order.shuffle(&mut rng);
-        let configurations: Vec<&Configuration> = order.iter().map(|place| place.map_or(baseline, |place| &finalists[place])).collect();
+        let configurations: Vec<&Configuration> =
+            order.iter().map(|place| place.map_or(baseline, |place| &finalists[place])).collect();
         let times = measure(&configurations)?;
         step = times.iter().flatten().flatten().copied().fold(step, greatest_common_divisor);
         let times: Vec<Option<f64>> = times.iter().map(|times| median(times.as_deref()?)).collect();
@@ -214,7 +229,8 @@ pub fn confirm<E>(
         if settings.looks.contains(&rounds) {
             let intervals: Vec<Option<Interval>> = races.iter().map(|race| race.interval(step, 1.0 - error)).collect();
             let standing = races.iter().zip(&intervals).filter(|(race, _)| race.state != State::Failed);
-            let leading = standing.filter_map(|(_, interval)| *interval).map(|it| it.low).fold(f64::NEG_INFINITY, f64::max);
+            let leading =
+                standing.filter_map(|(_, interval)| *interval).map(|it| it.low).fold(f64::NEG_INFINITY, f64::max);
             let mut decided = true;
             for (race, interval) in races.iter_mut().zip(intervals).filter(|(race, _)| race.state == State::Running) {
                 match interval {
@@ -267,8 +283,8 @@ enum State {
 }
 
 impl Race {
-    /// Of the speedup's logarithm. `step` is what all times are multiples of, ns: a clock tells no time better than to half of that, even
-    /// where it says the same each time.
+    /// Of the speedup's logarithm. `step` is what all times are multiples of, ns: a clock tells no time better than to
+    /// half of that, even where it says the same each time.
     fn interval(&self, step: u64, confidence: f64) -> Option<Interval> {
         let ratios: Vec<f64> = self.rounds.iter().map(|(base, time)| (base / time).ln()).collect();
         let interval = statistics::mean(&ratios, confidence)?;
@@ -302,8 +318,8 @@ mod tests {
         Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(x, 1, 1), 0)
     }
 
-    /// Runs blocks of `x` threads for about 10000 + 100 `x` ns, with noise of about `noise`, on a device that becomes slower as it goes.
-    /// Blocks of 999 threads fail.
+    /// Runs blocks of `x` threads for about 10000 + 100 `x` ns, with noise of about `noise`, on a device that becomes
+    /// slower as it goes. Blocks of 999 threads fail.
     fn against(blocks: &[u32], noise: f64, seed: u64) -> Confirmation {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let mut drift = 1.0;
@@ -314,7 +330,9 @@ mod tests {
                 .map(|configuration| {
                     drift *= 1.001;
                     let x = configuration.block.x;
-                    let mut time = || ((10_000.0 + 100.0 * f64::from(x)) * drift * (1.0 + noise * (rng.random::<f64>() - 0.5))) as u64;
+                    let mut time = || {
+                        ((10_000.0 + 100.0 * f64::from(x)) * drift * (1.0 + noise * (rng.random::<f64>() - 0.5))) as u64
+                    };
                     (x != 999).then(|| (0..5).map(|_| time()).collect())
                 })
                 .collect())
@@ -341,7 +359,10 @@ mod tests {
             found.finalists[place].trial = trial;
         }
         found.reject(11);
-        assert_eq!((found.finalists[0].trial, found.finalists[1].trial, found.finalists[1].fate), (10, 11, Fate::Failed));
+        assert_eq!(
+            (found.finalists[0].trial, found.finalists[1].trial, found.finalists[1].fate),
+            (10, 11, Fate::Failed)
+        );
         found.reject(10);
         assert!(!found.significant && found.sentence().contains("no candidate verified again"), "{}", found.sentence());
     }
@@ -415,7 +436,8 @@ mod tests {
         let wild = Model { time: 9_450.0, of_round: 0.6, ..EVEN };
         let lost = (0..200).filter(|seed| {
             let found = session(&[EVEN, wild, steady], *seed);
-            found.finalists.iter().any(|finalist| finalist.speedup.is_some_and(|it| it.low > 1.0)) && found.winner.is_none()
+            found.finalists.iter().any(|finalist| finalist.speedup.is_some_and(|it| it.low > 1.0))
+                && found.winner.is_none()
         });
         assert_eq!(lost.count(), 0, "of 200 sessions");
         let least = (0..200).all(|seed| {
@@ -428,14 +450,15 @@ mod tests {
 
     #[test]
     fn what_one_leaves_behind_makes_no_winners() {
-        // All the same, but whoever comes after the last of them is slow: always the baseline, where each has one predecessor.
+        // All the same, but whoever comes after the last of them is slow: always the baseline, where each has one
+        // predecessor.
         let models = [EVEN, EVEN, EVEN, Model { leaves: 1.05, ..EVEN }];
         let wrong = (0..200).filter(|seed| session(&models, *seed).winner.is_some_and(|winner| winner < 2)).count();
         assert!(wrong <= 10, "{wrong} of 200");
     }
 
-    /// Two finalists twice and 1.1 times as fast as the baseline, of which the first one verifies for so many rounds, and one that varies
-    /// too much for anything to be decided early.
+    /// Two finalists twice and 1.1 times as fast as the baseline, of which the first one verifies for so many rounds,
+    /// and one that varies too much for anything to be decided early.
     fn with_one_that_verifies(rounds: u32) -> Confirmation {
         let (mut rng, mut seen) = (rand_chacha::ChaCha8Rng::seed_from_u64(5), 0);
         let finalists = [block(2), block(3), block(4)];
@@ -455,26 +478,35 @@ mod tests {
     #[test]
     fn who_was_beaten_by_a_candidate_that_fails_was_not_beaten() {
         let mut found = with_one_that_verifies(u32::MAX);
-        let of = |found: &Confirmation, place: usize| found.finalists.iter().find(|it| it.place == place).unwrap().clone();
+        let of =
+            |found: &Confirmation, place: usize| found.finalists.iter().find(|it| it.place == place).unwrap().clone();
         assert_eq!((found.winner, of(&found, 1).fate), (Some(0), Fate::Outrun), "{found:?}");
         found.finalists.retain(|it| it.place != 2);
         (found.finalists[0].trial, found.finalists[1].trial) = (7, 8);
         found.reject(7);
         let fates: Vec<_> = found.finalists.iter().map(|it| (it.trial, it.fate, it.speedup.is_some())).collect();
         assert_eq!(fates, [(8, Fate::Faster, true), (7, Fate::Failed, false)]);
-        assert!(found.significant && found.winner == Some(1) && found.sentence().starts_with("confirmed: speedup 1.1"), "{found:?}");
+        assert!(
+            found.significant && found.winner == Some(1) && found.sentence().starts_with("confirmed: speedup 1.1"),
+            "{found:?}"
+        );
         // In the middle of the rounds, after it has beaten the other: that one is measured again.
         let found = with_one_that_verifies(10);
-        assert!((of(&found, 0).fate, of(&found, 0).speedup) == (Fate::Failed, None) && found.winner != Some(0), "{found:?}");
+        assert!(
+            (of(&found, 0).fate, of(&found, 0).speedup) == (Fate::Failed, None) && found.winner != Some(0),
+            "{found:?}"
+        );
         assert!(of(&found, 1).rounds > 6 && of(&found, 1).speedup.is_some_and(|it| it.low > 1.0), "{found:?}");
     }
 
     #[test]
     fn a_clock_tells_nothing_below_its_step() {
-        // 2 to 4 % apart, by a clock whose steps are 1 % of that: told. The same by one whose steps are as long as the difference: not.
+        // 2 to 4 % apart, by a clock whose steps are 1 % of that: told. The same by one whose steps are as long as the
+        // difference: not.
         let by = |step: u64| {
-            let times =
-                |configuration: &&Configuration| Some(vec![if configuration.block.x == 1 { 4_096 } else { 4_096 - 64 } / step * step; 3]);
+            let times = |configuration: &&Configuration| {
+                Some(vec![if configuration.block.x == 1 { 4_096 } else { 4_096 - 64 } / step * step; 3])
+            };
             let jitter = 4_096 - step;
             let mut round = 0;
             confirm(&block(1), &[block(2)], &Settings::default(), |order| {
@@ -499,9 +531,14 @@ mod tests {
         let measure = |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(times).collect());
         let found = confirm(&block(1), &[block(2)], &Settings::default(), measure).unwrap();
         assert_eq!((found.finalists[0].fate, found.finalists[0].speedup, found.winner), (Fate::Failed, None, None));
-        let measure = |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(|_| None).collect());
+        let measure =
+            |order: &[&Configuration]| Ok::<_, std::convert::Infallible>(order.iter().map(|_| None).collect());
         let found = confirm(&block(1), &[block(2)], &Settings::default(), measure).unwrap();
         assert_eq!(found.baseline_failures, 1);
-        assert!(found.sentence().ends_with("the baseline itself did not verify in 1 of 1 rounds"), "{}", found.sentence());
+        assert!(
+            found.sentence().ends_with("the baseline itself did not verify in 1 of 1 rounds"),
+            "{}",
+            found.sentence()
+        );
     }
 }

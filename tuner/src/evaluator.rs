@@ -1,9 +1,9 @@
 //! Replays candidates on every instance that is tuned for, and outlives the servers that do it.
 //!
-//! Each instance has a server of its own, with its memory resident on the devices. One of them works at a time, so that none
-//! disturbs the times of another: a batch of candidates goes through the first instance, and those of them that verify go on to the
-//! next. When a server dies, what it had in flight is tried again one at a time, so that exactly the candidate that
-//! kills it is counted as failed.
+//! Each instance has a server of its own, with its memory resident on the devices. One of them works at a time, so that
+//! none disturbs the times of another: a batch of candidates goes through the first instance, and those of them that
+//! verify go on to the next. When a server dies, what it had in flight is tried again one at a time, so that exactly
+//! the candidate that kills it is counted as failed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -77,9 +77,21 @@ impl Evaluator {
     /// An evaluator that replays nothing.
     pub fn simulated(simulation: Simulation) -> Self {
         let (device, driver) = ("recorded results".into(), "none".into());
-        let greeting =
-            Greeting { device, driver, assembler: String::new(), devices: vec![0], version: String::new(), limits: simulation.limits() };
-        Self { lanes: Vec::new(), simulation: Some((simulation, greeting)), active: 0, partial: BTreeMap::new(), incidents: Vec::new() }
+        let greeting = Greeting {
+            device,
+            driver,
+            assembler: String::new(),
+            devices: vec![0],
+            version: String::new(),
+            limits: simulation.limits(),
+        };
+        Self {
+            lanes: Vec::new(),
+            simulation: Some((simulation, greeting)),
+            active: 0,
+            partial: BTreeMap::new(),
+            incidents: Vec::new(),
+        }
     }
 
     /// Whether results are recorded ones.
@@ -99,7 +111,10 @@ impl Evaluator {
 
     /// Takes a candidate: its configuration for each instance. Replaying begins with [`wait`](Self::wait).
     pub fn submit(&mut self, id: u64, configurations: Vec<Configuration>, runs: Runs) {
-        assert!(self.simulation.is_some() || configurations.len() == self.lanes.len(), "each instance has its configuration");
+        assert!(
+            self.simulation.is_some() || configurations.len() == self.lanes.len(),
+            "each instance has its configuration"
+        );
         let before = self.partial.insert(id, Pending { configurations, runs, results: Vec::new() });
         assert!(before.is_none(), "an id names one evaluation");
         if let Some(first) = self.lanes.first_mut() {
@@ -115,13 +130,19 @@ impl Evaluator {
         interrupt::check()?;
         if let Some((simulation, _)) = &self.simulation {
             let done = self.partial.pop_first();
-            return Ok(done
-                .map(|(id, pending)| Evaluated { id, results: pending.configurations.iter().map(|it| simulation.replay(it)).collect() }));
+            return Ok(done.map(|(id, pending)| Evaluated {
+                id,
+                results: pending.configurations.iter().map(|it| simulation.replay(it)).collect(),
+            }));
         }
         while !self.partial.is_empty() {
             if self.lanes[self.active].flying.is_empty() {
                 // The furthest first: what is nearly done makes room for others.
-                self.active = self.lanes.iter().rposition(|lane| !lane.waiting.is_empty()).expect("what is under way is in a lane");
+                self.active = self
+                    .lanes
+                    .iter()
+                    .rposition(|lane| !lane.waiting.is_empty())
+                    .expect("what is under way is in a lane");
             }
             if let Some(done) = self.step()? {
                 return Ok(Some(done));

@@ -42,8 +42,14 @@ fn difference(mismatch: &Mismatch, buffers: u64) -> String {
         _ => format!("{} values", mismatch.dtype),
     };
     let where_of = if buffers > 1 { " in the first" } else { "" };
-    let error = mismatch.largest.map_or(String::new(), |largest| format!(", relative error {} at most", figure(largest.relative)));
-    format!("memory differs from the recording in {place}: {} of {} {kind}{where_of}{error}", mismatch.differing, mismatch.size / bytes)
+    let error = mismatch
+        .largest
+        .map_or(String::new(), |largest| format!(", relative error {} at most", figure(largest.relative)));
+    format!(
+        "memory differs from the recording in {place}: {} of {} {kind}{where_of}{error}",
+        mismatch.differing,
+        mismatch.size / bytes
+    )
 }
 
 fn first_clause(error: &str) -> String {
@@ -51,8 +57,8 @@ fn first_clause(error: &str) -> String {
     shorten(line.split("; ").next().unwrap_or_default().trim_end(), WIDTH)
 }
 
-/// Candidates that differ from the recording in the last digits of floating-point values and in nothing else, where nobody has said
-/// whether that matters.
+/// Candidates that differ from the recording in the last digits of floating-point values and in nothing else, where
+/// nobody has said whether that matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rounding {
     candidates: u64,
@@ -94,7 +100,10 @@ fn last_digits(mismatch: &Mismatch) -> Option<f64> {
         "f64" => f64::EPSILON,
         _ => return None,
     };
-    mismatch.largest.map(|largest| largest.relative).filter(|error| mismatch.tolerance == "exact" && *error <= epsilon.sqrt())
+    mismatch
+        .largest
+        .map(|largest| largest.relative)
+        .filter(|error| mismatch.tolerance == "exact" && *error <= epsilon.sqrt())
 }
 
 #[cfg(test)]
@@ -135,7 +144,10 @@ mod tests {
         assert_eq!(in_short(&one), text);
         assert_eq!(in_full(&one), "memory differs from the recording: first at …");
         let bytes = Mismatch { tag: "density".into(), ..mismatch("u8", None) };
-        assert_eq!(in_short(&failed(&[bytes])), "memory differs from the recording in density: 189 of 900 elements of 4 bytes");
+        assert_eq!(
+            in_short(&failed(&[bytes])),
+            "memory differs from the recording in density: 189 of 900 elements of 4 bytes"
+        );
         let two = failed(&[mismatch("f32", Some(f64::MAX)), mismatch("f64", Some(1.0))]);
         let text = "memory differs from the recording in 2 buffers: 189 of 900 f32 values in the first, relative error infinite at most";
         assert_eq!(in_short(&two), text);
@@ -157,7 +169,10 @@ mod tests {
         rounding.note(&failed(&[mismatch("f32", Some(0.1))]));
         rounding.note(&failed(&[mismatch("i32", Some(1e-6))]));
         rounding.note(&failed(&[mismatch("f32", Some(1e-6)), mismatch("f64", Some(1e-6))]));
-        rounding.note(&failed(&[Mismatch { tolerance: "f32 within 1e-7 (relative)".into(), ..mismatch("f32", Some(1e-6)) }]));
+        rounding.note(&failed(&[Mismatch {
+            tolerance: "f32 within 1e-7 (relative)".into(),
+            ..mismatch("f32", Some(1e-6))
+        }]));
         assert_eq!(rounding.advice(), None);
         rounding.note(&failed(&[mismatch("f32", Some(1.31e-5)), mismatch("f64", Some(1e-12))]));
         rounding.note(&failed(&[mismatch("f32", Some(2e-7))]));

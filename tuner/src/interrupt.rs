@@ -1,6 +1,7 @@
 //! Ctrl-C and its kin: what they ask for is noted, and whoever waits for a replay is woken.
 //!
-//! The first signal asks for an end in good order: the session writes down what it found. The second one ends the process at once.
+//! The first signal asks for an end in good order: the session writes down what it found. The second one ends the
+//! process at once.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -36,7 +37,8 @@ struct Listener {
 
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
-/// From here on signals are noted in place of ending the process, but for those that it was started to ignore (`nohup`).
+/// From here on signals are noted in place of ending the process, but for those that it was started to ignore
+/// (`nohup`).
 ///
 /// # Errors
 /// There are no descriptors left.
@@ -88,6 +90,9 @@ pub fn wait_for(source: BorrowedFd<'_>) -> Result<(), Interrupted> {
 /// Whether the process was told to ignore a signal, as `/proc/self/status` says ("SigIgn", a mask in hexadecimal).
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -1,4 +1,5 @@
-//! What a terminal shows while a session runs: how far it is, the best so far, and what failed. A pipe and `--quiet` get nothing.
+//! What a terminal shows while a session runs: how far it is, the best so far, and what failed. A pipe and `--quiet`
+//! get nothing.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -80,7 +81,9 @@ impl Live {
 
     /// A new best: its metric, ns, and what it is called.
     pub fn best(&self, metric: f64, label: &str) {
-        let speedup = self.baseline.map_or(String::new(), |baseline| format!(", {:.3} x the baseline's speed", baseline / metric));
+        let speedup = self
+            .baseline
+            .map_or(String::new(), |baseline| format!(", {:.3} x the baseline's speed", baseline / metric));
         self.best.set_message(format!("{}{speedup}: {}", units::time(metric), shorten(label, LABEL_WIDTH)));
     }
 
@@ -141,7 +144,11 @@ mod tests {
         }
         live.best(1000.0, "passes=default<O1> blockDim.x=64");
         let seen = screen(&live, &terminal);
-        for part in ["4/4", "1.0 µs, 2.000 x the baseline's speed: passes=default<O1>", "1, failed 3: 2 not built, 1 not verified"] {
+        for part in [
+            "4/4",
+            "1.0 µs, 2.000 x the baseline's speed: passes=default<O1>",
+            "1, failed 3: 2 not built, 1 not verified",
+        ] {
             assert!(seen.contains(part), "{part} is missing from\n{seen}");
         }
         live.above(|| ());

@@ -1,6 +1,8 @@
-//! What a session measured, by sums: results stand for others, in a cache or a session that goes on, only where these are the same.
+//! What a session measured, by sums: results stand for others, in a cache or a session that goes on, only where these
+//! are the same.
 //!
-//! A hash of a kernel does not tell recordings apart: the same code is launched on other memory, and judged by other rules.
+//! A hash of a kernel does not tell recordings apart: the same code is launched on other memory, and judged by other
+//! rules.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,7 +23,8 @@ use crate::server::Greeting;
 pub struct Measured {
     /// Of the kernel's record without its instances, and of all its modules.
     pub code: String,
-    /// By dynamic hash: of the launch and of both manifests, which name all memory and have the application's own tolerances.
+    /// By dynamic hash: of the launch and of both manifests, which name all memory and have the application's own
+    /// tolerances.
     pub instances: BTreeMap<String, String>,
     /// Of the rules beside the recording.
     pub tolerances: String,
@@ -127,8 +130,12 @@ mod tests {
 
     #[test]
     fn places_are_told_apart_by_what_makes_the_code() {
-        let greeting =
-            |assembler: &str| Greeting { device: "GPU".into(), driver: "13.0".into(), assembler: assembler.into(), ..Greeting::default() };
+        let greeting = |assembler: &str| Greeting {
+            device: "GPU".into(),
+            driver: "13.0".into(),
+            assembler: assembler.into(),
+            ..Greeting::default()
+        };
         let place = |assembler| Measured::default().on(&greeting(assembler)).place().unwrap();
         assert_eq!(place("ptxas 13.0"), "GPU (driver 13.0, mneme-replay , ptxas 13.0)");
         assert_ne!(place("ptxas 13.0"), place("nvPTXCompiler 13.0"));
@@ -160,9 +167,11 @@ mod tests {
         assert_eq!(before.other_recording(&of(&again)), None, "launched more often, beside other instances");
         again.instances.get_mut("1").unwrap().args = vec![8];
         assert_eq!(before.other_recording(&of(&again)), Some("the recorded launch or its memory"));
-        for (name, expected) in
-            [("p", "the recorded launch or its memory"), ("e", "the recorded launch or its memory"), ("m.bc", "the kernel's code")]
-        {
+        for (name, expected) in [
+            ("p", "the recorded launch or its memory"),
+            ("e", "the recorded launch or its memory"),
+            ("m.bc", "the kernel's code"),
+        ] {
             std::fs::write(path(name), "other").unwrap();
             let now = of(&record);
             assert_eq!(before.other_recording(&now), Some(expected), "{name}");

@@ -23,7 +23,8 @@ impl Metric {
         }
     }
 
-    /// Condenses times; `None` where there are none, or one is 0: then the clock stood still, as no launch takes no time. The unit stays.
+    /// Condenses times; `None` where there are none, or one is 0: then the clock stood still, as no launch takes no
+    /// time. The unit stays.
     pub fn of(self, times: &[u64]) -> Option<f64> {
         let (min, max) = (*times.iter().min().filter(|min| **min > 0)?, *times.iter().max()?);
         Some(match self {

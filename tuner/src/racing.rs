@@ -32,7 +32,8 @@ mod tests {
     #[test]
     fn what_is_clearly_slower_than_the_fastest_is_given_up() {
         let mut racing = Racing::new(1.5);
-        let fates: Vec<bool> = [100.0, 149.0, 151.0, 60.0, 95.0, 61.0].iter().map(|time| racing.hopeless(&Point::new(), *time)).collect();
+        let fates: Vec<bool> =
+            [100.0, 149.0, 151.0, 60.0, 95.0, 61.0].iter().map(|time| racing.hopeless(&Point::new(), *time)).collect();
         assert_eq!(fates, [false, false, true, false, true, false]);
     }
 }

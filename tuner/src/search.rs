@@ -1,7 +1,7 @@
 //! A search: a space, a sampler and what they have come to, without the device that tries the candidates.
 //!
-//! Points become configurations here. Points that stand for a configuration which was tried already (rounding, parameters without
-//! effect) share its outcome and are not candidates again; nor are points that the space rejects.
+//! Points become configurations here. Points that stand for a configuration which was tried already (rounding,
+//! parameters without effect) share its outcome and are not candidates again; nor are points that the space rejects.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,9 @@ pub enum Next {
 pub enum End {
     #[error("the sampler has nothing left to propose")]
     Exhausted,
-    #[error("the last {FRUITLESS} points were rejected by the space's constraints or stand for configurations that were tried already")]
+    #[error(
+        "the last {FRUITLESS} points were rejected by the space's constraints or stand for configurations that were tried already"
+    )]
     Fruitless,
 }
 
@@ -233,7 +235,14 @@ mod tests {
         assert_eq!(search.propose(), Next::End(End::Exhausted));
         assert!(search.history().tried().iter().all(|tried| tried.outcome.is_some()));
         let of = |x: u32, half: bool| {
-            search.history().tried().iter().find(|tried| tried.point["x"] == x && tried.point["half"] == half).unwrap().outcome.clone()
+            search
+                .history()
+                .tried()
+                .iter()
+                .find(|tried| tried.point["x"] == x && tried.point["half"] == half)
+                .unwrap()
+                .outcome
+                .clone()
         };
         assert_eq!(of(8, false), of(16, true));
         assert_ne!(of(8, false), of(16, false));

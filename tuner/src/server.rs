@@ -51,7 +51,10 @@ pub enum ServerError {
     /// The server said why it cannot work; `status` is one of [`mneme_core::exit`].
     #[error("{error}")]
     Fatal { status: i32, error: String },
-    #[error("mneme-replay speaks protocol {found}, this mneme-tune {}; install both from one release", protocol::VERSION)]
+    #[error(
+        "mneme-replay speaks protocol {found}, this mneme-tune {}; install both from one release",
+        protocol::VERSION
+    )]
     Protocol { found: u32 },
     #[error("the replay server ended unexpectedly ({how})")]
     Died { how: String },
@@ -103,7 +106,9 @@ impl ServerCommand {
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
         let mut server = Server { child, input, output, greeting: Greeting::default(), pending: 0 };
         match server.read()? {
-            Reply::Hello(hello) if hello.protocol > protocol::VERSION => Err(ServerError::Protocol { found: hello.protocol }),
+            Reply::Hello(hello) if hello.protocol > protocol::VERSION => {
+                Err(ServerError::Protocol { found: hello.protocol })
+            }
             Reply::Hello(hello) => {
                 let Hello { device, driver, assembler, devices, version, limits, .. } = *hello;
                 server.greeting = Greeting { device, driver, assembler, devices, version, limits };

@@ -1,4 +1,5 @@
-//! Recorded results in place of a device: what an exhaustive session has measured answers for every candidate of another search.
+//! Recorded results in place of a device: what an exhaustive session has measured answers for every candidate of
+//! another search.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -43,11 +44,15 @@ impl Simulation {
     /// A file that cannot be read, or holds no results.
     pub fn load(folder: &Path) -> Result<Self, SimulationError> {
         let path = folder.join("trials.jsonl");
-        let text = std::fs::read_to_string(&path).map_err(|source| SimulationError::Read { path: path.clone(), source })?;
+        let text =
+            std::fs::read_to_string(&path).map_err(|source| SimulationError::Read { path: path.clone(), source })?;
         let mut results = HashMap::new();
         for (place, line) in text.lines().enumerate() {
-            let line: Line =
-                serde_json::from_str(line).map_err(|source| SimulationError::Line { path: path.clone(), line: place + 1, source })?;
+            let line: Line = serde_json::from_str(line).map_err(|source| SimulationError::Line {
+                path: path.clone(),
+                line: place + 1,
+                source,
+            })?;
             results.insert(line.config.hash(), line.result);
         }
         if results.is_empty() {
@@ -70,8 +75,12 @@ impl Simulation {
             verified: true,
             ..ReplayResult::default()
         };
-        let failed =
-            |error: &String| ReplayResult { failed: true, status: Status::InvalidConfig, error: error.clone(), ..ReplayResult::default() };
+        let failed = |error: &String| ReplayResult {
+            failed: true,
+            status: Status::InvalidConfig,
+            error: error.clone(),
+            ..ReplayResult::default()
+        };
         let mut results = HashMap::new();
         let mut slowest: Option<f64> = None;
         for (point, outcome) in &table.results {
@@ -131,9 +140,15 @@ mod tests {
     #[test]
     fn recorded_results_answer() {
         let folder = tempfile::tempdir().unwrap();
-        let result =
-            |time: u64| ReplayResult { exec_time: vec![time], status: Status::Verified, verified: true, ..ReplayResult::default() };
-        let line = |x: u32, time| json!({"trial": x, "config": block(x), "config_hash": "", "result": result(time)}).to_string() + "\n";
+        let result = |time: u64| ReplayResult {
+            exec_time: vec![time],
+            status: Status::Verified,
+            verified: true,
+            ..ReplayResult::default()
+        };
+        let line = |x: u32, time| {
+            json!({"trial": x, "config": block(x), "config_hash": "", "result": result(time)}).to_string() + "\n"
+        };
         std::fs::write(folder.path().join("trials.jsonl"), line(32, 7) + line(64, 5).as_str()).unwrap();
         std::fs::write(folder.path().join("baseline.json"), line(128, 9)).unwrap();
         let simulation = Simulation::load(folder.path()).unwrap();

@@ -11,7 +11,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of a quantity whose logarithm this one is of. Finite: what JSON has no number for could not be read back.
+    /// The interval of a quantity whose logarithm this one is of. Finite: what JSON has no number for could not be read
+    /// back.
     #[must_use]
     pub fn exp(self) -> Self {
         let exp = |logarithm: f64| logarithm.exp().min(f64::MAX);
@@ -44,7 +45,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    Some(if sorted.len().is_multiple_of(2) { (sorted.get(middle.wrapping_sub(1))? + sorted[middle]) / 2.0 } else { sorted[middle] })
+    Some(if sorted.len().is_multiple_of(2) {
+        (sorted.get(middle.wrapping_sub(1))? + sorted[middle]) / 2.0
+    } else {
+        sorted[middle]
+    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ pub struct Circumstances<'a> {
 /// The command that replays a configuration, for a POSIX shell.
 pub fn replay_command(circumstances: &Circumstances, configuration: &Configuration) -> String {
     let it = configuration;
-    let mut words: Vec<String> = ["mneme", "replay", "-rdb", circumstances.database, "-rid", circumstances.instance].map(Into::into).into();
+    let mut words: Vec<String> =
+        ["mneme", "replay", "-rdb", circumstances.database, "-rid", circumstances.instance].map(Into::into).into();
     for (axis, name) in ["x", "y", "z"].iter().enumerate() {
         let as_recorded = |of: fn(&Configuration) -> u32| circumstances.recorded.map(of) == Some(of(it));
         let grid: [fn(&Configuration) -> u32; 3] = [|it| it.grid.x, |it| it.grid.y, |it| it.grid.z];
@@ -71,8 +72,9 @@ pub fn replay_command(circumstances: &Circumstances, configuration: &Configurati
 
 /// How an application that is built with Proteus takes the best over from `file`, and what it has to change itself.
 pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Configuration) -> Usage {
-    let launch =
-        recorded.is_none_or(|recorded| (recorded.grid, recorded.block, recorded.shared_mem) != (best.grid, best.block, best.shared_mem));
+    let launch = recorded.is_none_or(|recorded| {
+        (recorded.grid, recorded.block, recorded.shared_mem) != (best.grid, best.block, best.shared_mem)
+    });
     Usage {
         command: format!("PROTEUS_TUNED_KERNELS={} ./application", quoted(&file.display().to_string())),
         remark: launch.then(|| {
@@ -108,8 +110,12 @@ mod tests {
     #[test]
     fn what_is_as_recorded_goes_without_saying() {
         let recorded = Configuration::recorded(Dim3::new(40, 2, 1), Dim3::new(256, 1, 1), 0);
-        let circumstances =
-            Circumstances { database: "it's/7.json", instance: "9", recorded: Some(&recorded), options: vec!["--rtol=0.1".into()] };
+        let circumstances = Circumstances {
+            database: "it's/7.json",
+            instance: "9",
+            recorded: Some(&recorded),
+            options: vec!["--rtol=0.1".into()],
+        };
         assert_eq!(
             replay_command(&circumstances, &recorded),
             "mneme replay -rdb 'it'\\''s/7.json' -rid 9 --codegen-opt=3 --rtol=0.1 'default<O3>'"
@@ -132,16 +138,23 @@ mod tests {
     fn proteus_is_not_said_to_change_the_launch() {
         let recorded = Configuration::recorded(Dim3::new(40, 1, 1), Dim3::new(256, 1, 1), 0);
         let same = proteus_usage(Path::new("my results/p.json"), Some(&recorded), &recorded);
-        assert_eq!(same, Usage { command: "PROTEUS_TUNED_KERNELS='my results/p.json' ./application".into(), remark: None });
+        assert_eq!(
+            same,
+            Usage { command: "PROTEUS_TUNED_KERNELS='my results/p.json' ./application".into(), remark: None }
+        );
         let best = Configuration::recorded(Dim3::new(80, 1, 1), Dim3::new(128, 1, 1), 512);
         let remark = proteus_usage(Path::new("p.json"), Some(&recorded), &best).remark.unwrap();
-        assert!(remark.ends_with("blocks of 128x1x1, a grid of 80x1x1 and 512 bytes of dynamic shared memory"), "{remark}");
+        assert!(
+            remark.ends_with("blocks of 128x1x1, a grid of 80x1x1 and 512 bytes of dynamic shared memory"),
+            "{remark}"
+        );
     }
 
     #[test]
     fn a_launch_that_is_not_known_is_said_whole() {
         let best = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(8, 1, 1), 16);
-        let command = replay_command(&Circumstances { database: "a", instance: "b", ..Circumstances::default() }, &best);
+        let command =
+            replay_command(&Circumstances { database: "a", instance: "b", ..Circumstances::default() }, &best);
         assert_eq!(
             command,
             "mneme replay -rdb a -rid b -gidx 1 -bidx 8 -gidy 1 -bidy 1 -gidz 1 -bidz 1 --shared-mem=16 --codegen-opt=3 'default<O3>'"

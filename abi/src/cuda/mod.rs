@@ -9,7 +9,8 @@ pub mod types;
 pub struct Function {
     /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
     pub name: &'static str,
-    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 = 12.0).
+    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 =
+    /// 12.0).
     pub since: i32,
     /// Name and type of each argument, as declared.
     pub arguments: &'static [(&'static str, &'static str)],
@@ -22,7 +23,8 @@ pub enum DefaultStream {
     PerThread,
 }
 
-/// Splits `cuMemcpyHtoD_v2_ptds` into `cuMemcpyHtoD`, what `cuGetProcAddress` is asked for, and its treatment of stream 0.
+/// Splits `cuMemcpyHtoD_v2_ptds` into `cuMemcpyHtoD`, what `cuGetProcAddress` is asked for, and its treatment of stream
+/// 0.
 pub fn split_name(name: &str) -> (&str, DefaultStream) {
     let (name, stream) = match name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")) {
         Some(name) => (name, DefaultStream::PerThread),
@@ -32,8 +34,8 @@ pub fn split_name(name: &str) -> (&str, DefaultStream) {
     (base.map_or(name, |(base, _)| base), stream)
 }
 
-/// The version from which on `cuGetProcAddress` may mean the function `name`, current since `since`, by a base name. From 12.0 on
-/// `cuGraphInstantiate` is a function that has a name of its own (a macro of `cuda.h`).
+/// The version from which on `cuGetProcAddress` may mean the function `name`, current since `since`, by a base name.
+/// From 12.0 on `cuGraphInstantiate` is a function that has a name of its own (a macro of `cuda.h`).
 pub fn since_as(name: &str, since: i32, base: &str) -> Option<i32> {
     let renamed = base == "cuGraphInstantiate" && name == "cuGraphInstantiateWithFlags";
     if renamed { Some(12000) } else { (split_name(name).0 == base).then_some(since) }

@@ -25,8 +25,10 @@ pub(super) fn plant(ptx: &str, level: u8) -> Cow<'_, str> {
         return ptx.into();
     }
     let lines: Vec<&str> = ptx.split_inclusive('\n').collect();
-    let last =
-        lines.iter().rposition(|line| is_visible_store(line, "st.global")).or(lines.iter().rposition(|line| is_visible_store(line, "st.")));
+    let last = lines
+        .iter()
+        .rposition(|line| is_visible_store(line, "st.global"))
+        .or(lines.iter().rposition(|line| is_visible_store(line, "st.")));
     let kept = lines.iter().enumerate().filter(|(at, _)| Some(*at) != last);
     kept.map(|(_, line)| *line).collect::<String>().into()
 }
@@ -34,10 +36,13 @@ pub(super) fn plant(ptx: &str, level: u8) -> Cow<'_, str> {
 /// A store that begins so, under a condition or not, to other than parameters, shared memory or the stack.
 fn is_visible_store(line: &str, begin: &str) -> bool {
     let line = line.trim_start();
-    let instruction =
-        if line.starts_with('@') { line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start()) } else { line };
-    let is_hidden =
-        ["st.param", "st.shared", "st.local"].iter().any(|hidden| instruction.starts_with(hidden)) || instruction.contains("[%SP");
+    let instruction = if line.starts_with('@') {
+        line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
+    } else {
+        line
+    };
+    let is_hidden = ["st.param", "st.shared", "st.local"].iter().any(|hidden| instruction.starts_with(hidden))
+        || instruction.contains("[%SP");
     instruction.starts_with(begin) && !is_hidden
 }
 
@@ -57,7 +62,9 @@ mod tests {
         let lost = PTX.replace("@%p1 st.global.u32 [%rd1+4], 2;\n", "");
         assert_ne!(lost, PTX);
         let assembled = |ptx: &str, level| {
-            Assembler::find().assemble(ptx, "k", "sm_90", AssemblerOptions { level, ..AssemblerOptions::default() }).unwrap()
+            Assembler::find()
+                .assemble(ptx, "k", "sm_90", AssemblerOptions { level, ..AssemblerOptions::default() })
+                .unwrap()
         };
         if assembled(PTX, 3).kind != ImageKind::Cubin {
             eprintln!("no assembler on this machine");

@@ -2,8 +2,9 @@
 //!
 //! It is done by nvPTXCompiler, else by ptxas, else left to the driver's compiler.
 //!
-//! nvJitLink is none of them: it assembles relocatable code (as `ptxas -c` does), for which registers are allocated otherwise than in
-//! the code that applications have. There is nothing to link either, as the IR of a program is linked before.
+//! nvJitLink is none of them: it assembles relocatable code (as `ptxas -c` does), for which registers are allocated
+//! otherwise than in the code that applications have. There is nothing to link either, as the IR of a program is linked
+//! before.
 
 #[cfg(feature = "planted-faults")]
 pub(crate) mod fault;
@@ -94,8 +95,9 @@ enum Rejection {
 /// How the first assembler of this machine has ended another process that made the same code.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Lets this process do without the assembler of this machine that is a library, because it has ended another process with the same order:
-/// `how` says how that ended ("was ended by SIGSEGV"). To be called before the first code is assembled.
+/// Lets this process do without the assembler of this machine that is a library, because it has ended another process
+/// with the same order: `how` says how that ended ("was ended by SIGSEGV"). To be called before the first code is
+/// assembled.
 pub fn do_without_library(how: &str) {
     if let Assembler::NvPtxCompiler(library) = Assembler::find() {
         let _ = LOST.set(format!("{} {how}", library.name()));
@@ -109,7 +111,9 @@ impl Assembler {
         static SECOND: OnceLock<Assembler> = OnceLock::new();
         let program = || ptxas::Ptxas::find().map_or(Self::Driver, Self::Ptxas);
         match LOST.get() {
-            None => FOUND.get_or_init(|| nvptxcompiler::NvPtxCompiler::find().map_or_else(program, Self::NvPtxCompiler)),
+            None => {
+                FOUND.get_or_init(|| nvptxcompiler::NvPtxCompiler::find().map_or_else(program, Self::NvPtxCompiler))
+            }
             Some(_) => SECOND.get_or_init(program),
         }
     }
@@ -123,8 +127,15 @@ impl Assembler {
         }
     }
 
-    /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets the PTX: its driver knows it.
-    pub fn assemble(&self, ptx: &str, kernel: &str, device: &str, options: AssemblerOptions<'_>) -> Result<Assembled, BuildError> {
+    /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets
+    /// the PTX: its driver knows it.
+    pub fn assemble(
+        &self,
+        ptx: &str,
+        kernel: &str,
+        device: &str,
+        options: AssemblerOptions<'_>,
+    ) -> Result<Assembled, BuildError> {
         #[cfg(feature = "planted-faults")]
         let ptx = &*fault::plant(ptx, options.level);
         let assembled = match self {
@@ -143,9 +154,12 @@ impl Assembler {
             remarks => format!("{} ({})", assembler.name(), remarks.join("; ")),
         };
         match assembled {
-            Ok((image, log)) => {
-                Ok(Assembled { image, kind: ImageKind::Cubin, spills: Spills::of(&log, kernel), assembler: named(self, &remarks) })
-            }
+            Ok((image, log)) => Ok(Assembled {
+                image,
+                kind: ImageKind::Cubin,
+                spills: Spills::of(&log, kernel),
+                assembler: named(self, &remarks),
+            }),
             // The driver's compiler is run by whoever loads the PTX, without options.
             Err(Rejection::Architecture) if options.requested && options.matter() => Err(BuildError::Configuration {
                 message: format!(
@@ -181,13 +195,16 @@ mod tests {
         let add = |register: usize| format!("fma.rn.f32 %f0, %f0, %f{register}, %f{register};");
         let body: String = (0..100).map(load).chain((1..100).map(add)).collect::<Vec<_>>().join("\n");
         // All of them are needed to the end.
-        let stores: String = (1..100).map(|register| format!("st.global.f32 [%rd1+{}], %f{};\n", register * 4, 100 - register)).collect();
+        let stores: String = (1..100)
+            .map(|register| format!("st.global.f32 [%rd1+{}], %f{};\n", register * 4, 100 - register))
+            .collect();
         let ptx = format!(
             ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{ .reg .f32 %f<100>; .reg .b64 %rd<2>;\n\
              ld.param.u64 %rd1, [p];\n{body}\n{stores}\nst.global.f32 [%rd1], %f0; ret; }}\n"
         );
         let assemble = |options| Assembler::find().assemble(&ptx, "k", "sm_90", options).unwrap();
-        let images: Vec<Vec<u8>> = (0..=3).map(|level| assemble(AssemblerOptions { level, ..AssemblerOptions::default() }).image).collect();
+        let images: Vec<Vec<u8>> =
+            (0..=3).map(|level| assemble(AssemblerOptions { level, ..AssemblerOptions::default() }).image).collect();
         if assemble(AssemblerOptions::default()).kind == ImageKind::Cubin {
             assert_eq!(images[3], assemble(AssemblerOptions::default()).image);
             assert_ne!(images[0], images[3]);
@@ -205,8 +222,10 @@ mod tests {
         let assembled = Assembler::find().assemble(ptx, "k", "sm_999", AssemblerOptions::default()).unwrap();
         assert_eq!(assembled.kind, ImageKind::Ptx);
         assert_eq!(assembled.image, [ptx.as_bytes(), b"\0"].concat());
-        let error =
-            Assembler::find().assemble(ptx, "k", "sm_999", AssemblerOptions { level: 1, ..AssemblerOptions::default() }).err().unwrap();
+        let error = Assembler::find()
+            .assemble(ptx, "k", "sm_999", AssemblerOptions { level: 1, ..AssemblerOptions::default() })
+            .err()
+            .unwrap();
         assert!(error.is_usage() && error.to_string().contains("sm_999"), "{error}");
         let others = ["--fmad=false".to_owned()];
         let recorded = AssemblerOptions { level: 1, others: &others, requested: false, ..AssemblerOptions::default() };

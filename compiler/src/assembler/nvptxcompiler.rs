@@ -1,7 +1,7 @@
 //! The assembler nvPTXCompiler, which does what `ptxas` does as a library.
 //!
-//! NVIDIA publishes it as a static library; `scripts/cuda/ptxcompiler` makes a shared one of it, which is loaded if it is there. It
-//! needs no GPU and no driver, and starts no threads.
+//! NVIDIA publishes it as a static library; `scripts/cuda/ptxcompiler` makes a shared one of it, which is loaded if it
+//! is there. It needs no GPU and no driver, and starts no threads.
 
 use std::ffi::{CString, c_char, c_int, c_uint};
 use std::path::Path;
@@ -47,7 +47,10 @@ pub struct NvPtxCompiler {
 impl NvPtxCompiler {
     /// Beside this installation, then in the toolkits.
     pub fn find() -> Option<Self> {
-        let toolkits = super::places::toolkits().into_iter().map(|root| root.join("lib64").join(LIBRARY)).filter(|path| path.is_file());
+        let toolkits = super::places::toolkits()
+            .into_iter()
+            .map(|root| root.join("lib64").join(LIBRARY))
+            .filter(|path| path.is_file());
         mneme_core::install::locate(LIBRARY).into_iter().chain(toolkits).find_map(|path| Self::load(&path))
     }
 
@@ -86,14 +89,20 @@ impl NvPtxCompiler {
     }
 
     /// Assembles PTX text for `device`; the library's log comes with the code, and is the error.
-    pub(super) fn assemble(&self, ptx: &str, device: &str, options: AssemblerOptions<'_>) -> Result<(Vec<u8>, String), Rejection> {
+    pub(super) fn assemble(
+        &self,
+        ptx: &str,
+        device: &str,
+        options: AssemblerOptions<'_>,
+    ) -> Result<(Vec<u8>, String), Rejection> {
         let words = std::iter::once(format!("-arch={device}")).chain(options.words());
-        let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
+        let words: Vec<CString> =
+            words.map(CString::new).collect::<Result<_, _>>().map_err(|_| Rejection::Architecture)?;
         let words: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
         let text = CString::new(ptx).map_err(|error| Rejection::Ptx(error.to_string()))?;
         let mut handle = Handle(std::ptr::null_mut());
-        // SAFETY: the text lives until the handle is destroyed, below; the options live for the length of the call; logs and code are
-        // read into buffers of the sizes that the library announces.
+        // SAFETY: the text lives until the handle is destroyed, below; the options live for the length of the call;
+        // logs and code are read into buffers of the sizes that the library announces.
         unsafe {
             let code = (self.create)(&mut handle, text.as_bytes().len(), text.as_ptr());
             if code != SUCCESS {
@@ -132,7 +141,8 @@ fn text_of(log: Option<Vec<u8>>) -> String {
 /// `size` and `read` must be a pair of the library's functions for `handle`.
 unsafe fn read(handle: Handle, size: Size, read: Read) -> Option<Vec<u8>> {
     let mut length = 0;
-    // SAFETY: by the caller's contract; the buffer has the announced length, and room for the NUL of a log that does not count it.
+    // SAFETY: by the caller's contract; the buffer has the announced length, and room for the NUL of a log that does
+    // not count it.
     unsafe {
         if size(handle, &mut length) != SUCCESS {
             return None;

@@ -16,14 +16,20 @@ impl Ptxas {
     /// On the search path, then in the toolkits.
     pub fn find() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(super::places::toolkits().into_iter().map(|root| root.join("bin")));
-        folders.map(|folder| folder.join("ptxas")).filter(|program| program.is_file()).find_map(|program| Self::new(&program))
+        let folders =
+            std::env::split_paths(&path).chain(super::places::toolkits().into_iter().map(|root| root.join("bin")));
+        folders
+            .map(|folder| folder.join("ptxas"))
+            .filter(|program| program.is_file())
+            .find_map(|program| Self::new(&program))
     }
 
     fn new(program: &Path) -> Option<Self> {
-        let output = programs::output(Command::new(program).arg("--version")).ok().filter(|output| output.status.success())?;
+        let output =
+            programs::output(Command::new(program).arg("--version")).ok().filter(|output| output.status.success())?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.split("release ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap_or("").to_owned();
+        let version =
+            text.split("release ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap_or("").to_owned();
         Some(Self { program: program.to_owned(), version })
     }
 
@@ -32,15 +38,21 @@ impl Ptxas {
     }
 
     /// Assembles PTX text for `device`; its log comes with the code, and the error is its own words.
-    pub(super) fn assemble(&self, ptx: &str, device: &str, options: AssemblerOptions<'_>) -> Result<(Vec<u8>, String), Rejection> {
+    pub(super) fn assemble(
+        &self,
+        ptx: &str,
+        device: &str,
+        options: AssemblerOptions<'_>,
+    ) -> Result<(Vec<u8>, String), Rejection> {
         let failed = |what: String| Rejection::Ptx(what);
-        let pass =
-            |contents: &[u8]| TransientFile::new(contents).map_err(|error| failed(format!("the PTX cannot be passed to it: {error}")));
+        let pass = |contents: &[u8]| {
+            TransientFile::new(contents).map_err(|error| failed(format!("the PTX cannot be passed to it: {error}")))
+        };
         let (source, mut cubin) = (pass(ptx.as_bytes())?, pass(&[])?);
         let mut command = Command::new(&self.program);
         command.arg(format!("-arch={device}")).args(options.words()).arg("-o").arg(cubin.path()).arg(source.path());
-        let output =
-            programs::output(&mut command).map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
+        let output = programs::output(&mut command)
+            .map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
         let words = [output.stderr, output.stdout].concat();
         let words = String::from_utf8_lossy(&words);
         if let Some(signal) = output.status.signal() {
@@ -70,7 +82,8 @@ mod tests {
         let error = ptxas.assemble("", "sm_90", AssemblerOptions::default()).unwrap_err();
         assert!(matches!(error, Rejection::Ended(how) if how == "was ended by signal 11"));
         let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-        let left = super::super::Assembler::Ptxas(ptxas).assemble(ptx, "k", "sm_90", AssemblerOptions::default()).unwrap();
+        let left =
+            super::super::Assembler::Ptxas(ptxas).assemble(ptx, "k", "sm_90", AssemblerOptions::default()).unwrap();
         assert_eq!(left.kind, crate::target::ImageKind::Ptx);
         assert_eq!(left.assembler, "the driver's PTX compiler (ptxas 13.0, whole programs was ended by signal 11)");
     }

@@ -12,7 +12,8 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Registers of a thread that are spilled to local memory and reloaded from it, bytes, each place in the code counted once.
+/// Registers of a thread that are spilled to local memory and reloaded from it, bytes, each place in the code counted
+/// once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spills {
     pub stores: u64,

@@ -28,10 +28,18 @@ pub struct KernelClosure<'m> {
 /// The kernels of the module.
 pub fn kernels<'m>(module: &'m Module<'_>, replaced: &Replaced<'m>) -> Vec<KernelClosure<'m>> {
     let mut references = References::default();
-    annotations::kernels(module).into_iter().map(|function| analyse(module, function, replaced, &mut references)).collect()
+    annotations::kernels(module)
+        .into_iter()
+        .map(|function| analyse(module, function, replaced, &mut references))
+        .collect()
 }
 
-fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<'m>, references: &mut References<'m>) -> KernelClosure<'m> {
+fn analyse<'m>(
+    module: &'m Module<'_>,
+    function: Value<'m>,
+    replaced: &Replaced<'m>,
+    references: &mut References<'m>,
+) -> KernelClosure<'m> {
     let mut seen = HashSet::from([function]);
     let mut pending = vec![function];
     let mut collective = false;
@@ -44,7 +52,9 @@ fn analyse<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &Replaced<
         if let Some(reason) = replaced.unsupported.get(&value) {
             reasons.insert(reason.clone());
         }
-        if let Some(variable) = value.as_variable().filter(|variable| variable.space() != SHARED && variable.is_declaration()) {
+        if let Some(variable) =
+            value.as_variable().filter(|variable| variable.space() != SHARED && variable.is_declaration())
+        {
             reasons.insert(format!("undefined device variable `{}`", variable.name()));
         }
         let found = references.of(value);
@@ -91,7 +101,8 @@ fn find(global: Value<'_>) -> Found<'_> {
         for instruction in global.instructions() {
             if instruction.is_call() {
                 let callee = edit::called_value(instruction);
-                found.calls_indirectly |= callee.is_some_and(|callee| callee.as_function().is_none() && edit::inline_asm(callee).is_none());
+                found.calls_indirectly |=
+                    callee.is_some_and(|callee| callee.as_function().is_none() && edit::inline_asm(callee).is_none());
             }
             pending.extend(instruction.operands().into_iter().filter(|operand| operand.is_constant()));
         }

@@ -20,7 +20,8 @@ use crate::llvm::{self, PassGate};
 use super::{LowerError, intrinsics};
 use crate::ir::edit;
 
-/// Inlines the runtime, merges its reads of the thread context, drops what nobody calls. The user's own pipeline has already run.
+/// Inlines the runtime, merges its reads of the thread context, drops what nobody calls. The user's own pipeline has
+/// already run.
 const CLEANUP: &str = "always-inline,function(early-cse),globaldce";
 
 const COMPILER_RT: &str = include_str!("compiler_rt.ll");
@@ -74,7 +75,10 @@ pub fn link(module: &Module<'_>, assembly: &str) -> Result<(), LowerError> {
         module.get_triple().as_str().to_string_lossy(),
     );
     let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "mneme runtime");
-    let runtime = module.get_context().create_module_from_ir(buffer).map_err(|message| LowerError::Runtime(message.to_string()))?;
+    let runtime = module
+        .get_context()
+        .create_module_from_ir(buffer)
+        .map_err(|message| LowerError::Runtime(message.to_string()))?;
     module.link_in_module(runtime).map_err(|message| LowerError::Runtime(message.to_string()))
 }
 
@@ -120,13 +124,22 @@ pub fn seal(module: &Module<'_>, table: &Table) {
 
 /// Inlines what is always inlined.
 pub fn inline(module: &Module<'_>, machine: &TargetMachine) -> Result<(), LowerError> {
-    module.run_passes("always-inline", machine, PassBuilderOptions::create()).map_err(|message| LowerError::Codegen(message.to_string()))
+    module
+        .run_passes("always-inline", machine, PassBuilderOptions::create())
+        .map_err(|message| LowerError::Codegen(message.to_string()))
 }
 
 /// Runs the cleanup, adds the table, generates the object.
-pub fn object(module: &Module<'_>, machine: &TargetMachine, table: &Table, gate: PassGate<'_>) -> Result<Vec<u8>, LowerError> {
+pub fn object(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    table: &Table,
+    gate: PassGate<'_>,
+) -> Result<Vec<u8>, LowerError> {
     module.verify().map_err(|message| LowerError::Invalid(message.to_string()))?;
-    module.run_passes(CLEANUP, machine, PassBuilderOptions::create()).map_err(|message| LowerError::Codegen(message.to_string()))?;
+    module
+        .run_passes(CLEANUP, machine, PassBuilderOptions::create())
+        .map_err(|message| LowerError::Codegen(message.to_string()))?;
     add_table(module, table)?;
     let object = generate(module, machine, gate)?;
     if !imports_compiler_rt(&object)? {
@@ -148,7 +161,8 @@ fn imports_compiler_rt(object: &[u8]) -> Result<bool, LowerError> {
     let mut undefined = elf.syms.iter().filter(|symbol| symbol.st_shndx == 0);
     Ok(undefined.any(|symbol| {
         let name = elf.strtab.get_at(symbol.st_name).unwrap_or_default();
-        !name.is_empty() && COMPILER_RT.lines().any(|line| line.starts_with("define hidden") && line.contains(&format!("@{name}(")))
+        !name.is_empty()
+            && COMPILER_RT.lines().any(|line| line.starts_with("define hidden") && line.contains(&format!("@{name}(")))
     }))
 }
 

@@ -37,7 +37,8 @@ impl EntryLayout {
 
 /// Threads of a block the kernel was compiled for at most: annotations up to LLVM 20, an attribute after.
 fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
-    let annotated: Vec<u64> = ["maxntidx", "maxntidy", "maxntidz"].iter().filter_map(|key| annotations::get(module, kernel, key)).collect();
+    let annotated: Vec<u64> =
+        ["maxntidx", "maxntidy", "maxntidz"].iter().filter_map(|key| annotations::get(module, kernel, key)).collect();
     let extents: Vec<u64> = if annotated.is_empty() {
         edit::string_attribute(kernel, "nvvm.maxntid")
             .map(|text| text.split(',').filter_map(|number| number.trim().parse().ok()).collect())
@@ -49,7 +50,12 @@ fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
 }
 
 /// Defines the entry of `kernel` and gives its row.
-pub fn define(module: &Module<'_>, kernel: &KernelClosure<'_>, interface: EntryLayout, extent: SharedMemoryLayout) -> cpu_object::Kernel {
+pub fn define(
+    module: &Module<'_>,
+    kernel: &KernelClosure<'_>,
+    interface: EntryLayout,
+    extent: SharedMemoryLayout,
+) -> cpu_object::Kernel {
     let entry = format!("{PREFIX}{}", kernel.name);
     // SAFETY: all values and types belong to the module; the kernel has as many parameters as its interface.
     unsafe {
@@ -77,8 +83,14 @@ pub fn define(module: &Module<'_>, kernel: &KernelClosure<'_>, interface: EntryL
                 arguments.push(value);
             }
         }
-        let call =
-            LLVMBuildCall2(builder, kernel_type, kernel.function.raw(), arguments.as_mut_ptr(), arguments.len() as u32, c"".as_ptr());
+        let call = LLVMBuildCall2(
+            builder,
+            kernel_type,
+            kernel.function.raw(),
+            arguments.as_mut_ptr(),
+            arguments.len() as u32,
+            c"".as_ptr(),
+        );
         // `byval` on the call makes the inliner copy a structure unless the kernel only reads it.
         for index in 1..=arguments.len() as u32 {
             for attribute in edit::attributes(kernel.function, index) {
@@ -113,7 +125,8 @@ fn is_by_value(kernel: Value<'_>, index: usize) -> bool {
     }
 }
 
-/// Takes a refused kernel out, so that what it needs is not looked for; where something else names it, a trap stands in.
+/// Takes a refused kernel out, so that what it needs is not looked for; where something else names it, a trap stands
+/// in.
 pub fn remove(module: &Module<'_>, kernel: &KernelClosure<'_>) {
     let function = kernel.function;
     let stand_in = edit::declare(module, &format!("__mneme_cpu_refused.{}", kernel.name), function.content_type());

@@ -28,7 +28,9 @@ pub fn lower(module: &Module<'_>) -> Result<(), LowerError> {
             .filter(|function| !enders.contains(function))
             .filter(|function| {
                 let mut calls = function.instructions().into_iter().filter(|instruction| instruction.is_call());
-                calls.any(|call| call.callee().is_some_and(|callee| enders.contains(&callee) && !kernels.contains(&callee)))
+                calls.any(|call| {
+                    call.callee().is_some_and(|callee| enders.contains(&callee) && !kernels.contains(&callee))
+                })
             })
             .collect();
         if callers.is_empty() {
@@ -83,8 +85,8 @@ fn ends_thread(instruction: Value<'_>) -> bool {
 /// What comes before it moves to a new block, which the old block's predecessors then go to; the old block keeps its
 /// successors, whose phis name it, and is unreachable.
 fn return_at(module: &Module<'_>, call: Value<'_>) {
-    // SAFETY: a live call in a defined function. The old block has no terminator while its uses are replaced, so that the
-    // phis of its successors are not taken for uses; it gets the same one back.
+    // SAFETY: a live call in a defined function. The old block has no terminator while its uses are replaced, so that
+    // the phis of its successors are not taken for uses; it gets the same one back.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let old = LLVMGetInstructionParent(call.raw());

@@ -39,7 +39,8 @@ pub fn guard(module: &Module<'_>) {
     unsafe { LLVMDisposeBuilder(builder) };
 }
 
-/// Divides by one instead of zero, and instead of -1 where that overflows; a quotient by zero is all ones, a remainder the dividend.
+/// Divides by one instead of zero, and instead of -1 where that overflows; a quotient by zero is all ones, a remainder
+/// the dividend.
 ///
 /// # Safety
 /// The builder is positioned before `instruction`, a division of that opcode.
@@ -92,7 +93,11 @@ unsafe fn conversion(module: &Module<'_>, builder: LLVMBuilderRef, instruction: 
             return;
         }
         let context = LLVMGetModuleContext(module.as_mut_ptr());
-        let wide = if LLVMGetIntTypeWidth(ty) > 32 { LLVMInt64TypeInContext(context) } else { LLVMInt32TypeInContext(context) };
+        let wide = if LLVMGetIntTypeWidth(ty) > 32 {
+            LLVMInt64TypeInContext(context)
+        } else {
+            LLVMInt32TypeInContext(context)
+        };
         let intrinsic: &[u8] = if opcode == LLVMFPToSI { b"llvm.fptosi.sat" } else { b"llvm.fptoui.sat" };
         let id = LLVMLookupIntrinsicID(intrinsic.as_ptr().cast(), intrinsic.len());
         let mut types = [wide, from];

@@ -1,15 +1,15 @@
 //! Lockstep execution of warps, for code that relies on it.
 //!
-//! Reductions of the old style exchange values through volatile shared memory without `__syncwarp`. Around each store that
-//! another lane may rely on, the lanes at it gather: all have done what comes before it when the first one stores, and all have stored
-//! before one goes on. Lanes that are elsewhere are not waited for longer than they run.
+//! Reductions of the old style exchange values through volatile shared memory without `__syncwarp`. Around each store
+//! that another lane may rely on, the lanes at it gather: all have done what comes before it when the first one stores,
+//! and all have stored before one goes on. Lanes that are elsewhere are not waited for longer than they run.
 
 use std::collections::HashSet;
 
 use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::{
-    self, LLVMAddrSpaceCast, LLVMAlloca, LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMBitCast, LLVMCall, LLVMGetElementPtr, LLVMLoad, LLVMPHI,
-    LLVMSelect, LLVMStore,
+    self, LLVMAddrSpaceCast, LLVMAlloca, LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMBitCast, LLVMCall, LLVMGetElementPtr,
+    LLVMLoad, LLVMPHI, LLVMSelect, LLVMStore,
 };
 use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
@@ -60,7 +60,8 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
         return;
     }
     let kernels: HashSet<Value<'_>> = annotations::kernels(module).into_iter().collect();
-    // SAFETY: the types belong to the module's context; the builder lives for this function only and is moved to live instructions.
+    // SAFETY: the types belong to the module's context; the builder lives for this function only and is moved to live
+    // instructions.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let int = LLVMInt32TypeInContext(context);
@@ -74,7 +75,10 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
             for instruction in function.instructions() {
                 let block = LLVMGetInstructionParent(instruction.raw());
                 if !in_step(instruction, extent, &kernels) {
-                    if matches!(edit::opcode(instruction), LLVMLoad | LLVMStore | LLVMCall | LLVMAtomicRMW | LLVMAtomicCmpXchg) {
+                    if matches!(
+                        edit::opcode(instruction),
+                        LLVMLoad | LLVMStore | LLVMCall | LLVMAtomicRMW | LLVMAtomicCmpXchg
+                    ) {
                         gathered = None;
                     }
                     continue;
@@ -142,13 +146,17 @@ fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> Memor
             Some(1 | 4 | 101) => Memory::Global,
             Some(5) => Memory::Own,
             _ if value.as_variable().is_some() => Memory::Global,
-            _ if value.as_instruction().is_some() || edit::is_constant_expression(value) => match step(value, &mut pending) {
-                Step::Followed => continue,
-                Step::Variable => Memory::Own,
-                // The host knows no address of shared memory.
-                Step::Loaded(from) if loads > 0 && memory(from, kernels, loads - 1) == Memory::Global => Memory::Global,
-                Step::Loaded(_) | Step::Lost => Memory::Unknown,
-            },
+            _ if value.as_instruction().is_some() || edit::is_constant_expression(value) => {
+                match step(value, &mut pending) {
+                    Step::Followed => continue,
+                    Step::Variable => Memory::Own,
+                    // The host knows no address of shared memory.
+                    Step::Loaded(from) if loads > 0 && memory(from, kernels, loads - 1) == Memory::Global => {
+                        Memory::Global
+                    }
+                    Step::Loaded(_) | Step::Lost => Memory::Unknown,
+                }
+            }
             _ if parameter_of(value).is_some_and(|function| kernels.contains(&function)) => Memory::Global,
             _ => Memory::Unknown,
         };
@@ -188,7 +196,9 @@ fn space(value: Value<'_>) -> Option<u32> {
     // SAFETY: a live value; only pointers are asked for their space.
     unsafe {
         let ty = value.ty();
-        (LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind).then(|| LLVMGetPointerAddressSpace(ty)).filter(|space| *space != 0)
+        (LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind)
+            .then(|| LLVMGetPointerAddressSpace(ty))
+            .filter(|space| *space != 0)
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! docs/how-it-works/cpu-device.md describes the code object.
 //!
-//! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU device's
-//! imports (`intrinsics`, `ptx`); lanes that rely on it run in step (`lockstep`); each kernel is examined for what it reaches (`closure`); shared memory becomes offsets
-//! (`shared`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); x86 code is generated (`emit`).
+//! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU
+//! device's imports (`intrinsics`, `ptx`); lanes that rely on it run in step (`lockstep`); each kernel is examined for
+//! what it reaches (`closure`); shared memory becomes offsets (`shared`); kernels get entries (`entry`); loops that may
+//! wait for other threads yield (`waits`); x86 code is generated (`emit`).
 
 mod closure;
 mod emit;
@@ -47,7 +48,8 @@ impl LowerOptions {
 
 /// Lowers a module to a relocatable object with its table.
 ///
-/// `gate` is asked about the passes of code generation. Kernels that need what the CPU device does not have are listed in the table as refused; the others stay usable.
+/// `gate` is asked about the passes of code generation. Kernels that need what the CPU device does not have are listed
+/// in the table as refused; the others stay usable.
 ///
 /// # Errors
 /// LLVM cannot generate code for the module.

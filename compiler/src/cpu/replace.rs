@@ -110,5 +110,9 @@ fn inline_assembly<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
 
 fn signature(name: String, function_type: llvm_sys::prelude::LLVMTypeRef) -> Signature {
     let (result, parameters) = edit::signature(function_type);
-    Signature { name, result: edit::type_text(result), parameters: parameters.into_iter().map(edit::type_text).collect() }
+    Signature {
+        name,
+        result: edit::type_text(result),
+        parameters: parameters.into_iter().map(edit::type_text).collect(),
+    }
 }

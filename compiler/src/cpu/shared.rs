@@ -32,7 +32,9 @@ pub struct SharedMemoryLayout {
 pub fn lower<'m>(module: &'m Module<'_>, kernels: &[KernelClosure<'m>]) -> Vec<SharedMemoryLayout> {
     let variables: Vec<Value<'m>> = ir::variables(module).into_iter().filter(|v| v.space() == SHARED).collect();
     let mut extents = vec![SharedMemoryLayout::default(); kernels.len()];
-    let users = |variable: &Value<'m>| -> Vec<usize> { (0..kernels.len()).filter(|k| kernels[*k].shared.contains(variable)).collect() };
+    let users = |variable: &Value<'m>| -> Vec<usize> {
+        (0..kernels.len()).filter(|k| kernels[*k].shared.contains(variable)).collect()
+    };
     let mut offsets: HashMap<Value<'m>, u64> = HashMap::new();
     for variable in &variables {
         let (size, alignment) = size_and_alignment(module, *variable);
@@ -73,7 +75,8 @@ fn place_dynamic<'m>(
         for variable in &dynamic {
             let (_, alignment) = size_and_alignment(module, *variable);
             let users = users(variable);
-            let offset = users.iter().map(|k| extents[*k].dynamic_offset).max().unwrap_or(0).next_multiple_of(alignment);
+            let offset =
+                users.iter().map(|k| extents[*k].dynamic_offset).max().unwrap_or(0).next_multiple_of(alignment);
             offsets.insert(*variable, offset);
             for k in users {
                 changed |= extents[k].dynamic_offset != offset;
@@ -104,8 +107,9 @@ struct Rewriter<'a, 'm> {
 
 fn rewrite<'a, 'm>(module: &'a Module<'m>, function: Value<'a>, offsets: &'a HashMap<Value<'a>, u64>) {
     // SAFETY: the builder lives for this function only; the function is defined, so it has an entry block.
-    let (builder, entry) =
-        unsafe { (LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())), LLVMGetEntryBasicBlock(function.raw())) };
+    let (builder, entry) = unsafe {
+        (LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())), LLVMGetEntryBasicBlock(function.raw()))
+    };
     let mut rewriter = Rewriter { module, builder, offsets, entry, addresses: HashMap::new() };
     for instruction in function.instructions() {
         rewriter.instruction(instruction);
@@ -129,7 +133,10 @@ impl<'a> Rewriter<'a, '_> {
             let new = known.unwrap_or_else(|| {
                 // SAFETY: the builder is moved to a live instruction.
                 let place = |builder| unsafe {
-                    LLVMPositionBuilderBefore(builder, phi_block.map_or(instruction.raw(), |b| LLVMGetBasicBlockTerminator(b)));
+                    LLVMPositionBuilderBefore(
+                        builder,
+                        phi_block.map_or(instruction.raw(), |b| LLVMGetBasicBlockTerminator(b)),
+                    );
                 };
                 self.materialise(operand, &place)
             });
@@ -142,7 +149,8 @@ impl<'a> Rewriter<'a, '_> {
 
     fn mentions_shared(&self, constant: Value<'a>) -> bool {
         self.offsets.contains_key(&constant)
-            || (constant.as_global().is_none() && constant.operands().into_iter().any(|operand| self.mentions_shared(operand)))
+            || (constant.as_global().is_none()
+                && constant.operands().into_iter().any(|operand| self.mentions_shared(operand)))
     }
 
     /// The constant as instructions at `place`, with variables as addresses.
@@ -153,7 +161,8 @@ impl<'a> Rewriter<'a, '_> {
         if !self.mentions_shared(constant) {
             return constant;
         }
-        let operands: Vec<Value<'a>> = constant.operands().into_iter().map(|operand| self.materialise(operand, place)).collect();
+        let operands: Vec<Value<'a>> =
+            constant.operands().into_iter().map(|operand| self.materialise(operand, place)).collect();
         place(self.builder);
         let raw = self.build(constant, &operands);
         Value::new(raw).expect("LLVM's builder returns the instruction")

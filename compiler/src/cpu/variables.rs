@@ -18,7 +18,9 @@ const BUILTIN: [&str; 4] = ["threadIdx", "blockIdx", "blockDim", "gridDim"];
 
 /// Gives the built-in variables storage, so that they have an address.
 pub fn define_builtin(module: &Module<'_>) {
-    for variable in BUILTIN.iter().filter_map(|name| ir::variable(module, name)).filter(|variable| variable.is_declaration()) {
+    for variable in
+        BUILTIN.iter().filter_map(|name| ir::variable(module, name)).filter(|variable| variable.is_declaration())
+    {
         // SAFETY: a live variable; null is a value of every type.
         unsafe { LLVMSetInitializer(variable.raw(), LLVMConstNull(variable.content_type())) };
         variable.set_linkage(LLVMLinkage::LLVMPrivateLinkage);
@@ -39,7 +41,8 @@ pub fn list(module: &Module<'_>) -> Vec<Variable> {
         .filter(|variable| matches!(variable.space(), GLOBAL | CONSTANT) || is_table(*variable))
         .map(|variable| {
             // SAFETY: a live variable of a sized type, and its module.
-            let size = unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), variable.content_type()) };
+            let size =
+                unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), variable.content_type()) };
             let name = variable.name();
             Variable { symbol: name.clone(), name, size, constant: variable.space() == CONSTANT }
         })

@@ -2,10 +2,10 @@
 //!
 //! Such loops are locks, flags and barriers of the program's own.
 //!
-//! On a GPU all threads of the resident blocks make progress. The CPU device runs them in turns, so one that waits has to
-//! give its turn away. A loop may wait where it holds a volatile or atomic access or a fence, and where whether it
-//! goes on depends on memory; such a loop counts its iterations down and yields when there are none left. A loop that counts to
-//! a bound it knows, as a histogram's does, stays as it is.
+//! On a GPU all threads of the resident blocks make progress. The CPU device runs them in turns, so one that waits has
+//! to give its turn away. A loop may wait where it holds a volatile or atomic access or a fence, and where whether it
+//! goes on depends on memory; such a loop counts its iterations down and yields when there are none left. A loop that
+//! counts to a bound it knows, as a histogram's does, stays as it is.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -45,19 +45,22 @@ on:
 !0 = !{!"branch_weights", i32 1, i32 4096}
 "#;
 
-/// Makes loops that may wait yield. Everything that is always inlined has to be, so that accesses are seen where they happen.
+/// Makes loops that may wait yield. Everything that is always inlined has to be, so that accesses are seen where they
+/// happen.
 pub fn insert(module: &Module<'_>) -> Result<(), LowerError> {
     let communicating = communicating(module);
     let defined = ir::functions(module).into_iter().filter(|function| !function.is_declaration());
-    let loops: Vec<(Value<'_>, Loop)> =
-        defined.flat_map(|function| waiting_loops(function, &communicating).into_iter().map(move |found| (function, found))).collect();
+    let loops: Vec<(Value<'_>, Loop)> = defined
+        .flat_map(|function| waiting_loops(function, &communicating).into_iter().map(move |found| (function, found)))
+        .collect();
     if loops.is_empty() {
         return Ok(());
     }
     emit::link(module, DEFINITION)?;
     let poll = ir::function(module, POLL).ok_or_else(|| LowerError::Runtime(format!("{POLL} is not there")))?;
     for (function, found) in loops {
-        // SAFETY: the blocks are those of the live function; every block has a terminator, and the builder is disposed of.
+        // SAFETY: the blocks are those of the live function; every block has a terminator, and the builder is disposed
+        // of.
         unsafe {
             let context = LLVMGetModuleContext(module.as_mut_ptr());
             let int = LLVMInt32TypeInContext(context);
@@ -88,7 +91,9 @@ fn communicating<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
     loop {
         let before = found.len();
         for function in &functions {
-            if !found.contains(function) && function.instructions().into_iter().any(|instruction| communicates(instruction, &found)) {
+            if !found.contains(function)
+                && function.instructions().into_iter().any(|instruction| communicates(instruction, &found))
+            {
                 found.insert(*function);
             }
         }
@@ -103,7 +108,8 @@ fn communicates(instruction: Value<'_>, communicating: &HashSet<Value<'_>>) -> b
         LLVMAtomicRMW | LLVMAtomicCmpXchg | LLVMFence => true,
         // SAFETY: a live load or store.
         LLVMLoad | LLVMStore => unsafe {
-            LLVMGetVolatile(instruction.raw()) != 0 || LLVMGetOrdering(instruction.raw()) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
+            LLVMGetVolatile(instruction.raw()) != 0
+                || LLVMGetOrdering(instruction.raw()) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
         },
         LLVMCall => match instruction.callee() {
             Some(callee) => communicating.contains(&callee),
@@ -126,7 +132,8 @@ fn waiting_loops(function: Value<'_>, communicating: &HashSet<Value<'_>>) -> Vec
     for (header, latches) in graph.back_edges() {
         let body = graph.body(header, &latches);
         let instructions = || body.iter().flat_map(|block| instructions(graph.blocks[*block]));
-        if instructions().any(|instruction| communicates(instruction, communicating)) && graph.depends_on_memory(&body) {
+        if instructions().any(|instruction| communicates(instruction, communicating)) && graph.depends_on_memory(&body)
+        {
             let before = graph.predecessors[header].iter().filter(|block| !latches.contains(block));
             loops.push(Loop {
                 before: before.map(|block| graph.blocks[*block]).collect(),
@@ -156,7 +163,8 @@ struct Graph {
 
 impl Graph {
     fn of(function: Value<'_>) -> Self {
-        // SAFETY: a live defined function; LLVM fills exactly as many as it counted. Successors of a terminator are blocks of the function.
+        // SAFETY: a live defined function; LLVM fills exactly as many as it counted. Successors of a terminator are
+        // blocks of the function.
         unsafe {
             let mut blocks = vec![std::ptr::null_mut(); LLVMCountBasicBlocks(function.raw()) as usize];
             LLVMGetBasicBlocks(function.raw(), blocks.as_mut_ptr());
@@ -221,7 +229,9 @@ impl Graph {
         let mut branches_seen = false;
         let endless = !body.iter().any(|block| leaves(&block));
         while let Some(value) = pending.pop() {
-            let Some(instruction) = value.as_instruction().filter(|instruction| self.is_in(*instruction, body)) else { continue };
+            let Some(instruction) = value.as_instruction().filter(|instruction| self.is_in(*instruction, body)) else {
+                continue;
+            };
             if !seen.insert(instruction) {
                 continue;
             }
@@ -264,5 +274,6 @@ impl Graph {
 
 /// Functions whose result memory does not change.
 fn is_pure(name: &str) -> bool {
-    name == "__mneme_cpu_thread" || (name.starts_with("llvm.") && !name.starts_with("llvm.masked") && !name.starts_with("llvm.mem"))
+    name == "__mneme_cpu_thread"
+        || (name.starts_with("llvm.") && !name.starts_with("llvm.masked") && !name.starts_with("llvm.mem"))
 }

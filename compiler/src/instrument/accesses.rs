@@ -63,7 +63,14 @@ pub fn constant(value: Value<'_>) -> Option<u64> {
 
 pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect<'m> {
     let fixed = |operand: u32, bytes: u64, alignment: u64, access: Access, value: Option<Value<'m>>| {
-        MemoryEffect::Accesses(vec![MemoryAccess { instruction, operand, length: Length::Fixed(bytes), alignment, access, value }])
+        MemoryEffect::Accesses(vec![MemoryAccess {
+            instruction,
+            operand,
+            length: Length::Fixed(bytes),
+            alignment,
+            access,
+            value,
+        }])
     };
     let operands = instruction.operands();
     // SAFETY: the opcode says which questions may be asked of the live instruction.
@@ -78,7 +85,9 @@ pub fn of<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> MemoryEffect
                 let access = if ordered(Access::Read) == Access::Atomic { Access::Atomic } else { Access::Read };
                 fixed(0, emitter.bytes(instruction.ty()), alignment(), access, None)
             }
-            LLVMStore => fixed(1, emitter.bytes(operands[0].ty()), alignment(), ordered(Access::Write), Some(operands[0])),
+            LLVMStore => {
+                fixed(1, emitter.bytes(operands[0].ty()), alignment(), ordered(Access::Write), Some(operands[0]))
+            }
             LLVMAtomicRMW | LLVMAtomicCmpXchg => {
                 let bytes = emitter.bytes(operands[1].ty());
                 fixed(0, bytes, alignment().max(bytes), Access::Atomic, None)
@@ -150,7 +159,9 @@ fn call<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>, operands: &[Value
         Some(name) if name.starts_with("nvvm.atomic.") => {
             MemoryEffect::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)])
         }
-        Some(_) if STRANGERS.iter().any(|stranger| name.starts_with(stranger)) => MemoryEffect::Unknown(format!("`{name}`")),
+        Some(_) if STRANGERS.iter().any(|stranger| name.starts_with(stranger)) => {
+            MemoryEffect::Unknown(format!("`{name}`"))
+        }
         _ => none,
     }
 }

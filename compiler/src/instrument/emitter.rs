@@ -103,7 +103,8 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
     pub fn call(&self, name: &str, result: LLVMTypeRef, arguments: &[Value<'m>]) -> Value<'m> {
         let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|argument| argument.ty()).collect();
         let mut raw: Vec<LLVMValueRef> = arguments.iter().map(|argument| argument.raw()).collect();
-        // SAFETY: the types are those of the arguments, and all belong to the module's context; the builder is positioned.
+        // SAFETY: the types are those of the arguments, and all belong to the module's context; the builder is
+        // positioned.
         unsafe {
             let ty = LLVMFunctionType(result, types.as_mut_ptr(), types.len() as u32, 0);
             let function = edit::declare(self.module, name, ty);
@@ -163,12 +164,16 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
     /// Whether one unsigned number is below another.
     pub fn below(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
         // SAFETY: live integers of one type.
-        made(unsafe { LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntULT, one.raw(), other.raw(), c"".as_ptr()) })
+        made(unsafe {
+            LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntULT, one.raw(), other.raw(), c"".as_ptr())
+        })
     }
 
     pub fn not_equal(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
         // SAFETY: live integers of one type.
-        made(unsafe { LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntNE, one.raw(), other.raw(), c"".as_ptr()) })
+        made(unsafe {
+            LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntNE, one.raw(), other.raw(), c"".as_ptr())
+        })
     }
 
     pub fn select(&self, condition: Value<'m>, yes: Value<'m>, no: Value<'m>) -> Value<'m> {
@@ -176,7 +181,8 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
         made(unsafe { LLVMBuildSelect(self.builder, condition.raw(), yes.raw(), no.raw(), c"".as_ptr()) })
     }
 
-    /// `usual`, or what `otherwise` adds instructions for where the condition holds; both before the instruction, whose block is split.
+    /// `usual`, or what `otherwise` adds instructions for where the condition holds; both before the instruction, whose
+    /// block is split.
     pub fn unless(
         &self,
         condition: Value<'m>,
@@ -184,8 +190,9 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
         usual: Value<'m>,
         otherwise: impl FnOnce() -> Value<'m>,
     ) -> Value<'m> {
-        // SAFETY: a live bit and instruction of one function, and a value that is there before the instruction. The split leaves what comes
-        // before it in its block, and the instruction at the beginning of a new one, which a phi may begin.
+        // SAFETY: a live bit and instruction of one function, and a value that is there before the instruction. The
+        // split leaves what comes before it in its block, and the instruction at the beginning of a new one, which a
+        // phi may begin.
         unsafe {
             let before = LLVMGetInstructionParent(instruction.raw());
             let end = made(mneme_llvm_branch(condition.raw(), instruction.raw()));
@@ -265,8 +272,11 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
                 LLVMIntegerTypeKind if LLVMGetIntTypeWidth(ty) <= 64 => value.raw(),
                 LLVMHalfTypeKind | LLVMBFloatTypeKind | LLVMFloatTypeKind | LLVMDoubleTypeKind | LLVMVectorTypeKind => {
                     let bits = self.bytes(ty) * 8;
-                    let elements =
-                        if LLVMGetTypeKind(ty) == LLVMVectorTypeKind { LLVMGetTypeKind(LLVMGetElementType(ty)) } else { LLVMFloatTypeKind };
+                    let elements = if LLVMGetTypeKind(ty) == LLVMVectorTypeKind {
+                        LLVMGetTypeKind(LLVMGetElementType(ty))
+                    } else {
+                        LLVMFloatTypeKind
+                    };
                     if bits > 64 || elements == LLVMPointerTypeKind {
                         return None;
                     }
@@ -317,7 +327,9 @@ impl<'m, 'ctx> Emitter<'m, 'ctx> {
     pub fn moved(&self, pointer: Value<'m>, bytes: u64) -> Value<'m> {
         let mut index = [self.number(64, bytes as i64).raw()];
         // SAFETY: a live pointer and a number.
-        made(unsafe { LLVMBuildGEP2(self.builder, self.integer(8), pointer.raw(), index.as_mut_ptr(), 1, c"".as_ptr()) })
+        made(unsafe {
+            LLVMBuildGEP2(self.builder, self.integer(8), pointer.raw(), index.as_mut_ptr(), 1, c"".as_ptr())
+        })
     }
 
     /// The same step as `instruction` (`getelementptr`, a cast of a pointer), from another pointer.

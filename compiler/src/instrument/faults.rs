@@ -34,8 +34,11 @@ const SHADOW_ALIGNMENT: u64 = 16;
 /// Instruments a module as it is before its pipeline.
 pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrumented {
     let shared = Shared::of(module, kernel);
-    let mut watcher = Watcher { emitter: Emitter::new(module), shared, sites: Sites::default(), known, unwatched: BTreeSet::new() };
-    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
+    let mut watcher =
+        Watcher { emitter: Emitter::new(module), shared, sites: Sites::default(), known, unwatched: BTreeSet::new() };
+    for function in ir::functions(module)
+        .into_iter()
+        .filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
     {
         for instruction in function.instructions() {
             watcher.instruction(function, instruction);
@@ -52,7 +55,8 @@ pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrument
 
 /// The shared variables that a kernel reaches, and where their shadows are.
 struct Shared<'m> {
-    /// By variable: the shadow's offset in bytes of shared memory, and the variable's size; -1 for dynamic shared memory.
+    /// By variable: the shadow's offset in bytes of shared memory, and the variable's size; -1 for dynamic shared
+    /// memory.
     places: Vec<(Value<'m>, u64, i64)>,
     /// Static shared memory, bytes.
     bytes: u64,
@@ -62,8 +66,10 @@ impl<'m> Shared<'m> {
     fn of(module: &'m Module<'_>, kernel: Value<'m>) -> Self {
         let emitter = Emitter::new(module);
         let reached = reach::closure([kernel]);
-        let variables: Vec<Value<'m>> =
-            ir::variables(module).into_iter().filter(|variable| variable.space() == SHARED && reached.contains(variable)).collect();
+        let variables: Vec<Value<'m>> = ir::variables(module)
+            .into_iter()
+            .filter(|variable| variable.space() == SHARED && reached.contains(variable))
+            .collect();
         let mut bytes = 0;
         let mut places = Vec::new();
         let (dynamic, fixed): (Vec<_>, Vec<_>) = variables.into_iter().partition(|variable| variable.is_declaration());
@@ -198,7 +204,10 @@ impl<'m> Watcher<'m, '_> {
     }
 
     fn choice_of_parameters(&mut self, function: Value<'m>) {
-        self.unwatched.insert(format!("an access to one of several parameters passed by value in {}", readable(&function.name())));
+        self.unwatched.insert(format!(
+            "an access to one of several parameters passed by value in {}",
+            readable(&function.name())
+        ));
     }
 
     /// An access to a shared variable that is known.
@@ -224,7 +233,8 @@ impl<'m> Watcher<'m, '_> {
         self.redirect(access, allowed);
     }
 
-    /// An access to a variable whose bounds alone matter: its address is nobody's business, so that it may live in registers.
+    /// An access to a variable whose bounds alone matter: its address is nobody's business, so that it may live in
+    /// registers.
     fn by_offset(&mut self, access: &MemoryAccess<'m>, address: &Address<'m>, size: u64) {
         let root = address.root;
         let site = self.site(access, Some(own_name(root, size)));
@@ -233,19 +243,25 @@ impl<'m> Watcher<'m, '_> {
         let emitter = &self.emitter;
         let offset = address.offset(emitter);
         let generic = emitter.generic(access.pointer());
-        // In place, so that passes can tell that an access is right: of a loop over a small array that is unrolled nothing is left to ask.
+        // In place, so that passes can tell that an access is right: of a loop over a small array that is unrolled
+        // nothing is left to ask.
         let last = size.checked_sub(access.bytes());
         let outside = last.map_or(emitter.number(1, 1), |last| emitter.below(emitter.number(64, last as i64), offset));
         let rest = emitter.and(offset, emitter.number(64, alignment_of(alignment) as i64 - 1));
         let wrong = emitter.or(outside, emitter.not_equal(rest, emitter.number(64, 0)));
         let allowed = emitter.unless(wrong, access.instruction, generic, || {
             let bytes = emitter.number(64, access.bytes() as i64);
-            emitter.call("__mneme_offset", emitter.pointer(), &[offset, bytes, emitter.number(64, size as i64), site, flags])
+            emitter.call(
+                "__mneme_offset",
+                emitter.pointer(),
+                &[offset, bytes, emitter.number(64, size as i64), site, flags],
+            )
         });
         self.redirect(access, allowed);
     }
 
-    /// An access to a variable's shadow, where the variable is accessed out of bounds, goes to the part that is there for it.
+    /// An access to a variable's shadow, where the variable is accessed out of bounds, goes to the part that is there
+    /// for it.
     fn confine(&self, access: &MemoryAccess<'m>, address: &Address<'m>, size: u64) {
         let emitter = &self.emitter;
         let own = size.saturating_sub(locals::OUTSIDE);
@@ -256,9 +272,18 @@ impl<'m> Watcher<'m, '_> {
     }
 
     /// `memcpy` and its like: nothing is done where one byte may not be accessed.
-    fn range(&mut self, function: Value<'m>, access: &MemoryAccess<'m>, address: &Address<'m>, root: Root<'m>, operand: u32) {
+    fn range(
+        &mut self,
+        function: Value<'m>,
+        access: &MemoryAccess<'m>,
+        address: &Address<'m>,
+        root: Root<'m>,
+        operand: u32,
+    ) {
         let variable = match root {
-            Root::Shared(variable) => self.shared.get(variable).map(|(_, size)| shared_name(&readable(&variable.name()), size)),
+            Root::Shared(variable) => {
+                self.shared.get(variable).map(|(_, size)| shared_name(&readable(&variable.name()), size))
+            }
             Root::Local(size) => Some(own_name(address.root, size)),
             Root::Unknown if may_be_parameter(&self.emitter, address.root, function, DEPTH) => {
                 self.choice_of_parameters(function);
@@ -273,7 +298,8 @@ impl<'m> Watcher<'m, '_> {
         if let Root::Local(size) = root {
             let (bytes, extent) = (emitter.widened(length), emitter.number(64, size as i64));
             let offset = address.offset(emitter);
-            let allowed = emitter.call("__mneme_range_offset", emitter.integer(64), &[offset, bytes, extent, site, flags]);
+            let allowed =
+                emitter.call("__mneme_range_offset", emitter.integer(64), &[offset, bytes, extent, site, flags]);
             edit::set_operand(access.instruction, operand, emitter.narrowed(allowed, length));
             return;
         }
@@ -286,7 +312,10 @@ impl<'m> Watcher<'m, '_> {
     fn flags(&self, access: &MemoryAccess<'m>, alignment: u64) -> (Value<'m>, Value<'m>) {
         let emitter = &self.emitter;
         let opcode = access.instruction.opcode();
-        let value = access.value.filter(|_| access.bytes() <= 8 && access.access == Access::Write).and_then(|value| emitter.bits(value));
+        let value = access
+            .value
+            .filter(|_| access.bytes() <= 8 && access.access == Access::Write)
+            .and_then(|value| emitter.bits(value));
         let mut flags = match access.access {
             Access::Read => READS,
             Access::Write => WRITES,
@@ -358,7 +387,11 @@ fn own_name(root: Value<'_>, size: u64) -> String {
 }
 
 fn shared_name(name: &str, size: i64) -> String {
-    if size < 0 { format!("the dynamic shared memory {name}") } else { format!("the shared variable {name} ({size} bytes)") }
+    if size < 0 {
+        format!("the dynamic shared memory {name}")
+    } else {
+        format!("the shared variable {name} ({size} bytes)")
+    }
 }
 
 /// What an instruction orders.
@@ -374,14 +407,29 @@ enum Order {
 }
 
 /// Words in inline PTX after which nothing is known of the order of threads.
-const PTX_ORDER: &[&str] =
-    &["bar", "fence", "membar", "atom", "red", "shfl", "vote", "match", "elect", ".acquire", ".release", ".volatile", "exit"];
+const PTX_ORDER: &[&str] = &[
+    "bar",
+    "fence",
+    "membar",
+    "atom",
+    "red",
+    "shfl",
+    "vote",
+    "match",
+    "elect",
+    ".acquire",
+    ".release",
+    ".volatile",
+    "exit",
+];
 
 fn order(instruction: Value<'_>) -> Order {
     if instruction.opcode() == LLVMOpcode::LLVMFence {
         return Order::Unknown;
     }
-    let Some(callee) = instruction.is_call().then(|| edit::called_value(instruction)).flatten() else { return Order::None };
+    let Some(callee) = instruction.is_call().then(|| edit::called_value(instruction)).flatten() else {
+        return Order::None;
+    };
     if let Some((text, _)) = edit::inline_asm(callee) {
         return if PTX_ORDER.iter().any(|word| text.contains(word)) { Order::Unknown } else { Order::None };
     }
@@ -389,7 +437,9 @@ fn order(instruction: Value<'_>) -> Order {
     let Some(name) = name.strip_prefix("llvm.nvvm.") else { return Order::None };
     let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     match name {
-        "barrier0" | "barrier0.popc" | "barrier0.and" | "barrier0.or" | "barrier.sync" | "bar.sync" | "barrier.n" => Order::Block,
+        "barrier0" | "barrier0.popc" | "barrier0.and" | "barrier0.or" | "barrier.sync" | "bar.sync" | "barrier.n" => {
+            Order::Block
+        }
         _ if begins(&["bar.warp.sync", "shfl.", "vote.", "match.", "redux."]) => Order::Warp,
         _ if begins(&[
             "bar",
@@ -423,7 +473,8 @@ pub fn forbid_speculation(module: &Module<'_>, forbid: bool) {
 
 /// Marks the functions that take pointers, so that what they do to a caller's local variables is seen there.
 pub fn inline_pointers(module: &Module<'_>, kernel: Value<'_>) {
-    let called: HashMap<Value<'_>, bool> = ir::functions(module).into_iter().map(|function| (function, takes_pointers(function))).collect();
+    let called: HashMap<Value<'_>, bool> =
+        ir::functions(module).into_iter().map(|function| (function, takes_pointers(function))).collect();
     for (function, takes) in called {
         if function.is_declaration() || function == kernel {
             continue;

@@ -15,12 +15,14 @@ pub mod word {
     pub const TABLE_LENGTH: usize = 1;
     /// Where faults are noted: [`super::ENTRY`] bytes for each site and fault, zero at first.
     pub const NOTES: usize = 2;
-    /// Memory that stands in for what must not be touched: [`super::SINK`] bytes that are only read, then as many that are written.
+    /// Memory that stands in for what must not be touched: [`super::SINK`] bytes that are only read, then as many that
+    /// are written.
     pub const SINK: usize = 3;
     /// Shadow of the shared memory of a window of blocks, and its bytes for each block.
     pub const SHADOW: usize = 4;
     pub const SHADOW_STRIDE: usize = 5;
-    /// Clocks of the threads and warps of the window's blocks: 4 bytes for each thread, then for each of [`super::WARPS`] warps.
+    /// Clocks of the threads and warps of the window's blocks: 4 bytes for each thread, then for each of
+    /// [`super::WARPS`] warps.
     pub const CLOCKS: usize = 6;
     /// The first block of the window, and its blocks.
     pub const FIRST_BLOCK: usize = 7;
@@ -42,8 +44,8 @@ pub const EXAMPLES: usize = 4;
 pub const EXAMPLE_WORDS: usize = 5;
 /// Bytes of the notes on one fault of one site: a count, then the occurrences.
 pub const ENTRY: usize = 8 + EXAMPLES * EXAMPLE_WORDS * 8;
-/// Details of an address outside of all memory, and of one in shared memory outside of all variables. Of others outside of a variable it is
-/// the offset there.
+/// Details of an address outside of all memory, and of one in shared memory outside of all variables. Of others outside
+/// of a variable it is the offset there.
 pub const NO_MEMORY: u64 = i64::MIN as u64;
 pub const NO_SHARED: u64 = NO_MEMORY + 1;
 /// The largest access that is redirected, bytes.

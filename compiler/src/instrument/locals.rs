@@ -1,8 +1,9 @@
 //! Instrumentation that finds reads of local variables which nothing wrote.
 //!
-//! Each local variable of the code as the front end wrote it gets a shadow of the same size, all zeros where its life begins; what is
-//! stored to it stores ones there, and a read tells where it finds zeros. Passes then promote both to registers, and
-//! where a variable is certainly set nothing is left of the shadow. A variable whose address goes elsewhere is not followed.
+//! Each local variable of the code as the front end wrote it gets a shadow of the same size, all zeros where its life
+//! begins; what is stored to it stores ones there, and a read tells where it finds zeros. Passes then promote both to
+//! registers, and where a variable is certainly set nothing is left of the shadow. A variable whose address goes
+//! elsewhere is not followed.
 
 use std::collections::HashMap;
 
@@ -60,10 +61,13 @@ pub fn shadow<'m>(module: &'m Module<'_>) -> Vec<Site> {
     let emitter = Emitter::new(module);
     let mut sites = Sites::default();
     // What was inlined keeps pointers that it was given in variables of its own.
-    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
+    for function in ir::functions(module)
+        .into_iter()
+        .filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
     {
         llvm::forward_pointers(function.raw());
-        let locals: Vec<Local<'m>> = function.instructions().into_iter().filter_map(|instruction| follow(&emitter, instruction)).collect();
+        let locals: Vec<Local<'m>> =
+            function.instructions().into_iter().filter_map(|instruction| follow(&emitter, instruction)).collect();
         let mut shadows: HashMap<Value<'m>, Value<'m>> = HashMap::new();
         for local in &locals {
             make(&emitter, local, &mut shadows);
@@ -197,7 +201,11 @@ fn insert<'m>(
                 return;
             }
             let name = Some(local.variable.name()).filter(|name| !name.is_empty());
-            let site = sites.add_read(*load, bytes, name.map(|name| format!("the local variable {}", name.trim_end_matches(".addr"))));
+            let site = sites.add_read(
+                *load,
+                bytes,
+                name.map(|name| format!("the local variable {}", name.trim_end_matches(".addr"))),
+            );
             emitter.before(*load);
             let ty = emitter.integer(bytes as u32 * 8);
             let unset = emitter.not_equal(emitter.load(ty, shadow), emitter.ones(ty));
@@ -241,7 +249,9 @@ fn is_aggregate(load: Value<'_>) -> bool {
 /// Whether what is read is only put back with a part of it changed: a bit-field, an element of a vector.
 fn only_changes_a_part(load: Value<'_>) -> bool {
     let changes = |user: Value<'_>| match user.as_instruction().map(Value::opcode) {
-        Some(LLVMAnd) => user.users().into_iter().all(|next| next.as_instruction().is_some_and(|next| next.opcode() == LLVMOr)),
+        Some(LLVMAnd) => {
+            user.users().into_iter().all(|next| next.as_instruction().is_some_and(|next| next.opcode() == LLVMOr))
+        }
         Some(LLVMInsertElement) => true,
         _ => false,
     };

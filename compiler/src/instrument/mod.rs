@@ -1,8 +1,9 @@
 //! Instrumented builds, whose code notes what it does to memory.
 //!
-//! Both kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same instrumentation. What the
-//! inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline, which sees declarations only. It
-//! finds its buffers through one variable that the replayer fills in; [`layout`] is the contract.
+//! Both kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same
+//! instrumentation. What the inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline,
+//! which sees declarations only. It finds its buffers through one variable that the replayer fills in; [`layout`] is
+//! the contract.
 
 mod accesses;
 mod emitter;
@@ -49,18 +50,25 @@ pub struct Instrumented {
     pub has_shared: bool,
 }
 
-/// What makes functions see their callers' variables, and what promotes variables together with their shadows. No pass may take away an
-/// access to memory that other threads see.
+/// What makes functions see their callers' variables, and what promotes variables together with their shadows. No pass
+/// may take away an access to memory that other threads see.
 const INLINE: &str = "always-inline";
 const PROMOTE: &str = "function(sroa,instsimplify)";
 
 /// Instruments the code that the pipeline is to start from, where this is done there.
-pub fn before(module: &Module<'_>, kernel: &str, instrument: Instrument, machine: &TargetMachine) -> Result<Instrumented, BuildError> {
+pub fn before(
+    module: &Module<'_>,
+    kernel: &str,
+    instrument: Instrument,
+    machine: &TargetMachine,
+) -> Result<Instrumented, BuildError> {
     crate::llvm::forget_annotations(module);
     if instrument != Instrument::Faults {
         return Ok(Instrumented::default());
     }
-    let run = |passes: &str| module.run_passes(passes, machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()));
+    let run = |passes: &str| {
+        module.run_passes(passes, machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()))
+    };
     let kernel = crate::ir::kernel(module, kernel)?;
     faults::inline_pointers(module, kernel);
     faults::forbid_speculation(module, true);
@@ -118,7 +126,9 @@ fn link(module: &Module<'_>, functions: &[&str], machine: &TargetMachine) -> Res
             function.set_linkage(LLVMLinkage::LLVMInternalLinkage);
         }
     }
-    module.run_passes("always-inline,globaldce", machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()))
+    module
+        .run_passes("always-inline,globaldce", machine, PassBuilderOptions::create())
+        .map_err(|error| failed(error.to_string()))
 }
 
 fn failed(message: String) -> BuildError {

@@ -47,7 +47,9 @@ impl<'m> Address<'m> {
         }
         let operands = value.operands();
         match edit::opcode(value) {
-            LLVMBitCast | LLVMAddrSpaceCast if emitter::kind(operands[0].ty()) == LLVMPointerTypeKind => Some(operands[0]),
+            LLVMBitCast | LLVMAddrSpaceCast if emitter::kind(operands[0].ty()) == LLVMPointerTypeKind => {
+                Some(operands[0])
+            }
             LLVMGetElementPtr if emitter::kind(value.ty()) == LLVMPointerTypeKind => {
                 // SAFETY: a live getelementptr, whose indices say which types it steps through.
                 let mut ty = unsafe { LLVMGetGEPSourceElementType(value.raw()) };
@@ -117,7 +119,11 @@ impl<'m> Address<'m> {
         // SAFETY: asked of live variables and allocas only, which have one.
         unsafe {
             let is_alloca = !LLVMIsAAllocaInst(self.root.raw()).is_null();
-            if is_alloca || self.root.as_variable().is_some() { u64::from(LLVMGetAlignment(self.root.raw())) } else { 0 }
+            if is_alloca || self.root.as_variable().is_some() {
+                u64::from(LLVMGetAlignment(self.root.raw()))
+            } else {
+                0
+            }
         }
     }
 }
@@ -134,8 +140,8 @@ pub fn local_bytes<'m>(emitter: &Emitter<'m, '_>, instruction: Value<'m>) -> Opt
     }
 }
 
-/// Whether a pointer may be, or be inside of, an aggregate that the function takes by value: such memory has no address of the kinds
-/// that are told apart while the code runs.
+/// Whether a pointer may be, or be inside of, an aggregate that the function takes by value: such memory has no address
+/// of the kinds that are told apart while the code runs.
 pub fn may_be_parameter<'m>(emitter: &Emitter<'m, '_>, pointer: Value<'m>, function: Value<'m>, depth: u32) -> bool {
     let address = Address::of(emitter, pointer);
     let root = address.root;

@@ -27,7 +27,12 @@ impl Sites {
 
 /// Where an instruction is.
 pub fn of(instruction: Value<'_>) -> Site {
-    Site { function: function(instruction), instruction: text(instruction), source: source(instruction), ..Site::default() }
+    Site {
+        function: function(instruction),
+        instruction: text(instruction),
+        source: source(instruction),
+        ..Site::default()
+    }
 }
 
 /// The instruction as LLVM writes it, without metadata.
@@ -49,12 +54,14 @@ fn function(instruction: Value<'_>) -> String {
     function.map(|function| readable(&function.name())).unwrap_or_default()
 }
 
-/// A name as the source has it, as far as it can be read. Others than mangled ones may be the code of a type: `d` is none for `double`.
+/// A name as the source has it, as far as it can be read. Others than mangled ones may be the code of a type: `d` is
+/// none for `double`.
 pub fn readable(name: &str) -> String {
     if !name.starts_with("_Z") {
         return name.to_owned();
     }
-    cpp_demangle::Symbol::new(name).map_or_else(|_| name.to_owned(), |symbol| symbol.demangle().unwrap_or_else(|_| name.to_owned()))
+    cpp_demangle::Symbol::new(name)
+        .map_or_else(|_| name.to_owned(), |symbol| symbol.demangle().unwrap_or_else(|_| name.to_owned()))
 }
 
 fn source(instruction: Value<'_>) -> Vec<SourceLine> {

@@ -30,7 +30,8 @@ declare void @llvm.lifetime.start.p0(i64, ptr)
 fn instrumented(instrument: Instrument, signature: &str, body: &str) -> (String, Instrumented, String) {
     let context = Context::create();
     let text = format!("{HEAD}\ndefine void @kernel({signature}) {{\n{body}\n}}\n");
-    let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
+    let module =
+        context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
     let machine = CodegenArchitecture::choose("sm_90", None).unwrap().machine(3).unwrap();
     let begun = before(&module, "kernel", instrument, &machine).unwrap();
     let kernel = crate::ir::text(&module);
@@ -89,7 +90,16 @@ fn accesses_to_unknown_addresses_ask_and_go_where_they_are_told() {
     let atomic = (Access::Atomic, 4);
     assert_eq!(
         kinds,
-        [(Access::Read, 4), (Access::Write, 16), (Access::Write, 4), atomic, atomic, atomic, (Access::Read, 4), (Access::Write, 4)]
+        [
+            (Access::Read, 4),
+            (Access::Write, 16),
+            (Access::Write, 4),
+            atomic,
+            atomic,
+            atomic,
+            (Access::Read, 4),
+            (Access::Write, 4)
+        ]
     );
     for untouched in ["load i32, ptr %a", "ptr addrspace(1) %b, align", "ptr addrspace(3) %c, align", "ptr %d, i32"] {
         assert!(!kernel.contains(untouched), "{untouched}: {kernel}");
@@ -107,7 +117,10 @@ fn ranges_are_all_or_nothing() {
     );
     assert_eq!(calls(&kernel, "__mneme_range"), 3, "{kernel}");
     assert!(!kernel.contains("i64 %n, i1") && !kernel.contains("i64 64, i1"), "{kernel}");
-    assert_eq!(instrumented.sites.iter().map(|site| site.access).collect::<Vec<_>>(), [Access::Read, Access::Write, Access::Write]);
+    assert_eq!(
+        instrumented.sites.iter().map(|site| site.access).collect::<Vec<_>>(),
+        [Access::Read, Access::Write, Access::Write]
+    );
 }
 
 #[test]
@@ -131,7 +144,10 @@ fn what_is_certainly_inside_of_a_variable_is_left_alone() {
     assert_eq!((calls(&kernel, "__mneme_offset"), calls(&kernel, "__mneme_access")), (2, 1), "{kernel}");
     assert_eq!(instrumented.sites.len(), 3);
     assert_eq!(instrumented.sites[0].variable.as_deref(), Some("the variable table (16 bytes)"));
-    assert!(kernel.contains("@__mneme_offset(i64 16, i64 4, i64 16, i32 1, "), "the constant offset behind the end: {kernel}");
+    assert!(
+        kernel.contains("@__mneme_offset(i64 16, i64 4, i64 16, i32 1, "),
+        "the constant offset behind the end: {kernel}"
+    );
 }
 
 #[test]
@@ -149,7 +165,14 @@ fn shared_variables_have_bounds_and_shadows_of_their_own() {
     assert!(kernel.contains("i64 -1, i64 256)"), "dynamic memory comes after the static: {kernel}");
     assert_eq!((instrumented.shared_bytes, instrumented.has_shared), (256, true));
     let names: Vec<_> = instrumented.sites.iter().map(|site| site.variable.clone().unwrap()).collect();
-    assert_eq!(names, ["the shared variable shared (256 bytes)", "the dynamic shared memory dynamic", "the dynamic shared memory dynamic"]);
+    assert_eq!(
+        names,
+        [
+            "the shared variable shared (256 bytes)",
+            "the dynamic shared memory dynamic",
+            "the dynamic shared memory dynamic"
+        ]
+    );
 }
 
 #[test]
@@ -159,13 +182,18 @@ fn synchronisation_is_followed_where_there_is_shared_memory() {
   call void @llvm.nvvm.membar.cta()
   call void asm sideeffect \"barrier.sync 1, 64;\", \"~{memory}\"()
   ret void";
-    let hooks = |kernel: &str| ["barrier", "warp_arrive", "warp_leave", "relax"].map(|name| calls(kernel, &format!("__mneme_{name}")));
+    let hooks = |kernel: &str| {
+        ["barrier", "warp_arrive", "warp_leave", "relax"].map(|name| calls(kernel, &format!("__mneme_{name}")))
+    };
     assert_eq!(hooks(&faults("", body).0), [0; 4]);
     let (kernel, _) = faults("", &format!("  store i32 0, ptr addrspace(3) @shared, align 4\n{body}"));
     assert_eq!(hooks(&kernel), [1, 1, 1, 2], "{kernel}");
     let at = |text: &str| kernel.find(text).unwrap();
     assert!(at("@llvm.nvvm.barrier0") < at("@__mneme_barrier"));
-    assert!(at("@__mneme_warp_arrive") < at("@llvm.nvvm.bar.warp.sync") && at("@llvm.nvvm.bar.warp.sync") < at("@__mneme_warp_leave"));
+    assert!(
+        at("@__mneme_warp_arrive") < at("@llvm.nvvm.bar.warp.sync")
+            && at("@llvm.nvvm.bar.warp.sync") < at("@__mneme_warp_leave")
+    );
 }
 
 #[test]
@@ -206,8 +234,13 @@ fn local_arrays_are_followed_by_element_and_escaping_ones_not() {
   store i32 %x, ptr %out, align 4";
     let (kernel, said) = faults("i64 %i, i64 %j, ptr %out", &format!("{array}\n  ret void"));
     assert_eq!((calls(&kernel, "__mneme_unset"), calls(&kernel, "__mneme_offset")), (1, 2), "{kernel}");
-    assert!(said.sites.iter().all(|site| site.variable.as_deref().is_none_or(|name| !name.contains("mneme"))), "{:?}", said.sites);
-    let (kernel, _) = faults("i64 %i, i64 %j, ptr %out", &format!("{array}\n  store ptr %a, ptr %out, align 8\n  ret void"));
+    assert!(
+        said.sites.iter().all(|site| site.variable.as_deref().is_none_or(|name| !name.contains("mneme"))),
+        "{:?}",
+        said.sites
+    );
+    let (kernel, _) =
+        faults("i64 %i, i64 %j, ptr %out", &format!("{array}\n  store ptr %a, ptr %out, align 8\n  ret void"));
     assert_eq!(calls(&kernel, "__mneme_unset"), 0, "{kernel}");
 }
 
@@ -283,10 +316,15 @@ define void @kernel(ptr %a) !dbg !11 {{
 !13 = !DILocation(line: 8, column: 3, scope: !11)
 "
     );
-    let module = context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
+    let module =
+        context.create_module_from_ir(MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "test")).unwrap();
     let machine = CodegenArchitecture::choose("sm_90", None).unwrap().machine(3).unwrap();
     let said = before(&module, "kernel", Instrument::Faults, &machine).unwrap();
     let inlined = said.sites.iter().find(|site| site.function == "kernel").expect("the kernel has the store");
-    let lines: Vec<_> = inlined.source.iter().map(|line| (line.file.as_str(), line.line, line.column, line.function.as_str())).collect();
+    let lines: Vec<_> = inlined
+        .source
+        .iter()
+        .map(|line| (line.file.as_str(), line.line, line.column, line.function.as_str()))
+        .collect();
     assert_eq!(lines, [("/src/k.cu", 4, 6, "set"), ("/src/k.cu", 8, 3, "kernel")]);
 }

@@ -22,7 +22,9 @@ pub fn watch(module: &Module<'_>) -> Instrumented {
     let emitter = Emitter::new(module);
     let mut sites = Sites::default();
     let mut unwatched = BTreeSet::new();
-    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
+    for function in ir::functions(module)
+        .into_iter()
+        .filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
     {
         for instruction in function.instructions() {
             match accesses::of(&emitter, instruction) {
@@ -30,7 +32,8 @@ pub fn watch(module: &Module<'_>) -> Instrumented {
                     unwatched.insert(format!("{what} in {}", super::sites::readable(&function.name())));
                 }
                 MemoryEffect::Accesses(found) => {
-                    let writing = |access: &&accesses::MemoryAccess<'_>| access.writes() && can_be_global(access.pointer());
+                    let writing =
+                        |access: &&accesses::MemoryAccess<'_>| access.writes() && can_be_global(access.pointer());
                     for access in found.iter().filter(writing) {
                         // An ordered load is an access of both kinds, and writes nothing.
                         if access.access == Access::Atomic && instruction.opcode() == llvm_sys::LLVMOpcode::LLVMLoad {
@@ -43,7 +46,11 @@ pub fn watch(module: &Module<'_>) -> Instrumented {
                             Length::Operand(_, length) => emitter.widened(length),
                         };
                         let place = emitter.generic(access.pointer());
-                        emitter.call("__mneme_written", emitter.void(), &[place, bytes, emitter.number(32, i64::from(site))]);
+                        emitter.call(
+                            "__mneme_written",
+                            emitter.void(),
+                            &[place, bytes, emitter.number(32, i64::from(site))],
+                        );
                     }
                 }
             }

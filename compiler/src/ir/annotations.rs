@@ -32,9 +32,14 @@ fn entries<'m>(module: &'m Module<'_>) -> Vec<Entry<'m>> {
         for node in nodes {
             let mut operands: Vec<LLVMValueRef> = vec![std::ptr::null_mut(); LLVMGetMDNodeNumOperands(node) as usize];
             LLVMGetMDNodeOperands(node, operands.as_mut_ptr());
-            let Some(function) = operands.first().and_then(|value| Value::new(*value)).and_then(Value::as_function) else { continue };
+            let Some(function) = operands.first().and_then(|value| Value::new(*value)).and_then(Value::as_function)
+            else {
+                continue;
+            };
             for index in (1..operands.len().saturating_sub(1)).step_by(2) {
-                let (Some(key), Some(value)) = (Value::new(operands[index]), Value::new(operands[index + 1])) else { continue };
+                let (Some(key), Some(value)) = (Value::new(operands[index]), Value::new(operands[index + 1])) else {
+                    continue;
+                };
                 let Some(key) = string(key) else { continue };
                 let value = (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw()));
                 entries.push(Entry { node, index: index as u32, function, key, value });
@@ -49,19 +54,26 @@ fn string(value: Value<'_>) -> Option<String> {
     // SAFETY: LLVM returns null for anything but a metadata string; else `length` bytes owned by the context.
     unsafe {
         let start = LLVMGetMDString(value.raw(), &mut length);
-        (!start.is_null()).then(|| String::from_utf8_lossy(std::slice::from_raw_parts(start.cast::<u8>(), length as usize)).into_owned())
+        (!start.is_null()).then(|| {
+            String::from_utf8_lossy(std::slice::from_raw_parts(start.cast::<u8>(), length as usize)).into_owned()
+        })
     }
 }
 
 /// The module's kernels: annotated ones and those of the PTX kernel calling convention, definitions only.
 pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
-    let annotated: Vec<Value<'_>> =
-        entries(module).into_iter().filter(|entry| entry.key == "kernel" && entry.value != Some(0)).map(|entry| entry.function).collect();
+    let annotated: Vec<Value<'_>> = entries(module)
+        .into_iter()
+        .filter(|entry| entry.key == "kernel" && entry.value != Some(0))
+        .map(|entry| entry.function)
+        .collect();
     super::functions(module)
         .into_iter()
         .filter(|function| !function.is_declaration())
         // SAFETY: the value is a live function.
-        .filter(|function| annotated.contains(function) || unsafe { LLVMGetFunctionCallConv(function.raw()) } == PTX_KERNEL)
+        .filter(|function| {
+            annotated.contains(function) || unsafe { LLVMGetFunctionCallConv(function.raw()) } == PTX_KERNEL
+        })
         .collect()
 }
 
@@ -75,11 +87,17 @@ pub fn get(module: &Module<'_>, function: Value<'_>, key: &str) -> Option<u64> {
 /// LLVM's C interface cannot remove a node; one with a key that the back end does not know means nothing.
 pub fn clear(module: &Module<'_>, function: Value<'_>, keys: &[&str]) {
     let void = "mneme.void";
-    for entry in entries(module).into_iter().filter(|entry| entry.function == function && keys.contains(&entry.key.as_str())) {
+    for entry in
+        entries(module).into_iter().filter(|entry| entry.function == function && keys.contains(&entry.key.as_str()))
+    {
         // SAFETY: node and index come from the walk above; the string is copied.
         unsafe {
             let context = LLVMGetModuleContext(module.as_mut_ptr());
-            LLVMReplaceMDNodeOperandWith(entry.node, entry.index, LLVMMDStringInContext2(context, void.as_ptr().cast(), void.len()));
+            LLVMReplaceMDNodeOperandWith(
+                entry.node,
+                entry.index,
+                LLVMMDStringInContext2(context, void.as_ptr().cast(), void.len()),
+            );
         }
     }
 }

@@ -39,7 +39,13 @@ pub fn add(module: &Module<'_>, function: Value<'_>, parameter: u32, name: &str,
 pub fn add_range(module: &Module<'_>, function: Value<'_>, parameter: u32, bits: u32, low: u64, high: u64) {
     // SAFETY: function and context are alive; one word holds a bound, as there are at most 64 bits.
     unsafe {
-        let attribute = LLVMCreateConstantRangeAttribute(LLVMGetModuleContext(module.as_mut_ptr()), kind("range"), bits, &low, &high);
+        let attribute = LLVMCreateConstantRangeAttribute(
+            LLVMGetModuleContext(module.as_mut_ptr()),
+            kind("range"),
+            bits,
+            &low,
+            &high,
+        );
         LLVMAddAttributeAtIndex(function.raw(), place(parameter), attribute);
     }
 }
@@ -54,8 +60,12 @@ pub fn set_string(function: Value<'_>, name: &std::ffi::CStr, value: &std::ffi::
 pub fn string(function: Value<'_>, name: &str) -> Option<String> {
     // SAFETY: the function is alive; the name and the value have the lengths given, the value as long as the function.
     unsafe {
-        let attribute =
-            LLVMGetStringAttributeAtIndex(function.raw(), llvm_sys::LLVMAttributeFunctionIndex, name.as_ptr().cast(), name.len() as u32);
+        let attribute = LLVMGetStringAttributeAtIndex(
+            function.raw(),
+            llvm_sys::LLVMAttributeFunctionIndex,
+            name.as_ptr().cast(),
+            name.len() as u32,
+        );
         if attribute.is_null() {
             return None;
         }

@@ -1,8 +1,8 @@
 //! The `-ffp-contract` that a module was compiled with, as far as the back end goes by it.
 //!
-//! Under `fast`, which is CUDA's default, clang lets the back end fuse products and sums wherever they meet, and marks every operation
-//! with the flag `contract`. Under `on` it forms calls of `llvm.fmuladd` within statements and marks nothing; under `off`
-//! neither. So the IR says it itself, whoever has made it.
+//! Under `fast`, which is CUDA's default, clang lets the back end fuse products and sums wherever they meet, and marks
+//! every operation with the flag `contract`. Under `on` it forms calls of `llvm.fmuladd` within statements and marks
+//! nothing; under `off` neither. So the IR says it itself, whoever has made it.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMFastMathAllowContract;
@@ -11,13 +11,17 @@ use llvm_sys::core::{LLVMCanValueUseFastMathFlags, LLVMGetFastMathFlags};
 
 use super::{Value, functions};
 
-/// How the names of libdevice's functions begin: NVIDIA compiled it without flags, whatever the program is compiled with.
+/// How the names of libdevice's functions begin: NVIDIA compiled it without flags, whatever the program is compiled
+/// with.
 const LIBDEVICE: &str = "__nv_";
 
 /// Whether it is `fast`: an operation is marked, or there is none that could be.
 pub fn is_fast(module: &Module<'_>) -> bool {
     let mut unmarked = false;
-    for function in functions(module).into_iter().filter(|function| !function.is_declaration() && !function.name().starts_with(LIBDEVICE)) {
+    for function in functions(module)
+        .into_iter()
+        .filter(|function| !function.is_declaration() && !function.name().starts_with(LIBDEVICE))
+    {
         for instruction in function.instructions() {
             if marked(instruction) {
                 return true;
@@ -31,7 +35,8 @@ pub fn is_fast(module: &Module<'_>) -> bool {
 fn marked(instruction: Value<'_>) -> bool {
     // SAFETY: the instruction is alive, and is one that has the flags.
     unsafe {
-        LLVMCanValueUseFastMathFlags(instruction.raw()) != 0 && LLVMGetFastMathFlags(instruction.raw()) & LLVMFastMathAllowContract != 0
+        LLVMCanValueUseFastMathFlags(instruction.raw()) != 0
+            && LLVMGetFastMathFlags(instruction.raw()) & LLVMFastMathAllowContract != 0
     }
 }
 
@@ -86,7 +91,10 @@ mod tests {
         let unmarked = function("k", "fmul float %a, %b");
         let marked = "define float @f(float %a) {\n  %r = fadd contract float %a, %a\n  ret float %r\n}";
         assert!(is_fast_of(&format!("{unmarked}\n{marked}")));
-        assert!(!is_fast_of(&format!("{unmarked}\n{}", marked.replace("@f", "@__nv_f"))), "libdevice's marks are not the program's");
+        assert!(
+            !is_fast_of(&format!("{unmarked}\n{}", marked.replace("@f", "@__nv_f"))),
+            "libdevice's marks are not the program's"
+        );
         assert!(is_fast_of(&function("__nv_sin", "fmul float %a, %b")), "nor is that it has none");
         assert!(is_fast_of("declare float @k(float)"));
     }

@@ -7,7 +7,9 @@ use std::ffi::{CStr, c_void};
 
 use inkwell::context::Context;
 use llvm_sys::LLVMDiagnosticSeverity;
-use llvm_sys::core::{LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity};
+use llvm_sys::core::{
+    LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity,
+};
 use llvm_sys::prelude::LLVMDiagnosticInfoRef;
 
 /// Remarks that are kept; options of LLVM's can ask for as many as there are instructions.
@@ -30,7 +32,13 @@ impl<'c> Diagnostics<'c> {
     pub fn collect(context: &'c Context) -> Self {
         let reports = Box::new(RefCell::new(Reports::default()));
         // SAFETY: the box outlives the registration, which Drop undoes.
-        unsafe { LLVMContextSetDiagnosticHandler(context.raw(), Some(handle), std::ptr::from_ref(&*reports).cast_mut().cast()) };
+        unsafe {
+            LLVMContextSetDiagnosticHandler(
+                context.raw(),
+                Some(handle),
+                std::ptr::from_ref(&*reports).cast_mut().cast(),
+            )
+        };
         Self { context, reports }
     }
 
@@ -54,8 +62,8 @@ impl Drop for Diagnostics<'_> {
 }
 
 extern "C" fn handle(info: LLVMDiagnosticInfoRef, reports: *mut c_void) {
-    // SAFETY: `reports` is the box that `collect` registered; LLVM calls this on the thread that uses the context. It returns a
-    // NUL-terminated string that is ours to dispose of.
+    // SAFETY: `reports` is the box that `collect` registered; LLVM calls this on the thread that uses the context. It
+    // returns a NUL-terminated string that is ours to dispose of.
     let (reports, severity, message) = unsafe {
         let text = LLVMGetDiagInfoDescription(info);
         let message = CStr::from_ptr(text).to_string_lossy().trim().to_owned();

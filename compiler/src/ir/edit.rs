@@ -68,7 +68,13 @@ pub fn called_function_type(call: Value<'_>) -> LLVMTypeRef {
 
 pub fn opcode(value: Value<'_>) -> LLVMOpcode {
     // SAFETY: the value is a live instruction or constant expression.
-    unsafe { if is_constant_expression(value) { LLVMGetConstOpcode(value.raw()) } else { LLVMGetInstructionOpcode(value.raw()) } }
+    unsafe {
+        if is_constant_expression(value) {
+            LLVMGetConstOpcode(value.raw())
+        } else {
+            LLVMGetInstructionOpcode(value.raw())
+        }
+    }
 }
 
 /// Declares `name`, or gives the function of that name.
@@ -130,7 +136,8 @@ pub fn attributes(function: Value<'_>, index: u32) -> Vec<LLVMAttributeRef> {
 pub fn string_attribute(function: Value<'_>, name: &str) -> Option<String> {
     // SAFETY: a live function; the attribute's text lives in the context.
     unsafe {
-        let attribute = LLVMGetStringAttributeAtIndex(function.raw(), FUNCTION, name.as_ptr().cast(), name.len() as u32);
+        let attribute =
+            LLVMGetStringAttributeAtIndex(function.raw(), FUNCTION, name.as_ptr().cast(), name.len() as u32);
         if attribute.is_null() {
             return None;
         }

@@ -21,8 +21,8 @@ use std::ffi::{CStr, CString};
 
 use inkwell::module::Module;
 use llvm_sys::core::{
-    LLVMDisposeMessage, LLVMGetFirstFunction, LLVMGetFirstGlobal, LLVMGetFirstGlobalAlias, LLVMGetNamedFunction, LLVMGetNamedGlobal,
-    LLVMGetNextFunction, LLVMGetNextGlobal, LLVMGetNextGlobalAlias, LLVMPrintModuleToString,
+    LLVMDisposeMessage, LLVMGetFirstFunction, LLVMGetFirstGlobal, LLVMGetFirstGlobalAlias, LLVMGetNamedFunction,
+    LLVMGetNamedGlobal, LLVMGetNextFunction, LLVMGetNextGlobal, LLVMGetNextGlobalAlias, LLVMPrintModuleToString,
 };
 use llvm_sys::prelude::LLVMValueRef;
 

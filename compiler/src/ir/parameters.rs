@@ -27,7 +27,8 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
             offset = offset.next_multiple_of(alignment.max(1));
             let pointers = attributes::by_value(kernel, index as u32).and_then(|ty| pointers(module, ty));
             let pointers = pointers.map(|pointers| pointers.into_iter().map(|(offset, _)| offset as u32).collect());
-            let argument = Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
+            let argument =
+                Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
             offset += size;
             argument
         })
@@ -64,7 +65,8 @@ fn spelling(ty: LLVMTypeRef) -> String {
     }
 }
 
-/// Offset (bytes) and type of every pointer in a type that is passed by value; `None` where there are too many, or some in vectors.
+/// Offset (bytes) and type of every pointer in a type that is passed by value; `None` where there are too many, or some
+/// in vectors.
 pub fn pointers(module: &Module<'_>, ty: LLVMTypeRef) -> Option<Vec<(u64, LLVMTypeRef)>> {
     let mut found = Vec::new();
     find_pointers(module, ty, 0, &mut found).then_some(found)
@@ -97,7 +99,9 @@ fn find_pointers(module: &Module<'_>, ty: LLVMTypeRef, offset: u64, found: &mut 
                     found.extend(first.iter().map(|(at, ty)| (offset + index * size + at, *ty)));
                 }
             }
-            LLVMTypeKind::LLVMVectorTypeKind => return LLVMGetTypeKind(LLVMGetElementType(ty)) != LLVMTypeKind::LLVMPointerTypeKind,
+            LLVMTypeKind::LLVMVectorTypeKind => {
+                return LLVMGetTypeKind(LLVMGetElementType(ty)) != LLVMTypeKind::LLVMPointerTypeKind;
+            }
             _ => {}
         }
     }

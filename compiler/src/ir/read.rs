@@ -9,15 +9,16 @@ use mneme_core::image::bitcode;
 use super::diagnostics::Diagnostics;
 use crate::error::BuildError;
 
-/// One module from all of `bitcodes`; definitions of the first win where several define a weak name. `debug` keeps what they tell
-/// of the source.
+/// One module from all of `bitcodes`; definitions of the first win where several define a weak name. `debug` keeps what
+/// they tell of the source.
 pub fn load<'ctx>(
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
     bitcodes: &[&[u8]],
     debug: bool,
 ) -> Result<Module<'ctx>, BuildError> {
-    let (first, rest) = bitcodes.split_first().ok_or_else(|| BuildError::Bitcode { message: "there is none".into() })?;
+    let (first, rest) =
+        bitcodes.split_first().ok_or_else(|| BuildError::Bitcode { message: "there is none".into() })?;
     let whole = parse(context, diagnostics, first)?;
     for module in rest {
         let other = parse(context, diagnostics, module)?;
@@ -26,7 +27,9 @@ pub fn load<'ctx>(
         let failed = unsafe { LLVMLinkModules2(whole.as_mut_ptr(), other.as_mut_ptr()) } != 0;
         std::mem::forget(other);
         if failed {
-            return Err(BuildError::Link { message: diagnostics.take().unwrap_or_else(|| "LLVM gives no reason".into()) });
+            return Err(BuildError::Link {
+                message: diagnostics.take().unwrap_or_else(|| "LLVM gives no reason".into()),
+            });
         }
     }
     // Debug information would reach the PTX, and the assembler optimises code less that has it.
@@ -37,7 +40,11 @@ pub fn load<'ctx>(
 }
 
 /// Reads one module: bitcode, or assembly text. Bitcode of a newer LLVM is refused, because LLVM may crash on it.
-pub fn parse<'ctx>(context: &'ctx Context, diagnostics: &Diagnostics<'_>, bytes: &[u8]) -> Result<Module<'ctx>, BuildError> {
+pub fn parse<'ctx>(
+    context: &'ctx Context,
+    diagnostics: &Diagnostics<'_>,
+    bytes: &[u8],
+) -> Result<Module<'ctx>, BuildError> {
     let supported = crate::llvm_version();
     if let Some(found) = bitcode::producer(bytes)
         && bitcode::major(&found) > bitcode::major(&supported)
@@ -66,7 +73,10 @@ mod tests {
         let context = Context::create();
         let bitcode = context.create_module("m").write_bitcode_to_memory();
         let producer = bitcode::producer(bitcode.as_slice()).unwrap();
-        assert_eq!((bitcode::version(&producer), bitcode::major(&producer)), (crate::llvm_version().as_str(), Some(19)));
+        assert_eq!(
+            (bitcode::version(&producer), bitcode::major(&producer)),
+            (crate::llvm_version().as_str(), Some(19))
+        );
     }
 
     /// The beginning of a bitcode file that says that `producer` wrote it.
@@ -91,9 +101,13 @@ mod tests {
         fixed(&mut bits, 0, 32);
         // An unabbreviated record, and the block's end.
         fixed(&mut bits, 3, 5);
-        [1, producer.len() as u64].into_iter().chain(producer.bytes().map(u64::from)).for_each(|value| variable(&mut bits, value, 6));
+        [1, producer.len() as u64]
+            .into_iter()
+            .chain(producer.bytes().map(u64::from))
+            .for_each(|value| variable(&mut bits, value, 6));
         fixed(&mut bits, 0, 5);
-        let bytes = bits.chunks(8).map(|byte| byte.iter().enumerate().fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at));
+        let bytes =
+            bits.chunks(8).map(|byte| byte.iter().enumerate().fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at));
         b"BC\xC0\xDE".iter().copied().chain(bytes).collect()
     }
 

@@ -134,7 +134,9 @@ impl<'m> Value<'m> {
     /// Arguments of a call.
     pub fn call_arguments(self) -> Vec<Self> {
         // SAFETY: the value is a live call, the indices are below its argument count.
-        unsafe { (0..LLVMGetNumArgOperands(self.0)).filter_map(|index| Self::new(LLVMGetOperand(self.0, index))).collect() }
+        unsafe {
+            (0..LLVMGetNumArgOperands(self.0)).filter_map(|index| Self::new(LLVMGetOperand(self.0, index))).collect()
+        }
     }
 
     /// Parameters of a function.

@@ -1,7 +1,7 @@
 // The pass `mneme-fault<KIND>`: it breaks a kernel on purpose, for those who test or try what finds broken passes.
 //
-// It runs only where a pipeline names it, as LLVM's own `trigger-crash-function` does. No list of passes has it, so no search of
-// pipelines comes across it.
+// It runs only where a pipeline names it, as LLVM's own `trigger-crash-function` does. No list of passes has it, so no
+// search of pipelines comes across it.
 
 #include "faults.h"
 
@@ -27,8 +27,8 @@ constexpr StringLiteral AssemblerMark = "mneme.fault.assembler";
 /// Whether a store writes to memory that other threads or the host can see.
 bool isVisible(const StoreInst &Store) { return !isa<AllocaInst>(getUnderlyingObject(Store.getPointerOperand())); }
 
-/// Adds where the function subtracts and subtracts where it adds, once, in what it stores: in an address it would end in a fault of
-/// the device.
+/// Adds where the function subtracts and subtracts where it adds, once, in what it stores: in an address it would end
+/// in a fault of the device.
 bool wrongOperator(Function &F) {
   for (Instruction &I : instructions(F)) {
     auto *Store = dyn_cast<StoreInst>(&I);

@@ -1,4 +1,5 @@
-// What LLVM's C interface has no words for: pipelines with a say on every pass, LLVM's own command line, names of passes.
+// What LLVM's C interface has no words for: pipelines with a say on every pass, LLVM's own command line, names of
+// passes.
 //
 // Everything here is called from llvm.rs, which describes the contracts; nothing keeps state between calls.
 
@@ -65,7 +66,8 @@ std::string describe(const Any &IR) {
 }
 
 void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint64_t &Count, std::vector<uint64_t> &Running) {
-  // Asked first, for passes that may be left out only; its number is taken over by the callback that follows it at once.
+  // Asked first, for passes that may be left out only; its number is taken over by the callback that follows it at
+  // once.
   auto Asked = std::make_shared<std::optional<uint64_t>>();
   Callbacks.registerShouldRunOptionalPassCallback([&, Asked](StringRef Pass, Any IR) {
     if (isContainer(Pass))
@@ -118,8 +120,8 @@ private:
 };
 
 /// What clang tunes its pipelines by, for the level of the first that a text names (`BackendUtil.cpp`, and the driver's
-/// `-vectorize-loops` and `-vectorize-slp`). LLVM's own defaults are those of no level: loops are unrolled at -O1, and straight code
-/// is vectorised at none.
+/// `-vectorize-loops` and `-vectorize-slp`). LLVM's own defaults are those of no level: loops are unrolled at -O1, and
+/// straight code is vectorised at none.
 PipelineTuningOptions tuning(StringRef Pipeline) {
   PipelineTuningOptions Options;
   size_t At = Pipeline.find("<O");
@@ -141,8 +143,8 @@ void clearAnnotationCache(const Module *);
 
 extern "C" {
 
-/// Forgets which functions are kernels. The NVPTX back end remembers that by the addresses of module and function until the module is
-/// emitted, so that one that is not emitted leaves it to whatever is at its address next.
+/// Forgets which functions are kernels. The NVPTX back end remembers that by the addresses of module and function until
+/// the module is emitted, so that one that is not emitted leaves it to whatever is at its address next.
 void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwrap(M)); }
 
 /// Runs a pipeline; null, or what is wrong with it (to be freed). `instrument` serves LLVM's own options about passes.
@@ -197,7 +199,8 @@ char *mneme_llvm_print(const char *Pipeline, LLVMTargetMachineRef T) {
   return copy(Text);
 }
 
-/// Generates code: null and the code, or what is wrong (to be freed). `Ask` is asked about each pass that may be left out.
+/// Generates code: null and the code, or what is wrong (to be freed). `Ask` is asked about each pass that may be left
+/// out.
 char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileType Kind, void *User, Gate::Asked Ask,
                       LLVMMemoryBufferRef *Code) {
   LLVMContext &Context = unwrap(M)->getContext();
@@ -217,13 +220,14 @@ bool mneme_llvm_breaks_assembly(LLVMModuleRef M) { return mneme::breaksAssembly(
 /// Lets code that comes to an `unreachable` stop there, where it would else run on into whatever follows.
 void mneme_llvm_trap_unreachable(LLVMTargetMachineRef T) { reinterpret_cast<TargetMachine *>(T)->Options.TrapUnreachable = true; }
 
-/// Lets products be fused into sums wherever the target can, as clang does under `-ffp-contract=fast`; else only where the front end
-/// said so.
+/// Lets products be fused into sums wherever the target can, as clang does under `-ffp-contract=fast`; else only where
+/// the front end said so.
 void mneme_llvm_fuse(LLVMTargetMachineRef T, bool Everywhere) {
   reinterpret_cast<TargetMachine *>(T)->Options.AllowFPOpFusion = Everywhere ? FPOpFusion::Fast : FPOpFusion::Standard;
 }
 
-/// Marks loops as clang's front end does at -O1: neither LLVM nor the assembler is to unroll them, but where the source asks for it.
+/// Marks loops as clang's front end does at -O1: neither LLVM nor the assembler is to unroll them, but where the source
+/// asks for it.
 void mneme_llvm_keep_loops(LLVMModuleRef M) {
   static constexpr StringLiteral Unroll = "llvm.loop.unroll.";
   LLVMContext &Context = unwrap(M)->getContext();
@@ -254,7 +258,8 @@ void mneme_llvm_keep_loops(LLVMModuleRef M) {
     }
 }
 
-/// What clang tells LLVM for every device compilation: copies of memory are optimised though there is no library to call.
+/// What clang tells LLVM for every device compilation: copies of memory are optimised though there is no library to
+/// call.
 void mneme_llvm_as_for_devices() {
   StringMap<cl::Option *> &Options = cl::getRegisteredOptions();
   auto Found = Options.find("enable-memcpyopt-without-libcalls");
@@ -269,8 +274,8 @@ char *mneme_llvm_options(int Count, const char *const *Words) {
   return cl::ParseCommandLineOptions(Count, Words, "", &Stream) ? nullptr : copy(Message);
 }
 
-/// Lets a lack of memory end the process with LLVM's message; C++ would throw an exception into those who cannot catch it. To be called
-/// once a process.
+/// Lets a lack of memory end the process with LLVM's message; C++ would throw an exception into those who cannot catch
+/// it. To be called once a process.
 void mneme_llvm_end_without_memory() { install_out_of_memory_new_handler(); }
 
 /// The names of all passes, as `opt -print-passes` prints them (to be freed).
@@ -281,15 +286,16 @@ char *mneme_llvm_pass_names() {
   return copy(Names);
 }
 
-/// Splits a block before an instruction: a new block that is gone through where the condition holds, which is rare. Returns its end.
+/// Splits a block before an instruction: a new block that is gone through where the condition holds, which is rare.
+/// Returns its end.
 LLVMValueRef mneme_llvm_branch(LLVMValueRef Condition, LLVMValueRef Before) {
   auto *I = unwrap<Instruction>(Before);
   MDNode *Rarely = MDBuilder(I->getContext()).createUnlikelyBranchWeights();
   return wrap(SplitBlockAndInsertIfThen(unwrap(Condition), I->getIterator(), false, Rarely));
 }
 
-/// Replaces what is read from local variables that hold one pointer and no other by that pointer: those in which code that no pass has
-/// seen keeps its parameters.
+/// Replaces what is read from local variables that hold one pointer and no other by that pointer: those in which code
+/// that no pass has seen keeps its parameters.
 void mneme_llvm_forward_pointers(LLVMValueRef Function) {
   auto &F = *unwrap<llvm::Function>(Function);
   DominatorTree Tree(F);

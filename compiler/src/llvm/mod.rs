@@ -66,7 +66,8 @@ struct Session<'a, 'm> {
     module: &'a Module<'m>,
 }
 
-/// Forgets what the NVPTX back end remembers of a module that was at the same address; to be called before passes of LLVM's own ways.
+/// Forgets what the NVPTX back end remembers of a module that was at the same address; to be called before passes of
+/// LLVM's own ways.
 pub fn forget_annotations(module: &Module<'_>) {
     // SAFETY: the module is alive; the back end's memory has a lock of its own.
     unsafe { mneme_llvm_forget_annotations(module.as_mut_ptr()) };
@@ -88,12 +89,13 @@ pub fn run(
     let mut session = Session { observer, module };
     let raw = RawObserver { user: std::ptr::from_mut(&mut session).cast(), before, after };
     // SAFETY: module, machine, text and observer live for the length of the call; the callbacks get the session.
-    let message = unsafe { mneme_llvm_run(module.as_mut_ptr(), pipeline.as_ptr(), machine.as_mut_ptr(), &raw, instrument) };
+    let message =
+        unsafe { mneme_llvm_run(module.as_mut_ptr(), pipeline.as_ptr(), machine.as_mut_ptr(), &raw, instrument) };
     take(message).map_or(Ok(()), Err)
 }
 
-/// A pipeline as LLVM has understood it: what stands behind `default<O3>`, every pass with its parameters. `None` where LLVM cannot
-/// read it.
+/// A pipeline as LLVM has understood it: what stands behind `default<O3>`, every pass with its parameters. `None` where
+/// LLVM cannot read it.
 pub fn print(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     let pipeline = CString::new(pipeline).ok()?;
     // SAFETY: text and machine live for the length of the call.
@@ -107,7 +109,12 @@ pub type PassGate<'a> = &'a mut dyn FnMut(&str, &str) -> bool;
 ///
 /// # Errors
 /// LLVM's message.
-pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileType, gate: PassGate<'_>) -> Result<Vec<u8>, String> {
+pub fn emit(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    kind: LLVMCodeGenFileType,
+    gate: PassGate<'_>,
+) -> Result<Vec<u8>, String> {
     let mut gate = gate;
     let mut code: LLVMMemoryBufferRef = std::ptr::null_mut();
     // SAFETY: module, machine and gate live for the length of the call, in which alone the gate is called.
@@ -126,8 +133,8 @@ pub fn emit(module: &Module<'_>, machine: &TargetMachine, kind: LLVMCodeGenFileT
     }
 }
 
-/// Lets code of this machine that comes to an `unreachable` stop there. Without it a function of nothing else has no code at all, and
-/// whoever calls it runs on into whatever follows.
+/// Lets code of this machine that comes to an `unreachable` stop there. Without it a function of nothing else has no
+/// code at all, and whoever calls it runs on into whatever follows.
 pub fn trap_unreachable(machine: &TargetMachine) {
     // SAFETY: the machine is alive.
     unsafe { mneme_llvm_trap_unreachable(machine.as_mut_ptr()) }
@@ -139,7 +146,13 @@ pub fn fuse(machine: &TargetMachine, everywhere: bool) {
     unsafe { mneme_llvm_fuse(machine.as_mut_ptr(), everywhere) }
 }
 
-extern "C" fn may_run(user: *mut c_void, pass: *const c_char, pass_length: usize, unit: *const c_char, unit_length: usize) -> bool {
+extern "C" fn may_run(
+    user: *mut c_void,
+    pass: *const c_char,
+    pass_length: usize,
+    unit: *const c_char,
+    unit_length: usize,
+) -> bool {
     // SAFETY: `user` is the gate of the call under way, on this thread; the texts live for the length of this call.
     unsafe {
         let gate = &mut *user.cast::<PassGate<'_>>();
@@ -211,8 +224,8 @@ pub fn pass_names() -> String {
     take(unsafe { mneme_llvm_pass_names() }).unwrap_or_default()
 }
 
-/// Where a live instruction comes from: a line for its place in the source and for each call through which it was inlined, of file,
-/// line, column and function, with tabs between them; `None` without debug information.
+/// Where a live instruction comes from: a line for its place in the source and for each call through which it was
+/// inlined, of file, line, column and function, with tabs between them; `None` without debug information.
 pub(crate) fn location(instruction: LLVMValueRef) -> Option<String> {
     // SAFETY: a live instruction, by contract.
     take(unsafe { mneme_llvm_location(instruction) })
@@ -273,7 +286,8 @@ mod tests {
 
     #[test]
     fn refused_options_are_named() {
-        let advice = "mneme: Unknown command line argument '-nosuch'.  Try: 'mneme --help'\nmneme: Did you mean '--mno-hvx'?";
+        let advice =
+            "mneme: Unknown command line argument '-nosuch'.  Try: 'mneme --help'\nmneme: Did you mean '--mno-hvx'?";
         assert_eq!(refusal("-nosuch", advice), "LLVM has no option -nosuch");
         assert_eq!(refusal("-a=b", ""), "-a=b has a value that -a cannot have, or is there twice");
         assert_eq!(refusal("-a=b", "mneme: for the -a option: no"), "-a=b: for the -a option: no");

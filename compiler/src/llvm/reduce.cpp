@@ -1,5 +1,6 @@
-// Takes parts out of a module, for making a failing kernel smaller. What is taken out is replaced by zero, so that nothing undefined
-// comes in where nothing was before. The parts are numbered anew after each edit; revise.rs describes the contract.
+// Takes parts out of a module, for making a failing kernel smaller. What is taken out is replaced by zero, so that
+// nothing undefined comes in where nothing was before. The parts are numbered anew after each edit; revise.rs describes
+// the contract.
 
 #include "revise.h"
 
@@ -215,8 +216,8 @@ template <typename T> std::vector<T> part(const std::vector<T> &All, uint64_t Fr
 
 extern "C" {
 
-/// Takes the parts from `From` up to, but without, `To` out of the module; null, or why that is no good (to be freed). `Counts` gets
-/// the number of parts of each kind that are left, and the number of instructions.
+/// Takes the parts from `From` up to, but without, `To` out of the module; null, or why that is no good (to be freed).
+/// `Counts` gets the number of parts of each kind that are left, and the number of instructions.
 char *mneme_llvm_reduce(LLVMModuleRef Raw, const char *Kernel, int Kind, uint64_t From, uint64_t To, uint64_t Counts[7]) {
   Module &M = *unwrap(Raw);
   switch (Kind) {

@@ -1,5 +1,5 @@
-// Makes undefined behaviour of a kernel show: values that are never set become the same byte everywhere, and arithmetic that has no
-// defined result ends the kernel. revise.rs describes the contract.
+// Makes undefined behaviour of a kernel show: values that are never set become the same byte everywhere, and arithmetic
+// that has no defined result ends the kernel. revise.rs describes the contract.
 
 #include "revise.h"
 
@@ -88,8 +88,8 @@ void check(Instruction &I) {
 
 extern "C" {
 
-/// Lets the instructions from `From` up to, but without, `To`, of those that may have no defined result, end the kernel where they have
-/// none. Returns all of them, a line each (to be freed).
+/// Lets the instructions from `From` up to, but without, `To`, of those that may have no defined result, end the kernel
+/// where they have none. Returns all of them, a line each (to be freed).
 char *mneme_llvm_trap_undefined(LLVMModuleRef Raw, uint64_t From, uint64_t To) {
   Module &M = *unwrap(Raw);
   std::vector<Instruction *> Found;

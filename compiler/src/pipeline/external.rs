@@ -34,11 +34,13 @@ impl External {
         diagnostics: &Diagnostics<'_>,
     ) -> Result<Module<'ctx>, BuildError> {
         let failed = |message: String| BuildError::External { program: self.program.display().to_string(), message };
-        let pass =
-            |contents: &[u8]| TransientFile::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")));
+        let pass = |contents: &[u8]| {
+            TransientFile::new(contents).map_err(|error| failed(format!("the IR cannot be passed to it: {error}")))
+        };
         let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
-        let output = programs::output(&mut self.command(pipeline, before.path(), after.path()))
-            .map_err(|error| failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version())))?;
+        let output = programs::output(&mut self.command(pipeline, before.path(), after.path())).map_err(|error| {
+            failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version()))
+        })?;
         if !output.status.success() {
             let said = complaint(&String::from_utf8_lossy(&output.stderr));
             return Err(failed(format!("it ended with {}: {said}", output.status)));
@@ -58,7 +60,12 @@ impl External {
             command.arg(format!("-load-pass-plugin={}", plugin.display()));
         }
         // A name without a slash would be looked for on the library path only.
-        command.arg(format!("-passes={}", super::normalise(pipeline))).args(&self.arguments).arg(before).arg("-o").arg(after);
+        command
+            .arg(format!("-passes={}", super::normalise(pipeline)))
+            .args(&self.arguments)
+            .arg(before)
+            .arg("-o")
+            .arg(after);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -77,7 +84,10 @@ mod tests {
 
     #[test]
     fn the_telling_line_is_found() {
-        assert_eq!(complaint("warning: x\n\nopt-19: error: unknown pass\n Stack dump:\n"), "opt-19: error: unknown pass");
+        assert_eq!(
+            complaint("warning: x\n\nopt-19: error: unknown pass\n Stack dump:\n"),
+            "opt-19: error: unknown pass"
+        );
         assert_eq!(complaint("what now\nmore"), "what now");
         assert_eq!(complaint("  \n"), "it says nothing");
     }

@@ -1,7 +1,7 @@
 //! The pass invocations of a pipeline: a list, a limit, and the IR around one of them.
 //!
-//! For looking for the pass that did something. Numbers are those of [`PassObserver`]: with one pipeline and one module they
-//! are the same in every run up to the limit.
+//! For looking for the pass that did something. Numbers are those of [`PassObserver`]: with one pipeline and one module
+//! they are the same in every run up to the limit.
 
 use inkwell::module::Module;
 
@@ -45,8 +45,8 @@ impl PassObserver for Invocations {
     }
 }
 
-/// The passes of code generation, as [`Invocations`] has those of a pipeline: IR passes of the back end and machine passes, numbered by
-/// themselves. Those that the back end cannot do without have no number.
+/// The passes of code generation, as [`Invocations`] has those of a pipeline: IR passes of the back end and machine
+/// passes, numbered by themselves. Those that the back end cannot do without have no number.
 #[derive(Debug, Default)]
 pub struct CodegenInvocations {
     pub limit: Option<u64>,

@@ -34,7 +34,8 @@ pub fn run(
     if pipeline.trim().is_empty() {
         return Ok(());
     }
-    llvm::run(module, &normalise(pipeline), machine, observer, instrument).map_err(|message| failed(names::explain(&message)))?;
+    llvm::run(module, &normalise(pipeline), machine, observer, instrument)
+        .map_err(|message| failed(names::explain(&message)))?;
     match diagnostics.take() {
         Some(message) => Err(failed(message)),
         None => module.verify().map_err(|error| failed(format!("it left invalid IR: {error}"))),
@@ -99,7 +100,10 @@ mod tests {
         for (given, expected) in [
             ("instcombine", "instcombine<no-verify-fixpoint>"),
             ("function(instcombine,simplifycfg)", "function(instcombine<no-verify-fixpoint>,simplifycfg)"),
-            ("instcombine<max-iterations=2>,instcombine", "instcombine<max-iterations=2>,instcombine<no-verify-fixpoint>"),
+            (
+                "instcombine<max-iterations=2>,instcombine",
+                "instcombine<max-iterations=2>,instcombine<no-verify-fixpoint>",
+            ),
             ("aggressive-instcombine,my-instcombine-x", "aggressive-instcombine,my-instcombine-x"),
             ("default<O3>", "default<O3>"),
         ] {

@@ -29,7 +29,19 @@ fn unknown(message: &str) -> Option<&str> {
 fn known(list: &str) -> impl Iterator<Item = &str> {
     let listed = list.lines().filter(|line| line.starts_with(' ')).map(str::trim);
     let names = listed.map(|line| line.split('<').next().unwrap_or(line)).filter(|name| !name.is_empty());
-    names.chain(["default", "thinlto", "lto", "module", "cgscc", "function", "loop", "loop-mssa", "require", "invalidate", "repeat"])
+    names.chain([
+        "default",
+        "thinlto",
+        "lto",
+        "module",
+        "cgscc",
+        "function",
+        "loop",
+        "loop-mssa",
+        "require",
+        "invalidate",
+        "repeat",
+    ])
 }
 
 /// Edit distance: letters to insert, delete or replace.

@@ -31,7 +31,8 @@ pub enum ModulePart {
 
 impl ModulePart {
     /// Those that have parts, in the order in which taking them out pays.
-    pub const ALL: [Self; 6] = [Self::Functions, Self::Ends, Self::Branches, Self::Values, Self::Chains, Self::Arguments];
+    pub const ALL: [Self; 6] =
+        [Self::Functions, Self::Ends, Self::Branches, Self::Values, Self::Chains, Self::Arguments];
 }
 
 /// Change of a module.
@@ -41,8 +42,9 @@ pub enum Revision {
     Remove { part: ModulePart, from: u64, to: u64 },
     /// Local variables hold this byte until they are set.
     FillLocals(u8),
-    /// Instructions that may have no defined result (overflow of signed integers, shifts too far, division by zero, unreachable code, wrong
-    /// assumptions) end the kernel where they have none: those from `from` up to, but without, `to` do.
+    /// Instructions that may have no defined result (overflow of signed integers, shifts too far, division by zero,
+    /// unreachable code, wrong assumptions) end the kernel where they have none: those from `from` up to, but without,
+    /// `to` do.
     TrapUndefined { from: u64, to: u64 },
 }
 
@@ -57,7 +59,14 @@ pub struct Inventory {
 }
 
 unsafe extern "C" {
-    fn mneme_llvm_reduce(module: LLVMModuleRef, kernel: *const c_char, part: c_int, from: u64, to: u64, counts: *mut u64) -> *mut c_char;
+    fn mneme_llvm_reduce(
+        module: LLVMModuleRef,
+        kernel: *const c_char,
+        part: c_int,
+        from: u64,
+        to: u64,
+        counts: *mut u64,
+    ) -> *mut c_char;
     fn mneme_llvm_trap_undefined(module: LLVMModuleRef, from: u64, to: u64) -> *mut c_char;
     fn mneme_llvm_fill_locals(module: LLVMModuleRef, byte: u8);
 }
@@ -73,7 +82,9 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
             let kernel = CString::new(kernel).map_err(|_| "the kernel's name contains a NUL character".to_owned())?;
             let mut counts = [0; 7];
             // SAFETY: module and name live for the length of the call, which fills the seven counts.
-            let wrong = unsafe { mneme_llvm_reduce(module.as_mut_ptr(), kernel.as_ptr(), part as c_int, from, to, counts.as_mut_ptr()) };
+            let wrong = unsafe {
+                mneme_llvm_reduce(module.as_mut_ptr(), kernel.as_ptr(), part as c_int, from, to, counts.as_mut_ptr())
+            };
             if let Some(wrong) = llvm::take(wrong) {
                 return Err(wrong);
             }
@@ -84,7 +95,8 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
         Revision::FillLocals(byte) => unsafe { mneme_llvm_fill_locals(module.as_mut_ptr(), byte) },
         Revision::TrapUndefined { from, to } => {
             // SAFETY: as above.
-            let text = llvm::take(unsafe { mneme_llvm_trap_undefined(module.as_mut_ptr(), from, to) }).unwrap_or_default();
+            let text =
+                llvm::take(unsafe { mneme_llvm_trap_undefined(module.as_mut_ptr(), from, to) }).unwrap_or_default();
             found.checked = text.lines().map(str::to_owned).collect();
         }
     }

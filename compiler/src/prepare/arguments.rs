@@ -12,15 +12,23 @@ use mneme_core::recording::manifest::Argument;
 
 use crate::ir::{Value, attributes, parameters};
 
-/// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay: their
-/// values mean nothing outside this recording.
-pub fn fold(module: &Module<'_>, kernel: Value<'_>, specialize: &Specialize, recorded: &[Argument], log: &mut Vec<String>) {
+/// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay:
+/// their values mean nothing outside this recording.
+pub fn fold(
+    module: &Module<'_>,
+    kernel: Value<'_>,
+    specialize: &Specialize,
+    recorded: &[Argument],
+    log: &mut Vec<String>,
+) {
     for (index, (parameter, layout)) in (0..).zip(kernel.parameters().into_iter().zip(parameters::of(module, kernel))) {
         if !specialize.selects(index) {
             continue;
         }
         let size = layout.size as usize;
-        let Some(bytes) = recorded.get(index as usize).map(|argument| &*argument.bytes).filter(|bytes| bytes.len() == size) else {
+        let Some(bytes) =
+            recorded.get(index as usize).map(|argument| &*argument.bytes).filter(|bytes| bytes.len() == size)
+        else {
             continue;
         };
         let folded = if let Some(ty) = attributes::by_value(kernel, index) {
@@ -33,7 +41,10 @@ pub fn fold(module: &Module<'_>, kernel: Value<'_>, specialize: &Specialize, rec
             false
         };
         if folded {
-            log.push(format!("argument {index} ({} {}) is folded into the code", layout.kind, layout.name).replace(" )", ")"));
+            log.push(
+                format!("argument {index} ({} {}) is folded into the code", layout.kind, layout.name)
+                    .replace(" )", ")"),
+            );
         }
     }
 }
@@ -48,16 +59,16 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
             LLVMTypeKind::LLVMFloatTypeKind => Some(f32::from_bits(bits as u32))
                 .filter(|value| !value.is_nan())
                 .and_then(|value| Value::new(LLVMConstReal(like.ty(), f64::from(value)))),
-            LLVMTypeKind::LLVMDoubleTypeKind => {
-                Some(f64::from_bits(bits)).filter(|value| !value.is_nan()).and_then(|value| Value::new(LLVMConstReal(like.ty(), value)))
-            }
+            LLVMTypeKind::LLVMDoubleTypeKind => Some(f64::from_bits(bits))
+                .filter(|value| !value.is_nan())
+                .and_then(|value| Value::new(LLVMConstReal(like.ty(), value))),
             _ => None,
         }
     }
 }
 
-/// Replaces an aggregate that is passed by value. Where the kernel only reads it and it holds no pointers, by a constant;
-/// else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
+/// Replaces an aggregate that is passed by value. Where the kernel only reads it and it holds no pointers, by a
+/// constant; else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
 fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: LLVMTypeRef, bytes: &[u8]) -> bool {
     let Some(pointers) = parameters::pointers(module, ty).filter(|_| !bytes.is_empty()) else { return false };
     let constant = constant(module, bytes);

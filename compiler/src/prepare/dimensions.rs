@@ -4,8 +4,8 @@
 
 use inkwell::module::Module;
 use llvm_sys::core::{
-    LLVMConstInt, LLVMGetMDKindIDInContext, LLVMGetModuleContext, LLVMMDNodeInContext2, LLVMMetadataAsValue, LLVMSetMetadata,
-    LLVMValueAsMetadata,
+    LLVMConstInt, LLVMGetMDKindIDInContext, LLVMGetModuleContext, LLVMMDNodeInContext2, LLVMMetadataAsValue,
+    LLVMSetMetadata, LLVMValueAsMetadata,
 };
 use mneme_core::launch::Dim3;
 
@@ -30,7 +30,9 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
 
 /// Calls that read a special register.
 fn reads<'m>(module: &'m Module<'_>, register: &str, axis: &str) -> Vec<Value<'m>> {
-    let Some(intrinsic) = ir::function(module, &format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}")) else { return Vec::new() };
+    let Some(intrinsic) = ir::function(module, &format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}")) else {
+        return Vec::new();
+    };
     intrinsic.users().into_iter().filter(|user| user.is_call() && user.callee() == Some(intrinsic)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Attributes that state what the recording proves about a kernel's parameters.
 //!
-//! docs/how-it-works/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as the arguments and
-//! the memory are the same.
+//! docs/how-it-works/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as
+//! the arguments and the memory are the same.
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
@@ -17,7 +17,13 @@ const MOST_ALIGNMENT: u64 = 256;
 const WORD: usize = 8;
 
 /// Adds the attributes and notes them in `log`. The parameters must be as they were recorded.
-pub fn state(module: &Module<'_>, kernel: Value<'_>, recorded: &RecordedLaunch<'_>, machine: &TargetMachine, log: &mut Vec<String>) {
+pub fn state(
+    module: &Module<'_>,
+    kernel: Value<'_>,
+    recorded: &RecordedLaunch<'_>,
+    machine: &TargetMachine,
+    log: &mut Vec<String>,
+) {
     let mut closed = None;
     for (index, layout) in (0..).zip(parameters::of(module, kernel)) {
         let mut note = |what: String| log.push(format!("fact: argument {index} ({}) {what}", layout.name));
@@ -30,7 +36,8 @@ pub fn state(module: &Module<'_>, kernel: Value<'_>, recorded: &RecordedLaunch<'
             attributes::add(module, kernel, index, "dereferenceable", bytes);
             attributes::add(module, kernel, index, "noundef", 0);
             note(format!("is aligned to {alignment} bytes and points at {bytes} bytes of memory"));
-            let alone = region.own && pointers(recorded, Some(index)).all(|other| !(region.start..=region.end).contains(&other));
+            let alone = region.own
+                && pointers(recorded, Some(index)).all(|other| !(region.start..=region.end).contains(&other));
             if alone && *closed.get_or_insert_with(|| provenance::is_closed(module, &kernel.name(), machine)) {
                 attributes::add(module, kernel, index, "noalias", 0);
                 note("is the only way to its memory".into());
@@ -63,7 +70,10 @@ struct Region {
 
 fn region(recorded: &RecordedLaunch<'_>, address: u64) -> Option<Region> {
     let overlaps = |start: u64, end: u64| {
-        recorded.variables.iter().any(|variable| variable.address < end && start < variable.address.saturating_add(variable.size))
+        recorded
+            .variables
+            .iter()
+            .any(|variable| variable.address < end && start < variable.address.saturating_add(variable.size))
     };
     let allocations = recorded.allocations.iter().map(|allocation| {
         let end = allocation.address.saturating_add(allocation.size);
@@ -85,7 +95,14 @@ fn pointers<'a>(recorded: &'a RecordedLaunch<'_>, without: Option<u32>) -> impl 
     others.flat_map(|(_, argument)| {
         let offset = argument.offset as usize;
         let first = offset.next_multiple_of(WORD) - offset;
-        argument.bytes.get(first..).unwrap_or_default().as_chunks::<WORD>().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
+        argument
+            .bytes
+            .get(first..)
+            .unwrap_or_default()
+            .as_chunks::<WORD>()
+            .0
+            .iter()
+            .map(|bytes| u64::from_le_bytes(*bytes))
     })
 }
 

@@ -57,7 +57,8 @@ fn approximate(module: &Module<'_>) -> Result<(), BuildError> {
     );
     let failed = |message: String| BuildError::Link { message };
     let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "approximations");
-    let approximations = module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;
+    let approximations =
+        module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;
     module.link_in_module(approximations).map_err(|error| failed(error.to_string()))?;
     for (name, exact) in library {
         if let Some(approximation) = ir::function(module, &format!("{PREFIX}{name}"))

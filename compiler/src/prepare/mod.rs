@@ -77,7 +77,11 @@ pub fn specialise(
         bounds::limit_registers(module, kernel, configuration.maxnreg);
     }
     // The recorded IR is that of higher levels.
-    if request.recorded.compiled.is_some_and(|application| application.level == "1" && application.pipeline() == configuration.passes) {
+    if request
+        .recorded
+        .compiled
+        .is_some_and(|application| application.level == "1" && application.pipeline() == configuration.passes)
+    {
         llvm::keep_loops(module);
     }
     if configuration.internalize || configuration.prune {
@@ -91,7 +95,12 @@ pub fn specialise(
 
 /// What does not depend on the configuration, for builds that prune: drops what neither the kernel nor the recorded
 /// `variables` reach.
-pub fn reduce(module: &Module<'_>, kernel_name: &str, variables: &[Variable], machine: &TargetMachine) -> Result<(), BuildError> {
+pub fn reduce(
+    module: &Module<'_>,
+    kernel_name: &str,
+    variables: &[Variable],
+    machine: &TargetMachine,
+) -> Result<(), BuildError> {
     let kernel = ir::kernel(module, kernel_name)?;
     prune::drop_used_lists(module);
     let recorded = |variable: &Value<'_>| {

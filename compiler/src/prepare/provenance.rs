@@ -1,7 +1,8 @@
 //! The provenance of a kernel's pointers.
 //!
-//! An allocation that one parameter alone points into can be reached through that parameter alone only if the kernel makes no
-//! pointer out of anything else: loads none from memory, makes none from a number, gets none from code that is not there.
+//! An allocation that one parameter alone points into can be reached through that parameter alone only if the kernel
+//! makes no pointer out of anything else: loads none from memory, makes none from a number, gets none from code that is
+//! not there.
 
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
@@ -15,8 +16,8 @@ use crate::ir::{self, Value, attributes, reach};
 /// Puts local variables into registers, across calls: what the front end wrote keeps every pointer in memory.
 const SIMPLIFY: &str = "function(sroa),always-inline,inline,function(sroa,early-cse)";
 
-/// Whether all pointers of the kernel come from its parameters (pointers, and those in aggregates passed by value), from
-/// variables and from its own local memory. Looks at a simplified copy; the module stays as it is.
+/// Whether all pointers of the kernel come from its parameters (pointers, and those in aggregates passed by value),
+/// from variables and from its own local memory. Looks at a simplified copy; the module stays as it is.
 pub fn is_closed(module: &Module<'_>, kernel: &str, machine: &TargetMachine) -> bool {
     let copy = module.clone();
     if copy.run_passes(SIMPLIFY, machine, PassBuilderOptions::create()).is_err() {
@@ -33,15 +34,19 @@ fn harmless(kernel: Value<'_>, instruction: Value<'_>) -> bool {
     match instruction.opcode() {
         LLVMOpcode::LLVMIntToPtr => false,
         LLVMOpcode::LLVMLoad => {
-            !holds_pointer(instruction.ty()) || instruction.operands().first().is_some_and(|address| by_value(kernel, *address))
+            !holds_pointer(instruction.ty())
+                || instruction.operands().first().is_some_and(|address| by_value(kernel, *address))
         }
         LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => match instruction.callee() {
             Some(callee) if !callee.is_declaration() => true,
             Some(_) => !holds_pointer(instruction.ty()),
-            // Inline PTX may do its own with the addresses that it is given; a call through a pointer is one of these too.
+            // Inline PTX may do its own with the addresses that it is given; a call through a pointer is one of these
+            // too.
             None => instruction.inline_assembly().is_some() && !holds_pointer(instruction.ty()),
         },
-        LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg | LLVMOpcode::LLVMVAArg => !holds_pointer(instruction.ty()),
+        LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg | LLVMOpcode::LLVMVAArg => {
+            !holds_pointer(instruction.ty())
+        }
         _ => true,
     }
 }
@@ -58,7 +63,9 @@ fn by_value(kernel: Value<'_>, address: Value<'_>) -> bool {
             _ => return false,
         }
     }
-    (0..).zip(kernel.parameters()).any(|(index, parameter)| parameter == address && attributes::by_value(kernel, index).is_some())
+    (0..)
+        .zip(kernel.parameters())
+        .any(|(index, parameter)| parameter == address && attributes::by_value(kernel, index).is_some())
 }
 
 fn holds_pointer(ty: LLVMTypeRef) -> bool {

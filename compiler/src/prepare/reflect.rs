@@ -7,8 +7,8 @@
 
 use inkwell::module::Module;
 use llvm_sys::core::{
-    LLVMConstInt, LLVMConstIntGetZExtValue, LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext, LLVMGetModuleFlag,
-    LLVMIsAConstantInt, LLVMMetadataAsValue,
+    LLVMConstInt, LLVMConstIntGetZExtValue, LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext,
+    LLVMGetModuleFlag, LLVMIsAConstantInt, LLVMMetadataAsValue,
 };
 
 use crate::architecture::CodegenArchitecture;
@@ -63,6 +63,8 @@ fn flag(module: &Module<'_>, key: &str) -> Option<u64> {
         }
         let mut operand = std::ptr::null_mut();
         LLVMGetMDNodeOperands(value, &mut operand);
-        Value::new(operand).filter(|value| !LLVMIsAConstantInt(value.raw()).is_null()).map(|value| LLVMConstIntGetZExtValue(value.raw()))
+        Value::new(operand)
+            .filter(|value| !LLVMIsAConstantInt(value.raw()).is_null())
+            .map(|value| LLVMConstIntGetZExtValue(value.raw()))
     }
 }

@@ -21,14 +21,18 @@ pub fn device_symbol(name: &str) -> String {
     name.replace(['.', '@'], "_$_")
 }
 
-/// Makes the recorded variables absolute, constant ones too if `everything`. Returns those that stay in the module and must remain
-/// visible: the constant ones otherwise, and tables of functions, from which the replayer fills what is at the recorded address.
+/// Makes the recorded variables absolute, constant ones too if `everything`. Returns those that stay in the module and
+/// must remain visible: the constant ones otherwise, and tables of functions, from which the replayer fills what is at
+/// the recorded address.
 pub fn place<'m>(module: &'m Module<'_>, recorded: &[Variable], everything: bool) -> Vec<Value<'m>> {
     let mut visible = Vec::new();
     let mut absolute = Vec::new();
     for variable in ir::variables(module) {
         let name = variable.name();
-        let Some(record) = recorded.iter().find(|record| record.name == name || record.name == device_symbol(&name)) else { continue };
+        let Some(record) = recorded.iter().find(|record| record.name == name || record.name == device_symbol(&name))
+        else {
+            continue;
+        };
         match variable.space() {
             SHARED => {}
             CONSTANT if !everything => {
@@ -44,7 +48,8 @@ pub fn place<'m>(module: &'m Module<'_>, recorded: &[Variable], everything: bool
     for (variable, record) in absolute {
         // SAFETY: the context is the module's; the type of a global is a pointer type.
         let pointer = unsafe {
-            let number = LLVMConstInt(LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())), record.address, 0);
+            let number =
+                LLVMConstInt(LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())), record.address, 0);
             Value::new(LLVMConstIntToPtr(number, variable.ty()))
         };
         if let Some(pointer) = pointer {

@@ -2,9 +2,9 @@
 //!
 //! It is a process that outlives this one by a moment.
 //!
-//! The system ends a process with its parent where it is asked to, but not what that process has started: a wrapper of an assembler
-//! would leave the assembler behind when the build is killed. So those programs are a group, which a small process leads that does
-//! nothing but wait for our end.
+//! The system ends a process with its parent where it is asked to, but not what that process has started: a wrapper of
+//! an assembler would leave the assembler behind when the build is killed. So those programs are a group, which a small
+//! process leads that does nothing but wait for our end.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -57,12 +57,13 @@ impl GroupGuard {
 
 impl Drop for GroupGuard {
     fn drop(&mut self) {
-        // SAFETY: takes no pointers but to nothing. The leader has not been waited for: no other process or group has its number.
+        // SAFETY: takes no pointers but to nothing. The leader has not been waited for: no other process or group has
+        // its number.
         unsafe {
             libc::killpg(self.leader, libc::SIGKILL);
-            while libc::waitpid(self.leader, std::ptr::null_mut(), 0) < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-            {
-            }
+            while libc::waitpid(self.leader, std::ptr::null_mut(), 0) < 0
+                && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+            {}
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! They end with it, and leave nothing behind.
 //!
-//! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us are memory of
-//! this process, which other processes open by the name that /proc gives them.
+//! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us
+//! are memory of this process, which other processes open by the name that /proc gives them.
 
 mod group_guard;
 
@@ -57,7 +57,8 @@ impl TransientFile {
     }
 }
 
-/// Runs the program to its end; its words. When this process ends, however it does, so does all that the program has started.
+/// Runs the program to its end; its words. When this process ends, however it does, so does all that the program has
+/// started.
 pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     let guard = GroupGuard::start()?;
     guard.guard(command).output()
@@ -105,7 +106,12 @@ mod tests {
         assert_eq!(said.read().unwrap(), b"");
         // Nor does what a program leaves behind outlive it.
         assert!(
-            run(Command::new("sh").args(["-c", "(sleep 1; echo late >$0) &"]).arg(said.path()), Duration::from_secs(20)).unwrap().is_some()
+            run(
+                Command::new("sh").args(["-c", "(sleep 1; echo late >$0) &"]).arg(said.path()),
+                Duration::from_secs(20)
+            )
+            .unwrap()
+            .is_some()
         );
         std::thread::sleep(Duration::from_millis(1300));
         assert_eq!(said.read().unwrap(), b"");

@@ -113,7 +113,9 @@ fn token(text: &str) -> &str {
         // LLVM escapes quotes as \22, so the next quote ends the string.
         return text[sign + 1..].find('"').map_or(text, |end| &text[..sign + end + 2]);
     }
-    let end = text[sign..].find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '$' | '-'))).unwrap_or(text.len() - sign);
+    let end = text[sign..]
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '$' | '-')))
+        .unwrap_or(text.len() - sign);
     &text[..sign + end]
 }
 
@@ -184,7 +186,12 @@ attributes #0 = { convergent "target-cpu"="sm_90" }
 
     #[test]
     fn what_the_numbers_stand_for_does_matter() {
-        for (from, to) in [("i32, i64 }", "i64, i64 }"), ("sm_90", "sm_80"), ("\"int\"", "\"long\""), ("i32 1, ptr %q", "i32 2, ptr %q")] {
+        for (from, to) in [
+            ("i32, i64 }", "i64, i64 }"),
+            ("sm_90", "sm_80"),
+            ("\"int\"", "\"long\""),
+            ("i32 1, ptr %q", "i32 2, ptr %q"),
+        ] {
             assert_ne!(hashes(FIRST)["f"], hashes(&FIRST.replace(from, to))["f"], "{from} → {to}");
         }
         assert_ne!(hashes(FIRST)["odd name"], hashes(&FIRST.replace("i32 7", "i32 8"))["odd name"]);

@@ -2,13 +2,14 @@
 //!
 //! They are read off the text: texture and surface accesses, and calls through pointers.
 //!
-//! A texture or surface object is a name that the driver gives out anew in each process. An address of code belongs to one load of
-//! one module: a call through a pointer that comes from memory (a function pointer, a virtual table) would jump to where the
-//! recorded module had its code, and a kernel that stores such an address stores another one in a replay. A pointer that the
-//! optimiser has resolved is a direct call in the text, and an object that it has dissolved stores nothing.
+//! A texture or surface object is a name that the driver gives out anew in each process. An address of code belongs to
+//! one load of one module: a call through a pointer that comes from memory (a function pointer, a virtual table) would
+//! jump to where the recorded module had its code, and a kernel that stores such an address stores another one in a
+//! replay. A pointer that the optimiser has resolved is a direct call in the text, and an object that it has dissolved
+//! stores nothing.
 //!
-//! Calls of virtual functions are told from other calls through pointers: an object holds the address of its class's table, and a
-//! replay can have the tables at their recorded addresses, with its own functions in them.
+//! Calls of virtual functions are told from other calls through pointers: an object holds the address of its class's
+//! table, and a replay can have the tables at their recorded addresses, with its own functions in them.
 
 use std::collections::HashMap;
 
@@ -17,9 +18,13 @@ use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE, VIRTUA
 /// Mnemonics of PTX for textures and surfaces, which CUDA's headers use in inline assembly.
 const ACCESSES: [&str; 7] = ["tex.", "tld4.", "txq.", "suld.", "sust.", "sured.", "suq."];
 
-/// The names of [`mneme_core::image::ir_section`] that stand for what this definition (textual IR) does. `is_code` says of a name
-/// whether it is a function, or a variable that holds addresses of functions.
-pub fn of(definition: &str, is_code: impl Fn(&str) -> bool, is_table_access: impl Fn(&str) -> bool) -> Vec<&'static str> {
+/// The names of [`mneme_core::image::ir_section`] that stand for what this definition (textual IR) does. `is_code` says
+/// of a name whether it is a function, or a variable that holds addresses of functions.
+pub fn of(
+    definition: &str,
+    is_code: impl Fn(&str) -> bool,
+    is_table_access: impl Fn(&str) -> bool,
+) -> Vec<&'static str> {
     let calls: Vec<Callee<'_>> = definition.lines().filter_map(callee).collect();
     let mut found = Vec::new();
     if calls.iter().any(Callee::accesses_texture) {
@@ -28,7 +33,8 @@ pub fn of(definition: &str, is_code: impl Fn(&str) -> bool, is_table_access: imp
     let pointers: Vec<&str> =
         calls.iter().filter_map(|callee| if let Callee::Pointer(name) = callee { Some(*name) } else { None }).collect();
     if !pointers.is_empty() {
-        let values: HashMap<&str, &str> = definition.lines().filter_map(|line| line.trim_start().split_once(" = ")).collect();
+        let values: HashMap<&str, &str> =
+            definition.lines().filter_map(|line| line.trim_start().split_once(" = ")).collect();
         let is_virtual = |name: &&str| from_table(name, &values, &is_table_access);
         found.extend(pointers.iter().any(is_virtual).then_some(VIRTUAL_CALL));
         found.extend((!pointers.iter().all(is_virtual)).then_some(INDIRECT_CALL));
@@ -39,11 +45,15 @@ pub fn of(definition: &str, is_code: impl Fn(&str) -> bool, is_table_access: imp
     found
 }
 
-/// The types in the metadata of a module's text by which accesses to the pointer to an object's table are known (`!tbaa`).
+/// The types in the metadata of a module's text by which accesses to the pointer to an object's table are known
+/// (`!tbaa`).
 pub fn table_accesses(text: &str) -> Vec<&str> {
-    let nodes: HashMap<&str, &str> = text.lines().filter(|line| line.starts_with('!')).filter_map(|line| line.split_once(" = ")).collect();
+    let nodes: HashMap<&str, &str> =
+        text.lines().filter(|line| line.starts_with('!')).filter_map(|line| line.split_once(" = ")).collect();
     let is_table_pointer = |node: &str| nodes.get(node).is_some_and(|text| text.starts_with("!{!\"vtable pointer\""));
-    let base = |text: &str| text.strip_prefix("!{").and_then(|list| list.split([',', '}']).next()).is_some_and(is_table_pointer);
+    let base = |text: &str| {
+        text.strip_prefix("!{").and_then(|list| list.split([',', '}']).next()).is_some_and(is_table_pointer)
+    };
     nodes.iter().filter(|(_, text)| base(text)).map(|(name, _)| *name).collect()
 }
 
@@ -52,7 +62,9 @@ fn from_table(pointer: &str, values: &HashMap<&str, &str>, is_table_access: impl
     let loaded_from = |name: &str| values.get(name)?.strip_prefix("load ptr, ptr ")?.split(',').next();
     let element_of = |name: &str| values.get(name)?.strip_prefix("getelementptr inbounds ptr, ptr ")?.split(',').next();
     let table = loaded_from(pointer).map(|element| element_of(element).unwrap_or(element));
-    let access = table.and_then(|table| values.get(table)).and_then(|load| load.strip_prefix("load ptr, ").and(load.split_once("!tbaa ")));
+    let access = table
+        .and_then(|table| values.get(table))
+        .and_then(|load| load.strip_prefix("load ptr, ").and(load.split_once("!tbaa ")));
     access.is_some_and(|(_, tag)| is_table_access(tag.split(',').next().unwrap_or(tag).trim()))
 }
 
@@ -85,20 +97,20 @@ enum Callee<'t> {
 impl Callee<'_> {
     fn accesses_texture(&self) -> bool {
         match self {
-            Self::Function(name) => {
-                name.strip_prefix("llvm.nvvm.").is_some_and(|name| ACCESSES.iter().any(|access| name.starts_with(access)))
-            }
+            Self::Function(name) => name
+                .strip_prefix("llvm.nvvm.")
+                .is_some_and(|name| ACCESSES.iter().any(|access| name.starts_with(access))),
             // A statement begins the text, or follows a separator or a predicate.
-            Self::Assembly(text) => {
-                text.split([';', '{', '\\', ' ', '\t']).any(|word| ACCESSES.iter().any(|access| word.starts_with(access)))
-            }
+            Self::Assembly(text) => text
+                .split([';', '{', '\\', ' ', '\t'])
+                .any(|word| ACCESSES.iter().any(|access| word.starts_with(access))),
             Self::Pointer(_) => false,
         }
     }
 }
 
-/// What an instruction calls. Types and attributes stand in front of the callee, which is the first name with its arguments
-/// right behind it.
+/// What an instruction calls. Types and attributes stand in front of the callee, which is the first name with its
+/// arguments right behind it.
 fn callee(line: &str) -> Option<Callee<'_>> {
     let instruction = line.trim_start();
     let instruction = match instruction.split_once(" = ") {

@@ -15,7 +15,9 @@ use llvm_sys::core::{LLVMGetAlignment, LLVMIsGlobalConstant};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::bitcode;
-use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo};
+use mneme_core::image::ir_section::{
+    CODE_ADDRESS, INDIRECT_CALL, Symbol, SymbolKind, TEXTURE, Table, VIRTUAL_CALL, VariableInfo,
+};
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
@@ -57,21 +59,27 @@ pub fn describe(bitcode: &[u8], origin: &UnitOrigin<'_>) -> Result<Table, BuildE
 fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     // `__nvvm_reflect` is answered before code generation; nothing ever defines it.
     let listed = |value: &Value<'_>| !value.is_intrinsic() && !value.name().starts_with("__nvvm_reflect");
-    let globals: Vec<Value<'_>> =
-        [ir::functions(module), ir::variables(module), ir::aliases(module)].concat().into_iter().filter(listed).collect();
+    let globals: Vec<Value<'_>> = [ir::functions(module), ir::variables(module), ir::aliases(module)]
+        .concat()
+        .into_iter()
+        .filter(listed)
+        .collect();
     let indices: HashMap<Value<'_>, u32> = globals.iter().zip(0..).map(|(global, index)| (*global, index)).collect();
     let kernels = annotations::kernels(module);
     let text = ir::text(module);
     let hashes = definitions::hashes(&text);
-    // Features are undefined functions to the reader, which finds them in a closure as it finds others that nothing defines.
+    // Features are undefined functions to the reader, which finds them in a closure as it finds others that nothing
+    // defines.
     let marks = [TEXTURE, INDIRECT_CALL, CODE_ADDRESS, VIRTUAL_CALL];
     // A replay can have a table of functions at its recorded address, with functions of its own.
     let is_code = |value: &Value<'_>| {
-        value.as_variable().is_none() || (holds_functions(*value) && !variable_info(module, *value).is_some_and(|variable| variable.code))
+        value.as_variable().is_none()
+            || (holds_functions(*value) && !variable_info(module, *value).is_some_and(|variable| variable.code))
     };
     let code: HashSet<String> = globals.iter().filter(|value| is_code(value)).map(|value| value.name()).collect();
     let accesses = features::table_accesses(&text);
-    let mark_index = |mark: &str| marks.iter().position(|other| *other == mark).map(|index| (globals.len() + index) as u32);
+    let mark_index =
+        |mark: &str| marks.iter().position(|other| *other == mark).map(|index| (globals.len() + index) as u32);
     let features: HashMap<String, Vec<u32>> = definitions::texts(&text)
         .into_iter()
         .map(|(name, definition)| {
@@ -106,7 +114,8 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
             (false, None) => SymbolKind::Function,
         };
         // By index, so that one source always gives one table.
-        let mut refs: Vec<u32> = reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect();
+        let mut refs: Vec<u32> =
+            reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect();
         refs.extend(features.get(&name).into_iter().flatten());
         refs.sort_unstable();
         Symbol {
@@ -142,7 +151,8 @@ fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInf
             0 => LLVMABIAlignmentOfType(data, ty),
             align => align,
         };
-        let code = LLVMIsGlobalConstant(variable.raw()) != 0 && variable.space() != CONSTANT && holds_functions(variable);
+        let code =
+            LLVMIsGlobalConstant(variable.raw()) != 0 && variable.space() != CONSTANT && holds_functions(variable);
         Some(VariableInfo { space: variable.space(), size: LLVMABISizeOfType(data, ty), align, code })
     }
 }

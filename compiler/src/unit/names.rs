@@ -4,7 +4,8 @@
 //!
 //! The names differ for what is private to a unit. nvcc leaves the `L` of internal linkage out of device names, mangles
 //! `_GLOBAL__N__<hash>_<unit>` where clang has `_GLOBAL__N_1` for an unnamed namespace, and under `-rdc` prefixes
-//! `__nv_static_<n>__<hash>_<unit>_`, where clang appends `__intern__<id>` or `__static__<id>`. Demangled, both say the same.
+//! `__nv_static_<n>__<hash>_<unit>_`, where clang appends `__intern__<id>` or `__static__<id>`. Demangled, both say the
+//! same.
 
 use std::collections::HashMap;
 
@@ -31,7 +32,10 @@ pub fn rename<'a>(bitcode: &[u8], names: impl IntoIterator<Item = &'a str>) -> R
     for name in names {
         exact.insert(name);
         // Of two that read the same neither is meant for sure.
-        theirs.entry(plain(name)).and_modify(|known| *known = known.filter(|known| *known == name)).or_insert(Some(name));
+        theirs
+            .entry(plain(name))
+            .and_modify(|known| *known = known.filter(|known| *known == name))
+            .or_insert(Some(name));
     }
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
@@ -73,7 +77,10 @@ mod tests {
             ("_ZN12_GLOBAL__N_11kEPi", "_ZN33_GLOBAL__N__7cac4fce_4_t_cu_table1kEPi"),
             ("_ZL2skPi__intern__12ab", "__nv_static_22__7cac4fce_4_t_cu_table__Z2skPi"),
             ("_ZL5state__static__12ab", "__nv_static_22__7cac4fce_4_t_cu_table_state"),
-            ("_ZN12_GLOBAL__N_11kEPi__intern__12ab", "__nv_static_22__7cac4fce_4_t_cu_table__ZN33_GLOBAL__N__7cac4fce_4_t_cu_table1kEPi"),
+            (
+                "_ZN12_GLOBAL__N_11kEPi__intern__12ab",
+                "__nv_static_22__7cac4fce_4_t_cu_table__ZN33_GLOBAL__N__7cac4fce_4_t_cu_table1kEPi",
+            ),
         ] {
             assert_eq!(plain(clang), plain(nvcc), "{clang} {nvcc}");
         }

@@ -127,7 +127,10 @@ mod tests {
     fn what_is_left_out_is_as_recorded() {
         assert_eq!(changed("{}").unwrap(), recorded());
         let found = changed(r#"{"block": {"x": 64}, "passes": "default<O1>"}"#).unwrap();
-        assert_eq!((found.block, found.grid, found.passes.as_str()), (Dim3::new(64, 4, 1), Dim3::new(10, 2, 1), "default<O1>"));
+        assert_eq!(
+            (found.block, found.grid, found.passes.as_str()),
+            (Dim3::new(64, 4, 1), Dim3::new(10, 2, 1), "default<O1>")
+        );
         assert_eq!(changed(r#"{"block": [64, 2, 1]}"#).unwrap().block, Dim3::new(64, 2, 1));
         assert_eq!(Changes::from(&found).apply(&recorded()).unwrap(), found);
         let other = Configuration { passes: "default<O1>".into(), codegen_opt: 1, ..recorded() };
@@ -141,9 +144,18 @@ mod tests {
         for (json, expected) in [
             (r#"{"pases": "default<O1>"}"#, "a configuration has no field 'pases'"),
             (r#"{"block": {"w": 1}}"#, "a configuration has no field 'block.w'"),
-            (r#"{"block": 256}"#, "block cannot be 256; it has to be an object with x, y and z (those left out are as recorded)"),
-            (r#"{"grid": "10"}"#, r#"grid cannot be "10"; it has to be an object with x, y and z (those left out are as recorded)"#),
-            (r#"{"passes": "default<O1>", "shared_mem": -1}"#, "shared_mem cannot be -1; it has to be a whole number of at least 0"),
+            (
+                r#"{"block": 256}"#,
+                "block cannot be 256; it has to be an object with x, y and z (those left out are as recorded)",
+            ),
+            (
+                r#"{"grid": "10"}"#,
+                r#"grid cannot be "10"; it has to be an object with x, y and z (those left out are as recorded)"#,
+            ),
+            (
+                r#"{"passes": "default<O1>", "shared_mem": -1}"#,
+                "shared_mem cannot be -1; it has to be a whole number of at least 0",
+            ),
             (r#"{"facts": 1}"#, "facts cannot be 1; it has to be true or false"),
             (r#"{"llvm_options": "-x"}"#, r#"llvm_options cannot be "-x"; it has to be a list"#),
             (r#"{"timeout_s": "2"}"#, r#"timeout_s cannot be "2"; it has to be a number"#),

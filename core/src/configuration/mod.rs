@@ -1,7 +1,8 @@
 //! A replay configuration: how to compile a recorded kernel and how to launch it.
 //!
-//! The fields up to `internalize`, their JSON names and defaults are those of the existing Mneme (`ExperimentConfiguration`);
-//! so is the hash of a configuration that uses no other. The fields after it are ours; docs/reference/configuration.md describes all.
+//! The fields up to `internalize`, their JSON names and defaults are those of the existing Mneme
+//! (`ExperimentConfiguration`); so is the hash of a configuration that uses no other. The fields after it are ours;
+//! docs/reference/configuration.md describes all.
 
 mod changes;
 
@@ -247,8 +248,9 @@ impl Configuration {
         }
     }
 
-    /// The same, compiled as the application was: the pipeline and the code generation of its level. What the assembler is told is the
-    /// application's where `ptx_opt` and `ptxas_options` say nothing, and `llvm_options` follow the application's.
+    /// The same, compiled as the application was: the pipeline and the code generation of its level. What the assembler
+    /// is told is the application's where `ptx_opt` and `ptxas_options` say nothing, and `llvm_options` follow the
+    /// application's.
     #[must_use]
     pub fn compiled_as(self, application: &CompileOptions) -> Self {
         Self { passes: application.pipeline(), codegen_opt: application.codegen_opt(), ..self }
@@ -301,7 +303,11 @@ impl Configuration {
             return Err(format!("grid {} and block {} must be at least 1 along every axis", self.grid, self.block));
         }
         if self.block.count() > MAX_THREADS {
-            return Err(format!("a block of {} has {} threads; the limit is {MAX_THREADS}", self.block, self.block.count()));
+            return Err(format!(
+                "a block of {} has {} threads; the limit is {MAX_THREADS}",
+                self.block,
+                self.block.count()
+            ));
         }
         if self.set_launch_bounds
             && let Some(threads) = self.max_threads.filter(|threads| u64::from(*threads) > MAX_THREADS)
@@ -309,7 +315,11 @@ impl Configuration {
             return Err(format!("max_threads is {threads}; the limit is {MAX_THREADS}"));
         }
         if !CODEGEN_METHODS.contains(&self.codegen_method.as_str()) {
-            return Err(format!("codegen_method is '{}'; there are {}", self.codegen_method, CODEGEN_METHODS.join(", ")));
+            return Err(format!(
+                "codegen_method is '{}'; there are {}",
+                self.codegen_method,
+                CODEGEN_METHODS.join(", ")
+            ));
         }
         if self.codegen_opt > 3 {
             return Err(format!("codegen_opt is {}; it goes from 0 to 3", self.codegen_opt));
@@ -317,14 +327,20 @@ impl Configuration {
         if let Some(level) = self.ptx_opt.filter(|level| *level > 3) {
             return Err(format!("ptx_opt is {level}; it goes from 0 to 3"));
         }
-        if let Some(option) = self.ptxas_options.iter().flatten().find(|option| option.is_empty() || option.contains('\0')) {
+        if let Some(option) =
+            self.ptxas_options.iter().flatten().find(|option| option.is_empty() || option.contains('\0'))
+        {
             return Err(format!("'{}' in ptxas_options is no option of ptxas's", option.escape_debug()));
         }
         if self.maxnreg > MAX_REGISTERS {
             return Err(format!("maxnreg is {}; a thread has at most {MAX_REGISTERS} registers", self.maxnreg));
         }
-        if let Some(option) = self.llvm_options.iter().find(|option| !option.starts_with('-') || option.contains('\0')) {
-            return Err(format!("'{}' in llvm_options is no option of LLVM's: they start with '-'", option.escape_debug()));
+        if let Some(option) = self.llvm_options.iter().find(|option| !option.starts_with('-') || option.contains('\0'))
+        {
+            return Err(format!(
+                "'{}' in llvm_options is no option of LLVM's: they start with '-'",
+                option.escape_debug()
+            ));
         }
         if let Some(iterations) = self.iterations.filter(|count| *count == 0 || *count > MAX_RUNS) {
             return Err(format!("iterations is {iterations}; it goes from 1 to {MAX_RUNS}"));
@@ -336,7 +352,9 @@ impl Configuration {
             return Err(format!("timeout_s is {seconds}; it must be above 0 and at most {MAX_TIMEOUT:e} seconds"));
         }
         if let Some(field) = self.asks_for_other_code().filter(|_| self.original) {
-            return Err(format!("original runs the application's own code, which {field} cannot change; leave one of them out"));
+            return Err(format!(
+                "original runs the application's own code, which {field} cannot change; leave one of them out"
+            ));
         }
         if let Some(tolerance) = &self.tolerance {
             tolerance.check()?;
@@ -443,7 +461,11 @@ mod tests {
         assert_eq!(with("[2,0,2]").hash(), with("[0,2]").hash());
         assert_eq!(with("[]").hash(), with("false").hash());
         assert_ne!(with("[0]").hash(), with("true").hash());
-        assert!(with("[3]").specialize.selects(3) && !with("[3]").specialize.selects(0) && with("true").specialize.selects(9));
+        assert!(
+            with("[3]").specialize.selects(3)
+                && !with("[3]").specialize.selects(0)
+                && with("true").specialize.selects(9)
+        );
         assert_eq!(serde_json::to_string(&with("[2,0]").specialize).unwrap(), "[2,0]");
         let error = serde_json::from_str::<Specialize>("\"yes\"").unwrap_err().to_string();
         assert!(error.contains("list of argument indices"), "{error}");
@@ -463,7 +485,10 @@ mod tests {
         let text = serde_json::to_string(&full).unwrap();
         assert_eq!(serde_json::from_str::<Configuration>(&text).unwrap(), full);
         let old = r#"{"grid":{"x":40000},"block":{"x":256},"specialize":false}"#;
-        assert_eq!(serde_json::from_str::<Configuration>(old).unwrap(), Configuration { max_threads: None, ..example() });
+        assert_eq!(
+            serde_json::from_str::<Configuration>(old).unwrap(),
+            Configuration { max_threads: None, ..example() }
+        );
     }
 
     #[test]
@@ -483,7 +508,13 @@ mod tests {
             (|it| (it.original, it.maxnreg) = (true, 32), "which maxnreg cannot change"),
         ];
         assert_eq!(example().check(), Ok(()));
-        let measured = Configuration { original: true, block: Dim3::new(64, 1, 1), iterations: Some(9), cache: Cache::Cold, ..example() };
+        let measured = Configuration {
+            original: true,
+            block: Dim3::new(64, 1, 1),
+            iterations: Some(9),
+            cache: Cache::Cold,
+            ..example()
+        };
         assert_eq!(measured.check(), Ok(()));
         for (change, expected) in changes {
             let mut wrong = example();

@@ -2,8 +2,8 @@
 //!
 //! Function names, constants and the place of a record's fields are those of cupti_activity.h and cupti_result.h.
 //!
-//! CUPTI has the device note the time at which a kernel starts and ends; events are two commands around it, whose own time is
-//! measured too.
+//! CUPTI has the device note the time at which a kernel starts and ends; events are two commands around it, whose own
+//! time is measured too.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{c_int, c_uint, c_void};
@@ -20,7 +20,8 @@ const FOLDERS: [&str; 3] = ["extras/CUPTI/lib64", "targets/x86_64-linux/lib", "l
 const CUPTI_SUCCESS: c_int = 0;
 /// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`: kernels are timed without being kept apart from each other.
 const KIND: c_int = 10;
-/// Offsets of `start` and `end`, ns, the same in all versions of `CUpti_ActivityKernel` since the fourth; `kind` is at 0.
+/// Offsets of `start` and `end`, ns, the same in all versions of `CUpti_ActivityKernel` since the fourth; `kind` is at
+/// 0.
 const START: usize = 16;
 const END: usize = 24;
 
@@ -50,31 +51,42 @@ pub struct Cupti {
 }
 
 impl Cupti {
-    /// Loads CUPTI and lets it time all kernels of this process from now on; before the first context is made. `toolkits` are
-    /// roots of CUDA installations.
+    /// Loads CUPTI and lets it time all kernels of this process from now on; before the first context is made.
+    /// `toolkits` are roots of CUDA installations.
     ///
     /// # Errors
     /// One sentence for the user.
     pub fn start(toolkits: &[PathBuf]) -> Result<Self, String> {
         let in_toolkits = |name: &str| -> Vec<PathBuf> {
-            toolkits.iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(name))).filter(|path| path.is_file()).collect()
+            toolkits
+                .iter()
+                .flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(name)))
+                .filter(|path| path.is_file())
+                .collect()
         };
-        let mut candidates = NAMES.into_iter().flat_map(|name| in_toolkits(name).into_iter().chain([PathBuf::from(name)]));
+        let mut candidates =
+            NAMES.into_iter().flat_map(|name| in_toolkits(name).into_iter().chain([PathBuf::from(name)]));
         // SAFETY: CUPTI's constructors are made to run when a process loads it.
         let library = candidates.find_map(|path| unsafe { Library::new(path) }.ok()).ok_or_else(|| {
-            format!("neither {} is installed; CUDA's toolkit has it, and --timer events does without", NAMES.join(" nor "))
+            format!(
+                "neither {} is installed; CUDA's toolkit has it, and --timer events does without",
+                NAMES.join(" nor ")
+            )
         })?;
         let missing = |error: libloading::Error| error.to_string();
         // SAFETY: the types are those of the header; the callbacks are functions that live as long as the process.
         unsafe {
             let register: unsafe extern "C" fn(Request, Complete) -> c_int =
                 *library.get(b"cuptiActivityRegisterCallbacks\0").map_err(missing)?;
-            let enable: unsafe extern "C" fn(c_int) -> c_int = *library.get(b"cuptiActivityEnable\0").map_err(missing)?;
+            let enable: unsafe extern "C" fn(c_int) -> c_int =
+                *library.get(b"cuptiActivityEnable\0").map_err(missing)?;
             let next: NextRecord = *library.get(b"cuptiActivityGetNextRecord\0").map_err(missing)?;
             let flush = *library.get(b"cuptiActivityFlushAll\0").map_err(missing)?;
             let now = *library.get(b"cuptiGetTimestamp\0").map_err(missing)?;
             COLLECTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next = Some(next);
-            for (what, code) in [("cuptiActivityRegisterCallbacks", register(request, complete)), ("cuptiActivityEnable", enable(KIND))] {
+            for (what, code) in
+                [("cuptiActivityRegisterCallbacks", register(request, complete)), ("cuptiActivityEnable", enable(KIND))]
+            {
                 if code != CUPTI_SUCCESS {
                     return Err(format!("{what} returned error {code} (another profiler may be at work)"));
                 }
@@ -91,8 +103,8 @@ impl Cupti {
         time
     }
 
-    /// Time of the kernel that was started last, ns, once the device is idle; `None` where CUPTI has not seen any that was started
-    /// after `since`.
+    /// Time of the kernel that was started last, ns, once the device is idle; `None` where CUPTI has not seen any that
+    /// was started after `since`.
     pub fn latest(&self, since: u64) -> Option<u64> {
         // SAFETY: no pointers; the callbacks lock only while they read a buffer, and no lock is held here.
         unsafe { (self.flush)(0) };
@@ -123,8 +135,8 @@ unsafe extern "C" fn complete(_context: *mut c_void, _stream: c_uint, buffer: *m
     let mut collected = COLLECTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(next) = collected.next {
         let mut record: *mut u8 = null_mut();
-        // SAFETY: the buffer has `filled` bytes of records, which `next` goes through; those of kernels have the fields that are
-        // read at their offsets, aligned to 8 bytes.
+        // SAFETY: the buffer has `filled` bytes of records, which `next` goes through; those of kernels have the fields
+        // that are read at their offsets, aligned to 8 bytes.
         while unsafe { next(buffer, filled, &mut record) } == CUPTI_SUCCESS {
             // SAFETY: as above; `kind` is the first field of every record.
             let (start, end) = unsafe {

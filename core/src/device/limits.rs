@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::launch::Dim3;
 
-/// What a device can take. `None` is what its driver does not say. The names are also those of expressions in space files
-/// (`device.max_threads`).
+/// What a device can take. `None` is what its driver does not say. The names are also those of expressions in space
+/// files (`device.max_threads`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeviceLimits {

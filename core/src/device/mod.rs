@@ -1,8 +1,8 @@
 //! Devices that kernels are replayed on.
 //!
-//! [`Device`] is what a replay needs of one, and no more: memory at addresses of our choice, modules, launches timed by the
-//! device. [`cuda`] implements it over any library with the CUDA driver's ABI, NVIDIA's or the CPU device's, so that both
-//! are driven by the same code.
+//! [`Device`] is what a replay needs of one, and no more: memory at addresses of our choice, modules, launches timed by
+//! the device. [`cuda`] implements it over any library with the CUDA driver's ABI, NVIDIA's or the CPU device's, so
+//! that both are driven by the same code.
 
 pub mod cuda;
 pub mod cupti;
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::launch::Launch;
 
-/// Alignment and least size, bytes, of a reservation at an address of ours. Measured on an H200 (driver 580): a hint at a
-/// multiple of 32 MiB for at least so much is honoured exactly; smaller reservations are served from ranges of the driver's own
-/// and other addresses are rounded up.
+/// Alignment and least size, bytes, of a reservation at an address of ours. Measured on an H200 (driver 580): a hint at
+/// a multiple of 32 MiB for at least so much is honoured exactly; smaller reservations are served from ranges of the
+/// driver's own and other addresses are rounded up.
 pub const RESERVATION: u64 = 32 << 20;
 
 /// The most devices that the CPU device makes (`MNEME_CPU_DEVICES`).
@@ -92,7 +92,8 @@ pub enum ContextLimit {
 
 /// One device with a context current on the calling thread.
 ///
-/// Copies and launches run in the order of the calls. Device addresses are checked by the driver against what it has mapped.
+/// Copies and launches run in the order of the calls. Device addresses are checked by the driver against what it has
+/// mapped.
 pub trait Device {
     fn description(&self) -> &Description;
 
@@ -105,16 +106,16 @@ pub trait Device {
     /// Reserves exactly this range of addresses; both multiples of [`RESERVATION`].
     fn reserve_at(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
-    /// Maps `size` bytes of new memory at `address`, inside a reserved range; both multiples of the page size. The memory is
-    /// zero.
+    /// Maps `size` bytes of new memory at `address`, inside a reserved range; both multiples of the page size. The
+    /// memory is zero.
     fn map_at(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
-    /// Maps `size` bytes of new memory at an address of the driver's choice; a multiple of the page size. Its contents are
-    /// undefined.
+    /// Maps `size` bytes of new memory at an address of the driver's choice; a multiple of the page size. Its contents
+    /// are undefined.
     fn map_anywhere(&self, size: u64) -> Result<u64, DeviceError>;
 
-    /// Forbids all writes to memory that was mapped, once those before have ended; both multiples of the page size. A write is then
-    /// an illegal address.
+    /// Forbids all writes to memory that was mapped, once those before have ended; both multiples of the page size. A
+    /// write is then an illegal address.
     fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
     /// New memory at an address of the driver's choice.
@@ -143,8 +144,8 @@ pub trait Device {
 
     fn function_use(&self, function: DeviceFunction) -> FunctionUse;
 
-    /// How many blocks of a launch one multiprocessor holds at a time, and the fraction of its threads that they use; `None`
-    /// where the driver does not say.
+    /// How many blocks of a launch one multiprocessor holds at a time, and the fraction of its threads that they use;
+    /// `None` where the driver does not say.
     fn occupancy(&self, function: DeviceFunction, launch: &Launch) -> Option<(i64, f64)>;
 
     /// Size of the level 2 cache, bytes; 0 where there is none.
@@ -162,11 +163,16 @@ pub trait Device {
     /// Where the device sits, e.g. "00000000:18:00.0", where it says.
     fn bus_id(&self) -> Option<String>;
 
-    /// Launches after everything before it, and does not wait. `arguments` are as many as the kernel has parameters and as large,
-    /// in their order; where they go is the driver's to know: alignments beyond 16 bytes count from where an architecture begins
-    /// its parameters in constant memory.
+    /// Launches after everything before it, and does not wait. `arguments` are as many as the kernel has parameters and
+    /// as large, in their order; where they go is the driver's to know: alignments beyond 16 bytes count from where an
+    /// architecture begins its parameters in constant memory.
     fn enqueue(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError>;
 
     /// Launches likewise, waits, and returns the kernel's time in ns and what took it.
-    fn run(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError>;
+    fn run(
+        &self,
+        function: DeviceFunction,
+        launch: &Launch,
+        arguments: &[Vec<u8>],
+    ) -> Result<(u64, Timer), DeviceError>;
 }

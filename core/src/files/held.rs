@@ -1,7 +1,7 @@
 //! A file that stays open in a process that is not ours.
 //!
-//! Applications close descriptors that they have not opened (as daemons do, and `closefrom`), and get the numbers again for files of
-//! their own. What is written to a number then would go into their file.
+//! Applications close descriptors that they have not opened (as daemons do, and `closefrom`), and get the numbers again
+//! for files of their own. What is written to a number then would go into their file.
 
 use std::fs::File;
 use std::io;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 /// Name of the file that is locked.
 pub const LOCK: &str = ".lock";
 
-/// How long the lock is waited for. Holders have it for milliseconds, and thousands of ranks may want it at once; longer than this holds
-/// it who is stopped.
+/// How long the lock is waited for. Holders have it for milliseconds, and thousands of ranks may want it at once;
+/// longer than this holds it who is stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The same once it was waited for in vain.
 const NO_PATIENCE: Duration = Duration::from_secs(1);

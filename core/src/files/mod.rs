@@ -51,7 +51,8 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// Writes and syncs what is to become `path`: `write` is given the new file, `failed` says what errors of the system are.
+    /// Writes and syncs what is to become `path`: `write` is given the new file, `failed` says what errors of the
+    /// system are.
     pub fn write<T, E>(
         path: &Path,
         access: FileAccess,
@@ -63,7 +64,12 @@ impl Temporary {
         let mode = if access == FileAccess::Private { 0o600 } else { 0o666 };
         size_limit::as_errors(|| {
             let (prefix, permissions) = (format!(".{name}."), Permissions::from_mode(mode));
-            let file = Builder::new().prefix(&prefix).suffix(TEMPORARY).permissions(permissions).tempfile_in(folder).map_err(&failed)?;
+            let file = Builder::new()
+                .prefix(&prefix)
+                .suffix(TEMPORARY)
+                .permissions(permissions)
+                .tempfile_in(folder)
+                .map_err(&failed)?;
             let (mut file, place) = file.into_parts();
             // Where the file system has no locks, such files are not removed.
             let lock = file.try_clone().ok().filter(|file| file.try_lock().is_ok());

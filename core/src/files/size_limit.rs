@@ -1,7 +1,7 @@
 //! Writes beyond `ulimit -f` as errors, in processes that are not ours.
 
-/// Runs `work`, which writes files, so that a write beyond the process's limit on file sizes fails (`EFBIG`) and nothing else:
-/// the signal that comes with it, `SIGXFSZ`, would end an application that never wrote so much itself.
+/// Runs `work`, which writes files, so that a write beyond the process's limit on file sizes fails (`EFBIG`) and
+/// nothing else: the signal that comes with it, `SIGXFSZ`, would end an application that never wrote so much itself.
 pub fn as_errors<R>(work: impl FnOnce() -> R) -> R {
     /// The thread's signal mask, and whether such a signal was waiting already.
     struct Before(libc::sigset_t, bool);

@@ -21,8 +21,9 @@ impl Architecture {
         Some(Self { number: digits.parse().ok()?, suffix: text[digits.len()..].chars().next() })
     }
 
-    /// Whether machine code for this architecture runs on `device` (90): the same major version, not newer, and code with
-    /// architecture-specific instructions on its own architecture only (CUDA Programming Guide, "Binary Compatibility").
+    /// Whether machine code for this architecture runs on `device` (90): the same major version, not newer, and code
+    /// with architecture-specific instructions on its own architecture only (CUDA Programming Guide, "Binary
+    /// Compatibility").
     pub fn machine_code_runs_on(self, device: u32) -> bool {
         match self.suffix {
             Some('a') => self.number == device,
@@ -57,7 +58,9 @@ mod tests {
         assert_eq!(arch("sm_90a").to_string(), "sm_90a");
         assert_eq!(arch("compute_80"), Architecture::new(80));
         assert!(
-            arch("sm_80").machine_code_runs_on(86) && !arch("sm_80").machine_code_runs_on(90) && !arch("sm_86").machine_code_runs_on(80)
+            arch("sm_80").machine_code_runs_on(86)
+                && !arch("sm_80").machine_code_runs_on(90)
+                && !arch("sm_86").machine_code_runs_on(80)
         );
         assert!(arch("sm_90a").machine_code_runs_on(90) && !arch("sm_100a").machine_code_runs_on(103));
         assert!(arch("compute_80").ptx_compiles_for(90) && !arch("compute_90a").ptx_compiles_for(100));

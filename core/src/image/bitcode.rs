@@ -2,12 +2,12 @@
 //!
 //! It tells where one module ends, who wrote it, what it was made for, and whether it mentions a name.
 //!
-//! Bitcode is a stream of 32-bit little-endian words: `BC 0xC0DE`, then blocks. A block begins with a two-bit 1, its number (vbr8),
-//! the width of abbreviation numbers inside it (vbr4) and, at the next word, its length in words; inside are blocks of the same
-//! form and records, as they are or by an abbreviation that the block defines. The identification block has the number 13, and its
-//! record 1 is the producer; the module's block has the number 8, and its record 2 is the target triple. A wrapper in front
-//! (`0x0B17C0DE`, version, offset, size, processor, a word each) is Darwin's. Described in LLVM's documentation, "LLVM Bitcode File
-//! Format".
+//! Bitcode is a stream of 32-bit little-endian words: `BC 0xC0DE`, then blocks. A block begins with a two-bit 1, its
+//! number (vbr8), the width of abbreviation numbers inside it (vbr4) and, at the next word, its length in words; inside
+//! are blocks of the same form and records, as they are or by an abbreviation that the block defines. The
+//! identification block has the number 13, and its record 1 is the producer; the module's block has the number 8, and
+//! its record 2 is the target triple. A wrapper in front (`0x0B17C0DE`, version, offset, size, processor, a word each)
+//! is Darwin's. Described in LLVM's documentation, "LLVM Bitcode File Format".
 
 /// `BC 0xC0DE`
 const MAGIC: [u8; 4] = *b"BC\xc0\xde";
@@ -35,8 +35,8 @@ pub fn mentions(bitcode: &[u8], name: &str) -> bool {
     !name.is_empty() && bitcode.windows(name.len()).any(|window| window == name)
 }
 
-/// The modules that follow one another, as linkers put sections of objects together: with zeros in between, if any. What comes after
-/// damage is left out.
+/// The modules that follow one another, as linkers put sections of objects together: with zeros in between, if any.
+/// What comes after damage is left out.
 pub fn modules(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     loop {
@@ -52,7 +52,8 @@ pub fn modules(mut bytes: &[u8]) -> Vec<&[u8]> {
 /// The length of the module that begins here, with its symbol and string tables, bytes.
 fn length(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(&WRAPPER) {
-        let word = |index: usize| Some(u32::from_le_bytes(bytes.get(4 * index..4 * index + 4)?.try_into().ok()?) as usize);
+        let word =
+            |index: usize| Some(u32::from_le_bytes(bytes.get(4 * index..4 * index + 4)?.try_into().ok()?) as usize);
         return word(2)?.checked_add(word(3)?).filter(|end| (WRAPPER_SIZE..=bytes.len()).contains(end));
     }
     let mut bits = Bits { bytes: bytes.strip_prefix(&MAGIC)?, at: 0 };
@@ -69,8 +70,8 @@ pub fn triple(module: &[u8]) -> Option<String> {
     text(module, MODULE_BLOCK, TRIPLE)
 }
 
-/// Who wrote a module, e.g. "LLVM19.1.7"; `None` where it does not say. LLVM promises to read what older versions wrote, not what
-/// newer ones did.
+/// Who wrote a module, e.g. "LLVM19.1.7"; `None` where it does not say. LLVM promises to read what older versions
+/// wrote, not what newer ones did.
 pub fn producer(module: &[u8]) -> Option<String> {
     text(module, IDENTIFICATION_BLOCK, PRODUCER)
 }
@@ -379,10 +380,15 @@ pub(crate) mod tests {
     fn what_clang_writes_is_understood() {
         let folder = tempfile::tempdir().unwrap();
         let (source, bitcode) = (folder.path().join("k.c"), folder.path().join("k.bc"));
-        std::fs::write(&source, "__attribute__((nvptx_kernel)) void k(int *p) { *p = 7; }\nint table[300] = {1};\n").unwrap();
+        std::fs::write(&source, "__attribute__((nvptx_kernel)) void k(int *p) { *p = 7; }\nint table[300] = {1};\n")
+            .unwrap();
         for triple in ["nvptx64-nvidia-cuda", "amdgcn-amd-amdhsa"] {
             let mut command = std::process::Command::new("clang-19");
-            command.args(["-target", triple, "-nogpulib", "-emit-llvm", "-c", "-O1", "-g", "-w"]).arg(&source).arg("-o").arg(&bitcode);
+            command
+                .args(["-target", triple, "-nogpulib", "-emit-llvm", "-c", "-O1", "-g", "-w"])
+                .arg(&source)
+                .arg("-o")
+                .arg(&bitcode);
             let Ok(status) = command.status() else { return eprintln!("no clang-19 on this machine") };
             assert!(status.success());
             let bytes = std::fs::read(&bitcode).unwrap();

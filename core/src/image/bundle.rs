@@ -1,9 +1,9 @@
 //! Clang's offload bundles, plain and compressed: the container of device code in HIP programs.
 //!
-//! Plain: `__CLANG_OFFLOAD_BUNDLE__`, u64 number of entries, and for each u64 offset, u64 size, u64 length of its name and the name
-//! (`hipv4-amdgcn-amd-amdhsa--gfx90a`). Compressed: `CCOB`, u16 version, u16 method (0 zlib, 1 zstd), then sizes (version 2: u32 of
-//! the whole file and u32 of what comes out; version 3: both u64; version 1 has the latter only) and a u64 hash. Described in
-//! clang's documentation, "Clang Offload Bundler".
+//! Plain: `__CLANG_OFFLOAD_BUNDLE__`, u64 number of entries, and for each u64 offset, u64 size, u64 length of its name
+//! and the name (`hipv4-amdgcn-amd-amdhsa--gfx90a`). Compressed: `CCOB`, u16 version, u16 method (0 zlib, 1 zstd), then
+//! sizes (version 2: u32 of the whole file and u32 of what comes out; version 3: both u64; version 1 has the latter
+//! only) and a u64 hash. Described in clang's documentation, "Clang Offload Bundler".
 
 use std::borrow::Cow;
 
@@ -66,7 +66,8 @@ pub fn entries(bundle: &[u8]) -> Vec<BundleEntry<'_>> {
     let mut found = Vec::new();
     let Some(rest) = bundle.strip_prefix(MAGIC) else { return found };
     let mut at = 8;
-    let long = |at: usize| -> Option<u64> { Some(u64::from_le_bytes(rest.get(at..at.checked_add(8)?)?.try_into().ok()?)) };
+    let long =
+        |at: usize| -> Option<u64> { Some(u64::from_le_bytes(rest.get(at..at.checked_add(8)?)?.try_into().ok()?)) };
     for _ in 0..long(0).unwrap_or(0).min(MAX_ENTRIES) {
         let read = || {
             let (offset, size, length) = (long(at)?, long(at + 8)?, long(at + 16)?);
@@ -134,8 +135,15 @@ pub(crate) mod tests {
 
     #[test]
     fn entries_come_out_of_every_form() {
-        let bundle = encode(&[("host-x86_64-unknown-linux--", b""), ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", b"code object")]);
-        for image in [bundle.clone(), compress(&bundle, 1, 0), compress(&bundle, 2, 0), compress(&bundle, 2, 1), compress(&bundle, 3, 1)] {
+        let bundle =
+            encode(&[("host-x86_64-unknown-linux--", b""), ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", b"code object")]);
+        for image in [
+            bundle.clone(),
+            compress(&bundle, 1, 0),
+            compress(&bundle, 2, 0),
+            compress(&bundle, 2, 1),
+            compress(&bundle, 3, 1),
+        ] {
             let plain = plain(&image).unwrap();
             let found = entries(&plain);
             assert_eq!((found.len(), found[0].processor(), found[1].processor()), (2, "", "gfx90a:xnack+"));

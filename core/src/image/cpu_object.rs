@@ -73,7 +73,9 @@ pub fn holding_addresses(object: &[u8]) -> Vec<String> {
     let holds = |variable: &Variable| {
         let named = |symbol: &goblin::elf::Sym| elf.strtab.get_at(symbol.st_name) == Some(&variable.symbol);
         let symbol = elf.syms.iter().find(named);
-        symbol.is_some_and(|symbol| relocated(symbol.st_shndx, symbol.st_value..symbol.st_value.saturating_add(variable.size)))
+        symbol.is_some_and(|symbol| {
+            relocated(symbol.st_shndx, symbol.st_value..symbol.st_value.saturating_add(variable.size))
+        })
     };
     table.variables.iter().filter(|variable| holds(variable)).map(|variable| variable.name.clone()).collect()
 }

@@ -1,8 +1,9 @@
 //! Machine code of NVIDIA GPUs: kernels with their parameters, variables, and what the code uses.
 //!
-//! A cubin is an ELF object. Section `.nv.info.<kernel>` holds attributes, each u8 format, u8 name and a u16 that is the value
-//! or, for format 4, the size of the value that follows; names and layouts below are what `ptxas` writes (tried with releases
-//! 12.9 and 13) and `cuobjdump -elf` shows. Section `.nv.callgraph` holds pairs of symbols, caller and callee.
+//! A cubin is an ELF object. Section `.nv.info.<kernel>` holds attributes, each u8 format, u8 name and a u16 that is
+//! the value or, for format 4, the size of the value that follows; names and layouts below are what `ptxas` writes
+//! (tried with releases 12.9 and 13) and `cuobjdump -elf` shows. Section `.nv.callgraph` holds pairs of symbols, caller
+//! and callee.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -69,16 +70,18 @@ pub struct Features {
     pub calls_pointers: bool,
 }
 
-/// Length of an instruction from architecture 70 on, bytes; its lowest 12 bits are the operation and the form of its operands.
+/// Length of an instruction from architecture 70 on, bytes; its lowest 12 bits are the operation and the form of its
+/// operands.
 const INSTRUCTION: usize = 16;
-/// The lowest 9 bits of texture and surface instructions, and all 12 of a call by register: what `ptxas` 12.9 makes of each of
-/// PTX's, from architecture 75 to 120.
+/// The lowest 9 bits of texture and surface instructions, and all 12 of a call by register: what `ptxas` 12.9 makes of
+/// each of PTX's, from architecture 75 to 120.
 const TEXTURES: [u16; 9] = [0x160, 0x163, 0x166, 0x16c, 0x16f, 0x199, 0x19b, 0x19d, 0x19f];
 const CALLS: [u16; 2] = [0x343, 0x344];
 
 impl Features {
     fn of(code: &[u8]) -> Self {
-        let operations = || code.as_chunks::<INSTRUCTION>().0.iter().map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]) & 0xfff);
+        let operations =
+            || code.as_chunks::<INSTRUCTION>().0.iter().map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]) & 0xfff);
         Self {
             textures: operations().any(|operation| TEXTURES.contains(&(operation & 0x1ff))),
             calls_pointers: operations().any(|operation| CALLS.contains(&operation)),
@@ -120,21 +123,26 @@ impl Cubin {
 
     /// What a kernel's code and the functions that it calls do; nothing for architectures before 70.
     pub fn features(&self, kernel: &CubinKernel) -> Features {
-        let parts = self.reached(kernel).into_iter().filter_map(|symbol| self.code.get(&symbol).copied()).chain([kernel.features]);
+        let parts = self
+            .reached(kernel)
+            .into_iter()
+            .filter_map(|symbol| self.code.get(&symbol).copied())
+            .chain([kernel.features]);
         parts.fold(Features::default(), |all, part| Features {
             textures: all.textures | part.textures,
             calls_pointers: all.calls_pointers | part.calls_pointers,
         })
     }
 
-    /// The variables that a kernel may use: all constants, and of the others those that its code, the code of functions that it calls, or
-    /// such a variable refers to; all where it calls functions by addresses in registers.
+    /// The variables that a kernel may use: all constants, and of the others those that its code, the code of functions
+    /// that it calls, or such a variable refers to; all where it calls functions by addresses in registers.
     pub fn variables_of(&self, kernel: &CubinKernel) -> Vec<&CubinVariable> {
         if self.code.is_empty() || self.features(kernel).calls_pointers {
             return self.variables.iter().collect();
         }
         let references = &self.references_of;
-        let functions = self.reached(kernel).into_iter().chain([kernel.symbol]).filter_map(|symbol| self.functions.get(&symbol));
+        let functions =
+            self.reached(kernel).into_iter().chain([kernel.symbol]).filter_map(|symbol| self.functions.get(&symbol));
         let by_code = functions.filter_map(|name| references.by_function.get(name)).flatten().copied();
         let constants = (0..self.variables.len()).filter(|index| self.variables[*index].constant);
         let mut used: BTreeSet<usize> = by_code.chain(constants).chain(references.by_all.iter().copied()).collect();
@@ -172,8 +180,11 @@ pub fn size(image: &[u8; 64]) -> Option<u64> {
 /// Reads a cubin; `None` for what is none.
 pub fn parse(image: &[u8]) -> Option<Cubin> {
     let elf = Elf::parse(image).ok().filter(|elf| elf.header.e_machine == MACHINE)?;
-    let name = |section: usize| elf.section_headers.get(section).and_then(|header| elf.shdr_strtab.get_at(header.sh_name)).unwrap_or("");
-    let symbols: Vec<(Sym, &str)> = elf.syms.iter().map(|symbol| (symbol, elf.strtab.get_at(symbol.st_name).unwrap_or(""))).collect();
+    let name = |section: usize| {
+        elf.section_headers.get(section).and_then(|header| elf.shdr_strtab.get_at(header.sh_name)).unwrap_or("")
+    };
+    let symbols: Vec<(Sym, &str)> =
+        elf.syms.iter().map(|symbol| (symbol, elf.strtab.get_at(symbol.st_name).unwrap_or(""))).collect();
     let sections: HashMap<&str, usize> = (0..elf.section_headers.len()).map(|index| (name(index), index)).collect();
     let contents = |section: &str| {
         let header = elf.section_headers.get(*sections.get(section)?)?;
@@ -203,7 +214,9 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
     for (index, (symbol, symbol_name)) in symbols.iter().enumerate() {
         let section = name(symbol.st_shndx);
         if symbol.is_function() && symbol.st_shndx != 0 && is_known {
-            let found = features.entry(symbol.st_shndx).or_insert_with(|| contents(section).map(Features::of).unwrap_or_default());
+            let found = features
+                .entry(symbol.st_shndx)
+                .or_insert_with(|| contents(section).map(Features::of).unwrap_or_default());
             cubin.code.insert(index as u32, *found);
         }
         if symbol.is_function() && symbol.st_shndx != 0 {
@@ -217,7 +230,12 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
             && let Some(attributes) = contents(&format!(".nv.info.{symbol_name}"))
         {
             let features = features.get(&symbol.st_shndx).copied().unwrap_or_default();
-            let mut kernel = CubinKernel { name: (*symbol_name).to_owned(), symbol: index as u32, features, ..CubinKernel::default() };
+            let mut kernel = CubinKernel {
+                name: (*symbol_name).to_owned(),
+                symbol: index as u32,
+                features,
+                ..CubinKernel::default()
+            };
             read_attributes(attributes, &mut kernel);
             cubin.kernels.push(kernel);
         }
@@ -247,8 +265,9 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
     }
     for (section, relocations) in &elf.shdr_relocs {
         let Some(section) = elf.section_headers.get(*section).map(|header| header.sh_info as usize) else { continue };
-        let of_function =
-            name(section).strip_prefix(".text.").or_else(|| Some(name(section).strip_prefix(".nv.constant")?.split_once('.')?.1));
+        let of_function = name(section)
+            .strip_prefix(".text.")
+            .or_else(|| Some(name(section).strip_prefix(".nv.constant")?.split_once('.')?.1));
         if name(section).starts_with(".debug") {
             continue;
         }
@@ -269,7 +288,8 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
             known.extend(referred_to(relocation.r_sym, &symbols, &places));
         }
     }
-    let registers = Attributes(contents(".nv.info").unwrap_or_default()).filter(|(name, _)| *name == attribute::REGISTERS);
+    let registers =
+        Attributes(contents(".nv.info").unwrap_or_default()).filter(|(name, _)| *name == attribute::REGISTERS);
     let registers: HashMap<u32, u32> =
         registers.filter_map(|(_, value)| words(value).first_chunk::<2>().map(|it| (it[0], it[1]))).collect();
     for kernel in &mut cubin.kernels {
@@ -360,8 +380,13 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (source, cubin) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
         std::fs::write(&source, ptx).unwrap();
-        let status =
-            std::process::Command::new(program).arg(format!("-arch={arch}")).args(options).arg(&source).arg("-o").arg(&cubin).status();
+        let status = std::process::Command::new(program)
+            .arg(format!("-arch={arch}"))
+            .args(options)
+            .arg(&source)
+            .arg("-o")
+            .arg(&cubin)
+            .status();
         match status {
             Ok(status) => assert!(status.success()),
             Err(_) => {
@@ -438,7 +463,13 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (source, linked) = (folder.path().join("k.cubin"), folder.path().join("linked.cubin"));
         std::fs::write(&source, object).unwrap();
-        match std::process::Command::new(program).arg(format!("-arch={arch}")).arg(&source).arg("-o").arg(&linked).status() {
+        match std::process::Command::new(program)
+            .arg(format!("-arch={arch}"))
+            .arg(&source)
+            .arg("-o")
+            .arg(&linked)
+            .status()
+        {
             Ok(status) => assert!(status.success()),
             Err(_) => {
                 eprintln!("no nvlink on this machine");
@@ -448,7 +479,8 @@ pub(crate) mod tests {
         Some(std::fs::read(&linked).unwrap())
     }
 
-    /// Code of a whole program has the addresses in a table for all kernels; linked relocatable code has them in its instructions.
+    /// Code of a whole program has the addresses in a table for all kernels; linked relocatable code has them in its
+    /// instructions.
     #[test]
     fn relocatable_code_tells_which_variables_a_kernel_uses() {
         let used = |image: &[u8], name: &str| {
@@ -460,8 +492,13 @@ pub(crate) mod tests {
         };
         let all = ["counter", "place", "table"];
         let Some(whole) = assemble(PTX, "sm_90") else { return };
-        assert_eq!((used(&whole, "add"), used(&whole, "allocates")), (all.map(String::from).to_vec(), all.map(String::from).to_vec()));
-        let Some(linked) = assemble_with(PTX, "sm_90", &["-c"]).and_then(|object| link(&object, "sm_90")) else { return };
+        assert_eq!(
+            (used(&whole, "add"), used(&whole, "allocates")),
+            (all.map(String::from).to_vec(), all.map(String::from).to_vec())
+        );
+        let Some(linked) = assemble_with(PTX, "sm_90", &["-c"]).and_then(|object| link(&object, "sm_90")) else {
+            return;
+        };
         assert_eq!(used(&linked, "add"), all);
         assert_eq!(used(&linked, "allocates"), ["table"]);
         // By its address in the other.
@@ -487,7 +524,8 @@ pub(crate) mod tests {
                  call (r), {callee}, (a){prototype}; ld.param.b32 %r1, [r]; }}"
             )
         };
-        let (textures, pointers) = (Features { textures: true, calls_pointers: false }, Features { textures: false, calls_pointers: true });
+        let (textures, pointers) =
+            (Features { textures: true, calls_pointers: false }, Features { textures: false, calls_pointers: true });
         let statements = [
             ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f5}];".to_owned(), textures),
             ("tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f5, %f5}], {%f5, %f5}, {%f5, %f5};".to_owned(), textures),

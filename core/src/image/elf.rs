@@ -46,8 +46,12 @@ pub struct Needs {
 /// Reads the needs of an executable or library; empty for what is no ELF image.
 pub fn needs(image: &[u8]) -> Needs {
     let Ok(elf) = Elf::parse(image) else { return Needs::default() };
-    let has = |name: &str| elf.section_headers.iter().any(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name));
-    Needs { libraries: elf.libraries.iter().map(ToString::to_string).collect(), device_code: has(".nv_fatbin") || has(".hip_fatbin") }
+    let has =
+        |name: &str| elf.section_headers.iter().any(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name));
+    Needs {
+        libraries: elf.libraries.iter().map(ToString::to_string).collect(),
+        device_code: has(".nv_fatbin") || has(".hip_fatbin"),
+    }
 }
 
 /// Whether an executable or library takes a function of this name from another.
@@ -70,7 +74,11 @@ pub fn loaded_objects() -> Vec<LoadedObject> {
         // SAFETY: dl_iterate_phdr passes a valid info and the pointer that it was given, the vector below.
         let (info, out) = unsafe { (&*info, &mut *out.cast::<Vec<LoadedObject>>()) };
         // SAFETY: dlpi_name is a NUL-terminated string (empty for the executable).
-        let name = if info.dlpi_name.is_null() { &[][..] } else { unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) }.to_bytes() };
+        let name = if info.dlpi_name.is_null() {
+            &[][..]
+        } else {
+            unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) }.to_bytes()
+        };
         let path = if name.is_empty() && out.is_empty() {
             "/proc/self/exe".into()
         } else {

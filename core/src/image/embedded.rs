@@ -1,9 +1,9 @@
 //! LLVM IR that compilers other than `mneme-cc` leave in what they make.
 //!
 //! - Proteus: device variables `_jit_bitcode…` in a cubin; sections `.jit.bitcode…` of an AMDGPU code object.
-//! - clang's `-fembed-bitcode=all`: the variable `llvm.embedded.module` in section `.llvmbc`. PTX has no sections, and no points in
-//!   names: in a cubin it is a device variable. In other objects it is the section, in which linkers put those of all units one
-//!   after another. A host object's own holds the IR of the host.
+//! - clang's `-fembed-bitcode=all`: the variable `llvm.embedded.module` in section `.llvmbc`. PTX has no sections, and
+//!   no points in names: in a cubin it is a device variable. In other objects it is the section, in which linkers put
+//!   those of all units one after another. A host object's own holds the IR of the host.
 
 use goblin::elf::Elf;
 
@@ -97,7 +97,12 @@ mod tests {
             let Some(image) = assemble(&ptx(&variables), "sm_90") else { return };
             let cubin = cubin::parse(&image).unwrap();
             assert_eq!(in_cubin(&image, &cubin), expected);
-            let own: Vec<_> = cubin.variables.iter().filter(|variable| !is_foreign(variable)).map(|variable| &variable.name).collect();
+            let own: Vec<_> = cubin
+                .variables
+                .iter()
+                .filter(|variable| !is_foreign(variable))
+                .map(|variable| &variable.name)
+                .collect();
             assert_eq!(own, ["own"]);
         }
     }

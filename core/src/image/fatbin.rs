@@ -1,8 +1,8 @@
 //! CUDA fat binaries: PTX and machine code for several architectures in one image.
 //!
-//! A container is a header of 16 bytes (magic, u16 version, u16 size of the header, u64 bytes that follow) and entries, each a
-//! header of its own and a payload. The layout is what NVIDIA's `fatbinary` writes (tried with releases 12 and 13): at the
-//! offsets below in an entry's header; numbers are little endian.
+//! A container is a header of 16 bytes (magic, u16 version, u16 size of the header, u64 bytes that follow) and entries,
+//! each a header of its own and a payload. The layout is what NVIDIA's `fatbinary` writes (tried with releases 12 and
+//! 13): at the offsets below in an entry's header; numbers are little endian.
 
 use std::borrow::Cow;
 
@@ -90,7 +90,12 @@ fn trim(text: &[u8]) -> &[u8] {
 pub(super) fn zstd_bounded(stored: &[u8], size: usize) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut out = Vec::new();
-    zstd::stream::read::Decoder::with_buffer(stored).ok()?.single_frame().take(size as u64).read_to_end(&mut out).ok()?;
+    zstd::stream::read::Decoder::with_buffer(stored)
+        .ok()?
+        .single_frame()
+        .take(size as u64)
+        .read_to_end(&mut out)
+        .ok()?;
     (out.len() == size).then_some(out)
 }
 
@@ -130,7 +135,9 @@ fn container<'a>(mut rest: &'a [u8], depth: usize, found: &mut Vec<FatbinEntry<'
         let word = |at: usize| u32::from_le_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let header = word(field::HEADER_SIZE) as usize;
-        let Some(end) = usize::try_from(long(field::SIZE)).ok().and_then(|size| size.checked_add(header)) else { return };
+        let Some(end) = usize::try_from(long(field::SIZE)).ok().and_then(|size| size.checked_add(header)) else {
+            return;
+        };
         if header < field::END || end > rest.len() {
             return;
         }
@@ -160,15 +167,21 @@ fn container<'a>(mut rest: &'a [u8], depth: usize, found: &mut Vec<FatbinEntry<'
     }
 }
 
-/// What the driver loads of a fat binary on a device (90): the newest machine code that runs there, else the newest PTX.
+/// What the driver loads of a fat binary on a device (90): the newest machine code that runs there, else the newest
+/// PTX.
 pub fn loaded<'e, 'a>(entries: &'e [FatbinEntry<'a>], device: u32) -> Option<&'e FatbinEntry<'a>> {
     let newest = |kind: FatbinKind, fits: fn(Architecture, u32) -> bool| {
-        entries.iter().filter(|entry| entry.kind == kind && fits(entry.architecture, device)).max_by_key(|entry| entry.architecture)
+        entries
+            .iter()
+            .filter(|entry| entry.kind == kind && fits(entry.architecture, device))
+            .max_by_key(|entry| entry.architecture)
     };
-    newest(FatbinKind::Cubin, Architecture::machine_code_runs_on).or_else(|| newest(FatbinKind::Ptx, Architecture::ptx_compiles_for))
+    newest(FatbinKind::Cubin, Architecture::machine_code_runs_on)
+        .or_else(|| newest(FatbinKind::Ptx, Architecture::ptx_compiles_for))
 }
 
-/// The PTX that an entry of machine code was assembled from, as far as the container says: that for the same architecture.
+/// The PTX that an entry of machine code was assembled from, as far as the container says: that for the same
+/// architecture.
 pub fn source_of<'e, 'a>(entries: &'e [FatbinEntry<'a>], cubin: &FatbinEntry<'_>) -> Option<&'e FatbinEntry<'a>> {
     entries.iter().find(|entry| entry.kind == FatbinKind::Ptx && entry.architecture == cubin.architecture)
 }
@@ -202,7 +215,8 @@ pub(crate) mod tests {
         image
     }
 
-    const TEXT: &[u8] = b".version 7.8\n.target sm_90\n.visible .entry k() { ret; ret; ret; ret; ret; ret; ret; ret; }\n";
+    const TEXT: &[u8] =
+        b".version 7.8\n.target sm_90\n.visible .entry k() { ret; ret; ret; ret; ret; ret; ret; ret; }\n";
 
     #[test]
     fn entries_come_out_however_they_are_stored() {

@@ -204,7 +204,8 @@ fn decode_one(bytes: &[u8]) -> Option<(Unit<'_>, usize)> {
     if checksum(payload) != sum as u64 {
         return None;
     }
-    let unit = Unit { table: serde_json::from_slice(&payload[..table]).ok()?, stored: Cow::Borrowed(&payload[table..]) };
+    let unit =
+        Unit { table: serde_json::from_slice(&payload[..table]).ok()?, stored: Cow::Borrowed(&payload[table..]) };
     Some((unit, length))
 }
 
@@ -219,9 +220,9 @@ pub struct Closure {
     pub unresolved: Vec<String>,
     /// 64-bit hash over the definitions of the closure, independent of their order.
     pub static_hash: u64,
-    /// Names that several units define for themselves and differently, so that a look-up by name may find the wrong one: the
-    /// kernel's, and those of variables that can be written. (Constants of this kind hold what the IR says; they are not among
-    /// the variables.)
+    /// Names that several units define for themselves and differently, so that a look-up by name may find the wrong
+    /// one: the kernel's, and those of variables that can be written. (Constants of this kind hold what the IR says;
+    /// they are not among the variables.)
     pub ambiguous: Vec<String>,
 }
 
@@ -300,14 +301,19 @@ fn closure_from(units: &[Unit<'_>], start: (usize, usize), kernel: &str, arch: &
         .map(|symbol| (symbol.name.as_str(), symbol.hash))
         .collect();
     definitions.sort_unstable();
-    let hash = definitions
-        .iter()
-        .fold(Hash64::new().part(kernel.as_bytes()), |hash, (name, definition)| hash.part(name.as_bytes()).number(*definition));
+    let hash = definitions.iter().fold(Hash64::new().part(kernel.as_bytes()), |hash, (name, definition)| {
+        hash.part(name.as_bytes()).number(*definition)
+    });
     // Under RDC the units of a program are linked into one module, where private variables keep their names.
     let is_shared_name = |unit_index: usize, symbol: &Symbol| {
-        let others = units.iter().enumerate().filter(|(index, unit)| *index != unit_index && eligible(unit) && unit.table.rdc);
-        let is_other = |other: &Symbol| other.defined && !other.external && other.kind == SymbolKind::Variable && other.name == symbol.name;
-        !symbol.external && units[unit_index].table.rdc && others.flat_map(|(_, unit)| &unit.table.symbols).any(is_other)
+        let others =
+            units.iter().enumerate().filter(|(index, unit)| *index != unit_index && eligible(unit) && unit.table.rdc);
+        let is_other = |other: &Symbol| {
+            other.defined && !other.external && other.kind == SymbolKind::Variable && other.name == symbol.name
+        };
+        !symbol.external
+            && units[unit_index].table.rdc
+            && others.flat_map(|(_, unit)| &unit.table.symbols).any(is_other)
     };
     let mut variables = Vec::new();
     let mut ambiguous = Vec::new();
@@ -320,14 +326,22 @@ fn closure_from(units: &[Unit<'_>], start: (usize, usize), kernel: &str, arch: &
             ambiguous.push(symbol.name.clone());
         }
     }
-    Closure { units: order, variables, unresolved: unresolved.into_iter().collect(), static_hash: hash.finish(), ambiguous }
+    Closure {
+        units: order,
+        variables,
+        unresolved: unresolved.into_iter().collect(),
+        static_hash: hash.finish(),
+        ambiguous,
+    }
 }
 
-/// The tables of virtual functions that objects may refer to in the program of a unit, by unit and symbol, and whether there are
-/// others, which no other program could place.
+/// The tables of virtual functions that objects may refer to in the program of a unit, by unit and symbol, and whether
+/// there are others, which no other program could place.
 fn virtual_tables(units: &[Unit<'_>], unit: usize) -> (Vec<(usize, usize)>, bool) {
     let own = &units[unit].table;
-    let linked = |(index, other): &(usize, &Unit<'_>)| *index == unit || (own.rdc && other.table.rdc && other.table.arch == own.arch);
+    let linked = |(index, other): &(usize, &Unit<'_>)| {
+        *index == unit || (own.rdc && other.table.rdc && other.table.arch == own.arch)
+    };
     let symbols = units.iter().enumerate().filter(linked).flat_map(|(unit, other)| {
         let tables = other.table.symbols.iter().enumerate();
         tables
@@ -396,7 +410,10 @@ mod tests {
             symbol("helper", SymbolKind::Function, false, &[]),
             symbol("stranger", SymbolKind::Function, true, &[]),
         ]);
-        let second = unit(vec![symbol("helper", SymbolKind::Function, true, &[1]), symbol("vprintf", SymbolKind::Function, false, &[])]);
+        let second = unit(vec![
+            symbol("helper", SymbolKind::Function, true, &[1]),
+            symbol("vprintf", SymbolKind::Function, false, &[]),
+        ]);
         let found = closure(&[first.clone(), second.clone()], "kernel", "sm_90").unwrap();
         assert_eq!(found.units, [0, 1]);
         assert_eq!(found.unresolved, ["vprintf"]);

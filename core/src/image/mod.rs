@@ -2,7 +2,8 @@
 //!
 //! There are ELF objects, fat binaries, machine code, PTX, offload bundles and CPU code objects.
 //!
-//! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its input.
+//! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its
+//! input.
 
 pub mod architecture;
 pub mod bitcode;

@@ -1,7 +1,7 @@
 //! PTX text: the part of a module that a kernel needs, its parameters and its variables.
 //!
-//! A module is a list of directives, functions and variables; this reader splits it at that level and looks into bodies for
-//! names only (the syntax is that of the PTX ISA, chapters 4 and 5).
+//! A module is a list of directives, functions and variables; this reader splits it at that level and looks into bodies
+//! for names only (the syntax is that of the PTX ISA, chapters 4 and 5).
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -71,7 +71,8 @@ pub fn is_ptx(bytes: &[u8]) -> bool {
     Scanner { text: &start, at: 0 }.next() == Some(".version")
 }
 
-/// Tokens: words (with a leading dot, `%`, `$` or `_`), numbers, strings and single signs. Comments and space are skipped.
+/// Tokens: words (with a leading dot, `%`, `$` or `_`), numbers, strings and single signs. Comments and space are
+/// skipped.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -150,13 +151,15 @@ impl<'a> PtxModule<'a> {
         })
     }
 
-    /// The parameters of `kernel`: offset in the parameter buffer and size, bytes; `None` where the module does not define it.
+    /// The parameters of `kernel`: offset in the parameter buffer and size, bytes; `None` where the module does not
+    /// define it.
     pub fn parameters(&self, kernel: &str) -> Option<Vec<(u32, u32)>> {
         self.entry(kernel).map(|index| parameters(self.items[index].text))
     }
 
     fn entry(&self, kernel: &str) -> Option<usize> {
-        let is_entry = |index: &usize| matches!(self.items[*index].kind, Kind::Function { entry: true, body: true, .. });
+        let is_entry =
+            |index: &usize| matches!(self.items[*index].kind, Kind::Function { entry: true, body: true, .. });
         self.by_name.get(kernel)?.iter().copied().find(is_entry)
     }
 
@@ -194,8 +197,14 @@ impl<'a> PtxModule<'a> {
             match item.kind {
                 Kind::Function { name, .. } if needed && !is_defined(name) => closure.undefined.push(name.to_owned()),
                 Kind::Variable { name, space: space @ (".global" | ".const"), opaque, initial } if needed => {
-                    let holds_addresses = Scanner { text: initial, at: 0 }.any(|word| is_name(word) && self.by_name.contains_key(word));
-                    closure.variables.push(PtxVariable { name: name.to_owned(), constant: space == ".const", holds_addresses, opaque });
+                    let holds_addresses =
+                        Scanner { text: initial, at: 0 }.any(|word| is_name(word) && self.by_name.contains_key(word));
+                    closure.variables.push(PtxVariable {
+                        name: name.to_owned(),
+                        constant: space == ".const",
+                        holds_addresses,
+                        opaque,
+                    });
                 }
                 _ => {}
             }
@@ -252,9 +261,12 @@ fn read<'a>(text: &'a str, start: usize, first: &'a str, scanner: &mut Scanner<'
     }
     let kind = match (name, function, space) {
         (Some(name), Some(entry), _) => Kind::Function { name, entry, body },
-        (Some(name), None, Some(space)) => {
-            Kind::Variable { name, space, opaque, initial: initial.and_then(|at| text.get(at..scanner.at)).unwrap_or("") }
-        }
+        (Some(name), None, Some(space)) => Kind::Variable {
+            name,
+            space,
+            opaque,
+            initial: initial.and_then(|at| text.get(at..scanner.at)).unwrap_or(""),
+        },
         _ => Kind::Directive,
     };
     Item { text: &text[start..scanner.at.min(text.len())], kind, words }
@@ -290,7 +302,9 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
             ".align" => align = words.next().and_then(|number| number.parse().ok()),
             "[" => count = words.next().and_then(|number| number.parse().ok()).unwrap_or(0),
             _ => {
-                let bits = word.strip_prefix(['.']).and_then(|word| word.trim_start_matches(['u', 's', 'b', 'f']).parse::<u32>().ok());
+                let bits = word
+                    .strip_prefix(['.'])
+                    .and_then(|word| word.trim_start_matches(['u', 's', 'b', 'f']).parse::<u32>().ok());
                 if let Some(bits @ (8 | 16 | 32 | 64 | 128)) = bits {
                     unit = bits / 8;
                 }
@@ -303,7 +317,9 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
 /// Makes every `.global` variable of a module visible, so that the driver finds it by name.
 pub fn with_visible_variables(text: &str) -> Cow<'_, str> {
     let module = PtxModule::parse(text);
-    let hidden = |item: &&Item<'_>| matches!(item.kind, Kind::Variable { space: ".global", .. }) && item.text.starts_with(".global");
+    let hidden = |item: &&Item<'_>| {
+        matches!(item.kind, Kind::Variable { space: ".global", .. }) && item.text.starts_with(".global")
+    };
     if !module.items.iter().any(|item| hidden(&item)) {
         return Cow::Borrowed(text);
     }
@@ -375,8 +391,16 @@ mod tests {
         assert_eq!(module.parameters("second"), Some(vec![]));
         assert_eq!(module.parameters("thrice"), None);
         assert_eq!(closure.parameters, [(0, 8), (8, 1), (12, 12), (24, 8)]);
-        let variable = |name: &str, constant, holds_addresses, opaque| PtxVariable { name: name.into(), constant, holds_addresses, opaque };
-        assert_eq!(closure.variables, [variable("_ZL7counter", false, false, false), variable("coeff", true, false, false)]);
+        let variable = |name: &str, constant, holds_addresses, opaque| PtxVariable {
+            name: name.into(),
+            constant,
+            holds_addresses,
+            opaque,
+        };
+        assert_eq!(
+            closure.variables,
+            [variable("_ZL7counter", false, false, false), variable("coeff", true, false, false)]
+        );
         assert_eq!(closure.undefined, ["vprintf"]);
         assert_eq!(closure.target, Architecture::parse("sm_90a"));
         for part in [".version 8.4", "vprintf", "_ZL7counter", "smem", ".maxntid"] {

@@ -17,7 +17,8 @@ pub enum CodeKind {
     CpuObject,
 }
 
-/// Start of the names of files with an application's own code; what follows is the XXH3-64 of its contents, in 16 hexadecimal digits.
+/// Start of the names of files with an application's own code; what follows is the XXH3-64 of its contents, in 16
+/// hexadecimal digits.
 pub const ORIGINAL: &str = "RecordedOriginal_";
 
 impl CodeKind {

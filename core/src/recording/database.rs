@@ -66,7 +66,8 @@ pub struct KernelDetails {
     /// XXH3-64 of each of the modules, in their order; empty in a file of upstream's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub module_checksums: Vec<u64>,
-    /// The code, which is PTX or machine code, calls through pointers: if those come from memory, a replay cannot follow them.
+    /// The code, which is PTX or machine code, calls through pointers: if those come from memory, a replay cannot
+    /// follow them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_pointers: bool,
     /// Recorder version.
@@ -95,7 +96,8 @@ pub struct Instance {
     pub grid_dims: Dim3,
     /// Dynamic shared memory, bytes.
     pub shared_mem: u32,
-    /// The little-endian value of each argument of at most 8 bytes; 0 for larger ones (their bytes are in the prologue).
+    /// The little-endian value of each argument of at most 8 bytes; 0 for larger ones (their bytes are in the
+    /// prologue).
     #[serde(deserialize_with = "any_numbers")]
     pub args: Vec<u64>,
     /// Launches with this dynamic hash that the recorder saw.
@@ -112,8 +114,8 @@ pub struct InstanceDetails {
     pub memory_bytes: u64,
     /// Seconds since 1970, UTC.
     pub recorded_at: u64,
-    /// The code that the application ran, as its driver was given it: machine code where there was some, then PTX. Empty where it
-    /// is not known, as in files of upstream's.
+    /// The code that the application ran, as its driver was given it: machine code where there was some, then PTX.
+    /// Empty where it is not known, as in files of upstream's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub original: Vec<CodeFile>,
     /// How that code was compiled, where the IR came with it.
@@ -149,7 +151,11 @@ impl Instance {
 fn any_numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
     let numbers = Vec::<serde_json::Number>::deserialize(deserializer)?;
     let bits = |number: &serde_json::Number| {
-        number.as_u64().or_else(|| number.as_i64().map(i64::cast_unsigned)).or_else(|| number.as_f64().map(f64::to_bits)).unwrap_or(0)
+        number
+            .as_u64()
+            .or_else(|| number.as_i64().map(i64::cast_unsigned))
+            .or_else(|| number.as_f64().map(f64::to_bits))
+            .unwrap_or(0)
     };
     Ok(numbers.iter().map(bits).collect())
 }
@@ -201,9 +207,14 @@ impl KernelRecord {
 
     /// The instance named, or the only one where `id` is `None`.
     pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &Instance), RecordingError> {
-        let missing = |id: &str| RecordingError::NoInstance { path: path.into(), instance: id.into(), known: self.known() };
+        let missing =
+            |id: &str| RecordingError::NoInstance { path: path.into(), instance: id.into(), known: self.known() };
         match id {
-            Some(id) => self.instances.get_key_value(id).map(|(id, instance)| (id.as_str(), instance)).ok_or_else(|| missing(id)),
+            Some(id) => self
+                .instances
+                .get_key_value(id)
+                .map(|(id, instance)| (id.as_str(), instance))
+                .ok_or_else(|| missing(id)),
             None if self.instances.len() == 1 => {
                 Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).next().expect("one"))
             }
@@ -277,8 +288,8 @@ pub(super) fn lock(folder: &Path) -> Result<FolderLock, RecordingError> {
     FolderLock::take(folder).map_err(RecordingError::io(&folder.join(LOCK)))
 }
 
-/// Adds an instance (and a kernel seen for the first time) whose files are there already, safely against other processes that do
-/// the same. [`Draft`](super::draft::Draft) adds one with its files.
+/// Adds an instance (and a kernel seen for the first time) whose files are there already, safely against other
+/// processes that do the same. [`Draft`](super::draft::Draft) adds one with its files.
 pub fn add_instance(folder: &Path, kernel: &KernelRecord, id: &str, instance: Instance) -> Result<(), RecordingError> {
     let _lock = lock(folder)?;
     let mut record = load_or_begin(folder, kernel)?;

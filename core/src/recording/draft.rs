@@ -1,8 +1,8 @@
 //! The draft of an instance, which appears in a folder all at once.
 //!
-//! Its files are written under temporary names. They get their own names while the folder's lock is held, and only if the database
-//! does not name the instance yet: of two writers of one instance the first wins, with both of its halves. A crash in between leaves
-//! files that nothing names.
+//! Its files are written under temporary names. They get their own names while the folder's lock is held, and only if
+//! the database does not name the instance yet: of two writers of one instance the first wins, with both of its halves.
+//! A crash in between leaves files that nothing names.
 
 use std::fs::File;
 use std::io::Write;
@@ -32,15 +32,20 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes a file, in place of one that was added under this name; `write` is given it, and tells its length, bytes.
-    pub fn add(&mut self, name: &str, write: impl FnOnce(&mut File) -> Result<u64, RecordingError>) -> Result<u64, RecordingError> {
+    pub fn add(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut File) -> Result<u64, RecordingError>,
+    ) -> Result<u64, RecordingError> {
         let (file, bytes) = database::write_temporary(&self.folder.join(name), write)?;
         self.files.retain(|(known, ..)| known != name);
         self.files.push((name.to_owned(), file, bytes));
         Ok(bytes)
     }
 
-    /// Makes the instance part of the folder. `prepare` adds what else of the kernel the folder needs (its code), and may change the
-    /// record; it gives the bytes that it wrote. Gives all bytes written, `None` where the folder has the instance: it stays as it is.
+    /// Makes the instance part of the folder. `prepare` adds what else of the kernel the folder needs (its code), and
+    /// may change the record; it gives the bytes that it wrote. Gives all bytes written, `None` where the folder has
+    /// the instance: it stays as it is.
     pub fn publish(
         self,
         kernel: &KernelRecord,
@@ -59,7 +64,8 @@ impl<'a> Draft<'a> {
             file.take_name().map_err(RecordingError::io(&path))?;
             bytes += length;
         }
-        // The names, before something names them; a file system that cannot sync a folder keeps them in order by itself.
+        // The names, before something names them; a file system that cannot sync a folder keeps them in order by
+        // itself.
         let _ = File::open(self.folder).and_then(|folder| folder.sync_all());
         record.instances.insert(id.into(), instance);
         record.save(&self.folder.join(kernel.file_name()))?;
@@ -113,9 +119,16 @@ mod tests {
     fn states(folder: &Path, writer: u8, address: u64) -> [State; 2] {
         let store = StoreWriter::open(folder, 1).unwrap();
         let [mut before, mut after] = [(Moment::Prologue, 1), (Moment::Epilogue, 2)].map(|(moment, step)| {
-            let allocation =
-                Allocation { address, size: 100, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false };
-            let arguments = if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![writer] }] } else { vec![] };
+            let allocation = Allocation {
+                address,
+                size: 100,
+                kind: AllocationKind::Arena,
+                tag: String::new(),
+                tolerance: None,
+                shared: false,
+            };
+            let arguments =
+                if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![writer] }] } else { vec![] };
             let chunks = vec![store.put_region(&[writer * 16 + step; 100]).unwrap()];
             State { header: Header { moment, allocations: vec![allocation], arguments, ..Header::default() }, chunks }
         });
@@ -147,8 +160,9 @@ mod tests {
         let moments = Moments::open(folder.path(), &kernel(), &instance()).unwrap();
         assert_eq!([moments.prologue, moments.epilogue], other);
         assert_eq!(check::check(folder.path()).unwrap().instances, 1);
-        let hidden =
-            std::fs::read_dir(folder.path()).unwrap().filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "tmp"));
+        let hidden = std::fs::read_dir(folder.path())
+            .unwrap()
+            .filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == "tmp"));
         assert_eq!(hidden.count(), 0, "what lost is removed");
     }
 
@@ -157,7 +171,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let all: Vec<[State; 2]> = (1..9).map(|writer| states(folder.path(), writer, 0x1000)).collect();
         let winners = std::thread::scope(|scope| {
-            let threads: Vec<_> = all.iter().map(|states| scope.spawn(|| publish(draft(folder.path(), states)).is_some())).collect();
+            let threads: Vec<_> =
+                all.iter().map(|states| scope.spawn(|| publish(draft(folder.path(), states)).is_some())).collect();
             threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum::<usize>()
         });
         assert_eq!(winners, 1);
@@ -168,9 +183,11 @@ mod tests {
     #[test]
     fn halves_of_two_recordings_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let [one, other, elsewhere] = [(1, 0x1000), (2, 0x1000), (3, 0x2000)].map(|(writer, at)| states(folder.path(), writer, at));
+        let [one, other, elsewhere] =
+            [(1, 0x1000), (2, 0x1000), (3, 0x2000)].map(|(writer, at)| states(folder.path(), writer, at));
         publish(draft(folder.path(), &one)).unwrap();
-        let without_pair = |state: &State| State { header: Header { pair: None, ..state.header.clone() }, ..state.clone() };
+        let without_pair =
+            |state: &State| State { header: Header { pair: None, ..state.header.clone() }, ..state.clone() };
         for (before, after, what) in [
             (one[0].clone(), other[1].clone(), "they are of two recordings"),
             (one[0].clone(), without_pair(&one[1]), "they are of two recordings"),

@@ -84,8 +84,8 @@ impl Encoder {
         self.compressor.compress_to_buffer(source, &mut self.compressed)
     }
 
-    /// Tells bytes that are worth compressing from those that are not, at a fraction of the price: random data is to be stored as
-    /// fast as it can be written.
+    /// Tells bytes that are worth compressing from those that are not, at a fraction of the price: random data is to be
+    /// stored as fast as it can be written.
     fn is_compressible(&mut self, bytes: &[u8]) -> std::io::Result<bool> {
         if bytes.len() < SMALL {
             return Ok(true);
@@ -117,7 +117,8 @@ pub fn decode(encoded: Encoded<'_>, out: &mut [u8]) -> bool {
         return zstd::bulk::decompress_to_buffer(encoded.bytes, out).is_ok_and(|length| length == out.len());
     }
     let mut planes = vec![0; out.len()];
-    let whole = zstd::bulk::decompress_to_buffer(encoded.bytes, &mut planes[..]).is_ok_and(|length| length == out.len());
+    let whole =
+        zstd::bulk::decompress_to_buffer(encoded.bytes, &mut planes[..]).is_ok_and(|length| length == out.len());
     if whole {
         planes::join(&planes, out);
     }

@@ -46,7 +46,8 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
         record.instances.remove(id);
     }
     // The database first: a crash in between leaves unnamed files, never names without files.
-    let mut files: Vec<&String> = doomed.iter().flat_map(|(_, instance)| [&instance.prologue, &instance.epilogue]).collect();
+    let mut files: Vec<&String> =
+        doomed.iter().flat_map(|(_, instance)| [&instance.prologue, &instance.epilogue]).collect();
     if record.instances.is_empty() {
         std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
         files.extend(record.modules.iter().chain(&record.binary_blobs));
@@ -66,7 +67,12 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
 }
 
 /// Copies an instance, or the kernel with all of them, and exactly the chunks and modules it refers to.
-pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<HousekeepingOutcome, RecordingError> {
+pub fn copy(
+    from: &Path,
+    to: &Path,
+    static_hash: u64,
+    instance: Option<&str>,
+) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
     let chosen: Vec<(String, Instance)> = match instance {
@@ -129,8 +135,15 @@ pub fn copy(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) ->
     Ok(HousekeepingOutcome { instances: chosen.len(), bytes })
 }
 
-/// Copies a kernel's code, of which nothing stays that a folder has to which the kernel is new, and the application's own.
-fn copy_code(from: &Path, to: &Path, record: &KernelRecord, instance: &Instance, is_known: bool) -> Result<u64, RecordingError> {
+/// Copies a kernel's code, of which nothing stays that a folder has to which the kernel is new, and the application's
+/// own.
+fn copy_code(
+    from: &Path,
+    to: &Path,
+    record: &KernelRecord,
+    instance: &Instance,
+    is_known: bool,
+) -> Result<u64, RecordingError> {
     let mut bytes = 0;
     let original = instance.ours.original.iter().map(|code| &code.file);
     for name in record.modules.iter().chain(&record.binary_blobs).chain(original) {
@@ -146,7 +159,13 @@ fn copy_code(from: &Path, to: &Path, record: &KernelRecord, instance: &Instance,
 }
 
 /// Refuses a copy of an instance that the folder has of another recording.
-fn check_same(from: &Path, to: &Path, record: &KernelRecord, id: &str, instance: &Instance) -> Result<(), RecordingError> {
+fn check_same(
+    from: &Path,
+    to: &Path,
+    record: &KernelRecord,
+    id: &str,
+    instance: &Instance,
+) -> Result<(), RecordingError> {
     let path = to.join(record.file_name());
     let there = KernelRecord::load(&path)?;
     let (_, known) = there.instance(&path, Some(id))?;
@@ -180,7 +199,12 @@ fn have_equal_contents(one: &Path, other: &Path) -> Result<bool, RecordingError>
 }
 
 /// [`copy`], then [`remove`] from where it was.
-pub fn move_to(from: &Path, to: &Path, static_hash: u64, instance: Option<&str>) -> Result<HousekeepingOutcome, RecordingError> {
+pub fn move_to(
+    from: &Path,
+    to: &Path,
+    static_hash: u64,
+    instance: Option<&str>,
+) -> Result<HousekeepingOutcome, RecordingError> {
     let same = matches!((std::fs::canonicalize(from), std::fs::canonicalize(to)), (Ok(from), Ok(to)) if from == to);
     if same {
         return Ok(HousekeepingOutcome::default());
@@ -214,8 +238,9 @@ fn copy_chunks(source: &Store, target: &StoreWriter, state: &State) -> Result<()
     Ok(())
 }
 
-/// Drops chunks that no manifest of the folder names, and applications' code that no instance names: packs without a live chunk are
-/// deleted, packs that are mostly dead are rewritten. Gives the bytes freed; none while a recorder writes to the folder, which leaves them to the next time.
+/// Drops chunks that no manifest of the folder names, and applications' code that no instance names: packs without a
+/// live chunk are deleted, packs that are mostly dead are rewritten. Gives the bytes freed; none while a recorder
+/// writes to the folder, which leaves them to the next time.
 pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     let _lock = database::lock(folder)?;
     let packs = folder.join(store::FOLDER);
@@ -248,8 +273,9 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
         let (reader, entries) = PackReader::open(&path)?;
         let size = std::fs::metadata(&path).map_err(RecordingError::io(&path))?.len();
         let (alive, dead): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(id, _)| live.contains(id));
-        let weight =
-            |entries: &[(ChunkId, pack::ChunkLocation)]| entries.iter().map(|(_, location)| u64::from(location.stored)).sum::<u64>();
+        let weight = |entries: &[(ChunkId, pack::ChunkLocation)]| {
+            entries.iter().map(|(_, location)| u64::from(location.stored)).sum::<u64>()
+        };
         if dead.is_empty() || (!alive.is_empty() && weight(&dead) * 4 < weight(&alive)) {
             continue;
         }
@@ -272,8 +298,8 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
     Ok(freed)
 }
 
-/// Deletes applications' code that no instance names any more; one file may be that of several kernels. Of what a database names that
-/// cannot be read nobody knows, and all stays.
+/// Deletes applications' code that no instance names any more; one file may be that of several kernels. Of what a
+/// database names that cannot be read nobody knows, and all stays.
 fn drop_unnamed_code(folder: &Path) -> Result<u64, RecordingError> {
     let mut named = HashSet::new();
     for path in database::kernels(folder)? {
@@ -399,7 +425,10 @@ mod tests {
             let header = Header { moment, allocations: vec![allocation], ..Header::default() };
             let state = State { header, chunks: vec![store.put_region(&bytes).unwrap()] };
             store.sync().unwrap();
-            let name = format!("DeviceState.{}.{static_hash}.{id}.mneme", if moment == Moment::Prologue { "prologue" } else { "epilogue" });
+            let name = format!(
+                "DeviceState.{}.{static_hash}.{id}.mneme",
+                if moment == Moment::Prologue { "prologue" } else { "epilogue" }
+            );
             state.save(&folder.join(&name)).unwrap();
             names.push(name);
         }
@@ -514,7 +543,10 @@ mod tests {
         check(&to, 42, 5);
         let store = Store::open(&to).unwrap();
         let strangers = State::load(&from.path().join("DeviceState.prologue.42.3.mneme")).unwrap();
-        assert!(!strangers.chunks.iter().flatten().all(|id| store.contains(id)), "chunks of the other instance stayed behind");
+        assert!(
+            !strangers.chunks.iter().flatten().all(|id| store.contains(id)),
+            "chunks of the other instance stayed behind"
+        );
         move_to(from.path(), &to, 42, None).unwrap();
         check(&to, 42, 3);
         check(&to, 42, 5);
@@ -535,6 +567,9 @@ mod tests {
         }
         assert!(matches!(move_to(from.path(), to.path(), 42, Some("3")), Err(RecordingError::Taken { .. })));
         check(to.path(), 42, 3);
-        assert!(KernelRecord::load(&from.path().join("42.json")).unwrap().instances.contains_key("3"), "it is still there");
+        assert!(
+            KernelRecord::load(&from.path().join("42.json")).unwrap().instances.contains_key("3"),
+            "it is still there"
+        );
     }
 }

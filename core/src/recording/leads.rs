@@ -1,15 +1,16 @@
 //! The memory that an address leads to.
 //!
-//! An address inside of memory leads there. So does one beside it, as code has it that counts elements from one, or rows and columns,
-//! or backwards from the end: such an address is at most as far away as the memory is large, and seldom inside of other memory.
+//! An address inside of memory leads there. So does one beside it, as code has it that counts elements from one, or
+//! rows and columns, or backwards from the end: such an address is at most as far away as the memory is large, and
+//! seldom inside of other memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Bytes beside memory from which an address leads there: as many as the memory has, but not fewer or more than these.
 const BESIDE: Range<u64> = 64 << 10..16 << 20;
-/// Bytes before memory from which an address leads there although it is inside of other memory: the element before the first. (The end
-/// is where other memory starts, whose address is that of its own first element far more often.)
+/// Bytes before memory from which an address leads there although it is inside of other memory: the element before the
+/// first. (The end is where other memory starts, whose address is that of its own first element far more often.)
 const BEFORE: u64 = 256;
 
 /// Some ranges of addresses, each with what it leads to.
@@ -94,7 +95,11 @@ mod tests {
         let leads = Leads::to(&[all[0].clone(), all[2].clone()], &all);
         assert_eq!([leads.of(0x10_1000), leads.of(0x10_1fff)], [&[0], &[0]]);
         assert_eq!([leads.of(0x10_2000), leads.of(0x10_2eff)], [&[0usize; 0]; 2]);
-        assert_eq!([leads.of(0x10_2ff8), leads.of(0x10_3000), leads.of(0x10_4000)], [&[1]; 3], "the element before the first, too");
+        assert_eq!(
+            [leads.of(0x10_2ff8), leads.of(0x10_3000), leads.of(0x10_4000)],
+            [&[1]; 3],
+            "the element before the first, too"
+        );
         // Two that touch.
         let leads = Leads::to(&all[1..], &all);
         assert_eq!([leads.of(0x10_2000), leads.of(0x10_2ff8), leads.of(0x10_3000)], [&[0][..], &[0, 1], &[1]]);

@@ -144,17 +144,24 @@ pub fn chunk_count(size: u64) -> usize {
 impl State {
     /// Variables first, then allocations.
     pub fn regions(&self) -> impl Iterator<Item = Region<'_>> {
-        let variables = self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, false, it.address, it.size));
-        let allocations = self.header.allocations.iter().map(|it| (None, it.tag.as_str(), it.tolerance, it.shared, it.address, it.size));
-        variables.chain(allocations).zip(&self.chunks).map(|((variable, tag, tolerance, shared, address, size), chunks)| Region {
-            variable,
-            tag,
-            tolerance,
-            shared,
-            address,
-            size,
-            chunks,
-        })
+        let variables =
+            self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, false, it.address, it.size));
+        let allocations = self
+            .header
+            .allocations
+            .iter()
+            .map(|it| (None, it.tag.as_str(), it.tolerance, it.shared, it.address, it.size));
+        variables.chain(allocations).zip(&self.chunks).map(
+            |((variable, tag, tolerance, shared, address, size), chunks)| Region {
+                variable,
+                tag,
+                tolerance,
+                shared,
+                address,
+                size,
+                chunks,
+            },
+        )
     }
 
     /// Bytes of memory described.
@@ -213,15 +220,23 @@ impl State {
             return Err(damaged("its checksum does not match"));
         }
         let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
-        let (header, ids) =
-            rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(|| damaged("its header is cut short"))?;
+        let (header, ids) = rest
+            .split_at_checked(u32::from_le_bytes(*length) as usize)
+            .ok_or_else(|| damaged("its header is cut short"))?;
         let header: Header = serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
-        if header.arguments.iter().any(|argument| u64::from(argument.offset) + argument.bytes.len() as u64 > MAX_PARAMETERS) {
+        if header
+            .arguments
+            .iter()
+            .any(|argument| u64::from(argument.offset) + argument.bytes.len() as u64 > MAX_PARAMETERS)
+        {
             return Err(damaged("its arguments are larger than any kernel's"));
         }
         let (ids, remainder) = ids.as_chunks::<16>();
-        let sizes =
-            header.variables.iter().map(|variable| variable.size).chain(header.allocations.iter().map(|allocation| allocation.size));
+        let sizes = header
+            .variables
+            .iter()
+            .map(|variable| variable.size)
+            .chain(header.allocations.iter().map(|allocation| allocation.size));
         let mut ids = ids.iter().map(|id| ChunkId(*id));
         let chunks: Vec<Vec<ChunkId>> = sizes.map(|size| ids.by_ref().take(chunk_count(size)).collect()).collect();
         let state = Self { header, chunks };
@@ -233,7 +248,8 @@ impl State {
     }
 }
 
-/// Marks two states as the halves of one instance: with the XXH3-64 of what both say, so that equal recordings have equal files.
+/// Marks two states as the halves of one instance: with the XXH3-64 of what both say, so that equal recordings have
+/// equal files.
 pub fn pair(prologue: &mut State, epilogue: &mut State) {
     (prologue.header.pair, epilogue.header.pair) = (None, None);
     let sum = Hash64::new().part(&prologue.encode()).part(&epilogue.encode()).finish();
@@ -249,7 +265,8 @@ pub(super) fn mismatch(prologue: &State, epilogue: &State) -> Option<String> {
         return Some("they are of two recordings".into());
     }
     let regions = |state: &State| {
-        let mut all: Vec<_> = state.regions().map(|it| (it.variable.map(|it| it.name.clone()), it.address, it.size)).collect();
+        let mut all: Vec<_> =
+            state.regions().map(|it| (it.variable.map(|it| it.name.clone()), it.address, it.size)).collect();
         all.sort_unstable();
         all
     };
@@ -257,7 +274,8 @@ pub(super) fn mismatch(prologue: &State, epilogue: &State) -> Option<String> {
     if before == after {
         return None;
     }
-    let differing = before.iter().find(|it| !after.contains(it)).or_else(|| after.iter().find(|it| !before.contains(it)));
+    let differing =
+        before.iter().find(|it| !after.contains(it)).or_else(|| after.iter().find(|it| !before.contains(it)));
     Some(match differing {
         Some((Some(name), ..)) => format!("the variable {name} is not the same in both"),
         Some((None, address, size)) => format!("the {size} bytes at {address:#x} are not in both"),
@@ -313,7 +331,13 @@ mod tests {
         State {
             header: Header {
                 moment: Moment::Prologue,
-                variables: vec![Variable { name: "counter".into(), address: 0x1000, size: 4, constant: false, code: false }],
+                variables: vec![Variable {
+                    name: "counter".into(),
+                    address: 0x1000,
+                    size: 4,
+                    constant: false,
+                    code: false,
+                }],
                 allocations: vec![Allocation {
                     address: 0x1000_0000_0000,
                     size: CHUNK + 1,
@@ -322,7 +346,10 @@ mod tests {
                     tolerance: None,
                     shared: false,
                 }],
-                arguments: vec![Argument { offset: 0, bytes: vec![1, 2, 3, 4] }, Argument { offset: 8, bytes: vec![0xff; 8] }],
+                arguments: vec![
+                    Argument { offset: 0, bytes: vec![1, 2, 3, 4] },
+                    Argument { offset: 8, bytes: vec![0xff; 8] },
+                ],
                 pair: Some(u64::MAX),
             },
             chunks: vec![vec![ChunkId([1; 16])], vec![ChunkId::ZERO, ChunkId([2; 16])]],

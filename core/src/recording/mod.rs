@@ -4,8 +4,8 @@
 //!
 //! A recording is a folder: one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and for each
 //! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).
-//! Recordings of the existing Mneme ([`upstream`]) have the same database and files of their own in place of manifests and packs;
-//! [`moments`] opens either, and [`mod@export`] writes them.
+//! Recordings of the existing Mneme ([`upstream`]) have the same database and files of their own in place of manifests
+//! and packs; [`moments`] opens either, and [`mod@export`] writes them.
 
 pub mod check;
 pub mod code;

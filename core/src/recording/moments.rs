@@ -17,7 +17,8 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Reads what the manifests say; of a recording of the existing Mneme all memory, which has no identities otherwise.
+    /// Reads what the manifests say; of a recording of the existing Mneme all memory, which has no identities
+    /// otherwise.
     pub fn open(folder: &Path, kernel: &KernelRecord, instance: &Instance) -> Result<Self, RecordingError> {
         let (prologue, epilogue) = (folder.join(&instance.prologue), folder.join(&instance.epilogue));
         match (is_manifest(&prologue)?, is_manifest(&epilogue)?) {
@@ -30,11 +31,15 @@ impl Moments {
                 let (before, after, chunks) = upstream::memory::open(&prologue, &epilogue)?;
                 let mut moments = Self { prologue: before, epilogue: after, chunks: Some(Arc::new(chunks)) };
                 if !kernel.ours.arguments.is_empty() {
-                    moments.place_arguments(&kernel.ours.arguments).map_err(|what| RecordingError::damaged(&prologue, what))?;
+                    moments
+                        .place_arguments(&kernel.ours.arguments)
+                        .map_err(|what| RecordingError::damaged(&prologue, what))?;
                 }
                 Ok(moments)
             }
-            _ => Err(RecordingError::damaged(&epilogue, format!("it is in another format than {}", prologue.display()))),
+            _ => {
+                Err(RecordingError::damaged(&epilogue, format!("it is in another format than {}", prologue.display())))
+            }
         }
     }
 
@@ -51,7 +56,11 @@ impl Moments {
         }
         for (index, (argument, layout)) in arguments.iter_mut().zip(layout).enumerate() {
             if argument.bytes.len() != layout.size as usize {
-                return Err(format!("argument {index} has {} bytes, and the kernel's parameter {}", argument.bytes.len(), layout.size));
+                return Err(format!(
+                    "argument {index} has {} bytes, and the kernel's parameter {}",
+                    argument.bytes.len(),
+                    layout.size
+                ));
             }
             argument.offset = layout.offset;
         }
@@ -68,7 +77,12 @@ impl Moments {
 }
 
 /// Refuses manifests that are not the halves of one instance.
-pub(super) fn check_pair(folder: &Path, instance: &Instance, prologue: &State, epilogue: &State) -> Result<(), RecordingError> {
+pub(super) fn check_pair(
+    folder: &Path,
+    instance: &Instance,
+    prologue: &State,
+    epilogue: &State,
+) -> Result<(), RecordingError> {
     let damaged = |why| {
         let what = format!("it does not belong to {}: {why}", instance.prologue);
         RecordingError::damaged(folder.join(&instance.epilogue), what)

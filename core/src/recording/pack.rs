@@ -11,9 +11,9 @@
 //! The form is the stored length, bytes, and bit 31 where the chunk was split into `planes` first, which version 1 does
 //! not do. What is stored is zstd's, or raw where it is as long as the chunk.
 //!
-//! The sum is the lower half of the `Hash64` of the stored bytes of every compressed chunk (1 where it is 0; 0 in packs of before
-//! there was one). No replay needs it, as the identity vouches for what a chunk decodes to; it finds flipped bits that compressed
-//! data does not tell apart.
+//! The sum is the lower half of the `Hash64` of the stored bytes of every compressed chunk (1 where it is 0; 0 in packs
+//! of before there was one). No replay needs it, as the identity vouches for what a chunk decodes to; it finds flipped
+//! bits that compressed data does not tell apart.
 //!
 //! Little endian. Index and trailer are written when the writer finishes. Without them (the writer was killed) a
 //! reader walks the chunk headers up to the first incomplete one.
@@ -155,7 +155,8 @@ impl PackWriter {
         self.entries.iter().map(|(id, _)| id)
     }
 
-    /// Waits until every appended chunk is on disk. What could not be made durable is taken back: other writers may rely on it.
+    /// Waits until every appended chunk is on disk. What could not be made durable is taken back: other writers may
+    /// rely on it.
     pub fn sync(&mut self) -> Result<(), RecordingError> {
         if self.synced < self.position {
             if let Err(error) = self.file.get().and_then(File::sync_data) {
@@ -188,8 +189,8 @@ impl PackWriter {
     }
 }
 
-/// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk, and gives
-/// the space back: other files may need it.
+/// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk,
+/// and gives the space back: other files may need it.
 fn write_at_end(file: &mut HeldFile, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
     let file = file.get()?;
     let written = files::size_limit_as_errors(|| write_all_parts_at(file, head, body, *position));
@@ -346,8 +347,8 @@ impl PackReader {
         Ok(())
     }
 
-    /// Reads everything that the pack holds and says what is wrong with it: chunks that nobody asks for and the copies that the
-    /// format keeps of its numbers are checked too. An unfinished pack may end anywhere.
+    /// Reads everything that the pack holds and says what is wrong with it: chunks that nobody asks for and the copies
+    /// that the format keeps of its numbers are checked too. An unfinished pack may end anywhere.
     pub fn check(&self) -> Result<(), RecordingError> {
         let damaged = |what: String| Err(RecordingError::damaged(&self.path, what));
         let length = self.file.metadata().map_err(RecordingError::io(&self.path))?.len();
@@ -373,8 +374,12 @@ impl PackReader {
         let is_mark = end + CHUNK_HEADER <= length && mark[..16] == ChunkId::ZERO.0;
         let complete = end + CHUNK_HEADER + u64::from(u32_at(&mark, 16)) * ENTRY as u64 + TRAILER;
         match self.index(length)? {
-            Some(entries) if entries != walked || !is_mark || complete != length => damaged("its index and its chunks do not agree".into()),
-            Some(_) if ![0, mark_of(&sum)].contains(&u32_at(&mark, 20)) => damaged("its compressed data is not what was written".into()),
+            Some(entries) if entries != walked || !is_mark || complete != length => {
+                damaged("its index and its chunks do not agree".into())
+            }
+            Some(_) if ![0, mark_of(&sum)].contains(&u32_at(&mark, 20)) => {
+                damaged("its compressed data is not what was written".into())
+            }
             None if is_mark && complete <= length => damaged("its index is damaged".into()),
             _ => Ok(()),
         }

@@ -2,13 +2,14 @@
 //!
 //! The first byte of every 8-byte word comes first, then the second of every word, and so on.
 //!
-//! Memory of GPUs is mostly arrays of numbers, whose high bytes are alike; side by side, they compress far better. Floats, two to a
-//! word, gain in the same way.
+//! Memory of GPUs is mostly arrays of numbers, whose high bytes are alike; side by side, they compress far better.
+//! Floats, two to a word, gain in the same way.
 
 /// Bytes of a word, and planes.
 const WORD: usize = 8;
 
-/// Transposes a square of 8 × 8 bytes: byte `column` of `square[row]` changes places with byte `row` of `square[column]`.
+/// Transposes a square of 8 × 8 bytes: byte `column` of `square[row]` changes places with byte `row` of
+/// `square[column]`.
 fn transpose(square: &mut [u64; WORD]) {
     // Blocks of 4 × 4, then of 2 × 2, then single bytes change places across the diagonal.
     for (distance, mask) in [(4, 0x0000_0000_ffff_ffff), (2, 0x0000_ffff_0000_ffff), (1, 0x00ff_00ff_00ff_00ff_u64)] {

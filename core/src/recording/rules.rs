@@ -81,13 +81,15 @@ impl RuleRegion<'_> {
 }
 
 impl RuleTarget {
-    /// Whether it names a region. `arguments` has the value of each of the kernel's arguments, `None` where it is no pointer
-    /// (has not 8 bytes).
+    /// Whether it names a region. `arguments` has the value of each of the kernel's arguments, `None` where it is no
+    /// pointer (has not 8 bytes).
     pub fn names(&self, place: &RuleRegion<'_>, arguments: &[Option<u64>]) -> bool {
         match self {
             Self::Tag(tag) => place.variable.is_none() && place.tag == tag,
             Self::Variable(name) => place.variable == Some(name),
-            Self::Argument(index) => arguments.get(*index as usize).is_some_and(|value| value.is_some_and(|value| place.holds(value))),
+            Self::Argument(index) => {
+                arguments.get(*index as usize).is_some_and(|value| value.is_some_and(|value| place.holds(value)))
+            }
             Self::Address(address) => place.holds(*address),
         }
     }
@@ -159,7 +161,8 @@ mod address {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digits = text.strip_prefix("0x").ok_or_else(|| D::Error::custom(format!("'{text}' does not begin with 0x")))?;
+        let digits =
+            text.strip_prefix("0x").ok_or_else(|| D::Error::custom(format!("'{text}' does not begin with 0x")))?;
         u64::from_str_radix(digits, 16).map_err(|_| D::Error::custom(format!("'{text}' is no address")))
     }
 }
@@ -180,8 +183,9 @@ mod tests {
         let mut rules = Rules::default();
         let arguments = [None, Some(0x103f), Some(0x1040)];
         assert_eq!(rules.of(&ALLOCATION, &arguments), None);
-        for (step, target) in
-            [RuleTarget::Tag("pressure".into()), RuleTarget::Argument(1), RuleTarget::Address(0x1000)].into_iter().enumerate()
+        for (step, target) in [RuleTarget::Tag("pressure".into()), RuleTarget::Argument(1), RuleTarget::Address(0x1000)]
+            .into_iter()
+            .enumerate()
         {
             rules.set(Rule { target, tolerance: tolerance(step as f64) });
             assert_eq!(rules.of(&ALLOCATION, &arguments), Some(tolerance(step as f64)));
@@ -198,7 +202,10 @@ mod tests {
             assert!(!target.names(&ALLOCATION, &arguments), "{target}");
         }
         let variable = RuleRegion { variable: Some("table"), ..ALLOCATION };
-        assert!(RuleTarget::Variable("table".into()).names(&variable, &[]) && !RuleTarget::Tag("pressure".into()).names(&variable, &[]));
+        assert!(
+            RuleTarget::Variable("table".into()).names(&variable, &[])
+                && !RuleTarget::Tag("pressure".into()).names(&variable, &[])
+        );
     }
 
     #[test]
@@ -216,11 +223,15 @@ mod tests {
         let database = folder.path().join("42.json");
         assert_eq!(Rules::load(&database).unwrap(), Rules::default());
         let mut rules = Rules::default();
-        rules.set(Rule { target: RuleTarget::Address(0x1000), tolerance: Tolerance { norm: Norm::L2, ..tolerance(1e-9) } });
+        rules.set(Rule {
+            target: RuleTarget::Address(0x1000),
+            tolerance: Tolerance { norm: Norm::L2, ..tolerance(1e-9) },
+        });
         rules.set(Rule { target: RuleTarget::Tag("scratch".into()), tolerance: Tolerance::ignored() });
         rules.save(&database).unwrap();
         assert_eq!(Rules::load(&database).unwrap(), rules);
-        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.path().join("42.tolerances.json")).unwrap()).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(folder.path().join("42.tolerances.json")).unwrap()).unwrap();
         assert_eq!(json["version"], 1);
         assert_eq!(
             json["rules"][0],
@@ -237,7 +248,10 @@ mod tests {
         let database = folder.path().join("42.json");
         let write = |text: &str| std::fs::write(Rules::path(&database), text).unwrap();
         write(r#"{"version": 1, "rules": [{"argument": 2, "ignore": true}]}"#);
-        assert_eq!(Rules::load(&database).unwrap().rules, [Rule { target: RuleTarget::Argument(2), tolerance: Tolerance::ignored() }]);
+        assert_eq!(
+            Rules::load(&database).unwrap().rules,
+            [Rule { target: RuleTarget::Argument(2), tolerance: Tolerance::ignored() }]
+        );
         for wrong in [
             "{",
             r#"{"version": 1, "rules": [{"ignore": true}]}"#,

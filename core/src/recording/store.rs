@@ -65,9 +65,13 @@ impl Store {
         {
             return Ok(());
         }
-        let (pack, location) =
-            self.index.get(id).ok_or_else(|| RecordingError::MissingChunk { path: self.folder.clone(), chunk: id.to_string() })?;
-        self.packs[*pack].read(id, location, out).or_else(|error| if self.read_elsewhere(id, *pack, out) { Ok(()) } else { Err(error) })
+        let (pack, location) = self
+            .index
+            .get(id)
+            .ok_or_else(|| RecordingError::MissingChunk { path: self.folder.clone(), chunk: id.to_string() })?;
+        self.packs[*pack]
+            .read(id, location, out)
+            .or_else(|error| if self.read_elsewhere(id, *pack, out) { Ok(()) } else { Err(error) })
     }
 
     /// Reads a chunk that is damaged in one pack from another: whoever did not trust that one has written it again.
@@ -113,15 +117,16 @@ struct Chunks {
 
 /// Adds chunks. Shared by threads; each keeps a pack of its own busy.
 ///
-/// Storing has two steps, so that whoever claims a chunk need not be the thread that writes it, later: [`StoreWriter::claim`] says
-/// which chunks are new, [`StoreWriter::append`] writes them. A claimed chunk that could not be written is [lost](Self::lost), for
-/// everybody who relied on it, until it is claimed and written again.
+/// Storing has two steps, so that whoever claims a chunk need not be the thread that writes it, later:
+/// [`StoreWriter::claim`] says which chunks are new, [`StoreWriter::append`] writes them. A claimed chunk that could
+/// not be written is [lost](Self::lost), for everybody who relied on it, until it is claimed and written again.
 pub struct StoreWriter {
     folder: PathBuf,
     level: i32,
     chunks: Mutex<Chunks>,
     writers: Vec<Mutex<Option<PackWriter>>>,
-    /// Packs of other writers, who may not have synced them, and the chunks in them that we do not write; until our first sync.
+    /// Packs of other writers, who may not have synced them, and the chunks in them that we do not write; until our
+    /// first sync.
     others: Mutex<Vec<(pack::PackPrefix, Vec<ChunkId>)>>,
     written: AtomicU64,
     in_use: InUse,
@@ -131,8 +136,8 @@ pub struct StoreWriter {
 const MOST_WRITERS: usize = 16;
 
 impl StoreWriter {
-    /// Opens the store of a recording folder, creating it (0700) where missing. `level` is zstd's; chunks that other packs of the
-    /// folder already hold are not written again.
+    /// Opens the store of a recording folder, creating it (0700) where missing. `level` is zstd's; chunks that other
+    /// packs of the folder already hold are not written again.
     pub fn open(recording: &Path, level: i32) -> Result<Self, RecordingError> {
         let folder = recording.join(FOLDER);
         create_private_folder(&folder)?;
@@ -204,10 +209,15 @@ impl StoreWriter {
                     done.push((index, self.put_with(worker, chunk)?));
                 }
             };
-            let threads: Vec<_> = without_signals(|| (0..workers).map(|worker| scope.spawn(move || work(worker))).collect());
+            let threads: Vec<_> =
+                without_signals(|| (0..workers).map(|worker| scope.spawn(move || work(worker))).collect());
             threads
                 .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|_| Err(RecordingError::damaged(&self.folder, "a writer thread panicked"))))
+                .map(|thread| {
+                    thread
+                        .join()
+                        .unwrap_or_else(|_| Err(RecordingError::damaged(&self.folder, "a writer thread panicked")))
+                })
                 .collect::<Result<Vec<Vec<_>>, _>>()
         })?;
         let mut ids = vec![ChunkId::ZERO; chunks.len()];
@@ -225,7 +235,8 @@ impl StoreWriter {
         Ok(id)
     }
 
-    /// Appends a claimed chunk to the pack of a writer, and gives the bytes that it took; a chunk that cannot be written is lost.
+    /// Appends a claimed chunk to the pack of a writer, and gives the bytes that it took; a chunk that cannot be
+    /// written is lost.
     pub fn append(&self, writer: usize, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
         let result = self.try_append(writer, id, bytes);
         match &result {
@@ -255,8 +266,8 @@ impl StoreWriter {
         self.writers[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes everything that was appended durable, and what we found in the packs of others. Must come before a manifest that names
-    /// it is saved.
+    /// Makes everything that was appended durable, and what we found in the packs of others. Must come before a
+    /// manifest that names it is saved.
     ///
     /// What could not be made durable is lost: the kernel drops such pages and reports them once, so that a second
     /// attempt on the same pack would succeed without them.
@@ -296,8 +307,8 @@ impl StoreWriter {
     }
 }
 
-/// Runs `work` with all signals blocked, so that threads it starts do not get the application's: its handlers may expect a
-/// thread of its own.
+/// Runs `work` with all signals blocked, so that threads it starts do not get the application's: its handlers may
+/// expect a thread of its own.
 pub fn without_signals<R>(work: impl FnOnce() -> R) -> R {
     /// Also when a thread cannot be started.
     struct Restore(libc::sigset_t);
@@ -317,8 +328,8 @@ pub fn without_signals<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// A lock on the folder of packs: writers share it, because chunks that no manifest names yet (their own, and old ones that
-/// they rely on) must stay; whoever collects garbage wants it alone.
+/// A lock on the folder of packs: writers share it, because chunks that no manifest names yet (their own, and old ones
+/// that they rely on) must stay; whoever collects garbage wants it alone.
 pub(crate) struct InUse(File);
 
 impl InUse {
@@ -344,7 +355,8 @@ impl InUse {
     /// The lock for one that removes chunks, `None` while a writer is at work.
     pub(crate) fn alone(folder: &Path) -> Result<Option<Self>, RecordingError> {
         let lock = Self::open(folder)?;
-        let busy = lock.lock(libc::LOCK_EX | libc::LOCK_NB).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        let busy =
+            lock.lock(libc::LOCK_EX | libc::LOCK_NB).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
         Ok((!busy).then_some(lock))
     }
 }
@@ -365,7 +377,11 @@ pub fn check_writable(folder: &Path) -> Result<(), RecordingError> {
         Err(error) => return Err(io(error.into())),
     };
     // SAFETY: a NUL-terminated path.
-    if unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } == 0 { Ok(()) } else { Err(io(std::io::Error::last_os_error())) }
+    if unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } == 0 {
+        Ok(())
+    } else {
+        Err(io(std::io::Error::last_os_error()))
+    }
 }
 
 /// Creates a folder (and its parents) that only its owner can read.

@@ -4,11 +4,12 @@
 //!
 //! With a recorded element e and a replayed element r of the buffer's type:
 //!
-//! - absolute: |r - e|; relative: |r - e| / max(|e|, 1e-12); ULP: the number of representable values from e to r (for integers
-//!   |r - e|). Both NaN, or equal infinities: 0. One of them NaN or infinite otherwise: infinite. 0.0 and -0.0 are equal.
-//! - Without a norm each element's error is bounded. With one, the norm of all elements' |r - e| (for ULP: of their distances)
-//!   is; for a relative threshold it is divided by max(the same norm of all e, 1e-12). L1 sums, L2 is the root of the sum of
-//!   squares, Linf the largest. Infinite recorded elements do not count in the norm of all e.
+//! - absolute: |r - e|; relative: |r - e| / max(|e|, 1e-12); ULP: the number of representable values from e to r (for
+//!   integers |r - e|). Both NaN, or equal infinities: 0. One of them NaN or infinite otherwise: infinite. 0.0 and -0.0
+//!   are equal.
+//! - Without a norm each element's error is bounded. With one, the norm of all elements' |r - e| (for ULP: of their
+//!   distances) is; for a relative threshold it is divided by max(the same norm of all e, 1e-12). L1 sums, L2 is the
+//!   root of the sum of squares, Linf the largest. Infinite recorded elements do not count in the norm of all e.
 //! - A tail that is shorter than an element is compared by bytes: equal is 0, anything else infinite.
 
 use super::{DataType, Norm, Threshold, Tolerance};
@@ -149,7 +150,11 @@ impl Errors {
         let mut errors = Self::default();
         for (recorded, replayed) in recorded.chunks(size).zip(replayed.chunks(size)) {
             if recorded.len() == size {
-                errors.add(tolerance, ElementValue::read(tolerance.dtype, recorded), ElementValue::read(tolerance.dtype, replayed));
+                errors.add(
+                    tolerance,
+                    ElementValue::read(tolerance.dtype, recorded),
+                    ElementValue::read(tolerance.dtype, replayed),
+                );
             } else if recorded != replayed {
                 errors.add(tolerance, ElementValue::Integer(0), ElementValue::Float(f64::NAN, 0));
             }
@@ -173,7 +178,9 @@ impl Errors {
                 self.difference += difference * difference;
                 self.reference += magnitude * magnitude;
             }
-            Norm::Linf => (self.difference, self.reference) = (self.difference.max(difference), self.reference.max(magnitude)),
+            Norm::Linf => {
+                (self.difference, self.reference) = (self.difference.max(difference), self.reference.max(magnitude))
+            }
         }
     }
 
@@ -189,12 +196,14 @@ impl Errors {
         }
     }
 
-    /// What was found elsewhere: elements beyond the threshold, the largest error, and the sum, sum of squares or maximum of |r - e|.
+    /// What was found elsewhere: elements beyond the threshold, the largest error, and the sum, sum of squares or
+    /// maximum of |r - e|.
     pub fn found(beyond: u64, largest: f64, difference: f64) -> Self {
         Self { beyond, largest, difference, reference: 0.0 }
     }
 
-    /// These errors of the parts that differ, in a buffer of which `whole` has the magnitudes (all of it, measured against itself).
+    /// These errors of the parts that differ, in a buffer of which `whole` has the magnitudes (all of it, measured
+    /// against itself).
     #[must_use]
     pub fn within(self, whole: &Self) -> Self {
         Self { reference: whole.reference, ..self }
@@ -235,7 +244,9 @@ mod tests {
     #[test]
     fn elements_without_a_norm() {
         use Threshold::{Absolute, Relative, Ulp};
-        let element = |kind, recorded, replayed| value_of(&tolerance(DataType::F64, kind, Norm::None, 0.0), &[recorded], &[replayed]);
+        let element = |kind, recorded, replayed| {
+            value_of(&tolerance(DataType::F64, kind, Norm::None, 0.0), &[recorded], &[replayed])
+        };
         assert_eq!(element(Absolute, 10.0, 10.5), 0.5);
         assert_eq!(element(Relative, -10.0, -10.5), 0.05);
         assert_eq!(element(Relative, 0.0, 1e-12), 1.0, "a zero counts as 1e-12");
@@ -245,7 +256,9 @@ mod tests {
             assert_eq!(element(kind, 0.0, -0.0), 0.0);
             assert_eq!(element(kind, f64::NAN, -f64::NAN), 0.0);
             assert_eq!(element(kind, f64::INFINITY, f64::INFINITY), 0.0);
-            for (recorded, replayed) in [(f64::INFINITY, f64::NEG_INFINITY), (f64::INFINITY, 1.0), (1.0, f64::NAN), (f64::NAN, 1.0)] {
+            for (recorded, replayed) in
+                [(f64::INFINITY, f64::NEG_INFINITY), (f64::INFINITY, 1.0), (1.0, f64::NAN), (f64::NAN, 1.0)]
+            {
                 assert_eq!(element(kind, recorded, replayed), f64::INFINITY, "{kind:?} {recorded} {replayed}");
             }
         }
@@ -256,9 +269,21 @@ mod tests {
         use Threshold::{Absolute, Relative, Ulp};
         let (recorded, replayed) = ([3.0, 4.0, 0.0], [3.0, 1.0, 4.0]);
         let value = |kind, norm| value_of(&tolerance(DataType::F64, kind, norm, 0.0), &recorded, &replayed);
-        assert_eq!((value(Absolute, Norm::L1), value(Absolute, Norm::L2), value(Absolute, Norm::Linf)), (7.0, 5.0, 4.0));
-        assert_eq!((value(Relative, Norm::L1), value(Relative, Norm::L2), value(Relative, Norm::Linf)), (1.0, 1.0, 1.0));
-        let ulps = |norm| value_of(&tolerance(DataType::F64, Ulp, norm, 0.0), &[1.0, 2.0], &[1.0 + f64::EPSILON, 2.0 + 4.0 * f64::EPSILON]);
+        assert_eq!(
+            (value(Absolute, Norm::L1), value(Absolute, Norm::L2), value(Absolute, Norm::Linf)),
+            (7.0, 5.0, 4.0)
+        );
+        assert_eq!(
+            (value(Relative, Norm::L1), value(Relative, Norm::L2), value(Relative, Norm::Linf)),
+            (1.0, 1.0, 1.0)
+        );
+        let ulps = |norm| {
+            value_of(
+                &tolerance(DataType::F64, Ulp, norm, 0.0),
+                &[1.0, 2.0],
+                &[1.0 + f64::EPSILON, 2.0 + 4.0 * f64::EPSILON],
+            )
+        };
         assert_eq!((ulps(Norm::L1), ulps(Norm::Linf)), (3.0, 2.0));
     }
 
@@ -273,7 +298,9 @@ mod tests {
 
     #[test]
     fn half_precision() {
-        for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (0x0001, 2f64.powi(-24)), (0x3555, 0.333251953125)] {
+        for (bits, value) in
+            [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (0x0001, 2f64.powi(-24)), (0x3555, 0.333251953125)]
+        {
             assert_eq!(half(bits), value);
         }
         assert!(half(0x7c00).is_infinite() && half(0x7e00).is_nan());

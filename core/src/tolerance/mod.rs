@@ -1,7 +1,8 @@
 //! Tolerances: how far replayed memory may be from the recorded one.
 //!
-//! Types and their codes are those of the existing Mneme's annotations; ULP distances and `ignore` are ours. The errors that a
-//! tolerance bounds are defined in [`measure`]; the file `<static-hash>.tolerances.json` is a [recording's](crate::recording::rules).
+//! Types and their codes are those of the existing Mneme's annotations; ULP distances and `ignore` are ours. The errors
+//! that a tolerance bounds are defined in [`measure`]; the file `<static-hash>.tolerances.json` is a
+//! [recording's](crate::recording::rules).
 
 pub mod measure;
 
@@ -30,8 +31,19 @@ pub enum DataType {
 
 impl DataType {
     /// In the order of their codes.
-    pub const ALL: [Self; 11] =
-        [Self::U8, Self::I8, Self::U16, Self::I16, Self::U32, Self::I32, Self::U64, Self::I64, Self::F16, Self::F32, Self::F64];
+    pub const ALL: [Self; 11] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::U64,
+        Self::I64,
+        Self::F16,
+        Self::F32,
+        Self::F64,
+    ];
 
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
@@ -162,7 +174,10 @@ impl Tolerance {
     /// Says in one sentence why this tolerance makes no sense, if so.
     pub fn check(&self) -> Result<(), String> {
         if self.threshold.is_nan() || self.threshold < 0.0 {
-            return Err(format!("a threshold of {} makes no sense; it has to be a number of at least 0", self.threshold));
+            return Err(format!(
+                "a threshold of {} makes no sense; it has to be a number of at least 0",
+                self.threshold
+            ));
         }
         Ok(())
     }
@@ -218,7 +233,10 @@ mod tests {
     fn all_zero_compares_bytes() {
         assert!(Tolerance::default().is_exact());
         assert!(!Tolerance::ignored().is_exact());
-        assert!(!Tolerance { dtype: DataType::F32, ..Tolerance::default() }.is_exact(), "0.0 and -0.0 are equal as floats");
+        assert!(
+            !Tolerance { dtype: DataType::F32, ..Tolerance::default() }.is_exact(),
+            "0.0 and -0.0 are equal as floats"
+        );
     }
 
     #[test]
@@ -230,7 +248,8 @@ mod tests {
 
     #[test]
     fn a_line_for_people() {
-        let tolerance = Tolerance { dtype: DataType::F64, threshold: 1e-9, kind: Threshold::Relative, ..Tolerance::default() };
+        let tolerance =
+            Tolerance { dtype: DataType::F64, threshold: 1e-9, kind: Threshold::Relative, ..Tolerance::default() };
         assert_eq!(tolerance.to_string(), "f64 within 1e-9 (relative)");
         assert_eq!(Tolerance { norm: Norm::L2, ..tolerance }.to_string(), "f64 within 1e-9 (relative, l2)");
         assert_eq!(Tolerance::ignored().to_string(), "ignored");

@@ -80,11 +80,15 @@ pub fn forget(start: u64, kind: MemoryKind) -> Result<MemoryAllocation, Status> 
 /// The allocation that an address lies in.
 pub fn find(address: u64) -> Option<MemoryAllocation> {
     let all = lock();
-    all.by_start.range(..=address).next_back().map(|(_, found)| *found).filter(|found| address < found.start + found.size)
+    all.by_start
+        .range(..=address)
+        .next_back()
+        .map(|(_, found)| *found)
+        .filter(|found| address < found.start + found.size)
 }
 
-/// Where allocations are placed: away from the addresses that the system gives to heaps and libraries, so that a replay can
-/// have a recording's addresses again.
+/// Where allocations are placed: away from the addresses that the system gives to heaps and libraries, so that a replay
+/// can have a recording's addresses again.
 static NEXT: AtomicU64 = AtomicU64::new(BEGIN);
 const BEGIN: u64 = 0x3000_0000_0000;
 const END: u64 = 0x5000_0000_0000;
@@ -121,7 +125,8 @@ pub fn obtain(bytes: usize) -> Result<u64, Status> {
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: a new anonymous mapping that replaces none.
-        let address = unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let address =
+            unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if address as u64 == start {
             if alignment == LARGE_PAGE {
                 // SAFETY: advice on the mapping just made.

@@ -13,7 +13,8 @@ pub const SHARED_OPT_IN: u32 = 227 << 10;
 /// Alignment of allocations, bytes.
 pub const ALIGNMENT: usize = 512;
 
-/// The value of an attribute; 0 (absent) for a feature that the device lacks, `None` for a number CUDA 12.9 does not have.
+/// The value of an attribute; 0 (absent) for a feature that the device lacks, `None` for a number CUDA 12.9 does not
+/// have.
 pub fn value(attribute: u32) -> Option<i32> {
     Some(match attribute {
         1 => MAX_THREADS as i32,

@@ -40,7 +40,8 @@ struct Primary {
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<Context> = Registry::new();
-static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> = Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
+static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
+    Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
 /// The first fault of a kernel on each device, 0 while there is none.
 static STICKY: [AtomicU32; MOST_CPU_DEVICES] = [const { AtomicU32::new(0) }; MOST_CPU_DEVICES];
 
@@ -148,7 +149,8 @@ pub fn pop(out: Out<usize>) -> StatusResult {
 
 pub fn create(out: Out<usize>, flags: u32, ordinal: i32) -> StatusResult {
     device(ordinal)?;
-    let handle = CONTEXTS.insert(Arc::new(Context { device: ordinal, flags: AtomicU32::new(flags), ..Context::default() }));
+    let handle =
+        CONTEXTS.insert(Arc::new(Context { device: ordinal, flags: AtomicU32::new(flags), ..Context::default() }));
     change(|stack| stack.push(handle))?;
     out.put(handle)
 }

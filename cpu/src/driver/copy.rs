@@ -48,7 +48,11 @@ pub fn copy_2d(what: In<Copy2d>) -> StatusResult {
     }
     for row in 0..what.height {
         let at = |base: u64, x: usize, y: usize, pitch: usize| base + ((y + row) * pitch + x) as u64;
-        copy(to(at(to_base, what.to_x, what.to_y, to_pitch)), from(at(from_base, what.from_x, what.from_y, from_pitch)), what.width)?;
+        copy(
+            to(at(to_base, what.to_x, what.to_y, to_pitch)),
+            from(at(from_base, what.from_x, what.from_y, from_pitch)),
+            what.width,
+        )?;
     }
     Ok(())
 }
@@ -66,7 +70,11 @@ pub fn copy_3d(what: In<Copy3d>) -> StatusResult {
     let what = what.get()?;
     for z in 0..what.depth {
         for y in 0..what.height {
-            copy(what.to.row(y, z, what.width, what.height)?, what.from.row(y, z, what.width, what.height)?, what.width)?;
+            copy(
+                what.to.row(y, z, what.width, what.height)?,
+                what.from.row(y, z, what.width, what.height)?,
+                what.width,
+            )?;
         }
     }
     Ok(())
@@ -115,7 +123,14 @@ pub fn fill_2d<T: Copy>(address: u64, pitch: usize, value: T, width: usize, heig
     Ok(())
 }
 
-pub fn fill_2d_on<T: Copy + Into<u32>>(address: u64, pitch: usize, value: T, width: usize, height: usize, stream: usize) -> StatusResult {
+pub fn fill_2d_on<T: Copy + Into<u32>>(
+    address: u64,
+    pitch: usize,
+    value: T,
+    width: usize,
+    height: usize,
+    stream: usize,
+) -> StatusResult {
     stream::check(stream)?;
     if graph::capture(stream, || Ok(filling(address, pitch, value, width, height)))? {
         return Ok(());

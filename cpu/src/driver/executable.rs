@@ -64,7 +64,8 @@ pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult
 pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelParameters>) -> StatusResult {
     let executable = EXECUTABLES.get(executable)?;
     let mut steps = executable.steps();
-    let (_, work) = steps.iter_mut().find(|(from, work)| *from == node && work.kind() == 0).ok_or(Status::INVALID_VALUE)?;
+    let (_, work) =
+        steps.iter_mut().find(|(from, work)| *from == node && work.kind() == 0).ok_or(Status::INVALID_VALUE)?;
     *work = kernel_of(parameters, is_cooperative(work))?;
     Ok(())
 }

@@ -11,8 +11,8 @@ use super::lookup::Export;
 use super::work::CopyEnd::{Any, Device, Host};
 use super::work::LaunchExtents;
 use super::{
-    context, copy, device, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing, stream, virtual_memory,
-    waiting,
+    context, copy, device, event, executable, function, graph, launch, legacy, lookup, memory, module, sharing, stream,
+    virtual_memory, waiting,
 };
 use crate::abi::{In, Out, Take, enter};
 

@@ -52,8 +52,8 @@ pub fn get(handle: usize) -> Result<Arc<Function>, Status> {
     FUNCTIONS.get(handle)
 }
 
-/// The code object that a kernel or function is in: where it is and its size in bytes, for as long as the function is loaded. For the
-/// recorder, which keeps the code that a program ran; the driver API has no such function.
+/// The code object that a kernel or function is in: where it is and its size in bytes, for as long as the function is
+/// loaded. For the recorder, which keeps the code that a program ran; the driver API has no such function.
 ///
 /// # Safety
 /// Both pointers are null or valid.

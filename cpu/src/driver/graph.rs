@@ -2,8 +2,8 @@
 //!
 //! It is done in one go when an [executable](super::executable) of the graph is launched.
 //!
-//! A node can only depend on nodes that were there before it, so that the order in which they were made is one in which they
-//! can be executed.
+//! A node can only depend on nodes that were there before it, so that the order in which they were made is one in which
+//! they can be executed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,7 +99,11 @@ pub fn destroy_stream(stream: usize) -> StatusResult {
     if let Some(capture) = captures.streams.remove(&stream) {
         captures.events.retain(|_, (graph, _)| *graph != capture.graph);
         // What else is captured into its graph can come to nothing.
-        captures.streams.values_mut().filter(|other| other.graph == capture.graph).for_each(|other| other.broken = true);
+        captures
+            .streams
+            .values_mut()
+            .filter(|other| other.graph == capture.graph)
+            .for_each(|other| other.broken = true);
     }
     Ok(())
 }
@@ -145,7 +149,8 @@ fn begin(stream: usize, again: Option<usize>) -> StatusResult {
 pub fn end_capture(stream: usize, out: Out<usize>) -> StatusResult {
     context::usable()?;
     let mut captures = captures();
-    let capture = captures.streams.get(&stream).filter(|capture| capture.is_origin).cloned().ok_or(Status::INVALID_VALUE)?;
+    let capture =
+        captures.streams.get(&stream).filter(|capture| capture.is_origin).cloned().ok_or(Status::INVALID_VALUE)?;
     let broken = captures.streams.values().any(|other| other.graph == capture.graph && other.broken);
     captures.streams.retain(|_, other| other.graph != capture.graph);
     captures.events.retain(|_, (graph, _)| *graph != capture.graph);
@@ -221,8 +226,13 @@ pub fn capture_event(event: usize, stream: usize) -> bool {
 pub fn capture_wait(stream: usize, event: usize) -> bool {
     let mut captures = captures();
     let Some((graph, nodes)) = captures.events.get(&event).cloned() else { return false };
-    let capture =
-        captures.streams.entry(stream).or_insert(Capture { graph, last: Vec::new(), again: None, is_origin: false, broken: false });
+    let capture = captures.streams.entry(stream).or_insert(Capture {
+        graph,
+        last: Vec::new(),
+        again: None,
+        is_origin: false,
+        broken: false,
+    });
     if capture.graph != graph {
         capture.broken = true;
     }

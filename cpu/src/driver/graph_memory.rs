@@ -1,7 +1,7 @@
 //! Memory that graphs allocate.
 //!
-//! Its addresses are known when the node is made, and stay its own as long as any graph has it; it can be used from when the node has
-//! been executed until it is freed, by another node or by the application.
+//! Its addresses are known when the node is made, and stay its own as long as any graph has it; it can be used from
+//! when the node has been executed until it is freed, by another node or by the application.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

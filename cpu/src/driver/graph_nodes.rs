@@ -23,7 +23,8 @@ pub struct KernelParameters {
 const _: () = assert!(size_of::<KernelParameters>() == 72);
 
 impl KernelParameters {
-    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the list of `extra`.
+    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the
+    /// list of `extra`.
     pub fn new(kernel: usize, grid: [u32; 3], block: [u32; 3], shared: u32, arguments: usize, extra: usize) -> Self {
         let shape = LaunchExtents { grid, block, shared };
         Self { function: 0, shape, parameters: arguments as *const _, extra: extra as *const _, kernel, context: 0 }
@@ -69,7 +70,8 @@ pub fn empty(out: Out<usize>, at: At) -> StatusResult {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AllocationNodeParameters {
-    /// `CUmemPoolProps`: allocation type (1: pinned), handle types, kind of location (1: device), device, and what matters to others.
+    /// `CUmemPoolProps`: allocation type (1: pinned), handle types, kind of location (1: device), device, and what
+    /// matters to others.
     pool: [u32; 22],
     accesses: u64,
     access_count: usize,
@@ -115,7 +117,12 @@ pub fn kernel_parameters(node: usize, out: Out<KernelParameters>) -> StatusResul
 pub fn kernel_of(parameters: In<KernelParameters>, cooperative: bool) -> Result<Work, Status> {
     let given = parameters.get()?;
     let function = if given.function == 0 { given.kernel } else { given.function };
-    let buffer = launch::prepare(function, &given.shape, In::of_place(given.parameters as usize), In::of_place(given.extra as usize))?;
+    let buffer = launch::prepare(
+        function,
+        &given.shape,
+        In::of_place(given.parameters as usize),
+        In::of_place(given.extra as usize),
+    )?;
     Ok(Work::Kernel(KernelLaunch { function, shape: given.shape, buffer: Arc::new(buffer), cooperative }))
 }
 

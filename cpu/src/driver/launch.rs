@@ -15,7 +15,13 @@ use crate::execution;
 use crate::report::readable;
 use crate::status::{Status, StatusResult};
 
-pub fn launch(handle: usize, shape: LaunchExtents, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> StatusResult {
+pub fn launch(
+    handle: usize,
+    shape: LaunchExtents,
+    stream: usize,
+    parameters: In<*const u8>,
+    extra: In<usize>,
+) -> StatusResult {
     launch_as(handle, shape, stream, parameters, extra, false)
 }
 
@@ -38,7 +44,12 @@ fn launch_as(
 }
 
 /// Checks a launch and collects its arguments.
-pub fn prepare(handle: usize, shape: &LaunchExtents, parameters: In<*const u8>, extra: In<usize>) -> Result<Vec<u8>, Status> {
+pub fn prepare(
+    handle: usize,
+    shape: &LaunchExtents,
+    parameters: In<*const u8>,
+    extra: In<usize>,
+) -> Result<Vec<u8>, Status> {
     let function = function::get(handle)?;
     check(&function, shape)?;
     let kernel = &function.kernel;
@@ -52,7 +63,13 @@ pub fn prepare(handle: usize, shape: &LaunchExtents, parameters: In<*const u8>, 
 /// Where each argument is in a parameter buffer.
 pub fn argument_addresses(handle: usize, buffer: &[u8]) -> Result<Vec<usize>, Status> {
     let function = function::get(handle)?;
-    Ok(function.kernel.row().parameters.iter().map(|parameter| buffer.as_ptr() as usize + parameter.offset as usize).collect())
+    Ok(function
+        .kernel
+        .row()
+        .parameters
+        .iter()
+        .map(|parameter| buffer.as_ptr() as usize + parameter.offset as usize)
+        .collect())
 }
 
 pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8]) -> StatusResult {
@@ -78,7 +95,9 @@ pub fn run(handle: usize, shape: &LaunchExtents, parameters: &[u8]) -> StatusRes
 }
 
 fn check(function: &Function, shape: &LaunchExtents) -> StatusResult {
-    let fits = |extents: &[u32; 3], most: &[u32; 3]| extents.iter().zip(most).all(|(extent, most)| (1..=*most).contains(extent));
+    let fits = |extents: &[u32; 3], most: &[u32; 3]| {
+        extents.iter().zip(most).all(|(extent, most)| (1..=*most).contains(extent))
+    };
     if !fits(&shape.grid, &MAX_GRID) || !fits(&shape.block, &MAX_BLOCK) {
         return Err(Status::INVALID_VALUE);
     }
@@ -90,7 +109,9 @@ fn check(function: &Function, shape: &LaunchExtents) -> StatusResult {
         return Err(Status::INVALID_VALUE);
     }
     let fixed = function.kernel.row().static_shared;
-    if shape.shared > function.max_dynamic_shared.load(Ordering::Relaxed) || fixed.saturating_add(shape.shared) > SHARED_OPT_IN {
+    if shape.shared > function.max_dynamic_shared.load(Ordering::Relaxed)
+        || fixed.saturating_add(shape.shared) > SHARED_OPT_IN
+    {
         return Err(Status::INVALID_VALUE);
     }
     Ok(())
@@ -103,8 +124,9 @@ fn gather(function: &Function, parameters: In<*const u8>, extra: In<usize>) -> R
     if !parameters.is_null() {
         for (index, parameter) in row.parameters.iter().enumerate() {
             let argument = parameters.at(index)?;
-            let place =
-                buffer.get_mut(parameter.offset as usize..(parameter.offset + parameter.size) as usize).ok_or(Status::INVALID_IMAGE)?;
+            let place = buffer
+                .get_mut(parameter.offset as usize..(parameter.offset + parameter.size) as usize)
+                .ok_or(Status::INVALID_IMAGE)?;
             if argument.is_null() {
                 return Err(Status::INVALID_VALUE);
             }
@@ -165,7 +187,12 @@ struct Attribute {
 
 const _: () = assert!(size_of::<LaunchConfiguration>() == 56 && size_of::<Attribute>() == 72);
 
-pub fn launch_extended(configuration: In<LaunchConfiguration>, handle: usize, parameters: In<*const u8>, extra: In<usize>) -> StatusResult {
+pub fn launch_extended(
+    configuration: In<LaunchConfiguration>,
+    handle: usize,
+    parameters: In<*const u8>,
+    extra: In<usize>,
+) -> StatusResult {
     let configuration = configuration.get()?;
     let mut cooperative = false;
     for index in 0..configuration.count as usize {
@@ -189,8 +216,15 @@ pub fn launch_extended(configuration: In<LaunchConfiguration>, handle: usize, pa
     launch(handle, shape, configuration.stream, parameters, extra)
 }
 
-/// Blocks run one after another on a worker, so that several that wait for one another would wait for ever; one does not.
-pub fn launch_cooperative(handle: usize, shape: LaunchExtents, stream: usize, parameters: In<*const u8>, extra: In<usize>) -> StatusResult {
+/// Blocks run one after another on a worker, so that several that wait for one another would wait for ever; one does
+/// not.
+pub fn launch_cooperative(
+    handle: usize,
+    shape: LaunchExtents,
+    stream: usize,
+    parameters: In<*const u8>,
+    extra: In<usize>,
+) -> StatusResult {
     context::usable()?;
     let function = function::get(handle)?;
     if shape.grid.iter().any(|extent| *extent > 1) {

@@ -74,8 +74,13 @@ pub fn set_word(handle: usize, offset: i32, value: u32) -> StatusResult {
 }
 
 pub fn launch(handle: usize, width: i32, height: i32, stream: usize) -> StatusResult {
-    let prepared = PREPARED.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned().ok_or(Status::INVALID_VALUE)?;
-    let shape = LaunchExtents { grid: [width.max(0) as u32, height.max(0) as u32, 1], block: prepared.block, shared: prepared.shared };
+    let prepared =
+        PREPARED.lock().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned().ok_or(Status::INVALID_VALUE)?;
+    let shape = LaunchExtents {
+        grid: [width.max(0) as u32, height.max(0) as u32, 1],
+        block: prepared.block,
+        shared: prepared.shared,
+    };
     let size = prepared.parameters.len();
     let extra = [1, prepared.parameters.as_ptr() as usize, 2, (&raw const size) as usize, 0];
     let extra = if size == 0 { In::of_place(0) } else { In::of_place(extra.as_ptr() as usize) };

@@ -21,21 +21,30 @@ pub struct Export {
 // SAFETY: the address is that of a function.
 unsafe impl Sync for Export {}
 
-/// The function that a name means to a caller built for a CUDA version: an exact symbol, or the newest version of a base
-/// name that is not newer than the caller. Per-thread variants are the plain functions: streams execute at enqueue.
+/// The function that a name means to a caller built for a CUDA version: an exact symbol, or the newest version of a
+/// base name that is not newer than the caller. Per-thread variants are the plain functions: streams execute at
+/// enqueue.
 fn find(table: &[Export], name: &str, version: i32) -> Option<*const c_void> {
     let plain = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
     if plain != split_name(plain).0 {
         return table.iter().find(|export| export.symbol == plain).map(|export| export.address);
     }
-    let same = || table.iter().filter_map(|export| Some((since_as(export.symbol, export.since, plain)?, export.address)));
+    let same =
+        || table.iter().filter_map(|export| Some((since_as(export.symbol, export.since, plain)?, export.address)));
     let newest = same().filter(|(since, _)| *since <= version).max_by_key(|(since, _)| *since);
     // A version of 0 asks for whatever there is.
     newest.or_else(|| same().min_by_key(|(since, _)| *since).filter(|_| version == 0)).map(|(_, address)| address)
 }
 
 /// `CU_GET_PROC_ADDRESS_SUCCESS`, `_SYMBOL_NOT_FOUND`
-pub fn get(table: &[Export], name: CStringArgument, out: Out<*const c_void>, version: i32, _flags: u64, result: Out<u32>) -> StatusResult {
+pub fn get(
+    table: &[Export],
+    name: CStringArgument,
+    out: Out<*const c_void>,
+    version: i32,
+    _flags: u64,
+    result: Out<u32>,
+) -> StatusResult {
     match find(table, name.get()?, version) {
         Some(address) => {
             result.put_if_wanted(0);

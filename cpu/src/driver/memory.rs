@@ -239,7 +239,8 @@ pub fn pool_access(out: Out<u32>, pool: usize, location: In<MemoryLocation>) -> 
     })
 }
 
-/// `cuMemPoolCreate`; the properties begin with allocation type (1: pinned), handle types, kind of location (1: device) and device.
+/// `cuMemPoolCreate`; the properties begin with allocation type (1: pinned), handle types, kind of location (1: device)
+/// and device.
 pub fn create_pool(out: Out<usize>, properties: In<[i32; 4]>) -> StatusResult {
     context::initialised()?;
     let [kind, handles, location, device] = properties.get()?;
@@ -315,7 +316,9 @@ pub fn pointer_attribute(out: Out<u8>, attribute: u32, address: u64) -> StatusRe
         6 | 15 => known.and_then(|_| Out::to_place(place).put(0u8)),
         14 => Out::to_place(place).put(0u32),
         // That of the current context's device.
-        16 => known.and_then(|found| Out::to_place(place).put(virtual_memory::access(found.start, context::current_device()?))),
+        16 => known.and_then(|found| {
+            Out::to_place(place).put(virtual_memory::access(found.start, context::current_device()?))
+        }),
         17 => known.and_then(|found| Out::to_place(place).put(found.pool as u64)),
         _ => Err(Status::INVALID_VALUE),
     }

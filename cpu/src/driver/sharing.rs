@@ -70,7 +70,8 @@ fn opened() -> MutexGuard<'static, BTreeMap<Key, Opening>> {
 /// `cuIpcGetMemHandle`. Nothing may write to an allocation while it is shared for the first time.
 pub fn share(out: Out<IpcHandle>, address: u64) -> StatusResult {
     context::usable()?;
-    let found = allocations::find(address).filter(|found| found.kind == MemoryKind::Device).ok_or(Status::INVALID_VALUE)?;
+    let found =
+        allocations::find(address).filter(|found| found.kind == MemoryKind::Device).ok_or(Status::INVALID_VALUE)?;
     let mut shared = shared();
     let descriptor = match shared.get(&found.start) {
         Some(file) => file.as_raw_fd(),
@@ -156,7 +157,9 @@ fn into_file(start: u64, size: u64) -> Option<File> {
         let mut done = 0;
         while done < size {
             // SAFETY: an allocation of this size starts there.
-            let written = unsafe { libc::pwrite(descriptor, (start + done) as *const _, (size - done) as usize, done as libc::off_t) };
+            let written = unsafe {
+                libc::pwrite(descriptor, (start + done) as *const _, (size - done) as usize, done as libc::off_t)
+            };
             done += u64::try_from(written).ok().filter(|written| *written > 0)?;
         }
         Some(())
@@ -166,6 +169,7 @@ fn into_file(start: u64, size: u64) -> Option<File> {
 
 fn map_over(start: u64, size: u64, file: &File) -> bool {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-    // SAFETY: replaces pages of an allocation, which stay readable and writable and have the same contents or were unused.
+    // SAFETY: replaces pages of an allocation, which stay readable and writable and have the same contents or were
+    // unused.
     unsafe { libc::mmap(start as *mut _, size as usize, protection, flags, file.as_raw_fd(), 0) != libc::MAP_FAILED }
 }

@@ -59,7 +59,11 @@ fn memory_of_a_pool_is_known_by_it_and_shared_with_it() {
     let plain = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 100)));
     assert_eq!(attribute(plain, POOL), 0);
     let refused = AccessDescription { location: MemoryLocation::device(0), flags: 0 };
-    assert_eq!(status!(cuMemPoolSetAccess(pool, In::from(&refused), 1)), Status::INVALID_VALUE, "a device keeps its own pool");
+    assert_eq!(
+        status!(cuMemPoolSetAccess(pool, In::from(&refused), 1)),
+        Status::INVALID_VALUE,
+        "a device keeps its own pool"
+    );
     assert_eq!(number::<u32>(|out| ok!(cuMemPoolGetAccess(out, pool, In::from(&MemoryLocation::device(0))))), 3u32);
     [pooled, current, plain].into_iter().for_each(|address| ok!(cuMemFree_v2(address)));
     ok!(cuMemPoolDestroy(pool));
@@ -133,7 +137,8 @@ fn allocations_are_known_by_their_bounds() {
 #[test]
 fn memory_belongs_to_the_context_that_it_was_allocated_in() {
     enter();
-    let (own, address) = (number::<usize>(|out| ok!(cuCtxGetCurrent(out))), number::<u64>(|out| ok!(cuMemAlloc_v2(out, 64))));
+    let (own, address) =
+        (number::<usize>(|out| ok!(cuCtxGetCurrent(out))), number::<u64>(|out| ok!(cuMemAlloc_v2(out, 64))));
     let other = number::<usize>(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
     let (mut owner, context) = (0usize, 1);
     ok!(cuPointerGetAttribute(Out::<u8>::to_place((&raw mut owner).expose_provenance()), context, address));
@@ -147,16 +152,27 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
     enter();
     let source = r#"u32 factor = 3; struct arguments { u32 *to; u64 n; };
         void scale(const struct arguments *a) { const struct context *c = __mneme_cpu_thread(); u64 i = c->ctaid[0] * c->ntid[0] + c->tid[0]; if (i < a->n) a->to[i] = factor * i; }"#;
-    let variable = mneme_core::image::cpu_object::Variable { name: "factor".into(), symbol: "factor".into(), size: 4, constant: false };
+    let variable = mneme_core::image::cpu_object::Variable {
+        name: "factor".into(),
+        symbol: "factor".into(),
+        size: 4,
+        constant: false,
+    };
     let object = testing::object(source, vec![kernel("scale", 2, false)], vec![variable]);
     let module = number::<usize>(|out| ok!(cuModuleLoadData(out, object.as_ptr().cast::<c_void>())));
     let name = CString::new("scale").unwrap();
     let function = number::<usize>(|out| ok!(cuModuleGetFunction(out, module, CStringArgument(name.as_ptr()))));
-    assert_eq!(status!(cuModuleGetFunction(Out::to(&mut 0), module, CStringArgument(c"absent".as_ptr()))), Status::NOT_FOUND);
+    assert_eq!(
+        status!(cuModuleGetFunction(Out::to(&mut 0), module, CStringArgument(c"absent".as_ptr()))),
+        Status::NOT_FOUND
+    );
     let (mut offset, mut size) = (0, 0);
     ok!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size)));
     assert_eq!((offset, size), (8, 8));
-    assert_eq!(status!(cuFuncGetParamInfo(function, 2, Out::to(&mut offset), Out::to(&mut size))), Status::INVALID_VALUE);
+    assert_eq!(
+        status!(cuFuncGetParamInfo(function, 2, Out::to(&mut offset), Out::to(&mut size))),
+        Status::INVALID_VALUE
+    );
 
     let array = number::<u64>(|out| ok!(cuMemAlloc_v2(out, 4000)));
     let n = 1000u64;
@@ -179,10 +195,16 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
         status!(cuLaunchKernel(function, 8, 1, 1, 2048, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize)),
         Status::INVALID_VALUE
     );
-    assert_eq!(status!(cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize)), Status::INVALID_VALUE);
+    assert_eq!(
+        status!(cuLaunchKernel(function, 0, 1, 1, 1, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize)),
+        Status::INVALID_VALUE
+    );
     ok!(cuMemFree_v2(array));
     ok!(cuModuleUnload(module));
-    assert_eq!(status!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size))), Status::INVALID_HANDLE);
+    assert_eq!(
+        status!(cuFuncGetParamInfo(function, 1, Out::to(&mut offset), Out::to(&mut size))),
+        Status::INVALID_HANDLE
+    );
 }
 
 #[test]
@@ -282,7 +304,11 @@ fn a_graph_is_captured_again() {
     ok!(cuMemcpyDtoH_v2(&raw mut word as u64, address, 4));
     assert_eq!(word, 2, "the nodes have the new parameters");
     again();
-    assert_eq!(status!(cuStreamEndCapture(stream, Out::to(&mut 0))), Status::GRAPH_EXEC_UPDATE_FAILURE, "another shape");
+    assert_eq!(
+        status!(cuStreamEndCapture(stream, Out::to(&mut 0))),
+        Status::GRAPH_EXEC_UPDATE_FAILURE,
+        "another shape"
+    );
     assert_eq!(number::<u32>(|out| ok!(cuStreamIsCapturing(stream, out))), 0);
     ok!(cuMemFree_v2(address));
 }
@@ -294,11 +320,14 @@ fn what_a_graph_allocates_can_be_kept() {
     // CUDA_MEM_ALLOC_NODE_PARAMS: pinned memory of device 0, 4096 bytes.
     let mut wanted = [0u32; 30];
     (wanted[0], wanted[2], wanted[26]) = (1, 1, 4096);
-    let allocation: usize =
-        number::<usize>(|out| ok!(cuGraphAddMemAllocNode(out, graph, 0usize, 0, Out::<u8>::to_place(wanted.as_mut_ptr() as usize))));
+    let allocation: usize = number::<usize>(|out| {
+        ok!(cuGraphAddMemAllocNode(out, graph, 0usize, 0, Out::<u8>::to_place(wanted.as_mut_ptr() as usize)))
+    });
     let address = u64::from(wanted[28]) | u64::from(wanted[29]) << 32;
     let filled = super::work::Fill { to: address, pitch: 0, value: 9, element: 4, width: 1024, height: 1 };
-    let fill = number::<usize>(|out| ok!(cuGraphAddMemsetNode(out, graph, In::from(&allocation), 1, In::from(&filled), 0usize)));
+    let fill = number::<usize>(|out| {
+        ok!(cuGraphAddMemsetNode(out, graph, In::from(&allocation), 1, In::from(&filled), 0usize))
+    });
     number::<usize>(|out| ok!(cuGraphAddEmptyNode(out, graph, In::from(&fill), 1)));
     assert_eq!(status!(cuGraphAddEmptyNode(Out::to(&mut 0), graph, In::from(&0xdead_usize), 1)), Status::INVALID_VALUE);
     assert_eq!(kinds(graph), [10, 2, 5]);

@@ -1,7 +1,7 @@
 //! Virtual memory management.
 //!
-//! Reservations are unreadable mappings at the wanted addresses, physical memory is an anonymous file, and mapping puts pages of the one
-//! into the other.
+//! Reservations are unreadable mappings at the wanted addresses, physical memory is an anonymous file, and mapping puts
+//! pages of the one into the other.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -151,7 +151,9 @@ fn anywhere(size: u64, alignment: u64) -> Option<u64> {
 
 pub fn free_reservation(address: u64, size: usize) -> StatusResult {
     let mut space = space();
-    if space.reserved.get(&address) != Some(&(size as u64)) || space.mapped.range(address..address + size as u64).next().is_some() {
+    if space.reserved.get(&address) != Some(&(size as u64))
+        || space.mapped.range(address..address + size as u64).next().is_some()
+    {
         return Err(Status::INVALID_VALUE);
     }
     space.reserved.remove(&address);
@@ -199,7 +201,9 @@ pub fn import(out: Out<u64>, descriptor: usize, kind: u32) -> StatusResult {
     }
     let path = format!("/proc/self/fd/{descriptor}");
     let name = std::fs::read_link(&path).map_err(|_| Status::INVALID_VALUE)?;
-    let number = name.to_str().and_then(|name| name.strip_prefix("/memfd:")?.strip_prefix(NAME)?.split(' ').next()?.parse().ok());
+    let number = name
+        .to_str()
+        .and_then(|name| name.strip_prefix("/memfd:")?.strip_prefix(NAME)?.split(' ').next()?.parse().ok());
     let device = number.ok_or(Status::INVALID_VALUE)?;
     context::device(device)?;
     let file = File::options().read(true).write(true).open(path).map_err(|_| Status::OPERATING_SYSTEM)?;
@@ -273,7 +277,8 @@ pub fn unmap(address: u64, size: usize) -> StatusResult {
     hold(address, size as u64, libc::MAP_FIXED).map(|_| ()).ok_or(Status::OUT_OF_MEMORY)
 }
 
-/// Each device has access of its own. The pages themselves, which all devices and the host share, allow what any of them may do.
+/// Each device has access of its own. The pages themselves, which all devices and the host share, allow what any of
+/// them may do.
 pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, count: usize) -> StatusResult {
     let mut space = space();
     let starts = within(&space, address, size as u64)?;
@@ -306,7 +311,8 @@ pub fn set_access(address: u64, size: usize, accesses: In<AccessDescription>, co
     Ok(())
 }
 
-/// A device's access flags for the mapping at an address, 0 for none; memory that was not mapped by these functions is read-write.
+/// A device's access flags for the mapping at an address, 0 for none; memory that was not mapped by these functions is
+/// read-write.
 pub fn access(address: u64, device: i32) -> u32 {
     let space = space();
     let found = space.mapped.range(..=address).next_back().filter(|(start, mapped)| address < *start + mapped.size);
@@ -335,7 +341,10 @@ pub fn granularity(out: Out<usize>, _properties: In<AllocationProperties>, optio
 
 pub fn properties_of(out: Out<AllocationProperties>, handle: u64) -> StatusResult {
     let physical = PHYSICAL.get(handle as usize).map_err(|_| Status::INVALID_VALUE)?;
-    out.put(AllocationProperties { handle_types: physical.handle_types, ..AllocationProperties::pinned(physical.device) })
+    out.put(AllocationProperties {
+        handle_types: physical.handle_types,
+        ..AllocationProperties::pinned(physical.device)
+    })
 }
 
 /// A further handle to the memory mapped at an address, to be released like the first.

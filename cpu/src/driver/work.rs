@@ -125,7 +125,8 @@ impl Copy3d {
 impl From<Copy2d> for Copy3d {
     fn from(what: Copy2d) -> Self {
         let base = |kind: u32, host: u64, device: u64| if kind == 1 { host } else { device };
-        let from = Side::new(what.from_type, base(what.from_type, what.from_host as u64, what.from_device), what.from_pitch);
+        let from =
+            Side::new(what.from_type, base(what.from_type, what.from_host as u64, what.from_device), what.from_pitch);
         let to = Side::new(what.to_type, base(what.to_type, what.to_host as u64, what.to_device), what.to_pitch);
         Self {
             from: Side { x: what.from_x, y: what.from_y, ..from },
@@ -179,7 +180,8 @@ pub enum Work {
     Free(u64),
 }
 
-// SAFETY: the pointers are the application's, which promises that they are good when the work is done, on whichever thread.
+// SAFETY: the pointers are the application's, which promises that they are good when the work is done, on whichever
+// thread.
 unsafe impl Send for Work {}
 
 impl Work {

@@ -1,8 +1,8 @@
 //! A block whose threads wait for one another, and the rules by which they go on.
 //!
 //! A thread that arrives at a barrier or warp operation last completes it for all and runs on; the others pause until
-//! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` and at sites of lockstep are released, those at
-//! the earliest first.
+//! then. Threads that have exited count as arrived. When nobody can run, the lanes at `activemask` and at sites of
+//! lockstep are released, those at the earliest first.
 //!
 //! What runs on a worker ([`RunningThread`]) and its block know each other, hence both are here.
 
@@ -28,7 +28,8 @@ pub struct RunningThread {
     pub escape: Option<CoroutineTrapHandler<Ended>>,
     /// The block, null where threads do not wait for one another.
     pub block: *mut Block,
-    /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it runs.
+    /// Where threads run one after the other: whether they go on elsewhere, and this stack ends with the thread that it
+    /// runs.
     pub aside: Cell<bool>,
 }
 
@@ -323,7 +324,8 @@ impl Block {
                 _ => None,
             };
             let Some(first) = (0..32).filter_map(|lane| site(self, lane)).min() else { continue };
-            let mask = (0..32).filter(|lane| site(self, *lane) == Some(first)).fold(0u32, |mask, lane| mask | 1 << lane);
+            let mask =
+                (0..32).filter(|lane| site(self, *lane) == Some(first)).fold(0u32, |mask, lane| mask | 1 << lane);
             for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
                 self.wake((base + lane) as u32, u64::from(mask));
                 released = true;
@@ -340,11 +342,17 @@ impl Block {
         for (number, warp) in self.warps.iter().enumerate() {
             for Gathering { request, arrived } in &warp.gatherings {
                 let wanted = request.mask & warp.alive;
-                parts.push(format!("lanes {arrived:#010x} of warp {number} wait at a {} for lanes {wanted:#010x}", request.class.name()));
+                parts.push(format!(
+                    "lanes {arrived:#010x} of warp {number} wait at a {} for lanes {wanted:#010x}",
+                    request.class.name()
+                ));
             }
         }
         parts.truncate(4);
-        parts.push(format!("{} threads have exited", self.states.iter().filter(|state| **state == State::Exited).count()));
+        parts.push(format!(
+            "{} threads have exited",
+            self.states.iter().filter(|state| **state == State::Exited).count()
+        ));
         KernelFault::Deadlock(parts.join(", "))
     }
 }

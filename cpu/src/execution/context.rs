@@ -17,7 +17,8 @@ pub struct ThreadContext {
     pub shared: *mut u8,
 }
 
-const _: () = assert!(std::mem::offset_of!(ThreadContext, lane) == 48 && std::mem::offset_of!(ThreadContext, shared) == 64);
+const _: () =
+    assert!(std::mem::offset_of!(ThreadContext, lane) == 48 && std::mem::offset_of!(ThreadContext, shared) == 64);
 
 impl ThreadContext {
     /// Sets the position in the block from the linear index (x varies fastest, as in a warp).

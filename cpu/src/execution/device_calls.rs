@@ -1,7 +1,7 @@
 //! The functions that kernels import (docs/how-it-works/cpu-device.md).
 //!
-//! They run on the fiber of a kernel's thread. None holds anything that needs dropping while the fiber pauses, because a
-//! fault elsewhere in the block leaves the fiber's stack behind as it is.
+//! They run on the fiber of a kernel's thread. None holds anything that needs dropping while the fiber pauses, because
+//! a fault elsewhere in the block leaves the fiber's stack behind as it is.
 
 use std::ffi::{CStr, c_char};
 

@@ -25,8 +25,12 @@ impl KernelFault {
     pub fn status(&self) -> Status {
         match self {
             KernelFault::Assertion => Status::ASSERT,
-            KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, _) | KernelFault::StackOverflow(_) => Status::ILLEGAL_ADDRESS,
-            KernelFault::Trap | KernelFault::Signal(..) | KernelFault::Deadlock(_) | KernelFault::Internal => Status::LAUNCH_FAILED,
+            KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, _) | KernelFault::StackOverflow(_) => {
+                Status::ILLEGAL_ADDRESS
+            }
+            KernelFault::Trap | KernelFault::Signal(..) | KernelFault::Deadlock(_) | KernelFault::Internal => {
+                Status::LAUNCH_FAILED
+            }
             KernelFault::TimeLimit(_) => Status::LAUNCH_TIMEOUT,
             KernelFault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
         }

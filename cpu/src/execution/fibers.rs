@@ -1,8 +1,8 @@
 //! Blocks whose threads wait for one another: one fiber for each thread.
 //!
-//! When nobody can run, and the rules of the [block](super::block) release nobody, those that wait for what others write to memory ask
-//! again, after other blocks have had a turn; if there are none of these either, the block hangs, which is an error and not an endless
-//! wait.
+//! When nobody can run, and the rules of the [block](super::block) release nobody, those that wait for what others
+//! write to memory ask again, after other blocks have had a turn; if there are none of these either, the block hangs,
+//! which is an error and not an endless wait.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,11 @@ enum Outcome {
 impl Flight {
     fn new(grid: &Grid<'_>, mut context: ThreadContext, memory: SharedMemory) -> Self {
         context.shared = memory.address();
-        Self { block: Box::new(Block::new(grid.threads(), context)), fibers: (0..grid.threads()).map(|_| None).collect(), memory }
+        Self {
+            block: Box::new(Block::new(grid.threads(), context)),
+            fibers: (0..grid.threads()).map(|_| None).collect(),
+            memory,
+        }
     }
 
     fn end(self, stacks: &mut Stacks, shared: &mut SharedMemoryPool) {
@@ -43,8 +47,8 @@ impl Flight {
     }
 }
 
-/// Runs blocks of the grid until there are no more. One that gives way is put aside, and a further one begins or one that was put
-/// aside has a turn.
+/// Runs blocks of the grid until there are no more. One that gives way is put aside, and a further one begins or one
+/// that was put aside has a turn.
 pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
     let Worker { fibers: stacks, shared, .. } = worker;
     let mut blocks = grid.blocks();
@@ -99,7 +103,12 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
 ///
 /// The block is shared with the device calls of its fibers, so it is reached through a pointer, never borrowed while a
 /// fiber runs.
-fn run_block(block: *mut Block, fibers: &mut [Option<Fiber>], stacks: &mut Stacks, grid: &Grid<'_>) -> Result<Outcome, KernelFault> {
+fn run_block(
+    block: *mut Block,
+    fibers: &mut [Option<Fiber>],
+    stacks: &mut Stacks,
+    grid: &Grid<'_>,
+) -> Result<Outcome, KernelFault> {
     loop {
         // SAFETY: no fiber runs here, so this is the only reference.
         let state = unsafe { &mut *block };

@@ -113,8 +113,8 @@ impl Grid<'_> {
     }
 }
 
-/// One worker's blocks. Small ones are taken together with their neighbours, so that workers seldom contend for the counter, nor at the
-/// lines of memory that neighbours write to.
+/// One worker's blocks. Small ones are taken together with their neighbours, so that workers seldom contend for the
+/// counter, nor at the lines of memory that neighbours write to.
 pub struct Blocks<'a> {
     grid: &'a Grid<'a>,
     taken: Range<u64>,

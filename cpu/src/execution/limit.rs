@@ -1,9 +1,11 @@
 //! The time that a launch may take.
 //!
-//! Threads that wait for one another through memory look like threads that work, so nothing else ends a launch that hangs.
+//! Threads that wait for one another through memory look like threads that work, so nothing else ends a launch that
+//! hangs.
 //!
-//! When it is over, threads that give way find the launch stopped. For those that do not, the worker gets a signal, which
-//! ends the launch like an invalid access would, but only where it finds the kernel's own code: elsewhere a lock may be held.
+//! When it is over, threads that give way find the launch stopped. For those that do not, the worker gets a signal,
+//! which ends the launch like an invalid access would, but only where it finds the kernel's own code: elsewhere a lock
+//! may be held.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -35,8 +37,9 @@ pub struct LaunchTimeLimit<'a> {
 /// The seconds that `MNEME_CPU_TIME_LIMIT` allows a launch, `None` for any number.
 pub fn setting() -> Option<u64> {
     static SETTING: OnceLock<u64> = OnceLock::new();
-    let seconds =
-        *SETTING.get_or_init(|| std::env::var("MNEME_CPU_TIME_LIMIT").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT));
+    let seconds = *SETTING.get_or_init(|| {
+        std::env::var("MNEME_CPU_TIME_LIMIT").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(DEFAULT)
+    });
     (seconds > 0).then_some(seconds)
 }
 
@@ -50,15 +53,19 @@ impl<'a> LaunchTimeLimit<'a> {
         self.start = Instant::now();
     }
 
-    /// How long to wait for the workers before [`LaunchTimeLimit::is_over`] is to be asked; `None` for as long as it takes.
+    /// How long to wait for the workers before [`LaunchTimeLimit::is_over`] is to be asked; `None` for as long as it
+    /// takes.
     pub fn patience(&self) -> Option<Duration> {
         let left = Duration::from_secs(self.seconds?).saturating_sub(self.start.elapsed());
         Some(if left.is_zero() { AGAIN } else { left })
     }
 
-    /// Ends the launch if its time is over, which it tells; whether the workers are to be [asked](ask) to leave the kernel.
+    /// Ends the launch if its time is over, which it tells; whether the workers are to be [asked](ask) to leave the
+    /// kernel.
     pub fn is_over(&self) -> bool {
-        let Some(seconds) = self.seconds.filter(|seconds| self.start.elapsed() >= Duration::from_secs(*seconds)) else { return false };
+        let Some(seconds) = self.seconds.filter(|seconds| self.start.elapsed() >= Duration::from_secs(*seconds)) else {
+            return false;
+        };
         if OVERDUE[1].load(Ordering::Relaxed) == 0 {
             (self.over)(seconds);
             OVERDUE[0].store(self.code.start, Ordering::Relaxed);
@@ -94,7 +101,8 @@ pub fn ask(worker: libc::pid_t) {
     // SAFETY: asks for numbers.
     let (process, user) = unsafe { (libc::getpid(), libc::getuid()) };
     let value = mark();
-    let info = Queued { signal: SIGNAL, error: 0, code: libc::SI_QUEUE, padding: 0, process, user, value, rest: [0; 12] };
+    let info =
+        Queued { signal: SIGNAL, error: 0, code: libc::SI_QUEUE, padding: 0, process, user, value, rest: [0; 12] };
     // SAFETY: a signal of this process to one of its threads, which handles it; `info` is valid for the call.
     unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, worker, SIGNAL, &raw const info) };
 }

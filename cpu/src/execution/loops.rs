@@ -91,7 +91,9 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
                 grid.fail(fault, line.running.context.description());
             }
             // Waiting alone is waiting for ever: the table promised that it does not happen.
-            CoroutineResult::Yield(Pause::Blocked) => grid.fail(KernelFault::Internal, line.running.context.description()),
+            CoroutineResult::Yield(Pause::Blocked) => {
+                grid.fail(KernelFault::Internal, line.running.context.description())
+            }
         }
         fruitless = 0;
         line.end(stacks, shared);
@@ -100,16 +102,27 @@ pub fn run(worker: &mut Worker, grid: &Grid<'_>, context: ThreadContext) {
 }
 
 impl Line {
-    fn start(stacks: &mut Stacks, grid: &Grid<'_>, context: ThreadContext, work: Work, blocks: *mut Blocks<'_>) -> std::io::Result<Self> {
+    fn start(
+        stacks: &mut Stacks,
+        grid: &Grid<'_>,
+        context: ThreadContext,
+        work: Work,
+        blocks: *mut Blocks<'_>,
+    ) -> std::io::Result<Self> {
         let stack = stacks.take()?;
         let mut running = Box::new(RunningThread::new(context, std::ptr::null_mut()));
         running.context.shared = work.memory.address();
         let goes_on = work.rest.is_none();
-        let task = Task { grid: std::ptr::from_ref(grid).cast(), running: &raw mut *running, blocks: blocks.cast(), rest: work.rest };
+        let task = Task {
+            grid: std::ptr::from_ref(grid).cast(),
+            running: &raw mut *running,
+            blocks: blocks.cast(),
+            rest: work.rest,
+        };
         let fiber = Fiber::with_stack(stack, move |yielder, ()| -> Ended {
             let task = task;
-            // SAFETY: whoever resumes the fiber keeps the grid, the blocks and what is running alive until it has ended or been left, and
-            // does not touch the blocks meanwhile.
+            // SAFETY: whoever resumes the fiber keeps the grid, the blocks and what is running alive until it has ended
+            // or been left, and does not touch the blocks meanwhile.
             unsafe { (*task.running).yielder.set(yielder) };
             task.run();
             Ok(())
@@ -120,7 +133,8 @@ impl Line {
 
     /// What comes after the thread that was put aside.
     fn rest(&self, grid: &Grid<'_>, shared: &mut SharedMemoryPool) -> Work {
-        let ThreadContext { tid: [x, y, z], ntid: [width, height, _], ctaid, total_shared_bytes, .. } = self.running.context;
+        let ThreadContext { tid: [x, y, z], ntid: [width, height, _], ctaid, total_shared_bytes, .. } =
+            self.running.context;
         let next = (z * height + y) * width + x + 1;
         if next < grid.threads() {
             Work { rest: Some((ctaid, next)), memory: self.memory.clone() }
@@ -145,7 +159,8 @@ impl Task {
             self.threads(grid, ctaid, first);
             return;
         }
-        // SAFETY: likewise; no other line takes blocks before this one has ended or been put aside, after which it takes none.
+        // SAFETY: likewise; no other line takes blocks before this one has ended or been put aside, after which it
+        // takes none.
         while let Some(ctaid) = unsafe { (*self.blocks).next() } {
             if self.threads(grid, ctaid, 0) {
                 return;

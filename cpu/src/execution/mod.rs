@@ -4,8 +4,8 @@
 //! threads wait for one another, as one fiber for each thread. Threads that wait for what others write to memory give
 //! way, to threads of their block and of others, so that a worker has as many blocks under way as need be.
 //!
-//! Everything of a kernel runs on stacks of our own, so that a trap, a failed assertion or an invalid memory access ends
-//! the launch by leaving that stack behind, and not the process.
+//! Everything of a kernel runs on stacks of our own, so that a trap, a failed assertion or an invalid memory access
+//! ends the launch by leaving that stack behind, and not the process.
 
 pub mod block;
 pub mod context;

@@ -56,8 +56,11 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Launch
     let _turn = lock(&TURN);
     let tickets = wanted.min(pool.size);
     // SAFETY: only the lifetime changes; the wait below ends after the last use.
-    let job =
-        Job(unsafe { std::mem::transmute::<*const (dyn Fn(&mut Worker) + Sync + '_), *const (dyn Fn(&mut Worker) + Sync + 'static)>(job) });
+    let job = Job(unsafe {
+        std::mem::transmute::<*const (dyn Fn(&mut Worker) + Sync + '_), *const (dyn Fn(&mut Worker) + Sync + 'static)>(
+            job,
+        )
+    });
     let mut state = lock(&pool.state);
     state.job = Some(job);
     state.tickets = tickets;
@@ -82,7 +85,8 @@ pub fn share(wanted: u64, job: &(dyn Fn(&mut Worker) + Sync), limit: &mut Launch
 pub fn width() -> u64 {
     static WIDTH: OnceLock<u64> = OnceLock::new();
     *WIDTH.get_or_init(|| {
-        let threads = std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+        let threads =
+            std::env::var("MNEME_CPU_THREADS").ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
         threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
     })
 }
@@ -93,8 +97,13 @@ fn pool() -> std::io::Result<Arc<Pool>> {
     if let Some(pool) = current.as_ref().filter(|pool| pool.process == std::process::id()) {
         return Ok(pool.clone());
     }
-    let pool =
-        Arc::new(Pool { process: std::process::id(), size: width(), state: Mutex::default(), work: Condvar::new(), done: Condvar::new() });
+    let pool = Arc::new(Pool {
+        process: std::process::id(),
+        size: width(),
+        state: Mutex::default(),
+        work: Condvar::new(),
+        done: Condvar::new(),
+    });
     without_signals(|| -> std::io::Result<()> {
         for index in 0..pool.size {
             let pool = pool.clone();
@@ -125,7 +134,8 @@ fn without_signals<T>(body: impl FnOnce() -> T) -> T {
 
 fn serve(pool: &Pool) {
     signals::prepare_thread();
-    let mut worker = Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: SharedMemoryPool::default() };
+    let mut worker =
+        Worker { loops: Stacks::new(LOOP), fibers: Stacks::new(FIBER), shared: SharedMemoryPool::default() };
     let mut state = lock(&pool.state);
     // SAFETY: asks for a number.
     state.members.push(unsafe { libc::gettid() });

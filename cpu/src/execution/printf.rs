@@ -1,8 +1,8 @@
 //! `printf` of device code.
 //!
 //! The compiler stores the arguments in a buffer, each at its natural alignment: integers of 4 or 8 bytes, doubles, and
-//! 8-byte pointers. Each conversion is formatted by the C library and all of it written to C's `stdout`, so that it lies in
-//! order with what the application prints.
+//! 8-byte pointers. Each conversion is formatted by the C library and all of it written to C's `stdout`, so that it
+//! lies in order with what the application prints.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -121,7 +121,9 @@ unsafe fn convert(conversion: &Conversion<'_>, arguments: &mut Arguments, text: 
             specification += &format!(".{precision}");
         }
     }
-    let as_c = |modifier: &str| CString::new(format!("{specification}{modifier}{}", char::from(conversion.letter))).unwrap_or_default();
+    let as_c = |modifier: &str| {
+        CString::new(format!("{specification}{modifier}{}", char::from(conversion.letter))).unwrap_or_default()
+    };
     // SAFETY: every arm reads an argument of the type that the letter stands for and formats it as that type.
     unsafe {
         match conversion.letter {
@@ -129,7 +131,9 @@ unsafe fn convert(conversion: &Conversion<'_>, arguments: &mut Arguments, text: 
             b'd' | b'i' | b'c' => formatted(text, &as_c(""), arguments.next::<i32>()),
             b'u' | b'x' | b'X' | b'o' if conversion.long => formatted(text, &as_c("ll"), arguments.next::<u64>()),
             b'u' | b'x' | b'X' | b'o' => formatted(text, &as_c(""), arguments.next::<u32>()),
-            b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' => formatted(text, &as_c(""), arguments.next::<f64>()),
+            b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' => {
+                formatted(text, &as_c(""), arguments.next::<f64>())
+            }
             b's' => match arguments.next::<*const c_char>() {
                 string if string.is_null() => formatted(text, &as_c(""), c"(null)".as_ptr()),
                 string => formatted(text, &as_c(""), string),

@@ -130,7 +130,8 @@ mod tests {
             let (down, up) = (doubles(op, 2, 3.0, 7.0, 0.0), doubles(op, 3, 3.0, 7.0, 0.0));
             assert_eq!(down.to_bits() + 1, up.to_bits());
         }
-        let single = |mode| f32::from_bits(round(16 + 3, mode, u64::from(1f32.to_bits()), u64::from(3f32.to_bits()), 0) as u32);
+        let single =
+            |mode| f32::from_bits(round(16 + 3, mode, u64::from(1f32.to_bits()), u64::from(3f32.to_bits()), 0) as u32);
         assert_eq!(single(2).to_bits() + 1, single(3).to_bits());
         assert_eq!(single(0), 1.0 / 3.0);
     }

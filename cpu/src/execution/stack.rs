@@ -26,8 +26,8 @@ pub const FIBER: usize = 576 << 10;
 /// Bytes for the stack that a worker runs a block without waiting on.
 pub const LOOP: usize = 2 << 20;
 
-/// A process may have 65530 mappings by default, and a stack with its guard page is two: so many stacks may be in use by
-/// the workers of a launch, and so many more of each size are kept by all workers for the next.
+/// A process may have 65530 mappings by default, and a stack with its guard page is two: so many stacks may be in use
+/// by the workers of a launch, and so many more of each size are kept by all workers for the next.
 pub const IN_USE: u64 = 16 << 10;
 const KEPT: usize = 6 << 10;
 

@@ -187,8 +187,9 @@ fn a_launch_over_its_time_is_stopped_wherever_its_threads_are() {
     let waits = format!("{WAIT} void k(volatile u32 **p) {{ UNTIL(**p != 0) }}");
     let runs = "void k(volatile u32 **p) { for (;;) **p = 0; }".to_owned();
     // The others wait at a barrier that comes too late.
-    let one_waits =
-        format!("{WAIT} void k(volatile u32 **p) {{ if (__mneme_cpu_thread()->tid[0] == 3) UNTIL(**p != 0) __mneme_cpu_barrier(0, 0); }}");
+    let one_waits = format!(
+        "{WAIT} void k(volatile u32 **p) {{ if (__mneme_cpu_thread()->tid[0] == 3) UNTIL(**p != 0) __mneme_cpu_barrier(0, 0); }}"
+    );
     for (source, collective) in [(&waits, false), (&waits, true), (&runs, false), (&runs, true), (&one_waits, true)] {
         let loaded = one(source, collective);
         let mut word = 0u32;

@@ -67,7 +67,8 @@ pub fn result(lane: u32, arrived: u32, operations: &[Operation; 32]) -> u64 {
             })
         }
         Operation::Match { kind, value } => {
-            let equal = mask_of(&|operation| matches!(operation, Operation::Match { value: other, .. } if *other == value));
+            let equal =
+                mask_of(&|operation| matches!(operation, Operation::Match { value: other, .. } if *other == value));
             match kind {
                 0 => u64::from(equal),
                 _ if equal == arrived => u64::from(arrived) | 1 << 32,
@@ -144,7 +145,8 @@ mod tests {
         assert_eq!((result(0, 0xf, &all), result(0, 0x1f, &all)), (1, 0));
         let sums: [Operation; 32] = std::array::from_fn(|lane| Operation::Redux { kind: 0, value: lane as u32 });
         assert_eq!(result(3, 0b1010, &sums), 4);
-        let least: [Operation; 32] = std::array::from_fn(|lane| Operation::Redux { kind: 3, value: 5u32.wrapping_sub(lane as u32) });
+        let least: [Operation; 32] =
+            std::array::from_fn(|lane| Operation::Redux { kind: 3, value: 5u32.wrapping_sub(lane as u32) });
         assert_eq!(result(0, 0xff, &least) as u32, -2i32 as u32);
         let matches: [Operation; 32] = std::array::from_fn(|lane| Operation::Match { kind: 0, value: lane as u64 % 3 });
         assert_eq!(result(4, 0x3f, &matches), 0b010010);

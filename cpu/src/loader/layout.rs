@@ -33,7 +33,9 @@ pub struct ObjectLayout {
 fn placed(elf: &Elf<'_>, header: &SectionHeader) -> bool {
     let flags = header.sh_flags;
     // Nothing unwinds through kernels.
-    flags & u64::from(SHF_ALLOC) != 0 && header.sh_size > 0 && elf.shdr_strtab.get_at(header.sh_name) != Some(".eh_frame")
+    flags & u64::from(SHF_ALLOC) != 0
+        && header.sh_size > 0
+        && elf.shdr_strtab.get_at(header.sh_name) != Some(".eh_frame")
 }
 
 impl ObjectLayout {
@@ -42,8 +44,11 @@ impl ObjectLayout {
         let mut sections = HashMap::new();
         let mut offset = 0u64;
         let mut place = |offset: &mut u64, wanted: &dyn Fn(u64) -> bool| -> Result<(), LoadError> {
-            for (index, header) in
-                elf.section_headers.iter().enumerate().filter(|(_, header)| placed(elf, header) && wanted(header.sh_flags))
+            for (index, header) in elf
+                .section_headers
+                .iter()
+                .enumerate()
+                .filter(|(_, header)| placed(elf, header) && wanted(header.sh_flags))
             {
                 if header.sh_flags & u64::from(SHF_TLS) != 0 {
                     return Err(LoadError::Damaged("it has thread-local data".into()));

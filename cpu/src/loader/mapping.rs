@@ -40,7 +40,8 @@ impl Mapping {
         while start + size <= end {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
             // SAFETY: a new mapping that replaces none.
-            let address = unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            let address =
+                unsafe { libc::mmap(start as *mut _, size as usize, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
             if address as u64 == start {
                 return Ok(Self { start, size });
             }

@@ -64,8 +64,8 @@ pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
     if elf.header.e_type != ET_REL || elf.header.e_machine != EM_X86_64 {
         return Err(LoadError::Damaged("it is no relocatable object for x86-64".into()));
     }
-    let table =
-        mneme_core::image::elf::section(image, SECTION).ok_or_else(|| LoadError::Damaged(format!("it has no section {SECTION}")))?;
+    let table = mneme_core::image::elf::section(image, SECTION)
+        .ok_or_else(|| LoadError::Damaged(format!("it has no section {SECTION}")))?;
     let table: Table = serde_json::from_slice(table).map_err(|error| damaged(&error))?;
     if table.version != mneme_core::image::cpu_object::VERSION {
         return Err(LoadError::Damaged(format!(

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use goblin::elf::reloc::{
-    R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_GOTOFF64, R_X86_64_GOTPC32, R_X86_64_GOTPC64, R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX,
-    R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
+    R_X86_64_32, R_X86_64_32S, R_X86_64_64, R_X86_64_GOTOFF64, R_X86_64_GOTPC32, R_X86_64_GOTPC64, R_X86_64_GOTPCREL,
+    R_X86_64_GOTPCRELX, R_X86_64_NONE, R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32, R_X86_64_REX_GOTPCRELX,
 };
 use goblin::elf::section_header::{SHF_EXECINSTR, SHN_ABS, SHN_COMMON, SHN_UNDEF};
 use goblin::elf::sym::{STB_LOCAL, STB_WEAK};
@@ -64,7 +64,9 @@ impl<'a> Linker<'a> {
             let section = symbol.st_shndx;
             let header = self.elf.section_headers.get(section).filter(|_| self.layout.sections.contains_key(&section));
             symbol.st_bind() != STB_LOCAL
-                && header.is_some_and(|header| header.sh_flags & u64::from(SHF_EXECINSTR) != 0 && symbol.st_value < header.sh_size)
+                && header.is_some_and(|header| {
+                    header.sh_flags & u64::from(SHF_EXECINSTR) != 0 && symbol.st_value < header.sh_size
+                })
         })
     }
 
@@ -121,9 +123,11 @@ impl<'a> Linker<'a> {
     }
 
     fn value(&mut self, symbol: usize) -> Result<Value, LoadError> {
-        let value = *self.values.get(symbol).ok_or_else(|| LoadError::Damaged("a relocation names no symbol".into()))?;
+        let value =
+            *self.values.get(symbol).ok_or_else(|| LoadError::Damaged("a relocation names no symbol".into()))?;
         let Value::Unknown = value else { return Ok(value) };
-        let entry = self.elf.syms.get(symbol).ok_or_else(|| LoadError::Damaged("a relocation names no symbol".into()))?;
+        let entry =
+            self.elf.syms.get(symbol).ok_or_else(|| LoadError::Damaged("a relocation names no symbol".into()))?;
         let name = self.elf.strtab.get_at(entry.st_name).unwrap_or_default();
         let value = match imports::address(name) {
             Some(address) if entry.st_shndx as u32 == SHN_UNDEF => Value::Import(address),

@@ -108,7 +108,8 @@ pub fn driver() -> Result<&'static Calls, Status> {
     calls.as_ref().map_err(|status| *status)
 }
 
-/// `cuGetProcAddress_v2` by the C library's public `dlsym`, from a handle of the library that holds the driver: this one.
+/// `cuGetProcAddress_v2` by the C library's public `dlsym`, from a handle of the library that holds the driver: this
+/// one.
 fn entrance() -> Option<pointers::cuGetProcAddress_v2> {
     // SAFETY: zeroed is a valid value and a valid place to write; the address is one of this object.
     let address = unsafe {

@@ -29,7 +29,8 @@ macro_rules! runtime_export {
     };
 }
 
-/// A second name is that of programs built for per-thread default streams: streams execute at enqueue, so it is the same.
+/// A second name is that of programs built for per-thread default streams: streams execute at enqueue, so it is the
+/// same.
 macro_rules! runtime_exports {
     () => {};
     ($symbol:ident | $per_thread:ident $arguments:tt => $body:expr; $($rest:tt)*) => {
@@ -245,7 +246,12 @@ pub extern "C" fn cudaGetErrorString(error: Status) -> *const c_char {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn __cudaPushCallConfiguration(grid: RuntimeDim3, block: RuntimeDim3, shared: usize, stream: usize) -> u32 {
+pub extern "C" fn __cudaPushCallConfiguration(
+    grid: RuntimeDim3,
+    block: RuntimeDim3,
+    shared: usize,
+    stream: usize,
+) -> u32 {
     launch::push(grid, block, shared, stream);
     0
 }

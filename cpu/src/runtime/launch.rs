@@ -46,7 +46,14 @@ fn as_configuration(done: StatusResult) -> StatusResult {
     done.map_err(|status| if status == Status::INVALID_VALUE { Status::INVALID_CONFIGURATION } else { status })
 }
 
-pub fn launch(host: usize, grid: RuntimeDim3, block: RuntimeDim3, arguments: In<*const u8>, shared: usize, stream: usize) -> StatusResult {
+pub fn launch(
+    host: usize,
+    grid: RuntimeDim3,
+    block: RuntimeDim3,
+    arguments: In<*const u8>,
+    shared: usize,
+    stream: usize,
+) -> StatusResult {
     driver_with_context()?;
     launch_kernel(registration::kernel(host)?, grid, block, arguments, shared, stream)
 }
@@ -62,7 +69,11 @@ pub fn launch_kernel(
 ) -> StatusResult {
     let driver = driver_with_context()?;
     let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
-    as_configuration(driver.cuLaunchKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments, 0usize))
+    as_configuration(
+        driver.cuLaunchKernel(
+            kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments, 0usize,
+        ),
+    )
 }
 
 pub fn launch_cooperative(
@@ -76,7 +87,9 @@ pub fn launch_cooperative(
     let driver = driver_with_context()?;
     let kernel = registration::kernel(host)?;
     let shared = u32::try_from(shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
-    as_configuration(driver.cuLaunchCooperativeKernel(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments))
+    as_configuration(driver.cuLaunchCooperativeKernel(
+        kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, arguments,
+    ))
 }
 
 /// `cudaLaunchConfig_t`; its attributes are laid out as the driver's.
@@ -97,8 +110,14 @@ pub fn launch_extended(configuration: In<RuntimeConfiguration>, host: usize, arg
     let given = configuration.get()?;
     let shared = u32::try_from(given.shared).map_err(|_| Status::INVALID_CONFIGURATION)?;
     let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
-    let configuration =
-        LaunchConfiguration::new(dimensions(given.grid), dimensions(given.block), shared, given.stream, given.attributes, given.count);
+    let configuration = LaunchConfiguration::new(
+        dimensions(given.grid),
+        dimensions(given.block),
+        shared,
+        given.stream,
+        given.attributes,
+        given.count,
+    );
     as_configuration(driver.cuLaunchKernelEx(In::from(&configuration), kernel, arguments, 0usize))
 }
 
@@ -117,12 +136,25 @@ pub struct NodeParameters {
 const _: () = assert!(size_of::<NodeParameters>() == 56);
 
 /// Adds a launch to a graph.
-pub fn add_node(out: Out<usize>, graph: usize, after: In<usize>, count: usize, parameters: In<NodeParameters>) -> StatusResult {
+pub fn add_node(
+    out: Out<usize>,
+    graph: usize,
+    after: In<usize>,
+    count: usize,
+    parameters: In<NodeParameters>,
+) -> StatusResult {
     let driver = driver_with_context()?;
     let node = parameters.get()?;
     let dimensions = |dim: RuntimeDim3| [dim.x, dim.y, dim.z];
     let kernel = registration::kernel(node.host)?;
-    let parameters = KernelParameters::new(kernel, dimensions(node.grid), dimensions(node.block), node.shared, node.arguments, node.extra);
+    let parameters = KernelParameters::new(
+        kernel,
+        dimensions(node.grid),
+        dimensions(node.block),
+        node.shared,
+        node.arguments,
+        node.extra,
+    );
     as_configuration(driver.cuGraphAddKernelNode_v2(out, graph, after, count, In::from(&parameters)))
 }
 
@@ -180,7 +212,13 @@ pub fn accept(host: usize) -> StatusResult {
 
 pub fn occupancy(blocks: Out<i32>, host: usize, threads: i32, shared: usize, flags: u32) -> StatusResult {
     let driver = driver_with_context()?;
-    driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, registration::kernel(host)?, threads, shared, flags)
+    driver.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks,
+        registration::kernel(host)?,
+        threads,
+        shared,
+        flags,
+    )
 }
 
 pub fn available_shared(bytes: Out<usize>, host: usize, blocks: i32, threads: i32) -> StatusResult {

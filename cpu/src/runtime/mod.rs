@@ -2,8 +2,8 @@
 //!
 //! Programs with a shared cudart call them.
 //!
-//! It reaches the driver only through [`calls`], i.e. through `dlsym` and `cuGetProcAddress`, so that a recorder loaded in
-//! front of this library puts its hooks there exactly as it does under NVIDIA's runtime.
+//! It reaches the driver only through [`calls`], i.e. through `dlsym` and `cuGetProcAddress`, so that a recorder loaded
+//! in front of this library puts its hooks there exactly as it does under NVIDIA's runtime.
 
 pub mod calls;
 pub mod device;

@@ -49,7 +49,12 @@ pub fn remove_binary(handle: usize) {
     }
 }
 
-fn add(map: &Mutex<Option<HashMap<usize, Arc<Named>>>>, handle: usize, host: usize, name: CStringArgument) -> StatusResult {
+fn add(
+    map: &Mutex<Option<HashMap<usize, Arc<Named>>>>,
+    handle: usize,
+    host: usize,
+    name: CStringArgument,
+) -> StatusResult {
     let binary = BINARIES.get(handle)?;
     let name = CString::new(name.get()?).map_err(|_| Status::INVALID_VALUE)?;
     lock(map).get_or_insert_default().insert(host, Arc::new(Named { binary, name, kernel: OnceLock::new() }));
@@ -94,7 +99,11 @@ pub fn kernel(host: usize) -> Result<usize, Status> {
     *named.kernel.get_or_init(|| {
         let library = named.binary.library()?;
         let mut kernel = 0;
-        match driver_with_context()?.cuLibraryGetKernel(Out::to(&mut kernel), library, CStringArgument(named.name.as_ptr())) {
+        match driver_with_context()?.cuLibraryGetKernel(
+            Out::to(&mut kernel),
+            library,
+            CStringArgument(named.name.as_ptr()),
+        ) {
             Err(Status::NOT_FOUND) => Err(Status::INVALID_DEVICE_FUNCTION),
             done => done.map(|()| kernel),
         }

@@ -1,7 +1,7 @@
 //! Functions of CUDA's runtime that the CPU device does not have.
 //!
-//! They are exported all the same: an application's call that this library does not answer would reach NVIDIA's runtime, which
-//! knows nothing of the device, its memory and its streams. Each says so in a sentence, once, and fails.
+//! They are exported all the same: an application's call that this library does not answer would reach NVIDIA's
+//! runtime, which knows nothing of the device, its memory and its streams. Each says so in a sentence, once, and fails.
 
 #![allow(non_snake_case, reason = "the names are the ABI's")]
 

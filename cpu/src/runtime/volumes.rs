@@ -70,7 +70,9 @@ pub fn fill(what: Pitched, value: i32, extent: RuntimeExtent, stream: Option<usi
         let start = what.at(0, 0, z)?;
         match stream {
             None => driver.cuMemsetD2D8_v2(start, what.pitch, value as u8, extent.width, extent.height)?,
-            Some(stream) => driver.cuMemsetD2D8Async(start, what.pitch, value as u8, extent.width, extent.height, stream)?,
+            Some(stream) => {
+                driver.cuMemsetD2D8Async(start, what.pitch, value as u8, extent.width, extent.height, stream)?
+            }
         }
     }
     Ok(())

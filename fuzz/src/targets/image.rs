@@ -46,10 +46,12 @@ fn run_elf(input: &[u8]) {
     elf::needs(input);
 }
 
-/// A module with a triple, made by hand: a module block (number 8, abbreviations of 3 bits) of one record, and a string table.
+/// A module with a triple, made by hand: a module block (number 8, abbreviations of 3 bits) of one record, and a string
+/// table.
 fn bitcode_seeds() -> Vec<Vec<u8>> {
     let bits = |fields: &[(u64, u32)]| {
-        let all: Vec<bool> = fields.iter().flat_map(|(value, count)| (0..*count).map(move |index| value >> index & 1 == 1)).collect();
+        let all: Vec<bool> =
+            fields.iter().flat_map(|(value, count)| (0..*count).map(move |index| value >> index & 1 == 1)).collect();
         let words = all.chunks(32).map(|word| word.iter().rev().fold(0u32, |word, bit| word << 1 | u32::from(*bit)));
         words.flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
     };
@@ -90,8 +92,12 @@ fn ir_seeds() -> Vec<Vec<u8>> {
         symbol("helper", SymbolKind::Function, false, &[]),
         symbol("state", SymbolKind::Variable, true, &[0]),
     ]);
-    let helper = table(vec![symbol("helper", SymbolKind::Function, true, &[0]), symbol("state", SymbolKind::Variable, true, &[])]);
-    let records: Vec<_> = [kernel, helper].iter().map(|table| ir_section::encode(table, &[3; 500]).expect("it can be encoded")).collect();
+    let helper = table(vec![
+        symbol("helper", SymbolKind::Function, true, &[0]),
+        symbol("state", SymbolKind::Variable, true, &[]),
+    ]);
+    let records: Vec<_> =
+        [kernel, helper].iter().map(|table| ir_section::encode(table, &[3; 500]).expect("it can be encoded")).collect();
     vec![records.concat(), records[0].clone()]
 }
 

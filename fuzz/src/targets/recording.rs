@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use mneme_core::hash::{ChunkId, checksum, chunk_id};
 use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION};
+use mneme_core::recording::database::{
+    ArgumentLayout, Instance, InstanceDetails, KernelDetails, KernelRecord, VERSION,
+};
 use mneme_core::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, State, Variable};
 use mneme_core::recording::pack::{PackReader, PackWriter};
 
@@ -60,7 +62,11 @@ fn database_seeds() -> Vec<Vec<u8>> {
 }
 
 fn seal_database(input: &mut [u8]) {
-    let Some(start) = input.windows(CHECKSUM.len()).rposition(|window| window == CHECKSUM).map(|at| at + CHECKSUM.len()) else { return };
+    let Some(start) =
+        input.windows(CHECKSUM.len()).rposition(|window| window == CHECKSUM).map(|at| at + CHECKSUM.len())
+    else {
+        return;
+    };
     if input.len() > start + 16 {
         input[start..start + 16].fill(b'0');
         let sum = format!("{:016x}", checksum(input));
@@ -81,8 +87,10 @@ fn manifest_seeds() -> Vec<Vec<u8>> {
         variables: vec![Variable { name: "v".into(), address: 0x2000, size: 16, constant: true, code: false }],
         allocations: vec![
             // Fields that others add have their defaults.
-            serde_json::from_value::<Allocation>(serde_json::json!({"address": 0x1000_0000_0000u64, "size": 200_000, "kind": "arena"}))
-                .expect("the seed is well-formed"),
+            serde_json::from_value::<Allocation>(
+                serde_json::json!({"address": 0x1000_0000_0000u64, "size": 200_000, "kind": "arena"}),
+            )
+            .expect("the seed is well-formed"),
         ],
         arguments: vec![Argument { offset: 0, bytes: vec![1; 8] }],
         pair: Some(7),

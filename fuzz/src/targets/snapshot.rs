@@ -51,11 +51,14 @@ fn file(start: &[u8], is_diff: bool, variables: &[(&str, u64, &[u8])], allocatio
 
 fn seeds() -> Vec<Vec<u8>> {
     let memory = [[7u8; 600], [0; 600]].concat();
-    let (variables, allocations) = ([("counter", 0x7f00_0000_1000, &[1, 2, 3, 4][..])], [(0x1539_4000_0000, &memory[..])]);
+    let (variables, allocations) =
+        ([("counter", 0x7f00_0000_1000, &[1, 2, 3, 4][..])], [(0x1539_4000_0000, &memory[..])]);
     let arguments = [&2u64.to_le_bytes()[..], &8u64.to_le_bytes(), &[9; 8], &4u64.to_le_bytes(), &[6; 4]].concat();
     let bytes = |start: &[u8]| [file(start, false, &variables, &allocations), arguments.clone()].concat();
     let diff = |start: &[u8]| file(start, true, &variables, &allocations);
-    let pair = |prologue: Vec<u8>, epilogue: Vec<u8>| [&(prologue.len() as u32).to_le_bytes()[..], &prologue, &epilogue].concat();
+    let pair = |prologue: Vec<u8>, epilogue: Vec<u8>| {
+        [&(prologue.len() as u32).to_le_bytes()[..], &prologue, &epilogue].concat()
+    };
     vec![
         pair(bytes(b""), bytes(b"")),
         pair(bytes(b""), diff(b"MNEME_DIFF_V1")),
@@ -67,7 +70,8 @@ fn run(input: &[u8]) {
     let Some((length, rest)) = input.split_first_chunk::<4>() else { return };
     let (prologue, epilogue) = rest.split_at((u32::from_le_bytes(*length) as usize).min(rest.len()));
     in_a_file(prologue, |prologue| {
-        let later = nix::sys::memfd::memfd_create("epilogue", nix::sys::memfd::MFdFlags::MFD_CLOEXEC).expect("a file in memory");
+        let later = nix::sys::memfd::memfd_create("epilogue", nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
+            .expect("a file in memory");
         let later = std::fs::File::from(later);
         std::os::unix::fs::FileExt::write_all_at(&later, epilogue, 0).expect("a file in memory can be written");
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&later));

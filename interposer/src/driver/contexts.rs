@@ -1,7 +1,7 @@
 //! The live contexts of each device.
 //!
-//! A recorded launch needs its device idle, and a device is as busy as all of its contexts together. Contexts are learnt where
-//! they are made, and where they are used by whoever got one in a way that is not hooked.
+//! A recorded launch needs its device idle, and a device is as busy as all of its contexts together. Contexts are
+//! learnt where they are made, and where they are used by whoever got one in a way that is not hooked.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -71,8 +71,9 @@ pub fn forget(context: usize) {
     with(|contexts| contexts.devices.remove(&context));
 }
 
-/// Forgets a device's primary context that has died, and gives it, where it is known. Where not (it was retained before the recorder was
-/// there, or by a way around it), all of the device's are forgotten; those that live are noted again when they are used.
+/// Forgets a device's primary context that has died, and gives it, where it is known. Where not (it was retained before
+/// the recorder was there, or by a way around it), all of the device's are forgotten; those that live are noted again
+/// when they are used.
 pub fn forget_primary(device: CUdevice) -> Option<usize> {
     with(|contexts| {
         let primary = contexts.primary.remove(&device);
@@ -97,7 +98,9 @@ pub fn device_is_known(context: usize) -> bool {
 
 /// All of them.
 pub fn all() -> Vec<LiveContext> {
-    with(|contexts| contexts.devices.iter().map(|(handle, device)| LiveContext { handle: *handle, device: *device }).collect())
+    with(|contexts| {
+        contexts.devices.iter().map(|(handle, device)| LiveContext { handle: *handle, device: *device }).collect()
+    })
 }
 
 /// How many contexts there are.

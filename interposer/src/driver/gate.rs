@@ -1,11 +1,11 @@
 //! The gate: a recorded launch has the device to itself.
 //!
 //! Every hooked call that can touch device memory holds the gate for reading while it is in the vendor's library; a
-//! recorded launch holds it for writing from before its prologue until after its epilogue. Waiting writers go first, else
-//! a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that is in the
-//! vendor's library may itself wait for the launch. A call waits with a time limit too while the recorded kernel runs,
-//! because the kernel may wait for the thread that makes the call: then it takes the gate from the writer. It is the one lock
-//! held across vendor calls.
+//! recorded launch holds it for writing from before its prologue until after its epilogue. Waiting writers go first,
+//! else a program that never pauses could never be recorded; and a writer waits with a time limit, because a call that
+//! is in the vendor's library may itself wait for the launch. A call waits with a time limit too while the recorded
+//! kernel runs, because the kernel may wait for the thread that makes the call: then it takes the gate from the writer.
+//! It is the one lock held across vendor calls.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,8 @@ struct Holder {
     until: Option<Instant>,
 }
 
-/// Passing an open gate is two stores to a slot of the thread's own and one look at `closed`; everything else goes by the lock.
+/// Passing an open gate is two stores to a slot of the thread's own and one look at `closed`; everything else goes by
+/// the lock.
 pub struct Gate {
     slots: [GateSlot; SLOTS],
     /// Those inside that have no slot.
@@ -99,8 +100,8 @@ pub fn passing(call: &dyn Fn() -> Status) -> Status {
     call()
 }
 
-/// A pass for this thread, where the gate is open and the thread has passed it before: its slot is then one of the gate of this process, since
-/// [`renew`] makes it unknown.
+/// A pass for this thread, where the gate is open and the thread has passed it before: its slot is then one of the gate
+/// of this process, since [`renew`] makes it unknown.
 #[inline]
 pub fn pass_open(thread: &ThreadFlags) -> Option<Pass<'static>> {
     let OwnSlot::Slot(slot) = thread.slot.get() else { return None };
@@ -121,8 +122,8 @@ pub enum Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// What follows has to be a look at `closed`: the store here and that look are in one order with the writer's store and its
-    /// looks, so that one of the two sees the other.
+    /// What follows has to be a look at `closed`: the store here and that look are in one order with the writer's store
+    /// and its looks, so that one of the two sees the other.
     #[inline]
     fn by(slot: &'a GateSlot) -> Self {
         slot.depth.store(slot.depth.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
@@ -265,8 +266,9 @@ impl Gate {
 }
 
 impl Drop for Pass<'_> {
-    /// Leaving one's own slot is a plain store. An atomic subtraction would wait until the processor has written out what the
-    /// vendor's library wrote last, which is the doorbell of the GPU, across PCIe: 0.03 us of every launch on an H200.
+    /// Leaving one's own slot is a plain store. An atomic subtraction would wait until the processor has written out
+    /// what the vendor's library wrote last, which is the doorbell of the GPU, across PCIe: 0.03 us of every launch on
+    /// an H200.
     #[inline]
     fn drop(&mut self) {
         match self {

@@ -71,8 +71,8 @@ pub(crate) const fn c_name(text: &'static str) -> &'static CStr {
     }
 }
 
-/// Declares module `$name` with `call`, which answers `NOT_FOUND` where the vendor has no such function. [`Status`] and the
-/// arguments' types are taken from the module around.
+/// Declares module `$name` with `call`, which answers `NOT_FOUND` where the vendor has no such function. [`Status`] and
+/// the arguments' types are taken from the module around.
 macro_rules! function {
     ({} $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         pub mod $name {
@@ -192,8 +192,8 @@ pub fn current_context() -> Option<usize> {
     (status == Status::SUCCESS && !context.is_null()).then_some(context as usize)
 }
 
-/// Whether the current context still takes calls: after an illegal address, for one, every call gives that error. This is the
-/// cheapest call that tells (10 ns on driver 580).
+/// Whether the current context still takes calls: after an illegal address, for one, every call gives that error. This
+/// is the cheapest call that tells (10 ns on driver 580).
 pub fn context_is_sound() -> bool {
     let (mut least, mut greatest) = (0, 0);
     // SAFETY: the pointers are valid to write.

@@ -12,7 +12,8 @@ pub fn is_capturing(stream: usize) -> bool {
     let mut status = 0;
     // SAFETY: the stream is the one that the application launches into.
     let result = unsafe { driver::cuStreamIsCapturing(stream as CUstream, &mut status) };
-    // The default stream answers with an error while another stream captures; a driver without the function captures nothing.
+    // The default stream answers with an error while another stream captures; a driver without the function captures
+    // nothing.
     status != 0 || !matches!(result, Status::SUCCESS | Status::NOT_FOUND)
 }
 
@@ -21,7 +22,8 @@ pub fn is_capturing(stream: usize) -> bool {
 pub fn context_of(stream: usize) -> Option<usize> {
     let mut context: CUcontext = std::ptr::null_mut();
     // SAFETY: a valid place, and the stream is the one that the application launches into.
-    let known = stream > STREAM_PER_THREAD && unsafe { driver::cuStreamGetCtx(stream as CUstream, &mut context) } == Status::SUCCESS;
+    let known = stream > STREAM_PER_THREAD
+        && unsafe { driver::cuStreamGetCtx(stream as CUstream, &mut context) } == Status::SUCCESS;
     (known && !context.is_null()).then_some(context as usize)
 }
 

@@ -76,9 +76,11 @@ mod tests {
 
     #[test]
     fn our_dlsym_is_in_front_and_finds_what_the_real_one_finds() {
-        for (handle, name) in
-            [(libc::RTLD_DEFAULT, c"getpid"), (libc::RTLD_NEXT, c"dlsym"), (libc::RTLD_DEFAULT, c"no_such_symbol_anywhere")]
-        {
+        for (handle, name) in [
+            (libc::RTLD_DEFAULT, c"getpid"),
+            (libc::RTLD_NEXT, c"dlsym"),
+            (libc::RTLD_DEFAULT, c"no_such_symbol_anywhere"),
+        ] {
             // SAFETY: valid handles and names.
             let (ours, real) = unsafe { (dlsym(handle, name.as_ptr()), real_dlsym()(handle, name.as_ptr())) };
             assert_eq!(ours, real, "{name:?}");

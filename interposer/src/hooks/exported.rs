@@ -88,8 +88,8 @@ macro_rules! exported {
     };
 }
 
-/// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=> (path)` calls a
-/// handler with the call itself (`&dyn Fn() -> Status`) and the arguments.
+/// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=>
+/// (path)` calls a handler with the call itself (`&dyn Fn() -> Status`) and the arguments.
 macro_rules! export {
     ($( $purpose:literal $tests:tt { $( $($name:ident),+ => $handler:tt; )* } )*) => {
         /// Every hooked function.

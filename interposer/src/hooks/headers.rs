@@ -38,7 +38,8 @@ impl Header {
     fn read(folder: &Path) -> Self {
         let text = |name: &str| {
             let path = folder.join(name);
-            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; run ./scripts/setup", path.display()))
+            std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}; run ./scripts/setup", path.display()))
         };
         // With this definition the header declares what the library exports, not what a program of one version calls.
         let preprocess = ["-E", "-P", "-x", "c", "-D__CUDA_API_VERSION_INTERNAL", "cuda.h"];
@@ -50,7 +51,8 @@ impl Header {
         let typedefs = comments.replace_all(&text("cudaTypedefs.h"), "").into_owned();
 
         let function = expression(r"CUresult\s+(cu\w+)\s*\(([^;{]*?)\)\s*;");
-        let functions = function.captures_iter(&declared).map(|found| (found[1].to_owned(), types(&found[2]))).collect();
+        let functions =
+            function.captures_iter(&declared).map(|found| (found[1].to_owned(), types(&found[2]))).collect();
         let mut since = BTreeMap::<_, BTreeSet<i32>>::new();
         for found in expression(r"\bPFN_(cu\w+?)_v(\d{4,5})(_ptds|_ptsz)?\s*\)\s*\(").captures_iter(&typedefs) {
             let form = found.get(3).map_or("", |form| form.as_str());
@@ -114,9 +116,8 @@ impl Passed {
 fn in_rust(text: &str) -> Passed {
     match text {
         _ if text.starts_with('*') => Passed::Pointer,
-        "CUcontext" | "CUevent" | "CUstream" | "CUfunction" | "CUkernel" | "CUlibrary" | "CUmodule" | "CUarray" | "CUmemoryPool" => {
-            Passed::Handle
-        }
+        "CUcontext" | "CUevent" | "CUstream" | "CUfunction" | "CUkernel" | "CUlibrary" | "CUmodule" | "CUarray"
+        | "CUmemoryPool" => Passed::Handle,
         "usize" | "u64" | "c_ulonglong" | "CUdeviceptr" | "CUmemGenericAllocationHandle" => Passed::Integer(8),
         "c_int" | "c_uint" | "u32" | "CUdevice" | "Status" => Passed::Integer(4),
         "c_ushort" => Passed::Integer(2),
@@ -131,7 +132,9 @@ fn in_c(text: &str, header: &Header) -> Passed {
         pointer if pointer.ends_with('*') => Passed::Pointer,
         handle if header.handles.contains(handle) => Passed::Handle,
         enumeration if header.enumerations.contains(enumeration) => Passed::Integer(4),
-        "size_t" | "unsigned long long" | "CUdeviceptr" | "cuuint64_t" | "CUmemGenericAllocationHandle" => Passed::Integer(8),
+        "size_t" | "unsigned long long" | "CUdeviceptr" | "cuuint64_t" | "CUmemGenericAllocationHandle" => {
+            Passed::Integer(8)
+        }
         "int" | "unsigned int" | "cuuint32_t" | "CUdevice" => Passed::Integer(4),
         "unsigned short" => Passed::Integer(2),
         "unsigned char" => Passed::Integer(1),
@@ -164,7 +167,9 @@ fn every_function_of_the_driver_is_hooked_or_need_not_be() {
         headers.iter().flat_map(|header| header.functions.keys()).map(|symbol| &*symbol.clone().leak()).collect();
     assert!(symbols.len() > 600, "{} functions", symbols.len());
     let hooked = |symbol: &str| TABLE.iter().any(|hook| hook.name.to_str() == Ok(symbol));
-    let listed = |symbol: &'static str| UNHOOKED.iter().flat_map(|(_, names)| *names).filter(|entry| means(entry, symbol)).count();
+    let listed = |symbol: &'static str| {
+        UNHOOKED.iter().flat_map(|(_, names)| *names).filter(|entry| means(entry, symbol)).count()
+    };
     let wrong = |is_wrong: fn(bool, usize) -> bool| -> Vec<&str> {
         symbols.iter().copied().filter(|symbol| is_wrong(hooked(symbol), listed(symbol))).collect()
     };
@@ -186,7 +191,8 @@ fn arguments_are_those_of_the_headers() {
             let Some(types) = header.functions.get(function.name) else { continue };
             let ours: Vec<Passed> = function.arguments.iter().map(|(_, argument)| in_rust(argument)).collect();
             let theirs: Vec<Passed> = types.iter().map(|text| in_c(text, &header)).collect();
-            let agree = ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| ours.agrees_with(theirs));
+            let agree =
+                ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| ours.agrees_with(theirs));
             assert!(agree, "{} of {}: {ours:?}, the header has {types:?}: {theirs:?}", function.name, header.version);
         }
     }
@@ -196,7 +202,10 @@ fn arguments_are_those_of_the_headers() {
 fn versions_are_those_of_the_headers() {
     let headers = headers();
     let mut since = BTreeMap::<&(String, String), BTreeSet<i32>>::new();
-    headers.iter().flat_map(|header| &header.since).for_each(|(name, versions)| since.entry(name).or_default().extend(versions));
+    headers
+        .iter()
+        .flat_map(|header| &header.since)
+        .for_each(|(name, versions)| since.entry(name).or_default().extend(versions));
     let symbols: BTreeSet<&String> = headers.iter().flat_map(|header| header.functions.keys()).collect();
     // cudaProfiler.h declares these two, which is not among the pinned headers.
     let of_others = |function: &&Function| ["cuProfilerStart", "cuProfilerStop"].contains(&function.name);

@@ -27,7 +27,8 @@ pub use exported::TABLE;
 pub struct Hook {
     /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
     pub name: &'static CStr,
-    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 = 12.0).
+    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 =
+    /// 12.0).
     pub since: i32,
     /// What the recorder does there, for docs/reference/hooks.md.
     pub purpose: &'static str,
@@ -81,9 +82,9 @@ pub fn documentation() -> String {
     text
 }
 
-/// What every exported function does, but for launches that are only counted: its handler once per call and thread, the vendor's function
-/// (`vendors`, past other tools, one of which may have called us) otherwise; and when the handler panics, the application gets the vendor's result all
-/// the same.
+/// What every exported function does, but for launches that are only counted: its handler once per call and thread, the
+/// vendor's function (`vendors`, past other tools, one of which may have called us) otherwise; and when the handler
+/// panics, the application gets the vendor's result all the same.
 #[inline]
 pub(crate) fn enter(
     real: impl Fn() -> Status,
@@ -126,7 +127,10 @@ mod tests {
             std::fs::write(path, documentation()).unwrap();
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(written == documentation(), "docs/reference/hooks.md is stale: run `MNEME_UPDATE_DOCS=1 cargo test -p mneme-rec`");
+        assert!(
+            written == documentation(),
+            "docs/reference/hooks.md is stale: run `MNEME_UPDATE_DOCS=1 cargo test -p mneme-rec`"
+        );
     }
 
     #[test]
@@ -138,7 +142,10 @@ mod tests {
                 let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
                 // As a function, or in the list of a macro that makes functions.
                 let listed = |line: &str| line.split([',', ' ']).any(|word| word == name);
-                assert!(text.contains(&format!("fn {name}(")) || text.lines().any(listed), "{test}: there is no such test");
+                assert!(
+                    text.contains(&format!("fn {name}(")) || text.lines().any(listed),
+                    "{test}: there is no such test"
+                );
             }
         }
     }
@@ -157,8 +164,8 @@ mod tests {
         for hook in TABLE {
             hook.real.learn(refuse as *mut c_void);
             let before = CALLS.load(Ordering::Relaxed);
-            // SAFETY: no function of the table has more arguments; those too many are ignored by the calling convention of this
-            // architecture, and zeros are null pointers, which every handler takes as the vendor does.
+            // SAFETY: no function of the table has more arguments; those too many are ignored by the calling convention
+            // of this architecture, and zeros are null pointers, which every handler takes as the vendor does.
             let status = unsafe {
                 let function = std::mem::transmute::<*mut c_void, Any>(hook.address());
                 function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)

@@ -14,7 +14,13 @@ pub(super) const NEWEST: c_int = 13050;
 
 /// # Safety
 /// The arguments are those of `cuGetProcAddress`.
-pub unsafe fn get(call: &dyn Fn() -> Status, symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64) -> Status {
+pub unsafe fn get(
+    call: &dyn Fn() -> Status,
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    version: c_int,
+    flags: u64,
+) -> Status {
     let status = call();
     if status == Status::SUCCESS && !symbol.is_null() && !function.is_null() {
         // SAFETY: after a success `function` holds the address (or null) and `symbol` is a C string.
@@ -53,10 +59,13 @@ fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Op
     let matches_name = |hook: &&Hook| hook.since_as(text).is_some() || hook.name == name;
     let expected = variant(text, version, flags);
     let is_found = |hook: &&Hook| hook.real.get(hook.name) == found;
-    if let Some(hook) = expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(matches_name).find(is_found)) {
+    if let Some(hook) =
+        expected.filter(|hook| is_found(hook)).or_else(|| TABLE.iter().filter(matches_name).find(is_found))
+    {
         return Some(hook.address());
     }
-    // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it knows.
+    // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it
+    // knows.
     let hook = expected.filter(|hook| version <= NEWEST || !has_newer(hook))?;
     if hook.real.get(hook.name).is_null() {
         hook.real.learn(found);
@@ -79,23 +88,29 @@ fn has_newer(hook: &Hook) -> bool {
     super::by_name(&newer).is_none() && !linker::vendor_symbol(&newer).is_null()
 }
 
-/// Whether this driver gives out the same addresses by `dlsym` and by `cuGetProcAddress`, tried on a function with one variant.
+/// Whether this driver gives out the same addresses by `dlsym` and by `cuGetProcAddress`, tried on a function with one
+/// variant.
 fn addresses_agree() -> bool {
     static AGREE: OnceLock<bool> = OnceLock::new();
     *AGREE.get_or_init(|| {
         let name = c"cuDeviceGetName";
         let mut found = std::ptr::null_mut();
         // SAFETY: a valid name and a place for the result; the status may be left out.
-        let status = unsafe { driver::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut()) };
+        let status = unsafe {
+            driver::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut())
+        };
         status == Status::SUCCESS && found == linker::vendor_symbol(name)
     })
 }
 
-/// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for the
-/// asked treatment of stream 0 where the function has one.
+/// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for
+/// the asked treatment of stream 0 where the function has one.
 pub(super) fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
     let newest = |stream| {
-        let known = TABLE.iter().filter(|hook| hook.default_stream() == stream).filter_map(|hook| Some((hook.since_as(name)?, hook)));
+        let known = TABLE
+            .iter()
+            .filter(|hook| hook.default_stream() == stream)
+            .filter_map(|hook| Some((hook.since_as(name)?, hook)));
         known.filter(|(since, _)| *since <= version).max_by_key(|(since, _)| *since).map(|(_, hook)| hook)
     };
     if flags & PER_THREAD_DEFAULT_STREAM != 0

@@ -1,7 +1,8 @@
 //! The functions of `cuda.h` that are not hooked, and why each need not be.
 //!
-//! A name stands for all its versions; one with a version (`_v2`), or behind `=`, for that symbol and its form for the per-thread default
-//! stream. A name that ends in `*` stands for a family, of which every member, also one that is yet to come, is of the kind.
+//! A name stands for all its versions; one with a version (`_v2`), or behind `=`, for that symbol and its form for the
+//! per-thread default stream. A name that ends in `*` stands for a family, of which every member, also one that is yet
+//! to come, is of the kind.
 
 /// Reason and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[
@@ -165,7 +166,12 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
     ),
     (
         "orders a stream after or before another interface's work; the memory that is shared with it is followed where it is mapped",
-        &["cuDestroyExternalSemaphore", "cuImportExternalSemaphore", "cuSignalExternalSemaphoresAsync", "cuWaitExternalSemaphoresAsync"],
+        &[
+            "cuDestroyExternalSemaphore",
+            "cuImportExternalSemaphore",
+            "cuSignalExternalSemaphoresAsync",
+            "cuWaitExternalSemaphoresAsync",
+        ],
     ),
     (
         "builds or reads a graph, in which nothing runs: nodes are looked at when it is instantiated",
@@ -255,7 +261,10 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "cuMemSetMemPool",
         ],
     ),
-    ("is of multicast objects, which kernels see where cuMemMap has mapped them", &["cuMulticastAddDevice", "cuMulticastUnbind"]),
+    (
+        "is of multicast objects, which kernels see where cuMemMap has mapped them",
+        &["cuMulticastAddDevice", "cuMulticastUnbind"],
+    ),
     (
         "is of endpoints of a fabric, by which other devices reach memory that was allocated or mapped in ways that are hooked",
         &["cuLogicalEndpoint*"],
@@ -293,7 +302,10 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         "links images in host memory, which are code when a hooked function loads them",
         &["cuLinkAddData", "cuLinkAddFile", "cuLinkComplete", "cuLinkCreate", "cuLinkDestroy"],
     ),
-    ("stops another process, or this one from outside, with its memory, and lets it go on with the same memory", &["cuCheckpoint*"]),
+    (
+        "stops another process, or this one from outside, with its memory, and lets it go on with the same memory",
+        &["cuCheckpoint*"],
+    ),
     (
         "is of CUDA 2: addresses of 32 bits, which no memory of a 64-bit process has",
         &[

@@ -1,7 +1,7 @@
 //! A kernel's code as a recording needs it: its source, closure, identity, argument layout and files.
 //!
-//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, clang's IR in the
-//! image or the object, and the image's own PTX or machine code.
+//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the object, files beside the program, clang's
+//! IR in the image or the object, and the image's own PTX or machine code.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -26,8 +26,10 @@ use crate::driver::{self, CUdevice, CUfunction};
 use crate::memory::arena::vmm;
 use crate::process::linker;
 
-const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] =
-    [CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
+    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+];
 /// Kind of an argument whose type is not known.
 const UNKNOWN: &str = "";
 /// Address spaces of constant and of global memory in NVPTX.
@@ -140,7 +142,12 @@ impl Module {
 
 impl KernelCode {
     /// Finds a kernel's code; the error says why there is none that could be recorded.
-    pub fn of(kernel: &str, origin: &CodeOrigin, function: CUfunction, device: &DeviceDescription) -> Result<Arc<Self>, String> {
+    pub fn of(
+        kernel: &str,
+        origin: &CodeOrigin,
+        function: CUfunction,
+        device: &DeviceDescription,
+    ) -> Result<Arc<Self>, String> {
         let image = origin.image.as_ref().and_then(|image| image.bytes());
         let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.capability));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
@@ -156,7 +163,12 @@ impl KernelCode {
     }
 
     /// By the first source that has it.
-    fn found(kernel: &str, origin: &CodeOrigin, native: Option<NativeCode>, device: &DeviceDescription) -> Result<Self, String> {
+    fn found(
+        kernel: &str,
+        origin: &CodeOrigin,
+        native: Option<NativeCode>,
+        device: &DeviceDescription,
+    ) -> Result<Self, String> {
         if let Some(native) = &native
             && let Some((embedded::IrProducer::Proteus, modules)) = &native.bitcode
         {
@@ -167,7 +179,9 @@ impl KernelCode {
             return found;
         }
         let Some(native) = native else {
-            return Err("no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into());
+            return Err(
+                "no LLVM IR, and no PTX or machine code of it was seen being loaded: build with mneme-cc".into()
+            );
         };
         if let Some((extension, bytes)) = native::sidecar(kernel) {
             let module = Module { name: ("RecordedIR", extension), contents: Contents::Bytes(bytes) };
@@ -203,10 +217,15 @@ impl KernelCode {
             return Some(Err(refusal));
         }
         if let Some(name) = closure.ambiguous.first() {
-            return Some(Err(format!("several translation units have a {name} of their own, and the driver does not tell which is meant")));
+            return Some(Err(format!(
+                "several translation units have a {name} of their own, and the driver does not tell which is meant"
+            )));
         }
         let own = &units[*closure.units.first()?];
-        let module = |index: &usize| Module { name: ("RecordedIR", "bc"), contents: Contents::Unit(Box::new(units[*index].clone())) };
+        let module = |index: &usize| Module {
+            name: ("RecordedIR", "bc"),
+            contents: Contents::Unit(Box::new(units[*index].clone())),
+        };
         Some(Ok(Self {
             static_hash: closure.static_hash,
             triple: own.table.triple.clone(),
@@ -246,14 +265,22 @@ impl KernelCode {
             pointers: None,
         };
         let variable = |(name, constant): &(String, bool)| Symbol {
-            variable: Some(VariableInfo { space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE }, size: 0, align: 0, code: false }),
+            variable: Some(VariableInfo {
+                space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE },
+                size: 0,
+                align: 0,
+                code: false,
+            }),
             ..symbol(name, SymbolKind::Variable)
         };
         Ok(Self {
             static_hash: hash.finish(),
             arch: native.arch.clone(),
             triple: "nvptx64-nvidia-cuda".into(),
-            kernel: Symbol { arguments: native.parameters.iter().map(argument).collect(), ..symbol(name, SymbolKind::Kernel) },
+            kernel: Symbol {
+                arguments: native.parameters.iter().map(argument).collect(),
+                ..symbol(name, SymbolKind::Kernel)
+            },
             variables: native.variables.iter().map(variable).collect(),
             modules,
             source,
@@ -267,7 +294,12 @@ impl KernelCode {
     pub fn original(&self) -> Vec<CodeFile> {
         if self.source == Source::MachineCode {
             let sums = self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes));
-            return self.module_names().into_iter().zip(sums).map(|(file, checksum)| CodeFile { file, checksum }).collect();
+            return self
+                .module_names()
+                .into_iter()
+                .zip(sums)
+                .map(|(file, checksum)| CodeFile { file, checksum })
+                .collect();
         }
         self.original.iter().map(|original| original.file.clone()).collect()
     }
@@ -294,8 +326,8 @@ impl KernelCode {
         self.kernel.arguments.iter().map(|argument| (argument.offset, argument.size))
     }
 
-    /// Every pointer that the kernel is given, and where its type is not known every word that may be one: the argument's index and
-    /// name, and the offset in it, bytes.
+    /// Every pointer that the kernel is given, and where its type is not known every word that may be one: the
+    /// argument's index and name, and the offset in it, bytes.
     pub fn pointers(&self) -> impl Iterator<Item = (usize, &str, u32)> {
         self.kernel.arguments.iter().enumerate().flat_map(|(index, argument)| {
             let offsets: Vec<u32> = match (argument.kind.as_str(), &argument.pointers) {
@@ -365,7 +397,8 @@ impl KernelCode {
         self.modules.iter().enumerate().map(name).collect()
     }
 
-    /// Writes the code files that the folder does not have yet, where the kernel `is_recorded` there; returns the bytes written.
+    /// Writes the code files that the folder does not have yet, where the kernel `is_recorded` there; returns the bytes
+    /// written.
     pub fn write_modules(&self, folder: &Path, is_recorded: bool) -> Result<u64, RecordingError> {
         let mut written = 0;
         for (name, module) in self.module_names().iter().zip(&self.modules) {
@@ -408,9 +441,18 @@ impl KernelCode {
                     .kernel
                     .arguments
                     .iter()
-                    .map(|argument| ArgumentLayout { offset: argument.offset, size: argument.size, kind: argument.kind.clone() })
+                    .map(|argument| ArgumentLayout {
+                        offset: argument.offset,
+                        size: argument.size,
+                        kind: argument.kind.clone(),
+                    })
                     .collect(),
-                module_checksums: self.modules.iter().filter_map(|module| module.bytes().ok()).map(|bytes| checksum(&bytes)).collect(),
+                module_checksums: self
+                    .modules
+                    .iter()
+                    .filter_map(|module| module.bytes().ok())
+                    .map(|bytes| checksum(&bytes))
+                    .collect(),
                 calls_pointers: self.calls_pointers,
                 version: env!("CARGO_PKG_VERSION").into(),
                 checksum: String::new(),
@@ -473,11 +515,20 @@ mod tests {
     }
 
     fn launch(grid: u32) -> Launch {
-        Launch { grid: Dim3::new(grid, 1, 1), block: Dim3::new(64, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() }
+        Launch {
+            grid: Dim3::new(grid, 1, 1),
+            block: Dim3::new(64, 1, 1),
+            shared_mem: 0,
+            attributes: LaunchAttributes::default(),
+        }
     }
 
     fn arguments(values: &[u64]) -> Vec<Argument> {
-        values.iter().enumerate().map(|(index, value)| Argument { offset: 8 * index as u32, bytes: value.to_le_bytes().to_vec() }).collect()
+        values
+            .iter()
+            .enumerate()
+            .map(|(index, value)| Argument { offset: 8 * index as u32, bytes: value.to_le_bytes().to_vec() })
+            .collect()
     }
 
     #[test]
@@ -521,7 +572,11 @@ mod tests {
             unsafe { key.is_of(&launch(grid), &LaunchArguments::new(pointers.as_mut_ptr(), std::ptr::null_mut())) }
         };
         assert!(repeats(4, [0x2000, 7, 0x7f00_0000_1000]));
-        assert!(!repeats(5, [0x1000, 7, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 8, 0x7f00_0000_0000]) && !repeats(4, [0x1000, 7, 1]));
+        assert!(
+            !repeats(5, [0x1000, 7, 0x7f00_0000_0000])
+                && !repeats(4, [0x1000, 8, 0x7f00_0000_0000])
+                && !repeats(4, [0x1000, 7, 1])
+        );
     }
 
     #[test]

@@ -56,7 +56,8 @@ pub fn object(path: PathBuf) -> Arc<Object> {
     change(|code| code.objects.entry(path.clone()).or_insert_with(|| Arc::new(Object::new(path))).clone())
 }
 
-/// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of it is forgotten.
+/// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of
+/// it is forgotten.
 pub fn note(home: CodeOwner, origin: CodeOrigin) {
     change(|code| {
         code.forget(home);

@@ -1,7 +1,7 @@
 //! Images that the application loads: what they are and how to get at their bytes later.
 //!
-//! An image in an ELF object stays where it is and is read when a kernel of it is recorded; any other (a buffer of a JIT
-//! compiler, a file) may be gone by then and is copied when it is loaded.
+//! An image in an ELF object stays where it is and is read when a kernel of it is recorded; any other (a buffer of a
+//! JIT compiler, a file) may be gone by then and is copied when it is loaded.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -97,16 +97,17 @@ fn read_own_memory(start: usize, size: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The fat binaries of relocatable code that a wrapper names beside its own, which is what of them was linked when the program was
-/// built: address and size of each. `fatbinary_section.h` calls such a wrapper version 2, and the last word of it an array of
-/// prelinked fat binaries, which ends with a null.
+/// The fat binaries of relocatable code that a wrapper names beside its own, which is what of them was linked when the
+/// program was built: address and size of each. `fatbinary_section.h` calls such a wrapper version 2, and the last word
+/// of it an array of prelinked fat binaries, which ends with a null.
 ///
 /// # Safety
 /// The driver has just loaded the image.
 unsafe fn prelinked(image: *const c_void) -> Vec<(usize, usize)> {
     const LINK_VERSION: u32 = 2;
     let mut found = Vec::new();
-    // SAFETY: a wrapper has two words of four bytes and two of eight; the array and the fat binaries are part of the program.
+    // SAFETY: a wrapper has two words of four bytes and two of eight; the array and the fat binaries are part of the
+    // program.
     unsafe {
         let [magic, version] = image.cast::<[u32; 2]>().read_unaligned();
         if magic != fatbin::WRAPPER_MAGIC || version != LINK_VERSION {
@@ -123,13 +124,14 @@ unsafe fn prelinked(image: *const c_void) -> Vec<(usize, usize)> {
     found
 }
 
-/// Links fat binaries for the current context's device, as the driver does when it loads them. Parts without code for the device are
-/// left out: what needs them does not link.
+/// Links fat binaries for the current context's device, as the driver does when it loads them. Parts without code for
+/// the device are left out: what needs them does not link.
 fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
     let _mode = CaptureMode::relaxed();
     let mut linker = std::ptr::null_mut();
     // SAFETY: no options, and a valid place.
-    if unsafe { driver::cuLinkCreate_v2(0, std::ptr::null_mut(), std::ptr::null_mut(), &mut linker) } != Status::SUCCESS {
+    if unsafe { driver::cuLinkCreate_v2(0, std::ptr::null_mut(), std::ptr::null_mut(), &mut linker) } != Status::SUCCESS
+    {
         return None;
     }
     for (start, size) in parts {
@@ -139,7 +141,16 @@ fn link(parts: &[(usize, usize)]) -> Option<Vec<u8>> {
         // SAFETY: the driver reads the part, of this size, during the call.
         let status = unsafe {
             let data = part.as_mut_ptr().cast();
-            driver::cuLinkAddData_v2(linker, kind, data, part.len(), name, 0, std::ptr::null_mut(), std::ptr::null_mut())
+            driver::cuLinkAddData_v2(
+                linker,
+                kind,
+                data,
+                part.len(),
+                name,
+                0,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
         };
         if status != Status::SUCCESS {
             debug!("a part of relocatable code is not linked (CUDA error {status})");
@@ -226,7 +237,9 @@ mod tests {
         };
         let (whole, first, second) = (container(0), container(8), container(24));
         let list = [first.as_ptr(), second.as_ptr(), std::ptr::null()];
-        let wrapper = |version: u64| [u64::from(fatbin::WRAPPER_MAGIC) | version << 32, whole.as_ptr() as u64, list.as_ptr() as u64];
+        let wrapper = |version: u64| {
+            [u64::from(fatbin::WRAPPER_MAGIC) | version << 32, whole.as_ptr() as u64, list.as_ptr() as u64]
+        };
         // SAFETY: a wrapper, its list, and its fat binaries.
         let parts = |version| unsafe { prelinked(wrapper(version).as_ptr().cast()) };
         assert_eq!(parts(2), [(first.as_ptr() as usize, 24), (second.as_ptr() as usize, 40)]);

@@ -32,7 +32,8 @@ impl Kernel {
 
     /// Whether the user wants it recorded, by this process.
     pub fn is_selected(&self) -> bool {
-        let selects = |settings: &RecorderSettings| settings.rank_selected && settings.selects(&self.name, &self.demangled);
+        let selects =
+            |settings: &RecorderSettings| settings.rank_selected && settings.selects(&self.name, &self.demangled);
         *self.progress.selected.get_or_init(|| selects(settings()))
     }
 }
@@ -59,11 +60,15 @@ impl CodeOwner {
         // SAFETY: valid places and name; the handle is alive, a launch of its function is under way.
         let status = unsafe {
             match self {
-                Self::Library(library) => match driver::cuLibraryGetGlobal(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()) {
-                    Status::SUCCESS => Status::SUCCESS,
-                    _ => driver::cuLibraryGetManaged(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()),
-                },
-                Self::Module(module) => driver::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr()),
+                Self::Library(library) => {
+                    match driver::cuLibraryGetGlobal(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()) {
+                        Status::SUCCESS => Status::SUCCESS,
+                        _ => driver::cuLibraryGetManaged(&mut address, &mut bytes, library as CUlibrary, name.as_ptr()),
+                    }
+                }
+                Self::Module(module) => {
+                    driver::cuModuleGetGlobal_v2(&mut address, &mut bytes, module as CUmodule, name.as_ptr())
+                }
             }
         };
         (status == Status::SUCCESS).then_some((address, bytes as u64))

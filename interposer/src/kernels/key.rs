@@ -27,8 +27,8 @@ impl LaunchShape {
     }
 }
 
-/// What the launches of an instance have in common: compared value by value, which is cheaper than hashing, and all in one place,
-/// because what the driver does in between leaves little of ours in the processor's caches.
+/// What the launches of an instance have in common: compared value by value, which is cheaper than hashing, and all in
+/// one place, because what the driver does in between leaves little of ours in the processor's caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     pub shape: LaunchShape,

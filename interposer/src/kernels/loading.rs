@@ -15,7 +15,8 @@ use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 /// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
 fn origin_of(image: *const c_void) -> CodeOrigin {
     let objects = loaded_objects();
-    let holding = |address: usize| objects.iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)));
+    let holding =
+        |address: usize| objects.iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)));
     // SAFETY: the driver has just loaded the image.
     let data = unsafe { images::data(image) };
     let object = holding(image as usize).or_else(|| holding(data as usize)).map(|object| {
@@ -24,7 +25,9 @@ fn origin_of(image: *const c_void) -> CodeOrigin {
         handles::object(path)
     });
     // SAFETY: as above.
-    let image = unsafe { LoadedImage::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min()) };
+    let image = unsafe {
+        LoadedImage::at(image, |address| holding(address)?.segments.iter().map(|segment| segment.start).min())
+    };
     CodeOrigin { object, image: image.map(Arc::new) }
 }
 
@@ -83,7 +86,12 @@ pub unsafe fn unload_module(call: &dyn Fn() -> Status, module: CUmodule) -> Stat
 
 /// # Safety
 /// The arguments are those of `cuModuleGetFunction`.
-pub unsafe fn module_function(call: &dyn Fn() -> Status, function: *mut CUfunction, module: CUmodule, name: *const c_char) -> Status {
+pub unsafe fn module_function(
+    call: &dyn Fn() -> Status,
+    function: *mut CUfunction,
+    module: CUmodule,
+    name: *const c_char,
+) -> Status {
     let status = call();
     if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
         // SAFETY: the vendor has just written it.
@@ -146,7 +154,12 @@ pub unsafe fn unload_library(call: &dyn Fn() -> Status, library: CUlibrary) -> S
 
 /// # Safety
 /// The arguments are those of `cuLibraryGetKernel`.
-pub unsafe fn library_kernel(call: &dyn Fn() -> Status, kernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> Status {
+pub unsafe fn library_kernel(
+    call: &dyn Fn() -> Status,
+    kernel: *mut CUkernel,
+    library: CUlibrary,
+    name: *const c_char,
+) -> Status {
     let status = call();
     if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
         // SAFETY: the vendor has just written it.
@@ -194,7 +207,10 @@ mod tests {
         let inside = object_of(IMAGE.as_ptr().cast()).expect("a static is in the executable");
         assert_eq!(inside.path(), PathBuf::from("/proc/self/exe"));
         let wrapper = [u64::from(mneme_core::image::fatbin::WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0];
-        assert_eq!(object_of(wrapper.as_ptr().cast()).map(|object| object.path().to_owned()), Some(inside.path().to_owned()));
+        assert_eq!(
+            object_of(wrapper.as_ptr().cast()).map(|object| object.path().to_owned()),
+            Some(inside.path().to_owned())
+        );
         assert!(object_of(IMAGE.to_vec().as_ptr().cast()).is_none(), "the heap belongs to no object");
     }
 }

@@ -21,8 +21,8 @@ pub struct NativeCode {
     pub undefined: Vec<String>,
     /// Why the code cannot be replayed from the image (its IR could be).
     pub refusal: Option<String>,
-    /// It calls through pointers. Those that the kernel itself computes are right in a replay, those that it finds in memory are not,
-    /// and the code does not tell them apart: a replay does.
+    /// It calls through pointers. Those that the kernel itself computes are right in a replay, those that it finds in
+    /// memory are not, and the code does not tell them apart: a replay does.
     pub calls_pointers: bool,
     /// LLVM modules, where a compiler has put them there.
     pub bitcode: Option<(embedded::IrProducer, Vec<Vec<u8>>)>,
@@ -35,7 +35,8 @@ pub struct NativeCode {
 }
 
 impl NativeCode {
-    /// Looks for a kernel in an image loaded on a device (90); `None` where the image does not define it for that device.
+    /// Looks for a kernel in an image loaded on a device (90); `None` where the image does not define it for that
+    /// device.
     pub fn of(image: &[u8], kernel: &str, device: Option<u32>) -> Option<Self> {
         if let Ok(text) = std::str::from_utf8(image)
             && ptx::is_ptx(image)
@@ -52,9 +53,12 @@ impl NativeCode {
         for entry in machine {
             let Some(mut found) = entry.contents().and_then(|image| Self::of_cubin(&image, kernel)) else { continue };
             // PTX for another architecture may be other code: `__CUDA_ARCH__` differs.
-            let sources = entries.iter().filter(|other| other.kind == FatbinKind::Ptx && other.architecture == entry.architecture);
-            let source =
-                sources.filter_map(|entry| entry.contents()).find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel));
+            let sources = entries
+                .iter()
+                .filter(|other| other.kind == FatbinKind::Ptx && other.architecture == entry.architecture);
+            let source = sources
+                .filter_map(|entry| entry.contents())
+                .find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel));
             if let Some(source) = source.filter(|source| source.parameters == found.parameters) {
                 // Not what the assembler has dropped.
                 let kept = |name: &String| found.variables.iter().any(|(known, _)| known == name);
@@ -67,7 +71,9 @@ impl NativeCode {
         }
         let mut text = fitting(&entries, FatbinKind::Ptx, device);
         text.sort_by_key(|entry| std::cmp::Reverse(entry.architecture));
-        text.into_iter().filter_map(|entry| entry.contents()).find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel))
+        text.into_iter()
+            .filter_map(|entry| entry.contents())
+            .find_map(|text| Self::of_ptx(std::str::from_utf8(&text).ok()?, kernel))
     }
 
     fn of_ptx(text: &str, kernel: &str) -> Option<Self> {
@@ -115,7 +121,8 @@ impl NativeCode {
             undefined: cubin.undefined(found),
             refusal,
             calls_pointers: features.calls_pointers,
-            bitcode: embedded::in_cubin(image, &cubin).map(|(origin, modules)| (origin, modules.into_iter().map(<[u8]>::to_vec).collect())),
+            bitcode: embedded::in_cubin(image, &cubin)
+                .map(|(origin, modules)| (origin, modules.into_iter().map(<[u8]>::to_vec).collect())),
             arch: cubin.architecture.map_or_else(String::new, |architecture| architecture.to_string()),
             original: vec![(CodeKind::Cubin, image.to_vec())],
             code: Some((CodeKind::Cubin, image.to_vec())),
@@ -124,7 +131,9 @@ impl NativeCode {
 }
 
 fn holds_addresses(name: &str) -> String {
-    format!("its variable {name} holds addresses of its own module, which lies elsewhere in a replay without IR; build with mneme-cc")
+    format!(
+        "its variable {name} holds addresses of its own module, which lies elsewhere in a replay without IR; build with mneme-cc"
+    )
 }
 
 fn fitting<'e, 'a>(entries: &'e [FatbinEntry<'a>], kind: FatbinKind, device: u32) -> Vec<&'e FatbinEntry<'a>> {
@@ -138,8 +147,9 @@ fn fitting<'e, 'a>(entries: &'e [FatbinEntry<'a>], kind: FatbinKind, device: u32
 
 /// IR of a kernel in the files of `MNEME_IR_PATH`: the extension it is recorded under, and the file's contents.
 ///
-/// The list is separated by colons; of a folder, all files are meant: `.bc`, `.ll`, and ELF objects with a section `.llvmbc`. Without
-/// LLVM only names can be looked for, hence the first module that defines (`.ll`) or mentions the kernel is taken, as a whole.
+/// The list is separated by colons; of a folder, all files are meant: `.bc`, `.ll`, and ELF objects with a section
+/// `.llvmbc`. Without LLVM only names can be looked for, hence the first module that defines (`.ll`) or mentions the
+/// kernel is taken, as a whole.
 pub fn sidecar(kernel: &str) -> Option<(&'static str, Vec<u8>)> {
     let list = std::env::var_os("MNEME_IR_PATH")?;
     std::env::split_paths(&list).flat_map(|path| files(&path)).find_map(|path| ir_file(&path, kernel))
@@ -155,8 +165,12 @@ fn files(path: &Path) -> Vec<PathBuf> {
 fn ir_file(path: &Path, kernel: &str) -> Option<(&'static str, Vec<u8>)> {
     let bytes = || std::fs::read(path).ok();
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("bc") => bytes().filter(|bytes| bitcode::is_bitcode(bytes) && bitcode::mentions(bytes, kernel)).map(|bytes| ("bc", bytes)),
-        Some("ll") => bytes().filter(|bytes| defines(&String::from_utf8_lossy(bytes), kernel)).map(|bytes| ("ll", bytes)),
+        Some("bc") => bytes()
+            .filter(|bytes| bitcode::is_bitcode(bytes) && bitcode::mentions(bytes, kernel))
+            .map(|bytes| ("bc", bytes)),
+        Some("ll") => {
+            bytes().filter(|bytes| defines(&String::from_utf8_lossy(bytes), kernel)).map(|bytes| ("ll", bytes))
+        }
         _ => of_object(path, kernel).map(|bytes| ("bc", bytes)),
     }
 }
@@ -191,7 +205,8 @@ mod tests {
         assert_eq!((k.variables.as_slice(), k.refusal), (&[("n".to_owned(), false)][..], None));
         let (kind, text) = k.code.unwrap();
         assert!(kind == CodeKind::Ptx && !String::from_utf8(text).unwrap().contains("moved"));
-        let [indirect, direct] = ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(90)).unwrap());
+        let [indirect, direct] =
+            ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(90)).unwrap());
         assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
         for (kernel, reason) in [("moved", "its variable p"), ("textures", "texture")] {
             let refusal = NativeCode::of(PTX.as_bytes(), kernel, Some(90)).unwrap().refusal.unwrap();
@@ -238,7 +253,16 @@ mod tests {
             let text = format!(".section .llvmbc,\"\",@progbits\n.incbin \"{}\"\n", at(name).display());
             std::fs::write(at("object.s"), text).unwrap();
             let object = at(name).with_extension("o");
-            assert!(std::process::Command::new("clang-19").arg("-c").arg(at("object.s")).arg("-o").arg(object).status().unwrap().success());
+            assert!(
+                std::process::Command::new("clang-19")
+                    .arg("-c")
+                    .arg(at("object.s"))
+                    .arg("-o")
+                    .arg(object)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
         }
         assert_eq!(ir_file(&at("both.o"), "k"), Some(("bc", device)));
         assert_eq!(ir_file(&at("both.o"), "no_such_kernel"), None);

@@ -42,17 +42,24 @@ pub struct CodeOrigin {
     pub image: Option<Arc<LoadedImage>>,
 }
 
-/// The architecture whose IR stands for a kernel on a device: its own, else the newest that is not newer, else the newest.
-/// `device` is the compute capability times ten, e.g. 90.
+/// The architecture whose IR stands for a kernel on a device: its own, else the newest that is not newer, else the
+/// newest. `device` is the compute capability times ten, e.g. 90.
 pub fn choose_arch(units: &[Unit<'_>], kernel: &str, device: Option<u32>) -> Option<String> {
     let number = |arch: &str| {
-        arch.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().unwrap_or(0)
+        arch.trim_start_matches(|c: char| !c.is_ascii_digit())
+            .trim_end_matches(|c: char| !c.is_ascii_digit())
+            .parse::<u32>()
+            .unwrap_or(0)
     };
     let defines = |unit: &&Unit<'_>| {
-        unit.table.symbols.iter().any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)
+        unit.table
+            .symbols
+            .iter()
+            .any(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel && symbol.name == kernel)
     };
     let archs: Vec<&str> = units.iter().filter(defines).map(|unit| unit.table.arch.as_str()).collect();
-    let fitting = archs.iter().filter(|arch| device.is_none_or(|device| number(arch) <= device)).max_by_key(|arch| number(arch));
+    let fitting =
+        archs.iter().filter(|arch| device.is_none_or(|device| number(arch) <= device)).max_by_key(|arch| number(arch));
     fitting.or_else(|| archs.iter().max_by_key(|arch| number(arch))).map(ToString::to_string)
 }
 

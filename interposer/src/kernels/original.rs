@@ -33,7 +33,8 @@ impl OriginalCode {
         known.get_or_insert_default().entry(file.file.clone()).or_insert_with(new).clone()
     }
 
-    /// What the CPU device has compiled from the program's IR and runs for a function's handle; `None` on other devices.
+    /// What the CPU device has compiled from the program's IR and runs for a function's handle; `None` on other
+    /// devices.
     pub fn of_cpu_device(function: CUfunction) -> Option<Self> {
         const NAME: &CStr = c"mneme_cpu_code";
         linker::cpu_device()?;
@@ -42,12 +43,13 @@ impl OriginalCode {
             return None;
         }
         let (mut start, mut size) = (std::ptr::null(), 0);
-        // SAFETY: the CPU device's function of this name has this type and writes to both places; what it gives stays as long as the
-        // function is loaded, which a launch under way keeps it.
+        // SAFETY: the CPU device's function of this name has this type and writes to both places; what it gives stays
+        // as long as the function is loaded, which a launch under way keeps it.
         let bytes = unsafe {
-            let ask = std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(CUfunction, *mut *const u8, *mut usize) -> Status>(
-                address,
-            );
+            let ask = std::mem::transmute::<
+                *mut std::ffi::c_void,
+                unsafe extern "C" fn(CUfunction, *mut *const u8, *mut usize) -> Status,
+            >(address);
             if ask(function, &mut start, &mut size) != Status::SUCCESS {
                 return None;
             }

@@ -12,8 +12,8 @@ use super::profile;
 use super::tally::{LaunchTally, PLACES};
 use crate::process::settings::{RecorderSettings, settings};
 
-/// Refused launches of one shape after which the next is not recorded but tried: the one after a first refusal is often the same launch,
-/// repaired, and never comes again.
+/// Refused launches of one shape after which the next is not recorded but tried: the one after a first refusal is often
+/// the same launch, repaired, and never comes again.
 const REJECTIONS: usize = 2;
 /// Refusals that are remembered of a kernel.
 const MOST_REJECTIONS: usize = 256;
@@ -105,7 +105,11 @@ impl KernelProgress {
         let mut recorded = self.recorded();
         if is_good {
             recorded.rejections.retain(|known| *known != shape);
-            recorded.count_failures("launched well after the driver had refused others like it; the next like it is recorded", 1, false);
+            recorded.count_failures(
+                "launched well after the driver had refused others like it; the next like it is recorded",
+                1,
+                false,
+            );
         } else {
             recorded.rejected += 1;
         }
@@ -126,7 +130,8 @@ impl KernelProgress {
     /// What most launches need to know, without the lock that `recorded` is behind.
     pub fn update_tally(&self, recorded: &RecordedInstances, settings: &RecorderSettings) {
         let all_are_here = recorded.instances.len() <= PLACES;
-        self.tally.close(recorded.is_full(settings) && all_are_here, recorded.given_up && recorded.instances.is_empty());
+        self.tally
+            .close(recorded.is_full(settings) && all_are_here, recorded.given_up && recorded.instances.is_empty());
     }
 }
 

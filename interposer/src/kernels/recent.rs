@@ -1,7 +1,7 @@
 //! The functions that are launched, found without a lock: a program launches few, a million times.
 //!
-//! Entries are never freed, because another thread may be reading one; each place of the table is filled once until something is
-//! unloaded, so that there are few.
+//! Entries are never freed, because another thread may be reading one; each place of the table is filled once until
+//! something is unloaded, so that there are few.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

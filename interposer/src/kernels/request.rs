@@ -51,16 +51,24 @@ impl LaunchArguments {
         unsafe { self.visit(layout, copy) }.then_some(arguments)
     }
 
-    /// Shows the arguments at these offsets and sizes (bytes), with their numbers; false if the application passed fewer.
+    /// Shows the arguments at these offsets and sizes (bytes), with their numbers; false if the application passed
+    /// fewer.
     ///
     /// # Safety
     /// As for `read`.
-    pub unsafe fn visit(&self, layout: impl Iterator<Item = (u32, u32)>, mut visitor: impl FnMut(usize, u32, &[u8])) -> bool {
+    pub unsafe fn visit(
+        &self,
+        layout: impl Iterator<Item = (u32, u32)>,
+        mut visitor: impl FnMut(usize, u32, &[u8]),
+    ) -> bool {
         // SAFETY: the caller's promise.
         let places = unsafe { self.places() };
         for (index, (offset, size)) in layout.enumerate() {
             // SAFETY: the caller's promise.
-            let Some(start) = places.and_then(|places| unsafe { places.of(index as u32, offset, size as usize) }) else { return false };
+            let Some(start) = places.and_then(|places| unsafe { places.of(index as u32, offset, size as usize) })
+            else {
+                return false;
+            };
             // SAFETY: a value of the parameter's size starts there.
             visitor(index, offset, unsafe { std::slice::from_raw_parts(start, size as usize) });
         }

@@ -38,7 +38,9 @@ impl LaunchTally {
 
     fn place(&self, hash: u64) -> Option<&AtomicPtr<Entry>> {
         // SAFETY: as above.
-        self.places.iter().find(|place| unsafe { place.load(Ordering::Acquire).as_ref() }.is_some_and(|entry| entry.hash == hash))
+        self.places
+            .iter()
+            .find(|place| unsafe { place.load(Ordering::Acquire).as_ref() }.is_some_and(|entry| entry.hash == hash))
     }
 
     /// Whether a launch is only counted: it repeats an instance, or is one too many.
@@ -98,8 +100,12 @@ mod tests {
     use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
     fn key(grid: u32) -> Key {
-        let launch =
-            Launch { grid: Dim3::new(grid, 1, 1), block: Dim3::new(1, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
+        let launch = Launch {
+            grid: Dim3::new(grid, 1, 1),
+            block: Dim3::new(1, 1, 1),
+            shared_mem: 0,
+            attributes: LaunchAttributes::default(),
+        };
         Key { shape: LaunchShape::of(&launch), arguments: Box::default() }
     }
 

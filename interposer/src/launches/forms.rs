@@ -20,8 +20,8 @@ fn named(stream: CUstream, default: usize) -> usize {
     if stream.is_null() { default } else { stream as usize }
 }
 
-/// A launch whose dimensions are arguments of their own, on `$default` where the stream is null; `[extra]` where the driver
-/// function takes a packed buffer as well.
+/// A launch whose dimensions are arguments of their own, on `$default` where the stream is null; `[extra]` where the
+/// driver function takes a packed buffer as well.
 macro_rules! launch {
     ($(#[$meta:meta])* $name:ident, $default:expr, cooperative: $cooperative:literal, [$($extra:ident)?]) => {
         $(#[$meta])*
@@ -96,7 +96,8 @@ unsafe fn extended(
     extra: *mut *mut c_void,
     default: usize,
 ) -> Option<LaunchRequest> {
-    // SAFETY: null or as the caller promises; the structure has no enumerations but behind `attrs`, which is read as integers.
+    // SAFETY: null or as the caller promises; the structure has no enumerations but behind `attrs`, which is read as
+    // integers.
     let configuration = unsafe { configuration.as_ref() }?;
     let launch = Launch {
         grid: Dim3::new(configuration.gridDimX, configuration.gridDimY, configuration.gridDimZ),

@@ -37,7 +37,9 @@ fn change(call: &dyn Fn() -> Status, function: CUfunction, change: impl FnOnce(&
 }
 
 fn put(prepared: &mut Prepared, offset: c_int, bytes: &[u8]) {
-    let Some(end) = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(bytes.len())).filter(|end| *end <= MOST) else {
+    let Some(end) =
+        usize::try_from(offset).ok().and_then(|offset| offset.checked_add(bytes.len())).filter(|end| *end <= MOST)
+    else {
         return;
     };
     if prepared.parameters.len() < end {
@@ -78,7 +80,13 @@ pub unsafe fn set_float(call: &dyn Fn() -> Status, function: CUfunction, offset:
 
 /// # Safety
 /// The arguments are those of `cuParamSetv`.
-pub unsafe fn set_bytes(call: &dyn Fn() -> Status, function: CUfunction, offset: c_int, bytes: *mut c_void, count: c_uint) -> Status {
+pub unsafe fn set_bytes(
+    call: &dyn Fn() -> Status,
+    function: CUfunction,
+    offset: c_int,
+    bytes: *mut c_void,
+    count: c_uint,
+) -> Status {
     change(call, function, |prepared| {
         if !bytes.is_null() && count as usize <= MOST {
             // SAFETY: the driver has just read as many.
@@ -99,7 +107,12 @@ fn launch_on(call: &dyn Fn() -> Status, function: CUfunction, width: c_int, heig
     };
     recorder::launch(
         call,
-        LaunchRequest { function, launch, stream, arguments: LaunchArguments::new(std::ptr::null_mut(), extra.as_mut_ptr()) },
+        LaunchRequest {
+            function,
+            launch,
+            stream,
+            arguments: LaunchArguments::new(std::ptr::null_mut(), extra.as_mut_ptr()),
+        },
     )
 }
 
@@ -117,7 +130,13 @@ pub unsafe fn launch_grid(call: &dyn Fn() -> Status, function: CUfunction, width
 
 /// # Safety
 /// The arguments are those of `cuLaunchGridAsync`.
-pub unsafe fn launch_grid_async(call: &dyn Fn() -> Status, function: CUfunction, width: c_int, height: c_int, stream: CUstream) -> Status {
+pub unsafe fn launch_grid_async(
+    call: &dyn Fn() -> Status,
+    function: CUfunction,
+    width: c_int,
+    height: c_int,
+    stream: CUstream,
+) -> Status {
     launch_on(call, function, width, height, if stream.is_null() { STREAM_LEGACY } else { stream as usize })
 }
 

@@ -1,7 +1,7 @@
 //! Everything that starts kernels.
 //!
-//! Each launch comes to [`recorder::launch`](crate::recorder::launch), or to [`counted::pass`](crate::recorder::counted::pass) where it is
-//! only counted.
+//! Each launch comes to [`recorder::launch`](crate::recorder::launch), or to
+//! [`counted::pass`](crate::recorder::counted::pass) where it is only counted.
 
 pub mod forms;
 pub mod graphs;

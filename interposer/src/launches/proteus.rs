@@ -2,8 +2,8 @@
 //!
 //! Nothing is specialised while a program is recorded. The IR is found in the image, see `native`.
 //!
-//! A program that has no copy of Proteus's runtime in itself calls these functions of a library; ours come first. What is
-//! registered with it needs no answer, because nothing is compiled.
+//! A program that has no copy of Proteus's runtime in itself calls these functions of a library; ours come first. What
+//! is registered with it needs no answer, because nothing is compiled.
 
 use std::ffi::{c_char, c_void};
 
@@ -19,7 +19,8 @@ pub struct Dimensions {
     z: u32,
 }
 
-type Launch = unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> Status;
+type Launch =
+    unsafe extern "C" fn(*const c_void, Dimensions, Dimensions, *mut *mut c_void, usize, *mut c_void) -> Status;
 
 /// Proteus's launch: the same arguments as the runtime's.
 ///
@@ -44,14 +45,21 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
             return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
         }
     }
-    crate::process::log::raw("mneme: a launch through Proteus cannot be passed on: the program has no shared cudart or HIP runtime\n");
+    crate::process::log::raw(
+        "mneme: a launch through Proteus cannot be passed on: the program has no shared cudart or HIP runtime\n",
+    );
     Status::NOT_FOUND
 }
 
 /// # Safety
 /// Nothing is done with the arguments.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __proteus_register_fatbinary(_handle: *mut c_void, _wrapper: *mut c_void, _module: *const c_char) {}
+pub unsafe extern "C" fn __proteus_register_fatbinary(
+    _handle: *mut c_void,
+    _wrapper: *mut c_void,
+    _module: *const c_char,
+) {
+}
 
 /// # Safety
 /// Nothing is done with the argument.
@@ -78,4 +86,10 @@ pub unsafe extern "C" fn __proteus_register_function(
 /// # Safety
 /// Nothing is done with the arguments.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __proteus_register_var(_handle: *mut c_void, _host: *const c_void, _name: *const c_char, _size: u64) {}
+pub unsafe extern "C" fn __proteus_register_var(
+    _handle: *mut c_void,
+    _host: *const c_void,
+    _name: *const c_char,
+    _size: u64,
+) {
+}

@@ -73,7 +73,8 @@ fn is_alive(context: CUcontext) -> bool {
 pub fn primary_is_released(device: CUdevice) {
     let (mut flags, mut active) = (0, 1);
     // SAFETY: valid places.
-    if unsafe { driver::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == Status::SUCCESS && active == 0 {
+    if unsafe { driver::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) } == Status::SUCCESS && active == 0
+    {
         primary_died(device);
     }
 }

@@ -19,8 +19,8 @@ pub fn register() {
 }
 
 fn finish() {
-    // A signal handler that leaves in the middle of a hooked call: this thread may hold our locks, so that waiting for them
-    // would be for ever. Finished instances are on disk; only the summary is lost.
+    // A signal handler that leaves in the middle of a hooked call: this thread may hold our locks, so that waiting for
+    // them would be for ever. Finished instances are on disk; only the summary is lost.
     if reentrancy::inside() {
         return;
     }

@@ -1,7 +1,7 @@
 //! Green contexts: parts of a device, which a program uses through contexts made from them.
 //!
-//! Those are known, waited for and forgotten like others; memory that is allocated through them is the primary context's, and lives
-//! as long: it becomes that one's when they go.
+//! Those are known, waited for and forgotten like others; memory that is allocated through them is the primary
+//! context's, and lives as long: it becomes that one's when they go.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};

@@ -1,8 +1,9 @@
 //! Access of kernels to allocations: a fact of each allocation and each context, as the driver has it.
 //!
-//! Memory of `cuMemAlloc` is its own device's, and that of contexts which enabled peer access to its context. A mapping is nobody's until
-//! `cuMemSetAccess` gives it to devices; memory of a pool is its device's and that of the devices given the pool by
-//! `cuMemPoolSetAccess`. What a context cannot touch its kernels do not see, and the recorder must not read: the device would fault.
+//! Memory of `cuMemAlloc` is its own device's, and that of contexts which enabled peer access to its context. A mapping
+//! is nobody's until `cuMemSetAccess` gives it to devices; memory of a pool is its device's and that of the devices
+//! given the pool by `cuMemPoolSetAccess`. What a context cannot touch its kernels do not see, and the recorder must
+//! not read: the device would fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_uint, c_void};
@@ -34,7 +35,9 @@ impl LiveAllocation {
     /// Whether kernels of a context can touch it, as far as that does not depend on what they are given.
     pub fn is_accessible_from(&self, context: LiveContext) -> bool {
         match self.access {
-            KernelAccess::Peers => self.device == context.device || known().peers.contains(&(context.handle, self.context)),
+            KernelAccess::Peers => {
+                self.device == context.device || known().peers.contains(&(context.handle, self.context))
+            }
             KernelAccess::Mapped(devices) | KernelAccess::Pooled { devices, .. } => devices.contains(context.device),
             KernelAccess::Multicast | KernelAccess::Aliased => false,
             KernelAccess::Everywhere | KernelAccess::Arguments => true,
@@ -53,7 +56,9 @@ pub fn is_managed(address: u64) -> bool {
 
 /// The contexts whose kernels can touch a kernel's memory: any of these allocations, or the variables of its device.
 pub fn that_touch(allocations: &[LiveAllocation], device: CUdevice) -> Vec<usize> {
-    let touches = |context: &LiveContext| context.device == device || allocations.iter().any(|live| live.is_accessible_from(*context));
+    let touches = |context: &LiveContext| {
+        context.device == device || allocations.iter().any(|live| live.is_accessible_from(*context))
+    };
     contexts::all().into_iter().filter(touches).map(|context| context.handle).collect()
 }
 
@@ -71,7 +76,8 @@ pub fn forget_context(context: usize) {
 
 /// Lets a device use another's arena as long as any of its contexts has peer access to one of the other's.
 fn follow_peers(accessor: CUdevice, owner: CUdevice) {
-    let devices: BTreeMap<usize, CUdevice> = contexts::all().into_iter().map(|context| (context.handle, context.device)).collect();
+    let devices: BTreeMap<usize, CUdevice> =
+        contexts::all().into_iter().map(|context| (context.handle, context.device)).collect();
     let device = |context: &usize| devices.get(context).copied();
     let is_peer = known().peers.iter().any(|(from, to)| device(from) == Some(accessor) && device(to) == Some(owner));
     match vmm::of_device(owner) {
@@ -80,7 +86,11 @@ fn follow_peers(accessor: CUdevice, owner: CUdevice) {
     }
 }
 
-fn with_peer(call: &dyn Fn() -> Status, peer: CUcontext, change: impl Fn(&mut BTreeSet<(usize, usize)>, (usize, usize))) -> Status {
+fn with_peer(
+    call: &dyn Fn() -> Status,
+    peer: CUcontext,
+    change: impl Fn(&mut BTreeSet<(usize, usize)>, (usize, usize)),
+) -> Status {
     gate::passing(&|| {
         let status = call();
         let own = driver::current_context().zip(driver::current_device());
@@ -125,7 +135,13 @@ unsafe fn described(accesses: *const CUmemAccessDesc, count: usize) -> Vec<(CUde
 
 /// # Safety
 /// The arguments are those of `cuMemSetAccess`.
-pub unsafe fn set(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize, accesses: *const CUmemAccessDesc, count: usize) -> Status {
+pub unsafe fn set(
+    call: &dyn Fn() -> Status,
+    address: CUdeviceptr,
+    bytes: usize,
+    accesses: *const CUmemAccessDesc,
+    count: usize,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
@@ -147,13 +163,20 @@ pub unsafe fn set(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize,
 
 /// # Safety
 /// The arguments are those of `cuMemPoolSetAccess`.
-pub unsafe fn set_pool(call: &dyn Fn() -> Status, pool: usize, accesses: *const CUmemAccessDesc, count: usize) -> Status {
+pub unsafe fn set_pool(
+    call: &dyn Fn() -> Status,
+    pool: usize,
+    accesses: *const CUmemAccessDesc,
+    count: usize,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
             // SAFETY: the driver has taken the array.
             let described = unsafe { described(accesses, count) };
-            let give = |devices: &mut Devices| described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access));
+            let give = |devices: &mut Devices| {
+                described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access))
+            };
             give(known().pools.entry(pool).or_default());
             // What is allocated already is given and taken with the pool.
             ALLOCATIONS.change(|live| match &mut live.access {
@@ -194,7 +217,13 @@ pub unsafe fn create_pool(call: &dyn Fn() -> Status, pool: *mut usize, _properti
 
 /// # Safety
 /// The arguments are those of `cuMemPoolImportFromShareableHandle`.
-pub unsafe fn import_pool(call: &dyn Fn() -> Status, pool: *mut usize, _handle: *mut c_void, _kind: c_uint, _flags: u64) -> Status {
+pub unsafe fn import_pool(
+    call: &dyn Fn() -> Status,
+    pool: *mut usize,
+    _handle: *mut c_void,
+    _kind: c_uint,
+    _flags: u64,
+) -> Status {
     // SAFETY: the vendor writes it.
     unsafe { new_pool(call, pool) }
 }
@@ -209,7 +238,15 @@ mod tests {
     }
 
     fn live(access: KernelAccess, device: CUdevice, context: usize) -> LiveAllocation {
-        LiveAllocation { address: 0x7000_0000, size: 4096, kind: AllocationKind::Vendor, access, device, context, shared: false }
+        LiveAllocation {
+            address: 0x7000_0000,
+            size: 4096,
+            kind: AllocationKind::Vendor,
+            access,
+            device,
+            context,
+            shared: false,
+        }
     }
 
     #[test]
@@ -239,7 +276,11 @@ mod tests {
         let page = 2 << 20;
         let base = 0x7100_0000_0000u64;
         for (address, device) in [(base, 42), (base + page, 43)] {
-            ALLOCATIONS.insert(LiveAllocation { address, size: page, ..live(KernelAccess::Mapped(Devices::default()), device, 0) });
+            ALLOCATIONS.insert(LiveAllocation {
+                address,
+                size: page,
+                ..live(KernelAccess::Mapped(Devices::default()), device, 0)
+            });
         }
         let find = |address| ALLOCATIONS.containing(address).unwrap();
         let reached = |address| [42, 43].map(|device| find(address).is_accessible_from(context(1, device)));
@@ -264,7 +305,8 @@ mod tests {
     fn memory_of_a_pool_follows_the_pool() {
         let (pool, address) = (0x900usize, 0x7200_0000_0000u64);
         ALLOCATIONS.insert(LiveAllocation { address, ..live(of_pool(pool, 44), 44, 0xc0) });
-        let reached = || [44, 45].map(|device| ALLOCATIONS.containing(address).unwrap().is_accessible_from(context(1, device)));
+        let reached =
+            || [44, 45].map(|device| ALLOCATIONS.containing(address).unwrap().is_accessible_from(context(1, device)));
         assert_eq!(reached(), [true, false]);
         let (given, taken) = (description(45, 3), description(45, 0));
         // SAFETY: one description each, and a place for a pool.
@@ -278,7 +320,11 @@ mod tests {
             assert_eq!(reached(), [true, false]);
             set_pool(&|| Status::SUCCESS, pool, given.as_ptr().cast(), 1);
             create_pool(&|| Status::SUCCESS, &mut { pool }, std::ptr::null());
-            assert_eq!(of_pool(pool, 44), KernelAccess::Pooled { pool, devices: Devices::of(44) }, "another pool of the same handle");
+            assert_eq!(
+                of_pool(pool, 44),
+                KernelAccess::Pooled { pool, devices: Devices::of(44) },
+                "another pool of the same handle"
+            );
             set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
             assert_eq!(reached(), [true; 2], "the memory of the one before is none of it");
         }

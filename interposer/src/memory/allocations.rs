@@ -47,7 +47,8 @@ pub enum KernelAccess {
     Pooled { pool: usize, devices: Devices },
     /// All: managed memory, and page-locked memory that was mapped for kernels.
     Everywhere,
-    /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for copies.
+    /// All, but only those that find its address among their arguments or in memory use it: page-locked memory for
+    /// copies.
     Arguments,
     /// As for [`KernelAccess::Arguments`]: what the kernel in question can write to at another address, too.
     Aliased,
@@ -74,7 +75,9 @@ impl LiveAllocation {
         match self.access {
             KernelAccess::Everywhere | KernelAccess::Arguments => true,
             KernelAccess::Mapped(devices) => self.device == HOST || devices.contains(HOST),
-            KernelAccess::Peers | KernelAccess::Pooled { .. } | KernelAccess::Multicast | KernelAccess::Aliased => false,
+            KernelAccess::Peers | KernelAccess::Pooled { .. } | KernelAccess::Multicast | KernelAccess::Aliased => {
+                false
+            }
         }
     }
 }
@@ -105,7 +108,9 @@ impl Allocations {
 
     /// Notes that others may write to the allocation that an address lies in, from now on.
     pub fn share(&self, address: u64) {
-        if let Some((_, live)) = self.lock().range_mut(..=address).next_back().filter(|(start, live)| address - **start < live.size) {
+        if let Some((_, live)) =
+            self.lock().range_mut(..=address).next_back().filter(|(start, live)| address - **start < live.size)
+        {
             live.shared = true;
         }
     }
@@ -119,8 +124,9 @@ impl Allocations {
         removed
     }
 
-    /// Runs a call that frees the allocations that start at these addresses, without them: as soon as the vendor has freed an address another thread may be given it, and
-    /// then it is that thread's to enter. Where the call fails they are put back.
+    /// Runs a call that frees the allocations that start at these addresses, without them: as soon as the vendor has
+    /// freed an address another thread may be given it, and then it is that thread's to enter. Where the call fails
+    /// they are put back.
     pub fn without(&self, addresses: Range<u64>, call: &dyn Fn() -> Status) -> Status {
         let freed: Vec<LiveAllocation> = {
             let mut live = self.lock();
@@ -153,7 +159,11 @@ impl Allocations {
 
     /// The allocation that an address lies in.
     pub fn containing(&self, address: u64) -> Option<LiveAllocation> {
-        self.lock().range(..=address).next_back().map(|(_, live)| *live).filter(|live| address - live.address < live.size)
+        self.lock()
+            .range(..=address)
+            .next_back()
+            .map(|(_, live)| *live)
+            .filter(|live| address - live.address < live.size)
     }
 
     /// By address.
@@ -167,7 +177,15 @@ mod tests {
     use super::*;
 
     fn live(address: u64, size: u64, context: usize) -> LiveAllocation {
-        LiveAllocation { address, size, kind: AllocationKind::Arena, access: KernelAccess::Peers, device: 0, context, shared: false }
+        LiveAllocation {
+            address,
+            size,
+            kind: AllocationKind::Arena,
+            access: KernelAccess::Peers,
+            device: 0,
+            context,
+            shared: false,
+        }
     }
 
     #[test]
@@ -193,7 +211,11 @@ mod tests {
             std::thread::scope(|scope| _ = scope.spawn(|| table.insert(live(0x1000, 5, 2))).join());
             Status::SUCCESS
         });
-        assert_eq!((freed, table.all()), (Status::SUCCESS, vec![live(0x1000, 5, 2), live(0x2000, 100, 1)]), "the other thread's stays");
+        assert_eq!(
+            (freed, table.all()),
+            (Status::SUCCESS, vec![live(0x1000, 5, 2), live(0x2000, 100, 1)]),
+            "the other thread's stays"
+        );
         assert_eq!(table.without(0x1000..0x3000, &|| Status(1)), Status(1));
         assert_eq!(table.all(), [live(0x1000, 5, 2), live(0x2000, 100, 1)], "the vendor has freed nothing");
     }

@@ -44,7 +44,8 @@ impl Annotations {
     /// Takes out what was said about an allocation.
     pub fn take(&self, address: u64, size: u64) -> Vec<(u64, Annotation)> {
         let mut annotations = self.lock();
-        let annotated: Vec<u64> = annotations.range(address..address.saturating_add(size)).map(|(address, _)| *address).collect();
+        let annotated: Vec<u64> =
+            annotations.range(address..address.saturating_add(size)).map(|(address, _)| *address).collect();
         annotated.into_iter().filter_map(|address| annotations.remove_entry(&address)).collect()
     }
 
@@ -116,7 +117,13 @@ mod tests {
         unsafe {
             assert_eq!(mneme_rec_annotate(address as *const c_void, &given()), 0);
             let found = ANNOTATIONS.of(address, 64).unwrap();
-            let tolerance = Tolerance { dtype: DataType::F64, threshold: 1e-6, kind: Threshold::Relative, norm: Norm::L2, ignore: false };
+            let tolerance = Tolerance {
+                dtype: DataType::F64,
+                threshold: 1e-6,
+                kind: Threshold::Relative,
+                norm: Norm::L2,
+                ignore: false,
+            };
             assert_eq!(found, Annotation { tag: "pressure".into(), tolerance });
             assert_eq!(ANNOTATIONS.of(address + 64, 64), None);
             ANNOTATIONS.forget(address, 64);

@@ -29,7 +29,12 @@ fn track(address: u64, bytes: u64) {
 ///
 /// # Safety
 /// The arguments are those of `cuExternalMemoryGetMappedBuffer`; `description` is a `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`.
-pub unsafe fn map_buffer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _memory: *mut c_void, description: *const c_void) -> Status {
+pub unsafe fn map_buffer(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    _memory: *mut c_void,
+    description: *const c_void,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
@@ -43,7 +48,12 @@ pub unsafe fn map_buffer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _
 
 /// # Safety
 /// The arguments are those of `cuGraphicsResourceGetMappedPointer_v2`.
-pub unsafe fn mapped_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: *mut usize, resource: *mut c_void) -> Status {
+pub unsafe fn mapped_pointer(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    bytes: *mut usize,
+    resource: *mut c_void,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS && !address.is_null() && !bytes.is_null() {
@@ -67,7 +77,12 @@ fn forget(resource: usize) {
 
 /// # Safety
 /// The arguments are those of `cuGraphicsUnmapResources`.
-pub unsafe fn unmap_resources(call: &dyn Fn() -> Status, count: c_uint, resources: *mut *mut c_void, _stream: CUstream) -> Status {
+pub unsafe fn unmap_resources(
+    call: &dyn Fn() -> Status,
+    count: c_uint,
+    resources: *mut *mut c_void,
+    _stream: CUstream,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {

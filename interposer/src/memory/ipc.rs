@@ -1,7 +1,8 @@
 //! Handlers of the functions that share memory between processes (CUDA IPC).
 //!
-//! The driver shares only its own. Of the arena's, a process gives out handles of our own making, which the recorder in another
-//! process knows; where that is impossible the program gets the driver's error, and further allocations are left to the driver.
+//! The driver shares only its own. Of the arena's, a process gives out handles of our own making, which the recorder in
+//! another process knows; where that is impossible the program gets the driver's error, and further allocations are
+//! left to the driver.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::Once;
@@ -77,8 +78,12 @@ unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: 
         if status == Status::SUCCESS {
             let (mut base, mut size) = (0, 0);
             // SAFETY: the caller's promise, and valid places.
-            let (address, known) =
-                unsafe { (*address, driver::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == Status::SUCCESS) };
+            let (address, known) = unsafe {
+                (
+                    *address,
+                    driver::hooked::cuMemGetAddressRange_v2::call(&mut base, &mut size, *address) == Status::SUCCESS,
+                )
+            };
             if known {
                 track(address, (base + size as u64).saturating_sub(address));
             }
@@ -89,7 +94,12 @@ unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: 
 
 /// # Safety
 /// The arguments are those of `cuIpcOpenMemHandle`.
-pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, handle: CUipcMemHandle, _flags: c_uint) -> Status {
+pub unsafe fn open_shared(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    _flags: c_uint,
+) -> Status {
     if !address.is_null()
         && let Some(handle) = SharedHandle::decode(&handle)
     {
@@ -120,7 +130,12 @@ pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, 
 
 /// # Safety
 /// The arguments are those of `cuMemPoolImportPointer`.
-pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, _pool: CUmemoryPool, _data: *mut c_void) -> Status {
+pub unsafe fn import_pointer(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    _pool: CUmemoryPool,
+    _data: *mut c_void,
+) -> Status {
     // SAFETY: the vendor writes the address.
     unsafe {
         opened(call, address, |address, bytes| {

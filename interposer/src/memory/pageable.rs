@@ -1,7 +1,8 @@
 //! Pointers to ordinary host memory among a kernel's arguments.
 //!
-//! A device that shares the host's page tables lets kernels touch any memory of the process: stack, heap, files. No allocation
-//! tells its bounds, so that it cannot be recorded. On other devices such an argument cannot be more than a number.
+//! A device that shares the host's page tables lets kernels touch any memory of the process: stack, heap, files. No
+//! allocation tells its bounds, so that it cannot be recorded. On other devices such an argument cannot be more than a
+//! number.
 
 use cudarc::driver::sys::{CUdevice_attribute, CUpointer_attribute};
 
@@ -12,7 +13,8 @@ use crate::process::own_memory;
 
 /// Whether kernels on a device can touch ordinary host memory.
 pub fn is_accessible_from(device: CUdevice) -> bool {
-    driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device).is_some_and(|value| value != 0)
+    driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device)
+        .is_some_and(|value| value != 0)
 }
 
 /// Whether an address is in ordinary memory of this process that can be read.

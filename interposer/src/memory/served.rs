@@ -1,6 +1,7 @@
 //! Handlers of the functions that the arena serves: `cuMemAlloc` and what asks about its memory.
 //!
-//! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same arguments.
+//! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same
+//! arguments.
 
 use std::ffi::{c_uint, c_void};
 
@@ -22,11 +23,13 @@ mod attribute {
     pub const CONTEXT: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as u32;
     pub const RANGE_START_ADDR: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR as u32;
     pub const ALLOWED_HANDLE_TYPES: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES as u32;
-    pub const IS_LEGACY_CUDA_IPC_CAPABLE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE as u32;
+    pub const IS_LEGACY_CUDA_IPC_CAPABLE: u32 =
+        CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE as u32;
     pub const RANGE_SIZE: u32 = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE as u32;
 }
 
-/// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to report.
+/// Allocates from the arena of the current device; not in a context that is broken, where the vendor has an error to
+/// report.
 fn from_arena(bytes: u64) -> Option<u64> {
     if !driver::context_is_sound() || (ipc::is_in_use() && !settings().arena_forced) {
         return None;
@@ -72,8 +75,8 @@ pub unsafe fn allocate_pitched(
     gate::passing(&|| {
         let valid = !address.is_null() && !pitch.is_null() && width > 0 && height > 0 && matches!(element, 4 | 8 | 16);
         let row = width.checked_next_multiple_of(ALIGNMENT as usize);
-        let limit =
-            driver::current_device().and_then(|device| driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
+        let limit = driver::current_device()
+            .and_then(|device| driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH, device));
         if let (true, Some(row), Some(limit)) = (valid, row, limit)
             && row <= limit as usize
             && let Some(bytes) = row.checked_mul(height)
@@ -103,7 +106,9 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
         if vmm::of_address(address).is_none() {
             return ALLOCATIONS.without(address..address.saturating_add(1), call);
         }
-        let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else { return Status::INVALID_VALUE };
+        let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.address == address) else {
+            return Status::INVALID_VALUE;
+        };
         let status = frees::wait(live.context);
         if status != Status::SUCCESS {
             return status;
@@ -126,13 +131,20 @@ fn is_ours(address: u64) -> bool {
 
 /// # Safety
 /// The arguments are those of `cuMemGetAddressRange_v2`.
-pub unsafe fn address_range(call: &dyn Fn() -> Status, base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) -> Status {
+pub unsafe fn address_range(
+    call: &dyn Fn() -> Status,
+    base: *mut CUdeviceptr,
+    size: *mut usize,
+    address: CUdeviceptr,
+) -> Status {
     if !is_ours(address) {
         return call();
     }
     let Some(device) = driver::current_device() else { return Status::INVALID_CONTEXT };
     // As the vendor answers (seen with driver 580): of another device's memory it knows nothing.
-    let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.device == device) else { return Status::NOT_FOUND };
+    let Some(live) = ALLOCATIONS.containing(address).filter(|live| live.device == device) else {
+        return Status::NOT_FOUND;
+    };
     // SAFETY: either may be null, else it is the application's place for the result.
     unsafe {
         if !base.is_null() {
@@ -155,8 +167,8 @@ fn answer(attribute: u32, live: &LiveAllocation) -> Option<u64> {
     }
 }
 
-/// The lowest byte of what an allocation would answer about sharing, where the vendor answers for a mapping: it can be shared by
-/// `cuIpcGetMemHandle`, and in no other way.
+/// The lowest byte of what an allocation would answer about sharing, where the vendor answers for a mapping: it can be
+/// shared by `cuIpcGetMemHandle`, and in no other way.
 fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
     let device = vmm::of_address(address)?;
     match attribute {
@@ -168,7 +180,12 @@ fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
 
 /// # Safety
 /// The arguments are those of `cuPointerGetAttribute`.
-pub unsafe fn pointer_attribute(call: &dyn Fn() -> Status, data: *mut c_void, attribute: c_uint, address: CUdeviceptr) -> Status {
+pub unsafe fn pointer_attribute(
+    call: &dyn Fn() -> Status,
+    data: *mut c_void,
+    attribute: c_uint,
+    address: CUdeviceptr,
+) -> Status {
     let live = is_ours(address).then(|| ALLOCATIONS.containing(address)).flatten();
     if let Some(value) = live.and_then(|live| answer(attribute, &live))
         && !data.is_null()

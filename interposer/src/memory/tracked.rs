@@ -1,10 +1,13 @@
 //! Handlers of the functions whose memory stays the vendor's: it is recorded at its own address.
 //!
-//! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same arguments.
+//! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same
+//! arguments.
 
 use std::ffi::{c_uint, c_ulonglong, c_void};
 
-use cudarc::driver::sys::{CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemLocationType, CUmemoryPool, CUpointer_attribute};
+use cudarc::driver::sys::{
+    CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemLocationType, CUmemoryPool, CUpointer_attribute,
+};
 use mneme_core::recording::manifest::AllocationKind;
 
 use super::access;
@@ -41,7 +44,8 @@ fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationK
 pub fn owner(address: u64) -> Option<CUdevice> {
     let mut device = -1i32;
     // SAFETY: the attribute is an `int`.
-    let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut device).cast(), DEVICE_ORDINAL, address) };
+    let status =
+        unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut device).cast(), DEVICE_ORDINAL, address) };
     if status == Status::SUCCESS && device >= 0 { Some(device) } else { driver::current_device() }
 }
 
@@ -49,7 +53,13 @@ pub fn owner(address: u64) -> Option<CUdevice> {
 ///
 /// # Safety
 /// After a success `address` must be readable.
-unsafe fn tracked(call: &dyn Fn() -> Status, address: *const u64, bytes: usize, kind: AllocationKind, access: KernelAccess) -> Status {
+unsafe fn tracked(
+    call: &dyn Fn() -> Status,
+    address: *const u64,
+    bytes: usize,
+    kind: AllocationKind,
+    access: KernelAccess,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
@@ -88,7 +98,12 @@ unsafe fn enqueued(call: &dyn Fn() -> Status, address: *const u64, bytes: usize,
 
 /// # Safety
 /// The arguments are those of `cuMemAllocAsync`.
-pub unsafe fn allocate_async(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, stream: CUstream) -> Status {
+pub unsafe fn allocate_async(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    bytes: usize,
+    stream: CUstream,
+) -> Status {
     // SAFETY: the vendor writes the address.
     unsafe { enqueued(call, address, bytes, stream) }
 }
@@ -112,7 +127,11 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
     gate::passing(&|| {
         if vmm::of_address(address).is_some() && !captures::captures(stream) {
             // The vendor takes memory of `cuMemAlloc` here, but would not take the arena's.
-            return match ALLOCATIONS.containing(address).filter(|live| live.address == address).and_then(|_| ALLOCATIONS.remove(address)) {
+            return match ALLOCATIONS
+                .containing(address)
+                .filter(|live| live.address == address)
+                .and_then(|_| ALLOCATIONS.remove(address))
+            {
                 Some(live) => {
                     frees::defer(live);
                     Status::SUCCESS
@@ -126,13 +145,18 @@ pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream
 
 /// # Safety
 /// The arguments are those of `cuMemAllocManaged`.
-pub unsafe fn allocate_managed(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize, _flags: c_uint) -> Status {
+pub unsafe fn allocate_managed(
+    call: &dyn Fn() -> Status,
+    address: *mut CUdeviceptr,
+    bytes: usize,
+    _flags: c_uint,
+) -> Status {
     // SAFETY: the vendor writes the address.
     unsafe { tracked(call, address, bytes, AllocationKind::Vendor, KernelAccess::Everywhere) }
 }
 
-/// Page-locked memory is for copies (staging buffers of libraries, tens of gigabytes) unless the application says that kernels are to
-/// see it; all the same they see all of it, so that its address in an argument or in memory counts, too.
+/// Page-locked memory is for copies (staging buffers of libraries, tens of gigabytes) unless the application says that
+/// kernels are to see it; all the same they see all of it, so that its address in an argument or in memory counts, too.
 fn host_access(mapped: bool) -> KernelAccess {
     if mapped { KernelAccess::Everywhere } else { KernelAccess::Arguments }
 }
@@ -153,7 +177,12 @@ pub unsafe fn allocate_little_host(call: &dyn Fn() -> Status, host: *mut *mut c_
 
 /// # Safety
 /// The arguments are those of `cuMemHostAlloc`.
-pub unsafe fn allocate_host_with_flags(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
+pub unsafe fn allocate_host_with_flags(
+    call: &dyn Fn() -> Status,
+    host: *mut *mut c_void,
+    bytes: usize,
+    flags: c_uint,
+) -> Status {
     // SAFETY: as for `cuMemAllocHost_v2`.
     unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, host_access(flags & ALLOCATED_MAPPED != 0)) }
 }
@@ -193,14 +222,23 @@ pub unsafe fn map(
             // SAFETY: a structure of integers and pointers, of which all zero is a value.
             let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
             // SAFETY: a valid place, and the handle has just been mapped.
-            let known = unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == Status::SUCCESS;
+            let known =
+                unsafe { driver::cuMemGetAllocationPropertiesFromHandle(&mut properties, handle) } == Status::SUCCESS;
             let is_of_device = known && properties.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
             let device = if is_of_device { properties.location.id } else { HOST };
             let is_readable = known && !physical::is_multicast(handle);
             let access = if is_readable { KernelAccess::Mapped(Devices::default()) } else { KernelAccess::Multicast };
             let (size, shared) = (bytes as u64, physical::map(address, bytes as u64, offset as u64, handle));
             // No context is needed to map memory, nor does the mapping die with one.
-            ALLOCATIONS.insert(LiveAllocation { address, size, kind: AllocationKind::Vendor, access, device, context: 0, shared });
+            ALLOCATIONS.insert(LiveAllocation {
+                address,
+                size,
+                kind: AllocationKind::Vendor,
+                access,
+                device,
+                context: 0,
+                shared,
+            });
         }
         status
     })

@@ -41,7 +41,8 @@ pub fn restart_on_the_cpu_device_if_needed() {
         return;
     }
     let objects = loaded_objects();
-    // Every shell and helper that the program starts comes here: on a machine with a GPU, names must be enough to let it pass.
+    // Every shell and helper that the program starts comes here: on a machine with a GPU, names must be enough to let
+    // it pass.
     if choice.is_none() && has_gpu_device() && (!has_shared_runtime(&objects) || has_driver()) {
         return;
     }
@@ -72,7 +73,9 @@ fn has_driver() -> bool {
 }
 
 fn has_shared_runtime(objects: &[LoadedObject]) -> bool {
-    let named = |object: &LoadedObject, prefix: &[u8]| object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix));
+    let named = |object: &LoadedObject, prefix: &[u8]| {
+        object.path.file_name().is_some_and(|name| name.as_bytes().starts_with(prefix))
+    };
     objects.iter().any(|object| named(object, b"libcudart.so") || named(object, b"libcuda.so"))
 }
 
@@ -80,8 +83,10 @@ fn classify(objects: &[LoadedObject]) -> Program {
     if has_shared_runtime(objects) {
         return Program::SharedRuntime;
     }
-    let system = |path: &Path| ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().any(|folder| path.starts_with(folder));
-    let files = objects.iter().filter(|object| !system(&object.path)).filter_map(|object| MappedFile::open(&object.path).ok());
+    let system =
+        |path: &Path| ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().any(|folder| path.starts_with(folder));
+    let files =
+        objects.iter().filter(|object| !system(&object.path)).filter_map(|object| MappedFile::open(&object.path).ok());
     if files.into_iter().any(|file| needs(file.bytes()).device_code) { Program::StaticRuntime } else { Program::Other }
 }
 
@@ -89,13 +94,18 @@ fn classify(objects: &[LoadedObject]) -> Program {
 fn restart(library: &Path) {
     let Ok(program) = std::fs::read_link("/proc/self/exe") else { return };
     let Ok(command_line) = std::fs::read("/proc/self/cmdline") else { return };
-    let arguments: Vec<CString> =
-        command_line.split_inclusive(|byte| *byte == 0).filter_map(|argument| CString::from_vec_with_nul(argument.to_vec()).ok()).collect();
+    let arguments: Vec<CString> = command_line
+        .split_inclusive(|byte| *byte == 0)
+        .filter_map(|argument| CString::from_vec_with_nul(argument.to_vec()).ok())
+        .collect();
     let environment = environment(std::env::vars_os(), library);
-    let environment: Vec<CString> = environment.into_iter().filter_map(|entry| CString::new(entry.into_vec()).ok()).collect();
+    let environment: Vec<CString> =
+        environment.into_iter().filter_map(|entry| CString::new(entry.into_vec()).ok()).collect();
     let Ok(program) = CString::new(program.into_os_string().into_vec()) else { return };
     log::info!("there is no GPU here; the program is started again on the CPU device");
-    let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+    let pointers = |strings: &[CString]| {
+        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
+    };
     // SAFETY: all strings are alive and NUL-terminated, both arrays end with a null pointer.
     unsafe { libc::execve(program.as_ptr(), pointers(&arguments).as_ptr(), pointers(&environment).as_ptr()) };
     log::warning!("the program could not be started again on the CPU device: {}", std::io::Error::last_os_error());
@@ -131,7 +141,10 @@ mod tests {
         let variables = [("A", "1"), ("LD_PRELOAD", "/x/libmneme_rec.so"), ("MNEME_DEVICE", "")];
         let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let entries = environment(variables, Path::new("/x/libmneme_cpu.so"));
-        assert_eq!(entries, ["A=1", "LD_PRELOAD=/x/libmneme_rec.so:/x/libmneme_cpu.so", "MNEME_DEVICE=cpu", "MNEME_RESTARTED=1"]);
+        assert_eq!(
+            entries,
+            ["A=1", "LD_PRELOAD=/x/libmneme_rec.so:/x/libmneme_cpu.so", "MNEME_DEVICE=cpu", "MNEME_RESTARTED=1"]
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The flags of the process and of each thread that every launch reads.
 //!
-//! They lie in as few places as can be: what the driver does in between leaves little of ours in the processor's caches.
+//! They lie in as few places as can be: what the driver does in between leaves little of ours in the processor's
+//! caches.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32};

@@ -34,8 +34,8 @@ pub fn real_dlsym() -> Dlsym {
             std::process::abort();
         }
         // Looked for by version, another tool's would be passed over.
-        // SAFETY: the pointer is that of the C library's dlsym, which has this type; the call is from this library, which is what is looked
-        // behind.
+        // SAFETY: the pointer is that of the C library's dlsym, which has this type; the call is from this library,
+        // which is what is looked behind.
         let next = unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real)(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
         if !next.is_null() {
             real = next;
@@ -46,8 +46,8 @@ pub fn real_dlsym() -> Dlsym {
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
 }
 
-/// The path of the CPU device in this process, if it is loaded. It is looked for until the vendor's library is open: from then on the
-/// answer stays.
+/// The path of the CPU device in this process, if it is loaded. It is looked for until the vendor's library is open:
+/// from then on the answer stays.
 pub fn cpu_device() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<&'static Path>> = OnceLock::new();
     if let Some(found) = FOUND.get() {
@@ -63,7 +63,8 @@ pub fn cpu_device() -> Option<&'static Path> {
     if path.is_some() || is_settled { *FOUND.get_or_init(|| path) } else { None }
 }
 
-/// A symbol of the vendor's driver library: the CPU device's where it is loaded, else libcuda's. Null where there is none.
+/// A symbol of the vendor's driver library: the CPU device's where it is loaded, else libcuda's. Null where there is
+/// none.
 pub fn vendor_symbol(name: &CStr) -> *mut c_void {
     let Some(library) = vendor_library() else { return std::ptr::null_mut() };
     // SAFETY: the handle stays open for the life of the process.

@@ -26,7 +26,9 @@ pub fn parse(text: &str) -> Option<LogLevel> {
 
 fn threshold() -> LogLevel {
     static LEVEL: OnceLock<LogLevel> = OnceLock::new();
-    *LEVEL.get_or_init(|| std::env::var("MNEME_LOG_LEVEL").ok().and_then(|text| parse(&text)).unwrap_or(LogLevel::Warning))
+    *LEVEL.get_or_init(|| {
+        std::env::var("MNEME_LOG_LEVEL").ok().and_then(|text| parse(&text)).unwrap_or(LogLevel::Warning)
+    })
 }
 
 /// Whether messages of a level are wanted.

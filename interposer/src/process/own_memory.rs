@@ -1,7 +1,7 @@
 //! Memory of the application's, read so that nothing faults.
 //!
-//! It may be gone though it is registered with the driver: the application unmaps or protects its pages as it likes, and a fault would be
-//! its signal handler's to see, or its end.
+//! It may be gone though it is registered with the driver: the application unmaps or protects its pages as it likes,
+//! and a fault would be its signal handler's to see, or its end.
 
 use std::fs::File;
 use std::io::Read;
@@ -64,7 +64,8 @@ mod tests {
         // SAFETY: a new mapping of the system's choice.
         let pages = unsafe {
             let access = libc::PROT_READ | libc::PROT_WRITE;
-            libc::mmap(std::ptr::null_mut(), 3 * PAGE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0).cast::<u8>()
+            libc::mmap(std::ptr::null_mut(), 3 * PAGE, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+                .cast::<u8>()
         };
         // SAFETY: the mapping just made; its last page goes.
         unsafe {

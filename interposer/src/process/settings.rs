@@ -24,8 +24,8 @@ pub struct RecorderSettings {
     pub skip_recordings: u64,
     /// `MNEME_MODE`: `record`, `profile` or `dry-run`; `record`.
     pub mode: Mode,
-    /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set, that is
-    /// all of them (in a profile: as many as cost little).
+    /// `MNEME_SAMPLE`: of the launches of a kernel only every Nth is looked at (in a profile: timed); 0 where not set,
+    /// that is all of them (in a profile: as many as cost little).
     pub sample: u64,
     /// `MNEME_SUMMARY`: file to which the summary is appended as a line of JSON.
     pub summary: Option<PathBuf>,
@@ -41,8 +41,8 @@ pub struct RecorderSettings {
     pub buffer_bytes: u64,
     /// `MNEME_SYNC`: a recorded launch returns when its recording is on disk.
     pub synchronous: bool,
-    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor. Without it so do processes that probably share memory with
-    /// others.
+    /// `MNEME_ARENA`: `off` leaves every allocation to the vendor. Without it so do processes that probably share
+    /// memory with others.
     pub arena: bool,
     /// `MNEME_ARENA=on`: the arena stays in use in a process that shares memory with others.
     pub arena_forced: bool,
@@ -50,13 +50,13 @@ pub struct RecorderSettings {
     pub expand_graphs: bool,
     /// `MNEME_PAGE_SIZE`: size of the arena's address range in GiB; what the device has.
     pub arena_bytes: Option<u64>,
-    /// `MNEME_EPILOGUE_TYPE`: with a format of the existing Mneme, into which `mneme record` converts the recording later, every
-    /// allocation has pages of its own, as that one maps them.
+    /// `MNEME_EPILOGUE_TYPE`: with a format of the existing Mneme, into which `mneme record` converts the recording
+    /// later, every allocation has pages of its own, as that one maps them.
     pub whole_pages: bool,
 }
 
-/// Variables that tell a process of a distributed run its rank, after torchrun's `RANK`: those of the existing Mneme in its order,
-/// then of MVAPICH, PALS, ALPS and Horovod. The first that is set counts.
+/// Variables that tell a process of a distributed run its rank, after torchrun's `RANK`: those of the existing Mneme in
+/// its order, then of MVAPICH, PALS, ALPS and Horovod. The first that is set counts.
 const RANK_VARIABLES: [&str; 12] = [
     "FLUX_TASK_RANK",
     "OMPI_COMM_WORLD_RANK",
@@ -72,8 +72,8 @@ const RANK_VARIABLES: [&str; 12] = [
     "HOROVOD_RANK",
 ];
 
-/// Variables that tell a process how many of its run are on the same machine: of Open MPI, of MPICH and Intel MPI, of MVAPICH, of
-/// torchrun, of jsrun, of srun (where it is a list by machine, `4(x2),3`).
+/// Variables that tell a process how many of its run are on the same machine: of Open MPI, of MPICH and Intel MPI, of
+/// MVAPICH, of torchrun, of jsrun, of srun (where it is a list by machine, `4(x2),3`).
 const LOCAL_SIZE_VARIABLES: [&str; 6] = [
     "OMPI_COMM_WORLD_LOCAL_SIZE",
     "MPI_LOCALNRANKS",
@@ -111,7 +111,8 @@ impl RecorderSettings {
 
     /// Whether this launch of a kernel, counted from 0, is not looked at.
     pub fn leaves_out(&self, number: u64) -> bool {
-        number < self.skip_recordings || (self.sample > 1 && !(number - self.skip_recordings).is_multiple_of(self.sample))
+        number < self.skip_recordings
+            || (self.sample > 1 && !(number - self.skip_recordings).is_multiple_of(self.sample))
     }
 
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
@@ -125,7 +126,9 @@ impl RecorderSettings {
         };
         let kernels = variable("MNEME_RR_KERNELS").and_then(|text| {
             Regex::new(&text)
-                .inspect_err(|error| warning!("MNEME_RR_KERNELS is no regular expression, all kernels are recorded: {error}"))
+                .inspect_err(|error| {
+                    warning!("MNEME_RR_KERNELS is no regular expression, all kernels are recorded: {error}")
+                })
                 .ok()
         });
         let mode = variable("MNEME_MODE").map_or(Mode::Record, |text| {
@@ -171,22 +174,27 @@ fn is_off(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "off" | "0" | "no" | "false")
 }
 
-/// Whether other processes of a distributed run are on the same machine. Those share device memory (MPI and NCCL through CUDA IPC),
-/// which the arena's cannot be.
+/// Whether other processes of a distributed run are on the same machine. Those share device memory (MPI and NCCL
+/// through CUDA IPC), which the arena's cannot be.
 fn has_neighbours(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let leading = |text: String| text.trim().split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok());
+    let leading = |text: String| {
+        text.trim().split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse::<u64>().ok())
+    };
     let number = |name: &str| variable(name).and_then(leading);
     // Flux tells how many there are, and on how many machines.
-    let by_flux = number("FLUX_JOB_SIZE").zip(number("FLUX_JOB_NNODES")).is_some_and(|(processes, machines)| processes > machines);
+    let by_flux = number("FLUX_JOB_SIZE")
+        .zip(number("FLUX_JOB_NNODES"))
+        .is_some_and(|(processes, machines)| processes > machines);
     by_flux || LOCAL_SIZE_VARIABLES.iter().filter_map(|name| number(name)).any(|processes| processes > 1)
 }
 
 /// The rank of this process; `None` outside a distributed run.
 fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u64>().ok());
-    // torchrun's, as of whoever else starts PyTorch. Before the others: it starts its processes inside a task of theirs. The word
-    // alone may mean anything.
-    let by_torch = number("RANK").zip(number("WORLD_SIZE")).filter(|(rank, processes)| rank < processes).map(|(rank, _)| rank);
+    // torchrun's, as of whoever else starts PyTorch. Before the others: it starts its processes inside a task of
+    // theirs. The word alone may mean anything.
+    let by_torch =
+        number("RANK").zip(number("WORLD_SIZE")).filter(|(rank, processes)| rank < processes).map(|(rank, _)| rank);
     by_torch.or_else(|| RANK_VARIABLES.iter().find_map(|name| variable(name)).and_then(|text| text.trim().parse().ok()))
 }
 
@@ -213,7 +221,9 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> RecorderSettings {
-        RecorderSettings::read(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        RecorderSettings::read(|name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
@@ -234,8 +244,12 @@ mod tests {
 
     #[test]
     fn nonsense_falls_back_to_the_default() {
-        let settings =
-            read(&[("MNEME_MAX_RECORDINGS", "many"), ("MNEME_RR_KERNELS", "("), ("MNEME_PAGE_SIZE", "2"), ("MNEME_ARENA", "OFF")]);
+        let settings = read(&[
+            ("MNEME_MAX_RECORDINGS", "many"),
+            ("MNEME_RR_KERNELS", "("),
+            ("MNEME_PAGE_SIZE", "2"),
+            ("MNEME_ARENA", "OFF"),
+        ]);
         assert_eq!(settings.max_recordings, 4);
         assert!(settings.selects("anything", ""));
         assert_eq!((settings.arena_bytes, settings.arena), (Some(2 << 30), false));
@@ -271,7 +285,10 @@ mod tests {
             assert_eq!(rank_selected(selection, rank), expected, "{selection:?} {rank:?}");
         }
         assert!(!read(&[("SLURM_PROCID", "2")]).rank_selected);
-        assert!(read(&[("SLURM_PROCID", "2"), ("PMI_RANK", "0")]).rank_selected, "the first variable of the list counts");
+        assert!(
+            read(&[("SLURM_PROCID", "2"), ("PMI_RANK", "0")]).rank_selected,
+            "the first variable of the list counts"
+        );
     }
 
     #[test]
@@ -280,10 +297,16 @@ mod tests {
             assert_eq!(read(&[(name, "3")]).rank, Some(3), "{name}");
         }
         // torchrun, in a task of srun's on each machine.
-        assert_eq!(read(&[("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("SLURM_PROCID", "0")]).rank, Some(5));
-        for others in
-            [&[("RANK", "5")][..], &[("RANK", "5"), ("WORLD_SIZE", "2")], &[("RANK", "gold"), ("WORLD_SIZE", "8")], &[("LOCAL_RANK", "1")]]
-        {
+        assert_eq!(
+            read(&[("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("SLURM_PROCID", "0")]).rank,
+            Some(5)
+        );
+        for others in [
+            &[("RANK", "5")][..],
+            &[("RANK", "5"), ("WORLD_SIZE", "2")],
+            &[("RANK", "gold"), ("WORLD_SIZE", "8")],
+            &[("LOCAL_RANK", "1")],
+        ] {
             assert_eq!(read(others).rank, None, "{others:?}");
         }
         assert_eq!(read(&[("RANK", "gold"), ("PMI_RANK", "2")]).rank, Some(2));

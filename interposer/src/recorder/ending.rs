@@ -15,19 +15,21 @@ use crate::kernels::progress::{Failed, Occurrences};
 use crate::process::flags::FLAGS;
 use crate::process::settings::settings;
 
-/// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that launched;
-/// whether that was now.
+/// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that
+/// launched; whether that was now.
 pub fn finish() -> bool {
     if !is_recording_process() || FINISHED.swap(true, Ordering::SeqCst) {
         return false;
     }
     FLAGS.records.store(false, Ordering::SeqCst);
-    // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited for.
+    // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited
+    // for.
     let _closed = gate::close(Duration::from_millis(200));
     output::close(write_occurrences);
     profile::collect_at_end();
     let settings = settings();
-    let kernels: Vec<_> = handles::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
+    let kernels: Vec<_> =
+        handles::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();
     let summary = Summary {
         process: std::process::id(),
         rank: settings.rank,
@@ -56,7 +58,9 @@ fn write_occurrences() {
                 .collect()
         };
         for (hash, count) in repeated {
-            if let Err(error) = database::set_occurrences(&settings().folder, code.static_hash, &hash.to_string(), count) {
+            if let Err(error) =
+                database::set_occurrences(&settings().folder, code.static_hash, &hash.to_string(), count)
+            {
                 output::give_up(&error.to_string());
             }
         }
@@ -68,7 +72,9 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
     let progress = &kernel.progress;
     let settings = settings();
     let recorded = progress.recorded();
-    let count = |matches: fn(&Occurrences) -> bool| recorded.instances.values().filter(|occurrences| matches(occurrences)).count() as u64;
+    let count = |matches: fn(&Occurrences) -> bool| {
+        recorded.instances.values().filter(|occurrences| matches(occurrences)).count() as u64
+    };
     let (instances, known) = (count(|occurrences| occurrences.written), count(|occurrences| occurrences.known_before));
     let file = match progress.code.get() {
         Some(Ok(code)) if settings.mode == Mode::Record && instances + known > 0 => {
@@ -77,15 +83,20 @@ fn report_on(kernel: &Kernel) -> report::Kernel {
         _ => None,
     };
     let launches = progress.launches.load(Ordering::Relaxed);
-    let seen: u64 = recorded.instances.iter().map(|(hash, occurrences)| occurrences.count + progress.tally.launches(*hash)).sum();
-    let failure =
-        |(reason, failed): (&String, &Failed)| report::Failure { reason: reason.clone(), launches: failed.launches, broken: failed.broken };
+    let seen: u64 =
+        recorded.instances.iter().map(|(hash, occurrences)| occurrences.count + progress.tally.launches(*hash)).sum();
+    let failure = |(reason, failed): (&String, &Failed)| report::Failure {
+        reason: reason.clone(),
+        launches: failed.launches,
+        broken: failed.broken,
+    };
     let mut failures: Vec<_> = recorded.failures.iter().map(failure).collect();
     if let Some(Err(reason)) = progress.code.get() {
         failures.push(report::Failure { reason: reason.clone(), launches: progress.tally.refused(), broken: false });
     }
     let failed: u64 = failures.iter().map(|failure| failure.launches).sum();
-    let mut left_out = if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed + recorded.rejected) };
+    let mut left_out =
+        if settings.mode == Mode::Profile { 0 } else { launches.saturating_sub(seen + failed + recorded.rejected) };
     if recorded.given_up && left_out > 0 {
         let launches = std::mem::take(&mut left_out);
         let broken = failures.iter().any(|failure| failure.broken);

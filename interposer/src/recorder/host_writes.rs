@@ -2,9 +2,10 @@
 //!
 //! Where there are any, no moment has one state of it, and what the kernel leaves cannot be told from what they write.
 //!
-//! The gate keeps the application's calls out, but not its plain stores to managed and page-locked memory. So such memory is looked at
-//! three times: as the prologue, again right before the launch, and as the epilogue. Where the epilogue differs from the prologue,
-//! by the kernel or a host thread, it is looked at once more, after as long as the launch took: who writes that often is seen.
+//! The gate keeps the application's calls out, but not its plain stores to managed and page-locked memory. So such
+//! memory is looked at three times: as the prologue, again right before the launch, and as the epilogue. Where the
+//! epilogue differs from the prologue, by the kernel or a host thread, it is looked at once more, after as long as the
+//! launch took: who writes that often is seen.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -30,12 +31,15 @@ pub struct HostWriteWatch {
 impl HostWriteWatch {
     /// Of what is recorded of a launch; `live` is what is known of the allocations.
     pub fn new(context: usize, variables: &[Variable], allocations: &[Allocation], live: &[LiveAllocation]) -> Self {
-        let variables =
-            variables.iter().map(|it| (Span { address: it.address, size: it.size, kind: None }, access::is_managed(it.address)));
-        let visible: HashSet<u64> = live.iter().filter(|live| live.is_host_visible()).map(|live| live.address).collect();
+        let variables = variables
+            .iter()
+            .map(|it| (Span { address: it.address, size: it.size, kind: None }, access::is_managed(it.address)));
+        let visible: HashSet<u64> =
+            live.iter().filter(|live| live.is_host_visible()).map(|live| live.address).collect();
         let is_visible = |address: u64| visible.contains(&address);
-        let allocations =
-            allocations.iter().map(|it| (Span { address: it.address, size: it.size, kind: Some(it.kind) }, is_visible(it.address)));
+        let allocations = allocations
+            .iter()
+            .map(|it| (Span { address: it.address, size: it.size, kind: Some(it.kind) }, is_visible(it.address)));
         let regions = variables.chain(allocations).enumerate().filter(|(_, (_, is_visible))| *is_visible);
         Self { context, regions: regions.map(|(index, (span, _))| (index, span)).collect(), since: Instant::now() }
     }

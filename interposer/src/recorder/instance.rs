@@ -1,7 +1,7 @@
 //! One instance: a launch with the device to itself, between two states of all it can touch.
 //!
-//! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs synced →
-//! manifests → `<static-hash>.json`.
+//! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs
+//! synced → manifests → `<static-hash>.json`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +53,9 @@ pub enum InstanceFailure {
     Multicast,
     #[error("it reaches memory that is mapped at two addresses (cuMemMap), and a replay would have it twice")]
     Aliased,
-    #[error("memory changed while it was recorded: host threads write to managed or page-locked memory that the kernel can touch")]
+    #[error(
+        "memory changed while it was recorded: host threads write to managed or page-locked memory that the kernel can touch"
+    )]
     HostWrites,
     #[error("the kernel did not finish in time for its recording")]
     Unfinished,
@@ -71,9 +73,13 @@ pub enum InstanceFailure {
     Io(#[from] std::io::Error),
     #[error("the recorder is shutting down")]
     Closed,
-    #[error("an argument holds the address of its variable {0}, which lies elsewhere in a replay without IR; build with mneme-cc")]
+    #[error(
+        "an argument holds the address of its variable {0}, which lies elsewhere in a replay without IR; build with mneme-cc"
+    )]
     Anchored(String),
-    #[error("its variable {0} is private to its module, so that the driver does not tell where it is; build with mneme-cc")]
+    #[error(
+        "its variable {0} is private to its module, so that the driver does not tell where it is; build with mneme-cc"
+    )]
     Private(String),
 }
 
@@ -143,7 +149,12 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
     }
     allocations.sort_unstable_by_key(|allocation| allocation.address);
     let written = Arc::default();
-    let destination = Destination { context: plan.context.handle, store: &output.store, background: &output.background, written: &written };
+    let destination = Destination {
+        context: plan.context.handle,
+        store: &output.store,
+        background: &output.background,
+        written: &written,
+    };
     let watch = HostWriteWatch::new(plan.context.handle, &variables, &allocations, &live);
     let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
     prologue.header.arguments.clone_from(&plan.arguments);
@@ -185,7 +196,10 @@ pub fn record_launch(launch: &dyn Fn() -> Status, request: &LaunchRequest, plan:
         args: plan.arguments.iter().map(scalar).collect(),
         occurrences: 1,
         ours: InstanceDetails {
-            attributes: LaunchAttributes { limits: driver::limits(), ..plan.function.launch_attributes(request, plan.context.device) },
+            attributes: LaunchAttributes {
+                limits: driver::limits(),
+                ..plan.function.launch_attributes(request, plan.context.device)
+            },
             memory_bytes: prologue.memory_bytes(),
             original: plan.code.original(),
             compiled: plan.code.compiled.clone(),
@@ -222,7 +236,9 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
                 variables.push(Variable { name: name.to_owned(), address, size, constant, code });
             }
             // What is named after loaded code is there; a constant that nobody finds holds what the code says.
-            None if !plan.code.has_ir() && kind != VariableKind::Constant => return Err(InstanceFailure::Private(name.to_owned())),
+            None if !plan.code.has_ir() && kind != VariableKind::Constant => {
+                return Err(InstanceFailure::Private(name.to_owned()));
+            }
             // The vendor's compiler drops what it has folded away.
             None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),
         }
@@ -232,8 +248,11 @@ fn variables(plan: &Plan) -> Result<Vec<Variable>, InstanceFailure> {
 
 /// A variable that an argument points into.
 fn anchored(variables: &[Variable], arguments: &[Argument]) -> Option<String> {
-    let words = || arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
-    let holds = |variable: &&Variable| words().any(|word| (variable.address..variable.address + variable.size).contains(&word));
+    let words = || {
+        arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word))
+    };
+    let holds =
+        |variable: &&Variable| words().any(|word| (variable.address..variable.address + variable.size).contains(&word));
     variables.iter().find(holds).map(|variable| variable.name.clone())
 }
 
@@ -285,7 +304,8 @@ fn synchronise(contexts: &[usize], limit: Duration) -> Option<Status> {
 /// The same, and `None` soon after `goes_on` says no.
 ///
 /// The driver has no such wait with a limit, and no question about all streams at once, so that a thread waits in our
-/// place. One that is stuck stays so until the device is idle; until then nothing else is recorded, and the next one waits for it.
+/// place. One that is stuck stays so until the device is idle; until then nothing else is recorded, and the next one
+/// waits for it.
 fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> bool) -> Option<Status> {
     static WAITING: AtomicBool = AtomicBool::new(false);
     let deadline = Instant::now() + limit;
@@ -301,8 +321,8 @@ fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> 
         reentrancy::bypassing(|| {
             let _mode = CaptureMode::relaxed();
             let idle = |context: usize| {
-                // SAFETY: the context is alive: whoever destroys it waits at the gate. One that died in a way that is not hooked has
-                // nothing to wait for.
+                // SAFETY: the context is alive: whoever destroys it waits at the gate. One that died in a way that is
+                // not hooked has nothing to wait for.
                 unsafe {
                     match driver::cuCtxSetCurrent(context as CUcontext) {
                         Status::SUCCESS => driver::cuCtxSynchronize(),
@@ -310,7 +330,8 @@ fn synchronise_while(contexts: &[usize], limit: Duration, goes_on: &dyn Fn() -> 
                     }
                 }
             };
-            let status = contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS).unwrap_or(Status::SUCCESS);
+            let status =
+                contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS).unwrap_or(Status::SUCCESS);
             WAITING.store(false, Ordering::Release);
             let _ = sender.send(status);
         });

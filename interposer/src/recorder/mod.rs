@@ -58,7 +58,8 @@ enum Decision {
 /// The process that launches: a forked child has our memory but neither the device nor the right to write.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static FINISHED: AtomicBool = AtomicBool::new(false);
-/// We are a forked child of a process that launched: its number is asked for only where a call to the system costs nothing.
+/// We are a forked child of a process that launched: its number is asked for only where a call to the system costs
+/// nothing.
 static INHERITED: AtomicBool = AtomicBool::new(false);
 
 /// Runs in every forked child.
@@ -217,7 +218,13 @@ enum Claim {
 }
 
 /// Takes a dynamic hash for recording.
-fn claim(progress: &KernelProgress, settings: &RecorderSettings, code: &KernelCode, dynamic_hash: u64, key: Key) -> Claim {
+fn claim(
+    progress: &KernelProgress,
+    settings: &RecorderSettings,
+    code: &KernelCode,
+    dynamic_hash: u64,
+    key: Key,
+) -> Claim {
     let mut recorded = progress.recorded();
     if recorded.counts(dynamic_hash, settings) {
         return Claim::Counted;
@@ -243,7 +250,8 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
     };
     // A panic of ours must not launch twice nor not at all, hence not left to the hook's own net.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, &plan)));
-    let outcome = outcome.unwrap_or_else(|_| Err(InstanceFailure::Io(std::io::Error::other("an internal error of the recorder"))));
+    let outcome = outcome
+        .unwrap_or_else(|_| Err(InstanceFailure::Io(std::io::Error::other("an internal error of the recorder"))));
     if let Err(InstanceFailure::Rejected(status)) = outcome {
         plan.function.kernel.progress.rejected(plan.dynamic_hash, LaunchShape::of(&request.launch));
         return status;

@@ -128,8 +128,8 @@ impl From<RecordingError> for Lost {
 }
 
 impl PendingInstance {
-    /// Chunks durable, then the manifests, then the database: whatever happens in between, what is named is whole. Gives the bytes
-    /// that it takes, `None` where another process was first.
+    /// Chunks durable, then the manifests, then the database: whatever happens in between, what is named is whole.
+    /// Gives the bytes that it takes, `None` where another process was first.
     fn complete(&mut self, store: &StoreWriter, background: &Background) -> Result<Option<u64>, Lost> {
         let ids = || self.prologue.chunks.iter().chain(&self.epilogue.chunks).flatten();
         store.sync()?;
@@ -147,8 +147,9 @@ impl PendingInstance {
         draft.add_state(&self.instance.prologue, &self.prologue)?;
         draft.add_state(&self.instance.epilogue, &self.epilogue)?;
         let id = self.dynamic_hash.to_string();
-        let Some(bytes) = draft
-            .publish(&self.record, &id, self.instance.clone(), |there| self.code.write_modules(folder, !there.instances.is_empty()))?
+        let Some(bytes) = draft.publish(&self.record, &id, self.instance.clone(), |there| {
+            self.code.write_modules(folder, !there.instances.is_empty())
+        })?
         else {
             info!("another process recorded {} as instance {id} first", self.kernel.demangled);
             return Ok(None);

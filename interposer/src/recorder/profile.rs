@@ -1,8 +1,8 @@
 //! `MNEME_MODE=profile`: which kernels take the GPU's time.
 //!
-//! A launch is timed by two events ([`timing`](crate::driver::timing)) that a thread of ours reads when they have been reached, so that nothing waits
-//! for anything. Two events cost a few microseconds: of a kernel whose launches are short only a sample is timed, chosen at
-//! random, because a program's launches repeat in patterns.
+//! A launch is timed by two events ([`timing`](crate::driver::timing)) that a thread of ours reads when they have been
+//! reached, so that nothing waits for anything. Two events cost a few microseconds: of a kernel whose launches are
+//! short only a sample is timed, chosen at random, because a program's launches repeat in patterns.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -122,8 +122,8 @@ fn watch() {
     let _ = without_signals(|| std::thread::Builder::new().name("mneme-profile".into()).spawn(work));
 }
 
-/// The last look, by a thread of its own: at the end of a process this one's thread-local state, the vendor's included, may
-/// be gone already.
+/// The last look, by a thread of its own: at the end of a process this one's thread-local state, the vendor's included,
+/// may be gone already.
 pub fn collect_at_end() {
     if rings(|rings| rings.values().all(|ring| ring.pending.is_empty())) {
         return;
@@ -157,7 +157,8 @@ pub fn collect() {
 fn collect_contexts() {
     let before = driver::current_context();
     for context in rings(|rings| rings.keys().copied().collect::<Vec<_>>()) {
-        let mut pending = rings(|rings| rings.get_mut(&context).map(|ring| std::mem::take(&mut ring.pending)).unwrap_or_default());
+        let mut pending =
+            rings(|rings| rings.get_mut(&context).map(|ring| std::mem::take(&mut ring.pending)).unwrap_or_default());
         // SAFETY: the context is alive: whoever destroys it collects first, then has it forgotten.
         if pending.is_empty() || unsafe { driver::cuCtxSetCurrent(context as CUcontext) } != Status::SUCCESS {
             put_back(context, pending, Vec::new());

@@ -1,7 +1,7 @@
 //! The memory that a kernel can touch.
 //!
-//! Some is only where an address leads: page-locked memory for copies, of which applications have much; and what cannot be recorded, so
-//! that a kernel that is led there is refused.
+//! Some is only where an address leads: page-locked memory for copies, of which applications have much; and what cannot
+//! be recorded, so that a kernel that is led there is refused.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,9 @@ const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 /// Every live allocation; what the kernel has at two addresses is marked.
 fn everything(plan: &Plan) -> Vec<LiveAllocation> {
     let mut all = ALLOCATIONS.all();
-    let is_mapped = |live: &&LiveAllocation| matches!(live.access, KernelAccess::Mapped(_)) && live.is_accessible_from(plan.context);
+    let is_mapped = |live: &&LiveAllocation| {
+        matches!(live.access, KernelAccess::Mapped(_)) && live.is_accessible_from(plan.context)
+    };
     let aliases = physical::aliases(all.iter().filter(is_mapped).map(|live| live.address));
     all.iter_mut().filter(|live| aliases.contains(&live.address)).for_each(|live| live.access = KernelAccess::Aliased);
     all
@@ -35,7 +37,9 @@ fn is_told(live: &LiveAllocation) -> bool {
 
 /// The addresses that lead to some of all memory.
 fn leads(to: &[LiveAllocation], all: &[LiveAllocation]) -> Leads {
-    let ranges = |live: &[LiveAllocation]| live.iter().map(|live| live.address..live.address.saturating_add(live.size)).collect::<Vec<_>>();
+    let ranges = |live: &[LiveAllocation]| {
+        live.iter().map(|live| live.address..live.address.saturating_add(live.size)).collect::<Vec<_>>()
+    };
     Leads::to(&ranges(to), &ranges(all))
 }
 
@@ -56,8 +60,8 @@ pub fn through_arguments(plan: &Plan) -> Vec<LiveAllocation> {
     live
 }
 
-/// Further memory that has to be told of, and whose address is in memory that the kernel can touch: these variables and allocations, or
-/// other such memory. The current context must be idle.
+/// Further memory that has to be told of, and whose address is in memory that the kernel can touch: these variables and
+/// allocations, or other such memory. The current context must be idle.
 pub fn through_memory(
     plan: &Plan,
     live: &[LiveAllocation],
@@ -66,7 +70,8 @@ pub fn through_memory(
 ) -> Result<Vec<LiveAllocation>, SnapshotError> {
     let known: BTreeSet<u64> = live.iter().map(|live| live.address).collect();
     let all = everything(plan);
-    let mut unreached: Vec<LiveAllocation> = all.iter().filter(|live| is_told(live) && !known.contains(&live.address)).copied().collect();
+    let mut unreached: Vec<LiveAllocation> =
+        all.iter().filter(|live| is_told(live) && !known.contains(&live.address)).copied().collect();
     let mut reached: Vec<LiveAllocation> = Vec::new();
     let (mut variables, mut new) = (variables, allocations.to_vec());
     while !(unreached.is_empty() || variables.is_empty() && new.is_empty()) {
@@ -75,8 +80,14 @@ pub fn through_memory(
         let ranges = found.into_iter().enumerate().filter(|(_, found)| *found).map(|(range, _)| range);
         let led_to: BTreeSet<usize> = ranges.flat_map(|range| leads.of_range(range)).copied().collect();
         let here: Vec<LiveAllocation> = led_to.iter().map(|index| unreached[*index]).collect();
-        unreached = unreached.into_iter().enumerate().filter(|(index, _)| !led_to.contains(index)).map(|(_, live)| live).collect();
-        let readable: Vec<LiveAllocation> = here.iter().filter(|live| live.access == KernelAccess::Arguments).copied().collect();
+        unreached = unreached
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| !led_to.contains(index))
+            .map(|(_, live)| live)
+            .collect();
+        let readable: Vec<LiveAllocation> =
+            here.iter().filter(|live| live.access == KernelAccess::Arguments).copied().collect();
         (variables, new) = (&[], self::allocations(&readable));
         reached.extend(here);
     }
@@ -90,13 +101,20 @@ pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
             let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();
             // All zero is what is done without one.
             let tolerance = Some(annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
-            Allocation { address: live.address, size: live.size, kind: live.kind, tag: annotation.tag, tolerance, shared: live.shared }
+            Allocation {
+                address: live.address,
+                size: live.size,
+                kind: live.kind,
+                tag: annotation.tag,
+                tolerance,
+                shared: live.shared,
+            }
         })
         .collect()
 }
 
-/// Memory that arguments point into and that no hook has seen being allocated, as far as the vendor knows it: what a graph has allocated,
-/// or variables that the kernel does not know by name.
+/// Memory that arguments point into and that no hook has seen being allocated, as far as the vendor knows it: what a
+/// graph has allocated, or variables that the kernel does not know by name.
 pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Allocation]) -> Vec<Allocation> {
     let mut known: Vec<(u64, u64)> = variables.iter().map(|variable| (variable.address, variable.size)).collect();
     known.extend(allocations.iter().map(|allocation| (allocation.address, allocation.size)));
@@ -112,7 +130,14 @@ pub fn unseen_allocations(plan: &Plan, variables: &[Variable], allocations: &[Al
         let overlaps = |(start, size): &(u64, u64)| *start < end && address < start.saturating_add(*size);
         if status == Status::SUCCESS && !known.iter().any(overlaps) {
             known.push((address, size));
-            found.push(Allocation { address, size, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None, shared: false });
+            found.push(Allocation {
+                address,
+                size,
+                kind: AllocationKind::Vendor,
+                tag: String::new(),
+                tolerance: None,
+                shared: false,
+            });
         }
     }
     found

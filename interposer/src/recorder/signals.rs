@@ -1,7 +1,8 @@
 //! Signals that end the process wait for instances that are being written.
 //!
-//! For that a handler stands where the application has the default action. It must not notice: what asks for a signal's action is told of
-//! the default one, and what sets the default one gets our handler, which comes to the same. So `sigaction` and its older forms are hooked.
+//! For that a handler stands where the application has the default action. It must not notice: what asks for a signal's
+//! action is told of the default one, and what sets the default one gets our handler, which comes to the same. So
+//! `sigaction` and its older forms are hooked.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -15,8 +16,8 @@ use crate::snapshot::background;
 
 /// Seconds that writing the end of a recording may take where the program expects to be gone at once.
 pub const PATIENCE: libc::c_uint = 10;
-/// Milliseconds without progress after which a process that dies does not wait any more: what it died of may hold what writing needs, the
-/// lock of its heap for one.
+/// Milliseconds without progress after which a process that dies does not wait any more: what it died of may hold what
+/// writing needs, the lock of its heap for one.
 const STALL: u32 = 2000;
 
 /// What ends a process unless it has a handler.
@@ -26,8 +27,8 @@ const FATAL: [c_int; 8] =
 /// Instances are being written in this process: our handler takes the default action's place.
 static OUTLASTS: AtomicBool = AtomicBool::new(false);
 
-/// Has signals that end the process wait for instances that are being written, where the application has no handlers of its own.
-/// The summary is lost then, the recording is not.
+/// Has signals that end the process wait for instances that are being written, where the application has no handlers of
+/// its own. The summary is lost then, the recording is not.
 pub fn outlast() {
     OUTLASTS.store(true, Ordering::Relaxed);
     for signal in FATAL {
@@ -41,8 +42,8 @@ pub fn outlast() {
     }
 }
 
-/// Waits, then ends the process as the default action does. Called by the system, or by a handler of the application's that knows
-/// of us by a way that is not hooked.
+/// Waits, then ends the process as the default action does. Called by the system, or by a handler of the application's
+/// that knows of us by a way that is not hooked.
 extern "C" fn wait(signal: c_int, information: *const siginfo_t, _context: *const c_void) {
     // A second signal does not wait; and what is sent below must not come to whoever has called us.
     // SAFETY: the structure is valid, zeros are the default action.
@@ -59,11 +60,12 @@ extern "C" fn wait(signal: c_int, information: *const siginfo_t, _context: *cons
         stalled = if now == progress { stalled + 1 } else { 0 };
         progress = now;
     }
-    // SAFETY: the signal comes once more with what is known of it, which a core dump shows, and takes its default action when the handler
-    // returns. The system has given us that information, or whoever calls us has it from there.
+    // SAFETY: the signal comes once more with what is known of it, which a core dump shows, and takes its default
+    // action when the handler returns. The system has given us that information, or whoever calls us has it from there.
     unsafe {
         let thread = libc::syscall(libc::SYS_gettid);
-        let sent = !information.is_null() && libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, signal, information) == 0;
+        let sent = !information.is_null()
+            && libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, signal, information) == 0;
         if !sent {
             libc::raise(signal);
         }
@@ -78,7 +80,8 @@ fn waiting(signal: c_int) -> Action {
     // SAFETY: zeros are an empty mask and no flags.
     let mut action: Action = unsafe { std::mem::zeroed() };
     action.sa_sigaction = wait as *const () as sighandler_t;
-    // A stack that is full has no room for a handler. Other signals may come to threads whose other stack is too small for one.
+    // A stack that is full has no room for a handler. Other signals may come to threads whose other stack is too small
+    // for one.
     let stack = if matches!(signal, libc::SIGSEGV | libc::SIGBUS) { libc::SA_ONSTACK } else { 0 };
     action.sa_flags = libc::SA_SIGINFO | stack;
     action

@@ -10,16 +10,19 @@ use mneme_core::summary::{Kernel, MEMORY_NAME, Mode, Summary};
 use mneme_core::units;
 
 /// Which settings leave launches out.
-const SELECTION: &str = "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS, MNEME_SAMPLE or MNEME_MAX_RECORDINGS";
+const SELECTION: &str =
+    "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS, MNEME_SAMPLE or MNEME_MAX_RECORDINGS";
 
-/// Appends the summary to the file that the user named, and has the user see it: by `mneme`, where that has started us, else
-/// on standard error.
+/// Appends the summary to the file that the user named, and has the user see it: by `mneme`, where that has started us,
+/// else on standard error.
 pub fn deliver(summary: &Summary, file: Option<&Path>) {
     if let Some(file) = file {
         match append(summary, file) {
             Ok(true) => return,
             Ok(false) => {}
-            Err(error) => crate::process::log::warning!("the summary could not be written to {}: {error}", file.display()),
+            Err(error) => {
+                crate::process::log::warning!("the summary could not be written to {}: {error}", file.display())
+            }
         }
     }
     let text = text(summary);
@@ -66,7 +69,9 @@ fn text(summary: &Summary) -> String {
 
 fn time(kernel: &Kernel, text: &mut String) {
     let _ = match kernel.gpu_time {
-        Some(times) => write!(text, ", {:.3} ms of GPU time, {:.1} µs each", kernel.total_gpu_time() / 1e6, times.mean() / 1e3),
+        Some(times) => {
+            write!(text, ", {:.3} ms of GPU time, {:.1} µs each", kernel.total_gpu_time() / 1e6, times.mean() / 1e3)
+        }
         None => write!(text, ", not timed"),
     };
 }

@@ -1,7 +1,7 @@
 //! Addresses that memory holds: which of some ranges its words lead into.
 //!
-//! A kernel finds page-locked memory that it is not given as an argument by an address in memory that it can read. What holds no
-//! such address, in a word at a multiple of 8 bytes, does not lead there.
+//! A kernel finds page-locked memory that it is not given as an argument by an address in memory that it can read. What
+//! holds no such address, in a word at a multiple of 8 bytes, does not lead there.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,13 +48,27 @@ mod tests {
 
     #[test]
     fn words_lead_into_the_ranges_that_they_lie_in() {
-        let ranges = [0x7f00_0000_1000..0x7f00_0000_2000, 0x7f00_0000_3000..0x7f00_0000_3008, 0x7f10_0000_0000..0x7f10_0000_0001];
+        let ranges = [
+            0x7f00_0000_1000..0x7f00_0000_2000,
+            0x7f00_0000_3000..0x7f00_0000_3008,
+            0x7f10_0000_0000..0x7f10_0000_0001,
+        ];
         let scan = |words: &[u64]| {
-            let stretches: Vec<Stretch> =
-                words.chunks(3).map(|words| Stretch { address: words.as_ptr() as u64, length: size_of_val(words) as u64 }).collect();
+            let stretches: Vec<Stretch> = words
+                .chunks(3)
+                .map(|words| Stretch { address: words.as_ptr() as u64, length: size_of_val(words) as u64 })
+                .collect();
             scan(&stretches, &ranges).unwrap()
         };
-        let beside = [0x7f00_0000_0fff, 0x7f00_0000_2000, 0x7f00_0000_3008, 0x7f10_0000_0001, 0, u64::MAX, 0x3ff0_0000_0000_0000];
+        let beside = [
+            0x7f00_0000_0fff,
+            0x7f00_0000_2000,
+            0x7f00_0000_3008,
+            0x7f10_0000_0001,
+            0,
+            u64::MAX,
+            0x3ff0_0000_0000_0000,
+        ];
         assert_eq!(scan(&beside), [false; 3]);
         let mut words = vec![1; 100_000];
         words[99_999] = 0x7f00_0000_1fff;

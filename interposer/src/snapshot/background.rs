@@ -1,8 +1,9 @@
 //! Threads that compress and write while the application goes on.
 //!
-//! Buffers with new chunks go to writer threads, each with a pack of its own. What finishes an instance (sync, manifests, database)
-//! is a task: tasks run one after the other, each when everything submitted before it has been written. All threads block every
-//! signal, so that the application's handlers do not run on them, and so that a file-size limit is an error and not a signal.
+//! Buffers with new chunks go to writer threads, each with a pack of its own. What finishes an instance (sync,
+//! manifests, database) is a task: tasks run one after the other, each when everything submitted before it has been
+//! written. All threads block every signal, so that the application's handlers do not run on them, and so that a
+//! file-size limit is an error and not a signal.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -23,8 +24,8 @@ const STACK: usize = 512 << 10;
 pub struct Chunk {
     pub id: ChunkId,
     pub range: Range<usize>,
-    /// It was hashed before it was copied, from memory that may have been written to in between: stored under an identity that is not
-    /// its own it would stand for the chunk whose identity that is, in other instances too.
+    /// It was hashed before it was copied, from memory that may have been written to in between: stored under an
+    /// identity that is not its own it would stand for the chunk whose identity that is, in other instances too.
     pub is_doubtful: bool,
 }
 
@@ -176,7 +177,8 @@ impl Background {
             }
             Ok(())
         };
-        let outcome = catch_unwind(AssertUnwindSafe(append)).unwrap_or_else(|_| Err("an internal error of the recorder".to_owned()));
+        let outcome = catch_unwind(AssertUnwindSafe(append))
+            .unwrap_or_else(|_| Err("an internal error of the recorder".to_owned()));
         if let Err(reason) = outcome {
             self.store.lose(batch.chunks[done..].iter().map(|chunk| &chunk.id));
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);

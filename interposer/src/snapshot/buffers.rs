@@ -62,8 +62,8 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer, registered in the current context, which must be the pool's; `None` where all are in use and `wait` is not
-    /// wanted. Whoever waits must hold none that only itself returns.
+    /// A buffer, registered in the current context, which must be the pool's; `None` where all are in use and `wait` is
+    /// not wanted. Whoever waits must hold none that only itself returns.
     pub fn take(self: &Arc<Self>, wait: bool) -> Result<Option<Buffer>, Status> {
         let mut state = self.lock();
         loop {

@@ -1,7 +1,7 @@
 //! Identities of chunks of device memory, computed where the memory is; and which addresses it holds.
 //!
-//! The table of what to hash and the identities found lie in page-locked host memory, so that the recorder takes no device memory
-//! and what the application is told about free memory stays true.
+//! The table of what to hash and the identities found lie in page-locked host memory, so that the recorder takes no
+//! device memory and what the application is told about free memory stays true.
 
 use std::ffi::{CStr, c_void};
 use std::ops::Range;
@@ -51,7 +51,8 @@ impl Tables {
 }
 
 impl Hasher {
-    /// Loads the kernels into the current context, past the hooks; it will run on this stream, a private one of the context.
+    /// Loads the kernels into the current context, past the hooks; it will run on this stream, a private one of the
+    /// context.
     pub fn load(stream: CUstream) -> Result<Self, Status> {
         let load = |code: &CStr, entry: &CStr| -> Result<CUfunction, Status> {
             let mut module: CUmodule = std::ptr::null_mut();
@@ -101,8 +102,8 @@ impl Hasher {
         Ok(chunk_hash::ids(&found[..stretches.len() * 16]).collect())
     }
 
-    /// Which of these ranges, by address and disjoint, words of these stretches lead into; tables have to have been asked for for
-    /// all stretches, and for twice as many as there are ranges.
+    /// Which of these ranges, by address and disjoint, words of these stretches lead into; tables have to have been
+    /// asked for for all stretches, and for twice as many as there are ranges.
     pub fn find(&mut self, stretches: &[Stretch], ranges: &[Range<u64>]) -> Result<Vec<bool>, Status> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
         let tables = self.tables_with(stretches)?;
@@ -128,7 +129,8 @@ impl Hasher {
 
     /// The tables, these stretches in the first.
     fn tables_with(&self, stretches: &[Stretch]) -> Result<&Tables, Status> {
-        let tables = self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(Status::INVALID_VALUE)?;
+        let tables =
+            self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(Status::INVALID_VALUE)?;
         // SAFETY: the table has room for so many, is aligned to pages, and no kernel is reading it.
         unsafe { std::ptr::copy_nonoverlapping(stretches.as_ptr(), tables.stretches.as_ptr().cast(), stretches.len()) };
         Ok(tables)
@@ -138,13 +140,30 @@ impl Hasher {
     ///
     /// # Safety
     /// The kernel takes these parameters, and what they are addresses of is there.
-    unsafe fn run<const N: usize>(&self, function: CUfunction, stretches: usize, mut values: [u64; N]) -> Result<(), Status> {
+    unsafe fn run<const N: usize>(
+        &self,
+        function: CUfunction,
+        stretches: usize,
+        mut values: [u64; N],
+    ) -> Result<(), Status> {
         let Ok(blocks) = u32::try_from(stretches) else { return Err(Status::INVALID_VALUE) };
         let mut parameters = values.each_mut().map(|value| std::ptr::from_mut(value).cast::<c_void>());
         let (threads, parameters, none) = (chunk_hash::THREADS, parameters.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the caller's promise.
         unsafe {
-            check(driver::hooked::cuLaunchKernel::call(function, blocks, 1, 1, threads, 1, 1, 0, self.stream, parameters, none))?;
+            check(driver::hooked::cuLaunchKernel::call(
+                function,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                self.stream,
+                parameters,
+                none,
+            ))?;
             check(driver::cuStreamSynchronize(self.stream))
         }
     }

@@ -1,8 +1,8 @@
 //! Device memory into the chunk store: hash everything where it is, fetch only what is new.
 //!
-//! A GPU hashes its own memory (`hasher`); what is page-locked host memory, or at an odd address, is copied first and hashed as
-//! it was copied. New chunks are gathered in buffers by as few copies as possible, and handed to the threads that write. When
-//! [`take`] returns, the device may go on: everything new is in buffers.
+//! A GPU hashes its own memory (`hasher`); what is page-locked host memory, or at an odd address, is copied first and
+//! hashed as it was copied. New chunks are gathered in buffers by as few copies as possible, and handed to the threads
+//! that write. When [`take`] returns, the device may go on: everything new is in buffers.
 
 mod addresses;
 pub mod background;
@@ -20,7 +20,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUevent_flags, CUstream_flags};
 use mneme_core::chunk_hash::{self, Stretch};
 use mneme_core::hash::{ChunkId, recorded_id};
-use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, State, Variable, chunk_count};
+use mneme_core::recording::manifest::{
+    Allocation, AllocationKind, CHUNK, Header, Moment, State, Variable, chunk_count,
+};
 use mneme_core::recording::store::{StoreWriter, without_signals};
 
 use crate::driver::{self, CUstream, Status};
@@ -123,7 +125,8 @@ impl Reader {
         if status != Status::SUCCESS {
             return Err(SnapshotError::Staging(status));
         }
-        reader.hasher = Hasher::load(reader.stream).inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
+        reader.hasher =
+            Hasher::load(reader.stream).inspect_err(|status| debug!("the GPU cannot hash (CUDA error {status})")).ok();
         Ok(reader)
     }
 
@@ -138,7 +141,12 @@ impl Reader {
         if matches!(place, Place::Device { .. }) {
             // SAFETY: a place of that many bytes, which is waited for; a bad source is the driver's error.
             let status = unsafe {
-                match driver::hooked::cuMemcpyDtoHAsync_v2::call(copy.as_mut_ptr().cast(), stretch.address, copy.len(), self.stream) {
+                match driver::hooked::cuMemcpyDtoHAsync_v2::call(
+                    copy.as_mut_ptr().cast(),
+                    stretch.address,
+                    copy.len(),
+                    self.stream,
+                ) {
                     Status::SUCCESS => driver::cuStreamSynchronize(self.stream),
                     error => error,
                 }
@@ -155,8 +163,8 @@ impl Reader {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Read by copies; `joined`: neighbours may be copied with what is between them. All others are copied by themselves: the driver
-    /// refuses a copy that spans two allocations, or two variables, though they touch.
+    /// Read by copies; `joined`: neighbours may be copied with what is between them. All others are copied by
+    /// themselves: the driver refuses a copy that spans two allocations, or two variables, though they touch.
     Device { joined: bool },
     /// The CPU device's own: hashed in place, by whoever launches kernels on it; nobody else is running.
     Direct,
@@ -202,7 +210,9 @@ impl Region {
     fn words(&self) -> impl Iterator<Item = Stretch> + use<> {
         let start = self.address.next_multiple_of(addresses::WORD);
         let size = (self.address + self.size).saturating_sub(start);
-        (0..size).step_by(CHUNK as usize).map(move |offset| Stretch { address: start + offset, length: CHUNK.min(size - offset) })
+        (0..size)
+            .step_by(CHUNK as usize)
+            .map(move |offset| Stretch { address: start + offset, length: CHUNK.min(size - offset) })
     }
 
     fn stretches(&self) -> impl Iterator<Item = Stretch> {
@@ -222,7 +232,8 @@ pub fn take(
     let regions = regions(variables, allocations);
     let chunks = with_reader(destination.context, |reader| read(reader, destination, &regions));
     let chunks = chunks.map_err(|error| unreadable::explain(error, variables))?;
-    let header = Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), ..Header::default() };
+    let header =
+        Header { moment, variables: variables.to_vec(), allocations: allocations.to_vec(), ..Header::default() };
     Ok(State { header, chunks })
 }
 
@@ -235,7 +246,10 @@ fn regions(variables: &[Variable], allocations: &[Allocation]) -> Vec<Region> {
     variables.chain(allocations).collect()
 }
 
-fn with_reader<R>(context: usize, work: impl FnOnce(&mut Reader) -> Result<R, SnapshotError>) -> Result<R, SnapshotError> {
+fn with_reader<R>(
+    context: usize,
+    work: impl FnOnce(&mut Reader) -> Result<R, SnapshotError>,
+) -> Result<R, SnapshotError> {
     let known = idle().remove(&context);
     let mut reader = match known {
         Some(reader) => reader,
@@ -246,8 +260,8 @@ fn with_reader<R>(context: usize, work: impl FnOnce(&mut Reader) -> Result<R, Sn
     result
 }
 
-/// Which of these ranges, by address and disjoint, addresses in these variables and allocations lead into. The current context must
-/// be idle. Where the device cannot be asked, all.
+/// Which of these ranges, by address and disjoint, addresses in these variables and allocations lead into. The current
+/// context must be idle. Where the device cannot be asked, all.
 pub fn addresses_of(
     ranges: &[Range<u64>],
     context: usize,
@@ -255,7 +269,8 @@ pub fn addresses_of(
     allocations: &[Allocation],
 ) -> Result<Vec<bool>, SnapshotError> {
     let regions = regions(variables, allocations);
-    let (on_device, here): (Vec<&Region>, Vec<&Region>) = regions.iter().partition(|region| matches!(region.place, Place::Device { .. }));
+    let (on_device, here): (Vec<&Region>, Vec<&Region>) =
+        regions.iter().partition(|region| matches!(region.place, Place::Device { .. }));
     let stretches = |regions: Vec<&Region>| -> Vec<Stretch> { regions.into_iter().flat_map(Region::words).collect() };
     let mut found = addresses::scan(&stretches(here), ranges)?;
     let on_device = stretches(on_device);
@@ -280,14 +295,21 @@ pub fn look(context: usize, regions: &[Span]) -> Result<Vec<Vec<ChunkId>>, Snaps
             let stretches: Vec<Stretch> = region.stretches().collect();
             match &mut reader.hasher {
                 Some(hasher) if region.is_hashed_by_device() => hasher.hash(&stretches).map_err(SnapshotError::Hash),
-                _ => stretches.into_iter().map(|stretch| reader.identity_by_copy(region.place, stretch, &mut copy)).collect(),
+                _ => stretches
+                    .into_iter()
+                    .map(|stretch| reader.identity_by_copy(region.place, stretch, &mut copy))
+                    .collect(),
             }
         };
         regions.iter().map(&mut look).collect()
     })
 }
 
-fn read(reader: &mut Reader, destination: &Destination<'_>, regions: &[Region]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
+fn read(
+    reader: &mut Reader,
+    destination: &Destination<'_>,
+    regions: &[Region],
+) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
     let most = regions.iter().map(|region| chunk_count(region.size)).sum();
     reader.make_room(most);
     let is_hashed = |region: &&Region| match region.place {
@@ -327,12 +349,19 @@ fn gather(
     let mut first = 0;
     for (region, hashed) in regions.iter().zip(hashed) {
         if !hashed {
-            chunks.push(region.stretches().map(|stretch| gathering.fetch_and_hash(region.place, stretch)).collect::<Result<_, _>>()?);
+            chunks.push(
+                region
+                    .stretches()
+                    .map(|stretch| gathering.fetch_and_hash(region.place, stretch))
+                    .collect::<Result<_, _>>()?,
+            );
             continue;
         }
         let range = first..first + chunk_count(region.size);
         first = range.end;
-        for ((stretch, id), _) in region.stretches().zip(&ids[range.clone()]).zip(&new[range.clone()]).filter(|(_, new)| **new) {
+        for ((stretch, id), _) in
+            region.stretches().zip(&ids[range.clone()]).zip(&new[range.clone()]).filter(|(_, new)| **new)
+        {
             gathering.add(region, stretch, *id)?;
         }
         chunks.push(ids[range].to_vec());
@@ -359,7 +388,9 @@ fn in_parallel<T: Sync, R: Send>(stretches: &[T], work: impl Fn(&[T]) -> R + Syn
     std::thread::scope(|scope| {
         without_signals(|| {
             // Fewer threads, where the system gives no more, do the same.
-            while started.fetch_add(1, Ordering::Relaxed) < threads && std::thread::Builder::new().spawn_scoped(scope, work).is_ok() {}
+            while started.fetch_add(1, Ordering::Relaxed) < threads
+                && std::thread::Builder::new().spawn_scoped(scope, work).is_ok()
+            {}
         });
         work();
     });
@@ -421,7 +452,17 @@ struct Gathering<'a> {
 impl<'a> Gathering<'a> {
     fn new(reader: &'a Reader, destination: &'a Destination<'a>) -> Self {
         let pool = buffers::of_context(destination.context);
-        Self { reader, destination, pool, buffer: None, used: 0, copy: None, chunks: Vec::new(), in_flight: VecDeque::new(), sealed: 0 }
+        Self {
+            reader,
+            destination,
+            pool,
+            buffer: None,
+            used: 0,
+            copy: None,
+            chunks: Vec::new(),
+            in_flight: VecDeque::new(),
+            sealed: 0,
+        }
     }
 
     /// Has a new chunk copied.
@@ -512,12 +553,17 @@ impl<'a> Gathering<'a> {
     fn enqueue(&self, copy: Copy) -> Result<(), SnapshotError> {
         let buffer = self.buffer.as_ref().expect("a copy goes into a buffer");
         let (address, bytes) = (copy.address, copy.bytes as usize);
-        // SAFETY: inside the buffer, which nobody reads before the copy has been waited for; a bad source is the driver's error.
+        // SAFETY: inside the buffer, which nobody reads before the copy has been waited for; a bad source is the
+        // driver's error.
         let status = unsafe {
             let place: *mut c_void = buffer.as_ptr().add(copy.offset).cast();
             driver::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.stream)
         };
-        if status == Status::SUCCESS { Ok(()) } else { Err(SnapshotError::Copy { address, bytes, status, names: String::new() }) }
+        if status == Status::SUCCESS {
+            Ok(())
+        } else {
+            Err(SnapshotError::Copy { address, bytes, status, names: String::new() })
+        }
     }
 
     /// Sends a full buffer on its way.
@@ -586,24 +632,38 @@ mod tests {
     /// The driver refuses a copy over two of its allocations, and variables of a module may touch.
     #[test]
     fn only_memory_of_the_arena_is_read_together_with_its_neighbours() {
-        let region =
-            |address, joined| Region { address, size: 2 * CHUNK, place: Place::Device { joined }, is_volatile: false, is_shared: false };
+        let region = |address, joined| Region {
+            address,
+            size: 2 * CHUNK,
+            place: Place::Device { joined },
+            is_volatile: false,
+            is_shared: false,
+        };
         let stretch = |address| Stretch { address, length: CHUNK };
         let copy = |joined| Copy { address: 0x1000, bytes: CHUNK, offset: 0, joined };
         let end = 0x1000 + CHUNK;
         for joined in [false, true] {
-            assert_eq!(copy(joined).gap_before(&region(0x1000, joined), stretch(end)), Some(0), "the next chunk of one region");
+            assert_eq!(
+                copy(joined).gap_before(&region(0x1000, joined), stretch(end)),
+                Some(0),
+                "the next chunk of one region"
+            );
         }
         assert_eq!(copy(false).gap_before(&region(end, false), stretch(end)), None, "two variables side by side");
         assert_eq!(copy(true).gap_before(&region(end, false), stretch(end)), None);
         assert_eq!(copy(false).gap_before(&region(end, true), stretch(end)), None);
-        assert_eq!(copy(true).gap_before(&region(end + 256, true), stretch(end + 256)), Some(256), "two allocations of the arena");
+        assert_eq!(
+            copy(true).gap_before(&region(end + 256, true), stretch(end + 256)),
+            Some(256),
+            "two allocations of the arena"
+        );
         assert_eq!(copy(true).gap_before(&region(end + GAP + 8, true), stretch(end + GAP + 8)), None);
     }
 
     #[test]
     fn variables_that_cannot_be_read_are_named() {
-        let variable = |name: &str, address| Variable { name: name.into(), address, size: 4, constant: false, code: false };
+        let variable =
+            |name: &str, address| Variable { name: name.into(), address, size: 4, constant: false, code: false };
         let variables = [variable("before", 0xffc), variable("first", 0x1000), variable("second", 0x1004)];
         let error = SnapshotError::Copy { address: 0x1000, bytes: 8, status: Status(1), names: String::new() };
         let text = unreadable::explain(error, &variables).to_string();

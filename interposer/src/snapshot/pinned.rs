@@ -1,7 +1,7 @@
 //! Host memory that the device reads and writes directly, on its own address.
 //!
-//! The memory is mapped here and only registered with the driver, so that it outlives the context: threads of ours may still read
-//! it when the application destroys that.
+//! The memory is mapped here and only registered with the driver, so that it outlives the context: threads of ours may
+//! still read it when the application destroys that.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -31,14 +31,16 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// At least `length` bytes, registered in the current context. Where the driver refuses (a limit on locked memory, a system that
-    /// cannot lock), the memory is ordinary: copies are slower, and kernels cannot reach it.
+    /// At least `length` bytes, registered in the current context. Where the driver refuses (a limit on locked memory,
+    /// a system that cannot lock), the memory is ordinary: copies are slower, and kernels cannot reach it.
     pub fn new(length: usize) -> Result<Self, Status> {
         let length = length.next_multiple_of(HUGE);
         let mapped = length + HUGE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address of the system's choice replaces nothing.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), mapped, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), mapped, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        };
         let base = NonNull::new(base).filter(|base| base.as_ptr() != libc::MAP_FAILED).ok_or(Status::OUT_OF_MEMORY)?;
         // SAFETY: the mapping is `HUGE` bytes longer than what is used of it.
         let start = unsafe { base.cast::<u8>().add(base.as_ptr().align_offset(HUGE).min(HUGE)) };
@@ -52,7 +54,9 @@ impl Pinned {
             // SAFETY: the range is mapped, page-aligned and ours; the place for the result is valid.
             let status = unsafe {
                 match driver::hooked::cuMemHostRegister_v2::call(start.as_ptr().cast(), length, FLAGS) {
-                    Status::SUCCESS => driver::cuMemHostGetDevicePointer_v2(&mut pinned.device, start.as_ptr().cast(), 0),
+                    Status::SUCCESS => {
+                        driver::cuMemHostGetDevicePointer_v2(&mut pinned.device, start.as_ptr().cast(), 0)
+                    }
                     error => error,
                 }
             };

@@ -22,12 +22,16 @@ const ATTRIBUTES: [(&str, Attribute); 6] = [
 pub fn explain(error: SnapshotError, variables: &[Variable]) -> SnapshotError {
     let SnapshotError::Copy { address, bytes, status, .. } = error else { return error };
     let end = address.saturating_add(bytes as u64);
-    let inside = |variable: &&Variable| variable.address < end && address < variable.address.saturating_add(variable.size);
+    let inside =
+        |variable: &&Variable| variable.address < end && address < variable.address.saturating_add(variable.size);
     let found: Vec<&Variable> = variables.iter().filter(inside).collect();
     if log::enabled(log::LogLevel::Debug) {
         debug!("no copy of {bytes} bytes at {address:#x}: {}", told_by_the_driver(address));
         for Variable { name, address, size, constant, .. } in &found {
-            debug!("variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}", told_by_the_driver(*address));
+            debug!(
+                "variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}",
+                told_by_the_driver(*address)
+            );
         }
     }
     let names = found.iter().map(|variable| variable.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -43,8 +47,13 @@ fn told_by_the_driver(address: u64) -> String {
     for (name, attribute) in ATTRIBUTES {
         let mut value = 0u64;
         // SAFETY: the largest of these attributes has eight bytes, and the rest stays zero.
-        let status = unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut value).cast(), attribute as u32, address) };
-        text += &if status == Status::SUCCESS { format!(", {name} {value:#x}") } else { format!(", {name}: CUDA error {status}") };
+        let status =
+            unsafe { driver::hooked::cuPointerGetAttribute::call((&raw mut value).cast(), attribute as u32, address) };
+        text += &if status == Status::SUCCESS {
+            format!(", {name} {value:#x}")
+        } else {
+            format!(", {name}: CUDA error {status}")
+        };
     }
     text
 }

@@ -56,7 +56,10 @@ fn recorded(run: &Run) -> (KernelRecord, CodeKind, Vec<u8>) {
     assert_eq!(layout, [(0, 8), (8, 4)]);
     let instance = kernel.instances.values().next().unwrap();
     let prologue = State::load(&run.data().join(&instance.prologue)).unwrap();
-    assert_eq!(prologue.header.variables.iter().map(|variable| variable.name.as_str()).collect::<Vec<_>>(), ["counter"]);
+    assert_eq!(
+        prologue.header.variables.iter().map(|variable| variable.name.as_str()).collect::<Vec<_>>(),
+        ["counter"]
+    );
     let code = std::fs::read(run.data().join(&kernel.modules[0])).unwrap();
     (kernel.clone(), CodeKind::of(&kernel.modules[0]), code)
 }
@@ -85,7 +88,11 @@ fn ptx_is_recorded_without_what_the_kernel_does_not_need() {
     let text = String::from_utf8(code).unwrap();
     assert!(text.contains(".visible .global .align 4 .u32 counter") && !text.contains("unrelated"), "{text}");
     let again = record_image(ptx(".visible .entry another() { ret; }", "").as_bytes(), &[]);
-    assert_eq!(recorded(&again).0.static_hash, kernel.static_hash, "code that is not the kernel's does not change its identity");
+    assert_eq!(
+        recorded(&again).0.static_hash,
+        kernel.static_hash,
+        "code that is not the kernel's does not change its identity"
+    );
 }
 
 #[test]
@@ -123,7 +130,10 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
         let run = record_image(&fat, &[]);
         let (kernel, kind, code) = recorded(&run);
         assert_eq!(kind, expected, "{mode} {images:?}");
-        assert!(kind == CodeKind::Ptx || cubin::parse(&code).is_some_and(|cubin| !cubin.kernels.is_empty()), "{mode} {images:?}");
+        assert!(
+            kind == CodeKind::Ptx || cubin::parse(&code).is_some_and(|cubin| !cubin.kernels.is_empty()),
+            "{mode} {images:?}"
+        );
         assert_eq!(kernel.ours.ir_arch, "sm_90");
         // What the driver was given, machine code first.
         let given: Vec<Vec<u8>> = [(elf, &image), (text, &std::fs::read(path("k.ptx")).unwrap())]
@@ -164,10 +174,15 @@ fn ir_beside_the_program_comes_before_ptx() {
 
 #[test]
 fn what_cannot_be_replayed_is_refused_by_name() {
-    let call = "{ .param .b64 n; .param .b64 r; st.param.b64 [n], 16; call.uni (r), malloc, (n); ld.param.b64 %rd3, [r]; }";
+    let call =
+        "{ .param .b64 n; .param .b64 r; st.param.b64 [n], 16; call.uni (r), malloc, (n); ld.param.b64 %rd3, [r]; }";
     for (extra, body, reason) in [
         (".extern .func (.param .b64 r) malloc (.param .b64 n);", call, "it allocates memory on the device"),
-        (".global .align 8 .u64 place = counter;", "ld.global.u64 %rd2, [place];", "its variable place holds addresses"),
+        (
+            ".global .align 8 .u64 place = counter;",
+            "ld.global.u64 %rd2, [place];",
+            "its variable place holds addresses",
+        ),
         (".global .align 4 .u32 hidden;", "st.global.u32 [hidden], %r1;", "its variable hidden is private"),
         (
             ".global .texref picture;",

@@ -43,7 +43,8 @@ impl Criterion {
         }
     }
 
-    /// What is measured, where something is: the least time in ns, which other work on the machine disturbs least, or registers.
+    /// What is measured, where something is: the least time in ns, which other work on the machine disturbs least, or
+    /// registers.
     pub fn figure(&self, result: &ReplayResult) -> Option<f64> {
         match self.failing {
             FailureKind::Slow => result.measured().iter().min().map(|time| *time as f64),

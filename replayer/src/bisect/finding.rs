@@ -75,7 +75,9 @@ impl std::fmt::Display for Culprit {
         let of = self.of.map_or_else(String::new, |of| format!(" of {of}"));
         match *number {
             0 => write!(f, "{pass} on {unit}, which LLVM does not leave out"),
-            number if self.from < number => write!(f, "one of the passes {} to {number}{of}, the last of them {pass} on {unit}", self.from),
+            number if self.from < number => {
+                write!(f, "one of the passes {} to {number}{of}, the last of them {pass} on {unit}", self.from)
+            }
             number => write!(f, "pass {number}{of}: {pass} on {unit}"),
         }
     }

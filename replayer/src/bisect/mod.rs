@@ -1,8 +1,9 @@
 //! Finding out why a kernel is right with one configuration and wrong with another.
 //!
-//! The stages of a build are searched in their order: the passes of the pipeline, the passes of code generation, the levels of
-//! code generation and of the assembler, and the fields of the configuration that allow a compiler more than the source does. Each
-//! question is one replay; several are asked at a time, and those that come to the same code are run once.
+//! The stages of a build are searched in their order: the passes of the pipeline, the passes of code generation, the
+//! levels of code generation and of the assembler, and the fields of the configuration that allow a compiler more than
+//! the source does. Each question is one replay; several are asked at a time, and those that come to the same code are
+//! run once.
 
 mod criterion;
 mod experiments;
@@ -41,14 +42,21 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         let error = "passes in another program cannot be told apart; leave --opt, --opt-arg and --load-pass-plugin out";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    let context =
-        ReplayContext::open(ReplaySettings { code: options.code.file(), standby: true, quiet: true, ..options.common.settings() })?;
+    let context = ReplayContext::open(ReplaySettings {
+        code: options.code.file(),
+        standby: true,
+        quiet: true,
+        ..options.common.settings()
+    })?;
     if let Some(unbuilt) = &context.unbuilt {
         // A replay's status would pass for a verdict.
         return Err(Fatal::new(Verdict::Unclear.exit_status(), unbuilt.error.clone()));
     }
     if options.failing == FailureKind::Regs && context.is_cpu() {
-        return Err(Fatal::new(exit::BAD_USAGE, "the CPU device has no registers to count; --failing regs needs a GPU"));
+        return Err(Fatal::new(
+            exit::BAD_USAGE,
+            "the CPU device has no registers to count; --failing regs needs a GPU",
+        ));
     }
     let mut failing = options.configuration(context.recorded.recorded_configuration());
     // The level that is searched is one that is said.
@@ -75,7 +83,8 @@ impl Bisection<'_, '_, '_> {
     fn find(mut self) -> Result<BisectFinding, Fatal> {
         self.runner.say("replaying the reference and the failing configuration");
         let references = self.references();
-        let mut experiments: Vec<Experiment> = references.iter().map(|configuration| self.reference(configuration)).collect();
+        let mut experiments: Vec<Experiment> =
+            references.iter().map(|configuration| self.reference(configuration)).collect();
         let mut failing = Experiment::of(self.failing);
         (failing.runs, failing.probe.listed) = (self.options.repeat, true);
         failing.warmup = if self.options.failing == FailureKind::Slow { WARMUP } else { 0 };
@@ -90,7 +99,8 @@ impl Bisection<'_, '_, '_> {
             return Err(Fatal::new(exit::BAD_USAGE, failed.result.error));
         }
         let good = |seen: &ExperimentOutcome| seen.result.status == Status::Verified;
-        let Some(chosen) = seen.iter().position(good).or((self.options.failing == FailureKind::Crash).then_some(0)) else {
+        let Some(chosen) = seen.iter().position(good).or((self.options.failing == FailureKind::Crash).then_some(0))
+        else {
             let mut finding = self.without_reference(finding, &seen[0]);
             if finding.verdict == Verdict::Unclear {
                 self.put_on_trial(&references[0], &mut finding)?;
@@ -112,14 +122,18 @@ impl Bisection<'_, '_, '_> {
                     (FailureKind::Wrong, _) => "the configuration verifies".into(),
                     (FailureKind::Crash, _) => "the configuration is built".into(),
                     (_, Some((reference, figure))) => {
-                        format!("{figure} is not more than {} times the reference's {reference}", self.options.threshold())
+                        format!(
+                            "{figure} is not more than {} times the reference's {reference}",
+                            self.options.threshold()
+                        )
                     }
                     (_, None) => "it does not fail".into(),
                 };
                 return Ok(self.done(finding));
             }
             Judgement::Unclear => {
-                finding.summary = format!("the failing configuration does not fail as --failing says: {}", failed.result.error);
+                finding.summary =
+                    format!("the failing configuration does not fail as --failing says: {}", failed.result.error);
                 return Ok(self.done(finding));
             }
         }
@@ -138,7 +152,8 @@ impl Bisection<'_, '_, '_> {
     fn put_on_trial(&mut self, reference: &Configuration, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let evidence = undefined::evidence(&mut *self.runner, reference)?;
         if let Some(first) = evidence.first() {
-            let shown = finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
+            let shown =
+                finding.pass.as_ref().map_or_else(String::new, |culprit| format!("; {culprit} makes use of it"));
             finding.summary = format!("{first}{shown}");
             finding.verdict = Verdict::Kernel;
         }
@@ -169,8 +184,8 @@ impl Bisection<'_, '_, '_> {
         finding
     }
 
-    /// The known-good pipeline as the failing one is compiled, but for what allows more than the source does; and, where that
-    /// does not verify, with as little code generation as there is.
+    /// The known-good pipeline as the failing one is compiled, but for what allows more than the source does; and,
+    /// where that does not verify, with as little code generation as there is.
     fn references(&self) -> Vec<Configuration> {
         let usual = Configuration { passes: self.options.reference.clone(), ..stages::strict(self.failing) };
         if self.options.failing != FailureKind::Wrong {

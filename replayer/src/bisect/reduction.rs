@@ -3,9 +3,9 @@
 //! Parts are taken out of it for as long as what is to blame (a pass, code generation, the assembler) still makes a
 //! difference.
 //!
-//! What is left computes something else than the recorded kernel did, so that the recording is no measure any more. The measure is the
-//! IR itself: it is replayed without what is to blame and with it, and what the two leave in memory has to differ, or the time that they
-//! take. Without it the kernel has to run to its end and leave the same every time.
+//! What is left computes something else than the recorded kernel did, so that the recording is no measure any more. The
+//! measure is the IR itself: it is replayed without what is to blame and with it, and what the two leave in memory has
+//! to differ, or the time that they take. Without it the kernel has to run to its end and leave the same every time.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -81,7 +81,8 @@ impl Reduction<'_, '_> {
             // From behind: what uses a value stands after it.
             let mut end = now.inventory.parts[kind];
             while end > 0 && Instant::now() < deadline {
-                let starts: Vec<u64> = (1..=self.runner.width() as u64).map(|at| end.saturating_sub(at * size)).collect();
+                let starts: Vec<u64> =
+                    (1..=self.runner.width() as u64).map(|at| end.saturating_sub(at * size)).collect();
                 let mut revisions = Vec::new();
                 let mut to = end;
                 for from in starts {
@@ -127,7 +128,15 @@ impl Reduction<'_, '_> {
                 let mut experiment = experiment.clone();
                 experiment.configuration.timeout_s = Some(LIMIT_S);
                 experiment.probe = Probe { revisions: vec![*revision], before: true, ..experiment.probe };
-                Experiment { replacement: Some(code.clone()), runs, warmup, digest: true, keep_ir: true, fresh: timed, ..experiment }
+                Experiment {
+                    replacement: Some(code.clone()),
+                    runs,
+                    warmup,
+                    digest: true,
+                    keep_ir: true,
+                    fresh: timed,
+                    ..experiment
+                }
             };
             let twice = if self.failing == FailureKind::Wrong { 2 } else { runs };
             experiments.extend([revised(&self.without, twice), revised(&self.with, runs)]);
@@ -148,7 +157,9 @@ impl Reduction<'_, '_> {
                     both && time(without).zip(time(with)).is_some_and(|(usual, slow)| slow > usual * self.threshold)
                 }
                 FailureKind::Wrong => {
-                    without.has_run() && !without.varies() && (with.has_run() && with.digest != without.digest || with.has_failed())
+                    without.has_run()
+                        && !without.varies()
+                        && (with.has_run() && with.digest != without.digest || with.has_failed())
                 }
             };
             let after = with.built().and_then(|built| built.texts.ir.clone());

@@ -18,14 +18,18 @@ pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
     let colours = match options.color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        ColorChoice::Auto => {
+            std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        }
     };
     eprint!("{}", text(finding, colours));
     if options.json {
         let json = serde_json::to_string_pretty(finding).expect("plain data serialises") + "\n";
         let mut stdout = std::io::stdout().lock();
         let written = stdout.write_all(json.as_bytes()).and_then(|()| stdout.flush());
-        written.map_err(|error| Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")))?;
+        written.map_err(|error| {
+            Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}"))
+        })?;
     }
     Ok(())
 }
@@ -41,7 +45,11 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
     line(&format!("  compared with  {}", finding.reference));
     if let Some((reference, figure)) = finding.figures {
         let (unit, factor) = if finding.failing == FailureKind::Slow { ("µs", 1e-3) } else { ("registers", 1.0) };
-        line(&format!("  measured       {:.1} {unit}, the reference {:.1} {unit}", figure * factor, reference * factor));
+        line(&format!(
+            "  measured       {:.1} {unit}, the reference {:.1} {unit}",
+            figure * factor,
+            reference * factor
+        ));
     }
     if finding.verdict != Verdict::Good && !finding.error.is_empty() {
         line(&format!("  how it fails   {}", finding.error));
@@ -56,7 +64,10 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
     if let Some(files) = &finding.files {
         if !files.diff.is_empty() {
             let lines = if files.removed == 1 { "line" } else { "lines" };
-            line(&format!("  what it did    {} {lines} removed and {} added in {}:", files.removed, files.added, files.function));
+            line(&format!(
+                "  what it did    {} {lines} removed and {} added in {}:",
+                files.removed, files.added, files.function
+            ));
             let lines: Vec<&str> = files.diff.lines().skip(2).collect();
             for shown in lines.iter().take(SHOWN) {
                 let colour = match shown.as_bytes().first() {
@@ -114,7 +125,10 @@ mod tests {
             ..BisectFinding::unclear(FailureKind::Wrong, "default<O3>", "default<O0>")
         };
         let plain = text(&finding, false);
-        assert!(plain.starts_with("an IR pass: pass 3 of 9: gvn on function f\n") && plain.contains("\n-x\n+y\n"), "{plain}");
+        assert!(
+            plain.starts_with("an IR pass: pass 3 of 9: gvn on function f\n") && plain.contains("\n-x\n+y\n"),
+            "{plain}"
+        );
         assert!(plain.contains("1 line removed and 1 added in f:"), "{plain}");
         assert!(text(&finding, true).contains("\x1b[31m-x\x1b[0m"));
         let json = serde_json::to_value(&finding).unwrap();

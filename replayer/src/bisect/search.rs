@@ -1,7 +1,7 @@
 //! The search for the first pass of a pipeline that makes the difference.
 //!
-//! Points are judged several at a time. Nothing is assumed of points that were not judged but that good and bad ones do not alternate
-//! between neighbours that were; what is found was always judged on both sides.
+//! Points are judged several at a time. Nothing is assumed of points that were not judged but that good and bad ones do
+//! not alternate between neighbours that were; what is found was always judged on both sides.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ pub enum Judgement {
     Unclear,
 }
 
-/// Where bad begins: after the first of these numbers, up to the second. They are neighbours unless all between them are unclear.
+/// Where bad begins: after the first of these numbers, up to the second. They are neighbours unless all between them
+/// are unclear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Border {
     pub good: u64,
@@ -38,7 +39,8 @@ impl PassSearch {
 
     /// At most `width` points to judge next; none when there is nothing left to learn.
     pub fn next(&self, width: usize) -> Vec<u64> {
-        let open = |from: u64, to: u64| -> Vec<u64> { (from..to).filter(|point| !self.judged.contains_key(point)).collect() };
+        let open =
+            |from: u64, to: u64| -> Vec<u64> { (from..to).filter(|point| !self.judged.contains_key(point)).collect() };
         let open = match self.border() {
             Some(border) => open(border.good + 1, border.bad),
             // No good point is known: one is below all bad ones, if there is one and bad does not turn good again.
@@ -57,7 +59,9 @@ impl PassSearch {
 
     /// The last good point and the first bad one after it, as far as is known; `None` where no point was good.
     pub fn border(&self) -> Option<Border> {
-        let of = |wanted: Judgement| self.judged.iter().filter(move |(_, judgement)| **judgement == wanted).map(|(point, _)| *point);
+        let of = |wanted: Judgement| {
+            self.judged.iter().filter(move |(_, judgement)| **judgement == wanted).map(|(point, _)| *point)
+        };
         let good = of(Judgement::Good).next_back()?;
         let bad = of(Judgement::Bad).find(|point| *point > good)?;
         Some(Border { good, bad })

@@ -39,12 +39,13 @@ fn name(definition: &str) -> Option<&str> {
     }
 }
 
-/// The function's text without what LLVM prints otherwise after it has read it: the numbers of attributes and metadata, the order of
-/// predecessors.
+/// The function's text without what LLVM prints otherwise after it has read it: the numbers of attributes and metadata,
+/// the order of predecessors.
 pub fn comparable(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     // The order in which a block's predecessors are listed is that of the uses of its name.
-    let lines: String = text.split_inclusive('\n').map(|line| line.split_once("; preds = ").map_or(line, |(code, _)| code)).collect();
+    let lines: String =
+        text.split_inclusive('\n').map(|line| line.split_once("; preds = ").map_or(line, |(code, _)| code)).collect();
     let mut letters = lines.chars().peekable();
     while let Some(letter) = letters.next() {
         plain.push(letter);
@@ -55,7 +56,8 @@ pub fn comparable(text: &str) -> String {
     plain
 }
 
-/// The functions of both modules that are not the same in them, as before and after; the latter is empty where it is gone.
+/// The functions of both modules that are not the same in them, as before and after; the latter is empty where it is
+/// gone.
 pub fn changed<'a>(before: &'a str, after: &'a str) -> Vec<(FunctionText<'a>, &'a str)> {
     let after = functions(after);
     let of = |name: &str| after.iter().find(|function| function.name == name).map_or("", |function| function.text);

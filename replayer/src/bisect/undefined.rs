@@ -41,7 +41,8 @@ pub fn evidence(runner: &mut ExperimentRunner<'_>, reference: &Configuration) ->
     evidence.extend(watched.result.faults.iter().flat_map(|faults| &faults.findings).take(MOST).map(access));
     if usual.has_run() && trapped.result.status == Status::RuntimeError {
         // The first that ends the kernel by itself.
-        let checked = runner.observe_one(trap(0, 0))?.probed().map_or_else(Vec::new, |probed| probed.inventory.checked.clone());
+        let checked =
+            runner.observe_one(trap(0, 0))?.probed().map_or_else(Vec::new, |probed| probed.inventory.checked.clone());
         let (mut from, mut to) = (0, checked.len());
         while from + 1 < to {
             let middle = (from + to) / 2;

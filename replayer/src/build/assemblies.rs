@@ -38,7 +38,8 @@ impl Assemblies {
     /// Whether the order is to assemble this PTX itself.
     pub fn ask(&mut self, order: u64, ptx: ChunkId) -> bool {
         // One that is started again asks again.
-        let known = self.finished.contains_key(&ptx) || self.at_work.iter().any(|(by, other)| *other == ptx && *by != order);
+        let known =
+            self.finished.contains_key(&ptx) || self.at_work.iter().any(|(by, other)| *other == ptx && *by != order);
         if known {
             self.relying.insert(order, ptx);
         } else {
@@ -47,8 +48,8 @@ impl Assemblies {
         !known
     }
 
-    /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each. `None` is that of
-    /// an order which relied on another's assembly that came to nothing: its own may come to something.
+    /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each. `None`
+    /// is that of an order which relied on another's assembly that came to nothing: its own may come to something.
     pub fn settle(&mut self, order: u64, outcome: BuildOutcome) -> Vec<(u64, Option<BuildOutcome>, bool)> {
         if let Some(ptx) = self.relying.remove(&order) {
             return match outcome {
@@ -71,18 +72,23 @@ impl Assemblies {
         };
         let code = outcome
             .as_ref()
-            .map(|(built, image)| Rc::new(Assembled { assembler: built.assembler.clone(), spills: built.spills, image: image.clone() }))
+            .map(|(built, image)| {
+                Rc::new(Assembled { assembler: built.assembler.clone(), spills: built.spills, image: image.clone() })
+            })
             // A time limit, a lack of memory or a signal is that order's own affair.
             .map_err(|failed| failed.rejected.then(|| failed.clone()));
         let mut complete = vec![(order, Some(outcome), true)];
-        let (waited, others) = std::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| self.relying.get(other) == Some(&ptx));
+        let (waited, others) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(other, _)| self.relying.get(other) == Some(&ptx));
         self.waiting = others;
         for (other, built) in waited {
             self.relying.remove(&other);
             let outcome = match &code {
                 Ok(code) => Some(with(built, code)),
                 // It has come to texts of its own.
-                Err(rejected) => rejected.clone().map(|rejected| Err(NotBuilt { texts: Box::new(built.texts), ..rejected })),
+                Err(rejected) => {
+                    rejected.clone().map(|rejected| Err(NotBuilt { texts: Box::new(built.texts), ..rejected }))
+                }
             };
             complete.push((other, outcome, false));
         }
@@ -98,7 +104,9 @@ impl Assemblies {
         self.finished.insert(ptx, code);
         while self.bytes > REMEMBERED && self.ages.len() > 1 {
             // Those that rely on it and are still at work would miss it.
-            let Some(place) = self.ages.iter().position(|old| !self.relying.values().any(|ptx| ptx == old)) else { break };
+            let Some(place) = self.ages.iter().position(|old| !self.relying.values().any(|ptx| ptx == old)) else {
+                break;
+            };
             let Some(oldest) = self.ages.remove(place) else { break };
             self.bytes -= self.finished.remove(&oldest).map_or(0, |code| code.image.len());
         }
@@ -169,8 +177,14 @@ mod tests {
         assert!(assemblies.settle(2, built("two", b"")).is_empty());
         let failed = NotBuilt { rejected: true, ..NotBuilt::new(Status::CompileError, "no such instruction") };
         let complete = assemblies.settle(1, Err(failed.clone()));
-        assert!(complete.iter().all(|(_, outcome, _)| outcome.as_ref().unwrap().as_ref().unwrap_err() == &failed) && complete.len() == 2);
-        assert!(assemblies.settle(3, built("three", b""))[0].1.is_none(), "it comes again, to be told by the assembler");
+        assert!(
+            complete.iter().all(|(_, outcome, _)| outcome.as_ref().unwrap().as_ref().unwrap_err() == &failed)
+                && complete.len() == 2
+        );
+        assert!(
+            assemblies.settle(3, built("three", b""))[0].1.is_none(),
+            "it comes again, to be told by the assembler"
+        );
         assert!(assemblies.ask(4, PTX));
     }
 

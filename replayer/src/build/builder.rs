@@ -75,7 +75,17 @@ impl Builder {
 
     fn new(child: Child, place: Place, stream: UnixStream, limit: Duration, keeps_log: bool) -> Self {
         let deadline = Instant::now() + limit;
-        Self { child, place, stream, inbox: Inbox::default(), limit, deadline, texts: BuildTexts::default(), keeps_log, closed: None }
+        Self {
+            child,
+            place,
+            stream,
+            inbox: Inbox::default(),
+            limit,
+            deadline,
+            texts: BuildTexts::default(),
+            keeps_log,
+            closed: None,
+        }
     }
 
     /// The descriptor of its events; there are no more once it is on its way out.
@@ -139,7 +149,9 @@ impl Builder {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             // A reset is an end as well.
             Ok(_) => self.closed = Some(Instant::now() + GOING),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.closed = Some(Instant::now() + GOING),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                self.closed = Some(Instant::now() + GOING)
+            }
             Err(error) => return done(Err(internal(&format!("the events of a builder cannot be read: {error}")))),
         }
         loop {
@@ -210,15 +222,18 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
     // Assemblers may be programs, and so may be what runs the pipeline.
     if matches!(build.target, Target::Cpu { .. }) && build.inputs.external.is_none() {
         // The application's own code is read from the recording.
-        let readable = build.spec.configuration.original.then(|| build.inputs.recorded.folder.clone()).into_iter().collect();
-        let allowed = AllowedResources { readable, descriptors: vec![words.as_raw_fd()], ..AllowedResources::default() };
+        let readable =
+            build.spec.configuration.original.then(|| build.inputs.recorded.folder.clone()).into_iter().collect();
+        let allowed =
+            AllowedResources { readable, descriptors: vec![words.as_raw_fd()], ..AllowedResources::default() };
         confinement::enter(&allowed);
     }
     let mut ask = |ptx: &str| {
         let mut text = ptx.as_bytes().to_vec();
         text.extend(options.to_le_bytes());
         let mut answer = [ASSEMBLE];
-        let answered = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[]).and_then(|()| (&words).read_exact(&mut answer));
+        let answered = frame::write(&mut &words, &Word::Ptx(chunk_id(&text).0), &[])
+            .and_then(|()| (&words).read_exact(&mut answer));
         answered.is_ok() && answer == [KNOWN]
     };
     // One that crashes or is stopped later has told them all the same.

@@ -11,16 +11,24 @@ use super::original;
 use super::outcome::{BuildOutcome, Built, NotBuilt};
 use super::replacement::Replacement;
 
-/// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image. `reader` is told the texts on
-/// the way, where the build asks for them.
-pub fn compile(build: &Build<'_>, is_known: &mut dyn FnMut(&str) -> bool, reader: &mut dyn FnMut(BuildText, &str)) -> BuildOutcome {
+/// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image. `reader` is told
+/// the texts on the way, where the build asks for them.
+pub fn compile(
+    build: &Build<'_>,
+    is_known: &mut dyn FnMut(&str) -> bool,
+    reader: &mut dyn FnMut(BuildText, &str),
+) -> BuildOutcome {
     if build.spec.configuration.original {
         return original::of(build);
     }
     run(build, is_known, reader).map_err(|error| {
         let status = if error.is_usage() { Status::InvalidConfig } else { Status::CompileError };
         let rejected = matches!(error, BuildError::Assemble { .. });
-        NotBuilt { place: build.progress.and_then(BuildProgress::last), rejected, ..NotBuilt::new(status, error.to_string()) }
+        NotBuilt {
+            place: build.progress.and_then(BuildProgress::last),
+            rejected,
+            ..NotBuilt::new(status, error.to_string())
+        }
     })
 }
 
@@ -59,7 +67,12 @@ fn run(
         compiled: compiled.as_ref(),
     };
     let before = inputs.keep.before || spec.probe.before;
-    request.keep = Keep { before, pipeline: spec.probe.expanded, until: spec.probe.until, after: inputs.keep.after || spec.keep_ir };
+    request.keep = Keep {
+        before,
+        pipeline: spec.probe.expanded,
+        until: spec.probe.until,
+        after: inputs.keep.after || spec.keep_ir,
+    };
     request.external = inputs.external;
     request.instrument = spec.instrument;
     request.progress = build.progress;

@@ -119,7 +119,8 @@ impl ForkServer {
         Ok(self.last)
     }
 
-    /// Reads what has arrived, and writes what could not be written before; never waits. An error means that the fork server is gone.
+    /// Reads what has arrived, and writes what could not be written before; never waits. An error means that the fork
+    /// server is gone.
     pub fn progress(&mut self) -> std::io::Result<Vec<Answer>> {
         if let Some(latest) = self.closed {
             return match self.child.end() {
@@ -158,7 +159,9 @@ fn receive(stream: &mut UnixStream, inbox: &mut Inbox) -> std::io::Result<bool> 
             inbox.push(&buffer[..count]);
             Ok(count > 0)
         }
-        Err(error) if matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock) => Ok(true),
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::Interrupted | std::io::ErrorKind::WouldBlock) => {
+            Ok(true)
+        }
         Err(error) => Err(error),
     }
 }
@@ -279,7 +282,8 @@ impl Server<'_> {
     fn wait(&self) -> std::io::Result<Vec<bool>> {
         let mut waiting = Waiting::default();
         let supervisor = waiting.on(Some(self.supervisor.as_fd()), interest(&self.outbox));
-        let builders = self.builders.iter().map(|it| waiting.on(it.builder.fd(), PollFlags::POLLIN)).collect::<Vec<_>>();
+        let builders =
+            self.builders.iter().map(|it| waiting.on(it.builder.fd(), PollFlags::POLLIN)).collect::<Vec<_>>();
         let going = !self.leaving.is_empty() || self.builders.iter().any(|it| it.builder.is_closed());
         waiting.until(going.then(|| Instant::now() + Duration::from_millis(10)));
         waiting.until(self.builders.iter().map(|it| it.builder.deadline()));
@@ -334,7 +338,8 @@ mod tests {
         }
     }
 
-    /// A loop whose counter is 0 and then 1: nvPTXCompiler 13.0 asks for a table of minus 300 MB for it, and writes to where there is none.
+    /// A loop whose counter is 0 and then 1: nvPTXCompiler 13.0 asks for a table of minus 300 MB for it, and writes to
+    /// where there is none.
     const ENDS_THE_ASSEMBLER: &str = ".version 8.5\n\
         .target sm_90\n\
         .address_size 64\n\
@@ -384,7 +389,14 @@ mod tests {
     fn an_assembler_that_is_ended_gives_way_to_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let recorded = recording(folder.path());
-        let inputs = Inputs { recorded: &recorded, modules: &[], replacement: None, external: None, keep: Keep::default(), texts: false };
+        let inputs = Inputs {
+            recorded: &recorded,
+            modules: &[],
+            replacement: None,
+            external: None,
+            keep: Keep::default(),
+            texts: false,
+        };
         let plan = ForkServerPlan { inputs, memory: None };
         let mut server = ForkServer::start(&plan, Preparation::None).unwrap();
         let replacement = Replacement::of(CodeKind::Ptx, ENDS_THE_ASSEMBLER.as_bytes().to_vec()).unwrap();
@@ -439,6 +451,9 @@ mod tests {
         server.progress().unwrap();
         assert!(start.elapsed() < Duration::from_secs(5) && !server.outbox.is_empty());
         assert!(server.interest().contains(PollFlags::POLLOUT));
-        assert!(matches!(server.dismiss().wait(Duration::from_secs(20)), Some(crate::process::child::ProcessEnd::Signalled(_))));
+        assert!(matches!(
+            server.dismiss().wait(Duration::from_secs(20)),
+            Some(crate::process::child::ProcessEnd::Signalled(_))
+        ));
     }
 }

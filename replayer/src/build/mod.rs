@@ -2,8 +2,9 @@
 //!
 //! A crash in LLVM is then that configuration's result.
 //!
-//! Builders are forked by a fork server, which has LLVM and the assembler loaded and warm. The supervisor cannot be that parent:
-//! an assembler may load the device's driver, and a driver that was loaded before a fork refuses to work in the child.
+//! Builders are forked by a fork server, which has LLVM and the assembler loaded and warm. The supervisor cannot be
+//! that parent: an assembler may load the device's driver, and a driver that was loaded before a fork refuses to work
+//! in the child.
 
 mod assemblies;
 mod builder;

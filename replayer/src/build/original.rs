@@ -17,13 +17,17 @@ pub fn of(build: &Build<'_>) -> BuildOutcome {
     let invalid = |error: String| NotBuilt::new(Status::InvalidConfig, error);
     build.spec.configuration.check().map_err(invalid)?;
     if build.spec.instrument.is_some() || build.inputs.external.is_some() {
-        return Err(invalid("the application's own code cannot be changed, as looking for faults, watching writes and --opt do".into()));
+        return Err(invalid(
+            "the application's own code cannot be changed, as looking for faults, watching writes and --opt do".into(),
+        ));
     }
     let recorded = build.inputs.recorded;
     let kernel = &recorded.kernel.kernel_name;
     let (mut image, kind) = read(recorded, build.target)?;
     if let Some(reason) = immovable(recorded, &image, kind) {
-        return Err(invalid(format!("{reason}, which lies elsewhere where the application's own code is replayed; replay a pipeline")));
+        return Err(invalid(format!(
+            "{reason}, which lies elsewhere where the application's own code is replayed; replay a pipeline"
+        )));
     }
     let assembler = match kind {
         CodeKind::Ptx => "the driver: the application's own PTX",
@@ -40,11 +44,14 @@ fn read(recorded: &RecordedInstance, target: &Target) -> Result<(Vec<u8>, CodeKi
     let invalid = |error: &str| NotBuilt::new(Status::InvalidConfig, error);
     let forms = &recorded.instance.ours.original;
     if forms.is_empty() {
-        return Err(invalid("the recording does not hold the code that the application ran; record it again, or replay a pipeline"));
+        return Err(invalid(
+            "the recording does not hold the code that the application ran; record it again, or replay a pipeline",
+        ));
     }
     for CodeFile { file, checksum: sum } in forms {
         let path = recorded.folder.join(file);
-        let broken = |what: &dyn std::fmt::Display| NotBuilt::new(Status::CompileError, format!("{}: {what}", path.display()));
+        let broken =
+            |what: &dyn std::fmt::Display| NotBuilt::new(Status::CompileError, format!("{}: {what}", path.display()));
         let bytes = std::fs::read(&path).map_err(|error| broken(&error))?;
         if checksum(&bytes) != *sum {
             return Err(broken(&"its checksum does not match"));
@@ -63,7 +70,9 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
         Target::Nvptx { arch } => Architecture::parse(arch).map_or(u32::MAX, |device| device.number),
     };
     match kind {
-        CodeKind::Cubin => cubin::parse(code).and_then(|cubin| cubin.architecture).is_some_and(|it| it.machine_code_runs_on(device)),
+        CodeKind::Cubin => {
+            cubin::parse(code).and_then(|cubin| cubin.architecture).is_some_and(|it| it.machine_code_runs_on(device))
+        }
         CodeKind::Ptx => {
             let text = String::from_utf8_lossy(code);
             let closure = ptx::PtxModule::parse(&text).closure(kernel);
@@ -77,7 +86,13 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
 fn immovable(recorded: &RecordedInstance, code: &[u8], kind: CodeKind) -> Option<String> {
     let header = &recorded.moments.prologue.header;
     let own = || header.variables.iter().filter(|variable| !variable.code);
-    let words = || header.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word));
+    let words = || {
+        header
+            .arguments
+            .iter()
+            .flat_map(|argument| argument.bytes.as_chunks::<8>().0)
+            .map(|word| u64::from_le_bytes(*word))
+    };
     let points_into = |start: u64, size: u64| words().any(|word| (start..start.saturating_add(size)).contains(&word));
     if let Some(variable) = own().find(|variable| points_into(variable.address, variable.size)) {
         return Some(format!("an argument holds the address of its variable {}", variable.name));

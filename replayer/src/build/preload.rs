@@ -28,13 +28,15 @@ impl Preload {
     /// What a build can start from, if it can; it is read now where that has not been done.
     pub fn of(&mut self, build: &Build<'_>) -> Option<&Preloaded> {
         // An instrumented build tells lines of the source, which are not kept here.
-        if !(self.proved && Self::concerns(build) && build.spec.configuration.prune && build.spec.instrument.is_none()) {
+        if !(self.proved && Self::concerns(build) && build.spec.configuration.prune && build.spec.instrument.is_none())
+        {
             return None;
         }
         if self.read.as_ref().is_none_or(|(target, _)| target != build.target) {
             let modules: Vec<&[u8]> = build.inputs.modules.iter().map(Vec::as_slice).collect();
             let variables = &build.inputs.recorded.moments.prologue.header.variables;
-            let loaded = mneme_compiler::preload(&modules, &build.inputs.recorded.kernel.kernel_name, variables, build.target);
+            let loaded =
+                mneme_compiler::preload(&modules, &build.inputs.recorded.kernel.kernel_name, variables, build.target);
             let loaded = loaded.inspect_err(|error| tracing::debug!("builders read the IR themselves: {error}"));
             self.read = Some((build.target.clone(), loaded.ok()));
         }

@@ -47,7 +47,13 @@ impl Probe {
         (passes, CodegenInvocations::limited(self.codegen_passes))
     }
 
-    pub fn looked(&self, passes: Invocations, codegen: CodegenInvocations, pipeline: Option<String>, inventory: Inventory) -> ProbeResult {
+    pub fn looked(
+        &self,
+        passes: Invocations,
+        codegen: CodegenInvocations,
+        pipeline: Option<String>,
+        inventory: Inventory,
+    ) -> ProbeResult {
         let (ran, codegen_passes) = if self.listed { (passes.ran, codegen.ran) } else { Default::default() };
         ProbeResult { passes: ran, codegen_passes, shown: passes.before.zip(passes.after), pipeline, inventory }
     }

@@ -47,17 +47,24 @@ impl ReplacementFile {
 
 impl Replacement {
     /// Reads, or compiles within `limit`, a file. A source that does not compile is a failed build.
-    pub fn read(file: &ReplacementFile, recorded: &RecordedInstance, limit: Duration) -> Result<Result<Self, NotBuilt>, Fatal> {
+    pub fn read(
+        file: &ReplacementFile,
+        recorded: &RecordedInstance,
+        limit: Duration,
+    ) -> Result<Result<Self, NotBuilt>, Fatal> {
         let bytes = read(file.path())?;
         Ok(Ok(match file {
             ReplacementFile::Ir(_) => Self::Ir(bytes),
             ReplacementFile::Cubin(_) => Self::Cubin(bytes),
             ReplacementFile::Ptx(path) => {
-                let is_no_text = |_| Fatal::new(exit::BAD_USAGE, format!("{} is no PTX: it is not text", path.display()));
+                let is_no_text =
+                    |_| Fatal::new(exit::BAD_USAGE, format!("{} is no PTX: it is not text", path.display()));
                 Self::Ptx(String::from_utf8(bytes).map_err(is_no_text)?)
             }
             ReplacementFile::Source { file, compiler, flags } => {
-                let arch = Some(recorded.kernel.ours.ir_arch.as_str()).filter(|arch| arch.starts_with("sm_")).unwrap_or("sm_90");
+                let arch = Some(recorded.kernel.ours.ir_arch.as_str())
+                    .filter(|arch| arch.starts_with("sm_"))
+                    .unwrap_or("sm_90");
                 let source = Source { file, compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Self::Ir).map_err(|error| {
                     let status = match error {
@@ -107,7 +114,8 @@ impl Replacement {
         Ok(Some(match kind {
             CodeKind::Cubin => Self::Cubin(bytes),
             _ => {
-                let damaged = |_| RecordingError::Damaged { path: recorded.folder.join(name), what: "it is no PTX".into() };
+                let damaged =
+                    |_| RecordingError::Damaged { path: recorded.folder.join(name), what: "it is no PTX".into() };
                 Self::Ptx(String::from_utf8(bytes).map_err(damaged)?)
             }
         }))
@@ -115,7 +123,8 @@ impl Replacement {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Fatal> {
-    std::fs::read(path).map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", path.display())))
+    std::fs::read(path)
+        .map_err(|error| Fatal::new(exit::BAD_USAGE, format!("{} cannot be read: {error}", path.display())))
 }
 
 fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {

@@ -32,10 +32,11 @@ Exit status, as git bisect run takes it:
   4 found: undefined behaviour or a race  69 no such device
     in the kernel itself";
 
-/// Finds out why a recorded kernel is right with one pipeline and wrong with another: the pass, the back end, the assembler or the
-/// kernel itself.
+/// Finds out why a recorded kernel is right with one pipeline and wrong with another: the pass, the back end, the
+/// assembler or the kernel itself.
 ///
-/// What was found is told on standard error; the IR before and after the pass, their difference and a reproducer are written to a folder.
+/// What was found is told on standard error; the IR before and after the pass, their difference and a reproducer are
+/// written to a folder.
 #[derive(Parser, Debug)]
 #[command(name = "mneme-bisect", version, after_help = EXAMPLES)]
 pub struct Bisect {
@@ -127,7 +128,10 @@ impl Bisect {
 }
 
 fn threshold(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value: &f64| (1.0..=1e6).contains(value)).ok_or_else(|| "it must be a number of at least 1".into())
+    text.parse()
+        .ok()
+        .filter(|value: &f64| (1.0..=1e6).contains(value))
+        .ok_or_else(|| "it must be a number of at least 1".into())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -148,7 +152,10 @@ mod tests {
     fn a_command_line_is_a_replays_and_more() {
         Bisect::command().debug_assert();
         let options = read("-rdb a.json -rid 7 default<O2> -bidx 64 --failing slow --codegen-opt 1").unwrap();
-        assert_eq!((options.failing, options.threshold(), options.reference.as_str()), (FailureKind::Slow, 1.2, "default<O0>"));
+        assert_eq!(
+            (options.failing, options.threshold(), options.reference.as_str()),
+            (FailureKind::Slow, 1.2, "default<O0>")
+        );
         let found = options.configuration(Configuration::recorded(Default::default(), Default::default(), 0));
         assert_eq!((found.block.x, found.codegen_opt, found.passes.as_str()), (64, 1, "default<O2>"));
         assert_eq!(read("-rdb a.json --failing regs").unwrap().threshold(), 1.0);

@@ -62,7 +62,11 @@ impl CodeOptions {
         used.then(|| External {
             program: self.opt.clone().unwrap_or_else(|| "opt-19".into()),
             // A bare name would be looked for where libraries are.
-            plugins: self.plugins.iter().map(|plugin| std::path::absolute(plugin).unwrap_or_else(|_| plugin.clone())).collect(),
+            plugins: self
+                .plugins
+                .iter()
+                .map(|plugin| std::path::absolute(plugin).unwrap_or_else(|_| plugin.clone()))
+                .collect(),
             arguments: self.opt_arguments.clone(),
         })
     }

@@ -16,8 +16,8 @@ pub enum Timers {
     /// Events of the device around the launch
     #[default]
     Events,
-    /// The device itself, as NVIDIA's CUPTI tells, which has to be installed: without what a launch takes, which matters for kernels
-    /// of a few microseconds
+    /// The device itself, as NVIDIA's CUPTI tells, which has to be installed: without what a launch takes, which
+    /// matters for kernels of a few microseconds
     Cupti,
 }
 
@@ -33,9 +33,15 @@ impl From<Timers> for Timer {
 /// What all modes are told.
 #[derive(Args, Debug)]
 pub struct CommonOptions {
-    /// The .json file of the recorded kernel, also -rdb; or the recording's folder, where --kernel, -rid or its only kernel says
-    /// which one
-    #[arg(long = "record-db", alias = "rdb", alias = "record-database", alias = "record-db-dir", value_name = "FILE|FOLDER")]
+    /// The .json file of the recorded kernel, also -rdb; or the recording's folder, where --kernel, -rid or its only
+    /// kernel says which one
+    #[arg(
+        long = "record-db",
+        alias = "rdb",
+        alias = "record-database",
+        alias = "record-db-dir",
+        value_name = "FILE|FOLDER"
+    )]
     pub database: PathBuf,
 
     /// The dynamic hash of the recorded instance; may be left out where there is one, also -rid
@@ -50,7 +56,8 @@ pub struct CommonOptions {
     #[arg(long, value_name = "DEVICE", value_parser = Choice::parse, value_delimiter = ',')]
     pub device: Vec<Choice>,
 
-    /// Configurations that run at a time; more than one on a device disturb each other's times [default: one on each device]
+    /// Configurations that run at a time; more than one on a device disturb each other's times [default: one on each
+    /// device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: Option<u32>,
 
@@ -127,5 +134,7 @@ const LONGEST: f64 = 1e9;
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= LONGEST);
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("it must be a number of seconds above 0, at most {LONGEST:e}"))
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("it must be a number of seconds above 0, at most {LONGEST:e}"))
 }

@@ -6,8 +6,8 @@ use mneme_core::configuration::{Configuration, Specialize};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Compilation")]
 pub struct CompilationOptions {
-    /// Fold the recorded arguments into the code: all (scalars, by-value structs, the size of dynamic shared memory), or those
-    /// of a list of indices, as in --specialize=0,2
+    /// Fold the recorded arguments into the code: all (scalars, by-value structs, the size of dynamic shared memory),
+    /// or those of a list of indices, as in --specialize=0,2
     #[arg(long, value_name = "LIST", num_args = 0..=1, require_equals = true, default_missing_value = "all", value_parser = specialize)]
     specialize: Option<Specialize>,
     /// Tell the compiler what the recording proves: pointers that do not alias, alignment, ranges of arguments
@@ -19,8 +19,8 @@ pub struct CompilationOptions {
     /// Optimisation level of the assembler (ptxas), 0 to 3 [default: the application's]
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     ptx_opt: Option<u8>,
-    /// An option of the assembler in ptxas's spelling, e.g. --ptxas-option=--fmad=false; may be repeated; the first one takes the place of
-    /// all that the application was assembled with, an empty one alone leaves nothing
+    /// An option of the assembler in ptxas's spelling, e.g. --ptxas-option=--fmad=false; may be repeated; the first one
+    /// takes the place of all that the application was assembled with, an empty one alone leaves nothing
     #[arg(long = "ptxas-option", value_name = "OPTION", allow_hyphen_values = true)]
     ptxas_options: Option<Vec<String>>,
     /// Compile floating point as -ffast-math does; combine it with --rtol
@@ -47,7 +47,10 @@ impl CompilationOptions {
             facts: self.facts,
             maxnreg: self.maxnreg.unwrap_or(0),
             ptx_opt: self.ptx_opt,
-            ptxas_options: self.ptxas_options.as_ref().map(|words| words.iter().filter(|word| !word.is_empty()).cloned().collect()),
+            ptxas_options: self
+                .ptxas_options
+                .as_ref()
+                .map(|words| words.iter().filter(|word| !word.is_empty()).cloned().collect()),
             fast_math: self.fast_math,
             llvm_options: self.llvm_options.clone(),
             ..configuration

@@ -25,7 +25,8 @@ pub use launch::LaunchOptions;
 pub use observation::ObservationOptions;
 
 /// Long options that users write with one dash.
-const ONE_DASH: &[&str] = &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
+const ONE_DASH: &[&str] =
+    &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
 
 const USAGE: &str = "mneme-replay -rdb FILE [-rid ID] [OPTIONS] [PIPELINE]\n       mneme-replay sweep -rdb FILE [-rid ID] [OPTIONS] CONFIGURATIONS\n       \
                      mneme-replay serve -rdb FILE [-rid ID] [OPTIONS]";
@@ -179,7 +180,8 @@ pub struct OneShot {
     #[command(flatten)]
     pub code: CodeOptions,
 
-    /// Write everything that the build makes to this folder: IR before and after, PTX, machine code, SASS, the build's log
+    /// Write everything that the build makes to this folder: IR before and after, PTX, machine code, SASS, the build's
+    /// log
     #[arg(long, value_name = "FOLDER")]
     pub output_dir: Option<PathBuf>,
     /// Write the IR after the pipeline here, also -ol
@@ -278,7 +280,8 @@ mod tests {
     fn every_spelling_means_the_same() {
         let long = "--record-db a.json --record-id 7 default<O1> --grid-dim-x 1 --grid-dim-y 2 --grid-dim-z 3 --block-dim-x 4 \
                     --block-dim-y 5 --block-dim-z 6 --shared-mem 7 --specialize-dims --set-launch-bounds --codegen-opt 1";
-        let short = "-rdb a.json -rid=7 default<O1> -gidx 1 -gidy 2 -gidz 3 -bidx 4 -bidy 5 -bidz=6 -shem 7 -sdims -slb -co 1";
+        let short =
+            "-rdb a.json -rid=7 default<O1> -gidx 1 -gidy 2 -gidz 3 -bidx 4 -bidy 5 -bidz=6 -shem 7 -sdims -slb -co 1";
         assert_eq!(configuration(long), configuration(short));
         let found = configuration(short);
         assert_eq!((found.grid, found.block, found.shared_mem), (Dim3::new(1, 2, 3), Dim3::new(4, 5, 6), 7));
@@ -311,7 +314,8 @@ mod tests {
         assert_eq!(arguments.common.verification.options(), crate::verify::tolerances::ToleranceOptions::default());
         let recorded = Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16);
         assert_eq!(configuration("-rdb a.json default<O3>"), recorded);
-        let changed = configuration("-rdb a.json --no-prune --internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
+        let changed =
+            configuration("-rdb a.json --no-prune --internalize --specialize --max-threads 64 --min-blocks-per-sm 2");
         assert_eq!((changed.prune, changed.internalize, changed.specialize), (false, true, true.into()));
         assert_eq!((changed.max_threads, changed.min_blocks_per_sm), (Some(64), 2));
     }

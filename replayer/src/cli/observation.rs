@@ -5,8 +5,8 @@ use mneme_core::observation::Observe;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct ObservationOptions {
-    /// Look for accesses outside of all allocations, of memory that nothing wrote, unordered (shared memory) or misaligned ones, in
-    /// place of measuring; ends with 1 where there are any
+    /// Look for accesses outside of all allocations, of memory that nothing wrote, unordered (shared memory) or
+    /// misaligned ones, in place of measuring; ends with 1 where there are any
     #[arg(long, conflicts_with_all = ["repeat", "dump_diff", "wrote"])]
     pub check: bool,
     /// Tell which thread and which instruction wrote these bytes last (4 where no number, up to 8, is given)

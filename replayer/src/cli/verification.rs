@@ -8,12 +8,14 @@ use crate::verify::tolerances::{ToleranceOption, ToleranceOptions};
 /// What replayed memory may differ by.
 #[derive(Args, Debug)]
 pub struct VerificationOptions {
-    /// Let a buffer, or all, differ: [BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]], e.g. f32:1e-5:relative or argument:1=f64:1e-9:absolute:l2
+    /// Let a buffer, or all, differ: [BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]], e.g. f32:1e-5:relative or
+    /// argument:1=f64:1e-9:absolute:l2
     ///
-    /// BUFFER is argument:N (what the N-th argument, from 0, points into), tag:NAME, variable:NAME or address:0x…; without it the
-    /// tolerance is for all buffers that may hold TYPE. TYPE is u8, i8, … u64, i64, f16, f32 or f64; KIND absolute, relative or ulp
-    /// (units in the last place); NORM none (every element by itself), l1, l2 or linf. BUFFER=exact asks for equal bits, and
-    /// BUFFER=ignore for no comparison. May be given several times; what is said of one buffer goes before what is said of all.
+    /// BUFFER is argument:N (what the N-th argument, from 0, points into), tag:NAME, variable:NAME or address:0x…;
+    /// without it the tolerance is for all buffers that may hold TYPE. TYPE is u8, i8, … u64, i64, f16, f32 or f64;
+    /// KIND absolute, relative or ulp (units in the last place); NORM none (every element by itself), l1, l2 or linf.
+    /// BUFFER=exact asks for equal bits, and BUFFER=ignore for no comparison. May be given several times; what is said
+    /// of one buffer goes before what is said of all.
     #[arg(long = "tolerance", value_name = "TOLERANCE", value_parser = ToleranceOption::parse)]
     pub tolerances: Vec<ToleranceOption>,
 
@@ -37,7 +39,10 @@ impl VerificationOptions {
 }
 
 fn bound(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "it must be a number of at least 0".into())
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        .ok_or_else(|| "it must be a number of at least 0".into())
 }
 
 fn data_type(text: &str) -> Result<DataType, String> {

@@ -18,7 +18,8 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
     for file in kernels(path)? {
         match KernelRecord::load(&file) {
             Ok(kernel) => {
-                let named = name.is_none_or(|name| kernel.kernel_name.contains(name) || kernel.demangled_name.contains(name));
+                let named =
+                    name.is_none_or(|name| kernel.kernel_name.contains(name) || kernel.demangled_name.contains(name));
                 if named && id.is_none_or(|id| kernel.instances.contains_key(id)) {
                     let exactly = name.is_some_and(|name| is_name(name, &kernel));
                     found.push((exactly, file, kernel.demangled_name.clone()));
@@ -36,7 +37,9 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
         (Some((_, only, _)), 0) => Ok(only),
         (None, _) => match damaged {
             Some(error) => Err(error.into()),
-            None if all.is_empty() => Err(Fatal::new(exit::BAD_RECORDING, format!("{} holds no recorded kernel", path.display()))),
+            None if all.is_empty() => {
+                Err(Fatal::new(exit::BAD_RECORDING, format!("{} holds no recorded kernel", path.display())))
+            }
             None => Err(Fatal::new(
                 if name.is_some() { exit::BAD_USAGE } else { exit::BAD_RECORDING },
                 format!("no kernel of {} {}; it holds {}", path.display(), described(name, id), all.join(", ")),
@@ -54,7 +57,8 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
     }
 }
 
-/// Whether a kernel's whole name is meant, rather than a part of it: mangled, demangled, or demangled without its parameters.
+/// Whether a kernel's whole name is meant, rather than a part of it: mangled, demangled, or demangled without its
+/// parameters.
 fn is_name(name: &str, kernel: &KernelRecord) -> bool {
     let demangled = kernel.demangled_name.as_str();
     kernel.kernel_name == name || demangled == name || demangled.split('(').next() == Some(name)

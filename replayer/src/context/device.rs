@@ -51,8 +51,9 @@ impl Choice {
     pub fn library(self) -> Result<PathBuf, String> {
         match self {
             Self::Cuda(_) => Ok(cuda::LIBRARY.into()),
-            Self::Cpu(_) => install::locate(install::CPU_DEVICE)
-                .ok_or_else(|| format!("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)),
+            Self::Cpu(_) => install::locate(install::CPU_DEVICE).ok_or_else(|| {
+                format!("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)
+            }),
         }
     }
 
@@ -113,15 +114,21 @@ mod tests {
 
     #[test]
     fn code_is_for_the_device_at_hand() {
-        let recorded =
-            |device: &str, ir: &str| KernelDetails { device_arch: device.into(), ir_arch: ir.into(), ..KernelDetails::default() };
+        let recorded = |device: &str, ir: &str| KernelDetails {
+            device_arch: device.into(),
+            ir_arch: ir.into(),
+            ..KernelDetails::default()
+        };
         let device = |arch: &str| Description { arch: arch.into(), ..Description::default() };
         let nvptx = |arch: &str| Target::Nvptx { arch: arch.into() };
         let gpu = Choice::Cuda(0);
         assert_eq!(gpu.target(&device("sm_90"), &recorded("sm_80", "sm_80")), nvptx("sm_90"));
         assert_eq!(gpu.target(&device("sm_90"), &recorded("sm_90", "sm_90a")), nvptx("sm_90a"));
         assert_eq!(gpu.expected_target(&recorded("cpu", "sm_90")), None);
-        assert_eq!(Choice::Cpu(0).expected_target(&recorded("sm_80", "sm_80")), Some(Target::Cpu { arch: "sm_80".into() }));
+        assert_eq!(
+            Choice::Cpu(0).expected_target(&recorded("sm_80", "sm_80")),
+            Some(Target::Cpu { arch: "sm_80".into() })
+        );
         assert_eq!(Choice::Cpu(0).expected_target(&recorded("cpu", "")), Some(Target::Cpu { arch: "sm_90".into() }));
     }
 }

@@ -63,8 +63,8 @@ pub struct ReplayContext {
 }
 
 impl ReplayContext {
-    /// Opens the recording and chooses the device. No process is left running; memory is read where the recording is the existing
-    /// Mneme's.
+    /// Opens the recording and chooses the device. No process is left running; memory is read where the recording is
+    /// the existing Mneme's.
     pub fn open(settings: ReplaySettings) -> Result<Self, Fatal> {
         let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;
         let recorded = RecordedInstance::open(&database, settings.id.as_deref())?;
@@ -72,7 +72,10 @@ impl ReplayContext {
         let modules = if replacement.is_some() { Vec::new() } else { recorded.modules()? };
         let devices = if settings.devices.is_empty() { vec![Choice::recorded(&recorded)] } else { settings.devices };
         if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
-            return Err(Fatal::new(exit::BAD_USAGE, "--device names the CPU device and a GPU; replay on them one by one"));
+            return Err(Fatal::new(
+                exit::BAD_USAGE,
+                "--device names the CPU device and a GPU; replay on them one by one",
+            ));
         }
         if devices[0].is_cpu() && settings.timer == Timer::Cupti {
             return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times GPUs; leave --timer out on the CPU device"));
@@ -81,21 +84,33 @@ impl ReplayContext {
         let layout = SnapshotLayout::of(&recorded)?;
         let bounds = Bounds::of(&recorded, &layout.regions, &settings.verification)?;
         if let Some(target) = tolerances::stray(&recorded, &layout.regions, &settings.verification) {
-            let error = format!("--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has");
+            let error = format!(
+                "--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has"
+            );
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
         if let Some(text) = bounds.left_out_text() {
             if settings.standby {
                 // A configuration that writes something else there would pass for right, and win.
-                let error = format!("{text}; where that is meant for many configurations, say --tolerance BUFFER=ignore of each");
+                let error = format!(
+                    "{text}; where that is meant for many configurations, say --tolerance BUFFER=ignore of each"
+                );
                 return Err(Fatal::new(exit::BAD_USAGE, error));
             }
             eprintln!("mneme-replay: {text}");
         }
-        let snapshot = Snapshot::reserve(layout)
-            .map_err(|error| Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}")))?;
+        let snapshot = Snapshot::reserve(layout).map_err(|error| {
+            Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}"))
+        })?;
         Ok(Self {
-            arguments: recorded.moments.prologue.header.arguments.iter().map(|argument| argument.bytes.clone()).collect(),
+            arguments: recorded
+                .moments
+                .prologue
+                .header
+                .arguments
+                .iter()
+                .map(|argument| argument.bytes.clone())
+                .collect(),
             limit: settings.limit,
             builders: settings.builders,
             replacement,
@@ -143,7 +158,10 @@ impl ReplayContext {
 }
 
 /// Code in the recorded kernel's place, or the recorded code where that is not IR; and why there can be none.
-fn replacement(settings: &ReplaySettings, recorded: &RecordedInstance) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
+fn replacement(
+    settings: &ReplaySettings,
+    recorded: &RecordedInstance,
+) -> Result<(Option<Replacement>, Option<NotBuilt>), Fatal> {
     let read = settings.code.as_ref().map(|file| Replacement::read(file, recorded, settings.limit)).transpose()?;
     Ok(match read {
         Some(Ok(given)) => (Some(given), None),

@@ -19,7 +19,8 @@ pub enum Isolation {
     Fault,
     /// Each configuration runs in a process of its own
     Process,
-    /// One process for everything, as profilers and debuggers like it: what breaks it ends the replay, and there are no time limits
+    /// One process for everything, as profilers and debuggers like it: what breaks it ends the replay, and there are no
+    /// time limits
     None,
 }
 

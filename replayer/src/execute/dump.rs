@@ -46,8 +46,8 @@ fn is_ours(name: &str) -> bool {
     number.is_some_and(|number| number.len() >= 3 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Writes `index.json` and, for each buffer that failed, what was recorded and what was replayed. `wrong` are the pieces that
-/// differ and still are as the kernel left them; all others were as recorded.
+/// Writes `index.json` and, for each buffer that failed, what was recorded and what was replayed. `wrong` are the
+/// pieces that differ and still are as the kernel left them; all others were as recorded.
 pub fn write(
     folder: &Path,
     device: &dyn Device,

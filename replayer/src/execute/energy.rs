@@ -1,9 +1,10 @@
 //! The energy of a launch, from a counter that is much too coarse for one.
 //!
-//! The driver counts millijoules, updates its count every 20 to 100 ms, and takes milliseconds to tell it. So a launch is repeated,
-//! memory put back each time, while another thread watches the counter: what counts lies between two updates, whole updates and whole
-//! repetitions. Repetitions that only put memory back tell what that costs. The two take turns, because a device uses more as it gets
-//! warmer; how much their differences vary tells whether they say anything.
+//! The driver counts millijoules, updates its count every 20 to 100 ms, and takes milliseconds to tell it. So a launch
+//! is repeated, memory put back each time, while another thread watches the counter: what counts lies between two
+//! updates, whole updates and whole repetitions. Repetitions that only put memory back tell what that costs. The two
+//! take turns, because a device uses more as it gets warmer; how much their differences vary tells whether they say
+//! anything.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -18,12 +19,13 @@ const LONGEST_TURN: Duration = Duration::from_secs(2);
 /// Pairs of turns.
 const FEWEST: usize = 3;
 const MOST: usize = 8;
-/// Standard errors of the mean, as parts of it: measuring ends early below the first; above the second there is no answer.
+/// Standard errors of the mean, as parts of it: measuring ends early below the first; above the second there is no
+/// answer.
 const FINE: f64 = 0.02;
 const COARSEST: f64 = 0.2;
 
-/// Joules that one repetition of `with` uses more than one of `without`; `None` where `counter` (millijoules) says nothing or changes
-/// too seldom, and where the difference is lost in what either varies by.
+/// Joules that one repetition of `with` uses more than one of `without`; `None` where `counter` (millijoules) says
+/// nothing or changes too seldom, and where the difference is lost in what either varies by.
 ///
 /// # Errors
 /// Those of the repetitions.
@@ -124,7 +126,9 @@ mod tests {
     #[test]
     fn whole_updates_and_whole_repetitions_count() {
         let updates = |all: &[(u64, u32)]| -> Vec<Update> {
-            all.iter().map(|(millijoules, repetitions)| Update { millijoules: *millijoules, repetitions: *repetitions }).collect()
+            all.iter()
+                .map(|(millijoules, repetitions)| Update { millijoules: *millijoules, repetitions: *repetitions })
+                .collect()
         };
         // The first interval is of what was before.
         let turn = updates(&[(1_000, 3), (9_000, 50), (12_000, 150), (15_000, 250)]);

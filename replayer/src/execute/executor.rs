@@ -46,7 +46,9 @@ impl Executor {
     pub fn start(plan: &ExecutorPlan<'_>) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let (files, their_files) = UnixDatagram::pair()?;
-        let child = Child::start(if plan.quiet { ChildStderr::Kept } else { ChildStderr::Shown }, || serve(plan, theirs, &their_files))?;
+        let child = Child::start(if plan.quiet { ChildStderr::Kept } else { ChildStderr::Shown }, || {
+            serve(plan, theirs, &their_files)
+        })?;
         // One that does not read what it is told hangs.
         ours.set_write_timeout(Some(WRITE_LIMIT))?;
         let deadline = Some(Instant::now() + START_LIMIT);
@@ -92,13 +94,15 @@ impl Executor {
         self.began
     }
 
-    /// Hands over a code object. The executor must be free. An error means that it is of no use any more, and is killed.
+    /// Hands over a code object. The executor must be free. An error means that it is of no use any more, and is
+    /// killed.
     pub fn run(&mut self, run: RunRequest, image: &[u8], limit: Duration) -> std::io::Result<()> {
         self.deadline = Some(Instant::now() + limit);
         self.order += 1;
         self.began = false;
         let handed = run.spec.memory.as_deref().map_or(Ok(()), |path| files::send(&self.files, &files::create(path)));
-        let written = handed.and_then(|()| frame::write(&mut self.stream, &ExecutorRequest::Run(self.order, Box::new(run)), image));
+        let written = handed
+            .and_then(|()| frame::write(&mut self.stream, &ExecutorRequest::Run(self.order, Box::new(run)), image));
         if written.is_err() {
             (self.ready, self.deadline) = (false, None);
             self.child.terminate();

@@ -2,8 +2,9 @@
 //!
 //! Both go by comparison with the recording and never by trust.
 //!
-//! A GPU hashes all memory in place (reading a chunk back over the bus costs a hundred times what hashing it does) and restores it
-//! from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is compared directly.
+//! A GPU hashes all memory in place (reading a chunk back over the bus costs a hundred times what hashing it does) and
+//! restores it from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is
+//! compared directly.
 
 use mneme_core::device::{Device, DeviceError};
 use mneme_core::tolerance::Norm;
@@ -51,7 +52,12 @@ impl Inspector {
     }
 }
 
-fn by_reading(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: CheckMode) -> Result<InspectionResult, DeviceError> {
+fn by_reading(
+    device: &dyn Device,
+    snapshot: &Snapshot,
+    pieces: &[Piece],
+    mode: CheckMode,
+) -> Result<InspectionResult, DeviceError> {
     let mut found = InspectionResult::default();
     let mut buffer = vec![0; mneme_core::recording::manifest::CHUNK as usize];
     for (number, piece) in pieces.iter().enumerate() {
@@ -61,7 +67,9 @@ fn by_reading(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece], mode: 
             CheckMode::Settle if current != piece.after(snapshot) => found.wrong.push(number),
             CheckMode::Settle if piece.changes(snapshot) => device.write(piece.address, piece.before(snapshot))?,
             CheckMode::Look if current != piece.before(snapshot) => found.wrong.push(number),
-            CheckMode::Restore if current != piece.before(snapshot) => device.write(piece.address, piece.before(snapshot))?,
+            CheckMode::Restore if current != piece.before(snapshot) => {
+                device.write(piece.address, piece.before(snapshot))?
+            }
             _ => {}
         }
     }
@@ -135,8 +143,8 @@ impl Checker {
         Ok(found)
     }
 
-    /// Measures pieces of buffers on the device: for each buffer its comparison and pieces, which must not need more than they
-    /// have on the device. Returns what could be measured, and leaves in `groups` the pieces that could not.
+    /// Measures pieces of buffers on the device: for each buffer its comparison and pieces, which must not need more
+    /// than they have on the device. Returns what could be measured, and leaves in `groups` the pieces that could not.
     pub fn measure(
         &mut self,
         device: &dyn Device,
@@ -211,8 +219,11 @@ impl Checker {
         pieces: &[Piece],
         wanted: &[usize],
     ) -> Result<(), DeviceError> {
-        let missing: Vec<usize> =
-            wanted.iter().copied().filter(|piece| self.references[*piece] == 0 && pieces[*piece].changes(snapshot)).collect();
+        let missing: Vec<usize> = wanted
+            .iter()
+            .copied()
+            .filter(|piece| self.references[*piece] == 0 && pieces[*piece].changes(snapshot))
+            .collect();
         let size = |piece: usize| pieces[piece].length.next_multiple_of(512);
         let total: u64 = missing.iter().map(|piece| size(*piece)).sum();
         let page = device.page_size();
@@ -237,8 +248,8 @@ fn room(device: &dyn Device) -> Result<u64, DeviceError> {
     Ok(free.saturating_sub(RESERVE.min(total / RESERVE_FRACTION)))
 }
 
-/// Copies the pieces that the recorded launch changes, as many as there is room for, to memory that kernels cannot write to. The
-/// address of each piece's copy, congruent to the piece's modulo 512; 0 where there is none.
+/// Copies the pieces that the recorded launch changes, as many as there is room for, to memory that kernels cannot
+/// write to. The address of each piece's copy, congruent to the piece's modulo 512; 0 where there is none.
 fn copy_changed(device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> Result<Vec<u64>, DeviceError> {
     const ALIGNMENT: u64 = 512;
     let mut copies = vec![0; pieces.len()];

@@ -29,26 +29,49 @@ impl InspectionKernels {
             let module = device.load((expand(source) + "\0").as_bytes())?;
             device.function(module, entry)
         };
-        Ok(Self { check: load(include_str!("check.ptx"), "mneme_check")?, compare: load(include_str!("compare.ptx"), "mneme_compare")? })
+        Ok(Self {
+            check: load(include_str!("check.ptx"), "mneme_check")?,
+            compare: load(include_str!("compare.ptx"), "mneme_compare")?,
+        })
     }
 
     /// Checks the pieces of a table into `out`; both are described in check.ptx.
-    pub fn check(&self, device: &dyn Device, pieces: usize, table: u64, mode: CheckMode, out: u64) -> Result<(), DeviceError> {
+    pub fn check(
+        &self,
+        device: &dyn Device,
+        pieces: usize,
+        table: u64,
+        mode: CheckMode,
+        out: u64,
+    ) -> Result<(), DeviceError> {
         let arguments = [table, u64::from(mode as u32), out].map(|number| number.to_le_bytes().to_vec());
         launch(device, self.check, pieces, &arguments)
     }
 
     /// Compares what the jobs name under bounds, and adds to `sums`; all are described in compare.ptx.
-    pub fn compare(&self, device: &dyn Device, count: usize, jobs: u64, bounds: u64, sums: u64) -> Result<(), DeviceError> {
+    pub fn compare(
+        &self,
+        device: &dyn Device,
+        count: usize,
+        jobs: u64,
+        bounds: u64,
+        sums: u64,
+    ) -> Result<(), DeviceError> {
         let arguments = [jobs, bounds, sums].map(|number| number.to_le_bytes().to_vec());
         launch(device, self.compare, count, &arguments)
     }
 }
 
-fn launch(device: &dyn Device, function: DeviceFunction, blocks: usize, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
+fn launch(
+    device: &dyn Device,
+    function: DeviceFunction,
+    blocks: usize,
+    arguments: &[Vec<u8>],
+) -> Result<(), DeviceError> {
     // A device's memory has fewer chunks than a grid has blocks (2^31 - 1).
     let grid = Dim3::new(u32::try_from(blocks).expect("fewer chunks than blocks of a grid"), 1, 1);
-    let launch = Launch { grid, block: Dim3::new(THREADS, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
+    let launch =
+        Launch { grid, block: Dim3::new(THREADS, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
     device.enqueue(function, &launch, arguments)
 }
 
@@ -81,7 +104,9 @@ fn expand(source: &str) -> String {
     let multiple = |text: &str| KEY.wrapping_mul(text.parse().expect("a number in our own source"));
     let mut expanded = String::new();
     for line in source.lines() {
-        if let Some((word, number)) = line.trim().strip_prefix("absorb ").and_then(|rest| rest.strip_suffix(';')?.split_once(", ")) {
+        if let Some((word, number)) =
+            line.trim().strip_prefix("absorb ").and_then(|rest| rest.strip_suffix(';')?.split_once(", "))
+        {
             let keyed = match multiple(number) {
                 0 => "%key",
                 constant => {

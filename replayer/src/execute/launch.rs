@@ -22,8 +22,8 @@ pub fn launch_once(
             Ok(timer)
         }
         Err(error) => {
-            // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which shows in
-            // that memory cannot be put back.
+            // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which
+            // shows in that memory cannot be put back.
             done.broken = done.executed || (!was_refused(&error) && memory.restore().is_err());
             done.executed |= !was_refused(&error);
             Err(error)

@@ -58,7 +58,8 @@ fn spans(stretches: impl IntoIterator<Item = (u64, u64)>, page: u64) -> Vec<(u64
 }
 
 impl<'a> ResidentMemory<'a> {
-    /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is decoded.
+    /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is
+    /// decoded.
     pub fn map(device: &'a dyn Device, snapshot: &'a Snapshot, absolute_constants: bool) -> Result<Self, DeviceError> {
         let inspector = if absolute_constants { Inspector::Host } else { Inspector::Device(Checker::new(device)?) };
         let mut memory = Self { device, snapshot, absolute_constants, pieces: Vec::new(), inspector, flusher: None };
@@ -92,7 +93,8 @@ impl<'a> ResidentMemory<'a> {
         MovedVariables::of(self.device, self.snapshot, module)
     }
 
-    /// Gives the constants of a module their recorded values; code that was made from IR for the CPU device has none of its own.
+    /// Gives the constants of a module their recorded values; code that was made from IR for the CPU device has none of
+    /// its own.
     pub fn fill_constants(&self, module: DeviceModule) -> Result<(), DeviceError> {
         for region in &self.snapshot.layout.regions {
             if let Some(name) = &region.variable
@@ -107,8 +109,8 @@ impl<'a> ResidentMemory<'a> {
 
     /// Compares all memory with the recorded epilogue, and makes it again what it was before the launch.
     ///
-    /// Nothing is taken on trust: what is restored was found changed by comparison, and after a failure all memory is compared
-    /// with the prologue.
+    /// Nothing is taken on trust: what is restored was found changed by comparison, and after a failure all memory is
+    /// compared with the prologue.
     ///
     /// # Errors
     /// If the device fails, or memory cannot be made what it was: the context is of no use any more.
@@ -122,7 +124,8 @@ impl<'a> ResidentMemory<'a> {
         if let Some(folder) = dump
             && !settled.failures.is_empty()
         {
-            let written = super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &settled.failures);
+            let written =
+                super::dump::write(folder, self.device, self.snapshot, &self.pieces, &found.wrong, &settled.failures);
             let why = |error| format!("the differing memory cannot be written to {}: {error}", folder.display());
             settled.unwritten = written.err().map(why);
         }
@@ -165,13 +168,15 @@ impl<'a> ResidentMemory<'a> {
     pub fn place(&self, piece: usize) -> (MismatchLocation<'a>, u64) {
         let piece = self.pieces[piece];
         match piece.chunk {
-            Some((number, chunk)) => (MismatchLocation::Region(number, &self.snapshot.layout.regions[number]), chunk as u64 * CHUNK),
+            Some((number, chunk)) => {
+                (MismatchLocation::Region(number, &self.snapshot.layout.regions[number]), chunk as u64 * CHUNK)
+            }
             None => (MismatchLocation::Outside(piece.address, piece.length), 0),
         }
     }
 
-    /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot. Returns why that cannot be
-    /// done, where the fault is the file's.
+    /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot. Returns why
+    /// that cannot be done, where the fault is the file's.
     pub fn save(&self, file: &File) -> Result<Option<String>, DeviceError> {
         let why = |error: std::io::Error| Ok(Some(error.to_string()));
         // Nothing that was there before is left in between.
@@ -217,7 +222,9 @@ impl<'a> ResidentMemory<'a> {
     }
 
     fn write_before(&self, pieces: &[usize]) -> Result<(), DeviceError> {
-        pieces.iter().try_for_each(|number| self.device.write(self.pieces[*number].address, self.pieces[*number].before(self.snapshot)))
+        pieces.iter().try_for_each(|number| {
+            self.device.write(self.pieces[*number].address, self.pieces[*number].before(self.snapshot))
+        })
     }
 
     /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
@@ -231,8 +238,10 @@ impl<'a> ResidentMemory<'a> {
             }
         }
         regions.retain(|region, _| !comparisons[*region].tolerance.ignore);
-        let (exact, tolerant): (Vec<_>, Vec<_>) = regions.into_iter().partition(|(region, _)| comparisons[*region].is_exact());
-        let mut failing: Vec<(usize, Vec<usize>, Option<f64>)> = exact.into_iter().map(|(region, own)| (region, own, None)).collect();
+        let (exact, tolerant): (Vec<_>, Vec<_>) =
+            regions.into_iter().partition(|(region, _)| comparisons[*region].is_exact());
+        let mut failing: Vec<(usize, Vec<usize>, Option<f64>)> =
+            exact.into_iter().map(|(region, own)| (region, own, None)).collect();
         let measured = self.measure(&tolerant, comparisons)?;
         let mut all = Largest::default();
         for ((region, own), (errors, largest)) in tolerant.into_iter().zip(measured) {
@@ -257,32 +266,52 @@ impl<'a> ResidentMemory<'a> {
         for number in outside {
             let tally = self.tally(&[number], &Comparison::default())?;
             let piece = &self.pieces[number];
-            failures.push(BufferFailure::of(MismatchLocation::Outside(piece.address, piece.length), &Comparison::default(), &tally, None));
+            failures.push(BufferFailure::of(
+                MismatchLocation::Outside(piece.address, piece.length),
+                &Comparison::default(),
+                &tally,
+                None,
+            ));
         }
         Ok(MemoryVerdict { failures, largest: all, unwritten: None })
     }
 
-    /// The errors of the given pieces of each region, in the unit of its tolerance and the largest in all: on the device where the
-    /// recorded bytes have room there.
-    fn measure(&mut self, tolerant: &[(usize, Vec<usize>)], comparisons: &[Comparison]) -> Result<Vec<(Errors, Largest)>, DeviceError> {
+    /// The errors of the given pieces of each region, in the unit of its tolerance and the largest in all: on the
+    /// device where the recorded bytes have room there.
+    fn measure(
+        &mut self,
+        tolerant: &[(usize, Vec<usize>)],
+        comparisons: &[Comparison],
+    ) -> Result<Vec<(Errors, Largest)>, DeviceError> {
         let mut groups: Vec<(Comparison, Vec<usize>)> = Vec::new();
         for (region, own) in tolerant {
             let comparison = comparisons[*region];
             // Its own measure has the largest error in its own unit.
-            let kinds = Threshold::ALL.map(|kind| if kind == comparison.tolerance.kind { comparison } else { comparison.in_unit(kind) });
+            let kinds = Threshold::ALL
+                .map(|kind| if kind == comparison.tolerance.kind { comparison } else { comparison.in_unit(kind) });
             groups.extend(kinds.map(|comparison| (comparison, own.clone())));
         }
         let mut errors = match &mut self.inspector {
-            Inspector::Device(checker) if !groups.is_empty() => checker.measure(self.device, self.snapshot, &self.pieces, &mut groups)?,
+            Inspector::Device(checker) if !groups.is_empty() => {
+                checker.measure(self.device, self.snapshot, &self.pieces, &mut groups)?
+            }
             _ => vec![Errors::default(); groups.len()],
         };
         for ((comparison, left), errors) in groups.iter().zip(&mut errors) {
             for batch in left.chunks(BATCH) {
-                let read: Vec<Vec<u8>> = batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
+                let read: Vec<Vec<u8>> =
+                    batch.iter().map(|number| self.read_piece(*number)).collect::<Result<_, _>>()?;
                 let (pieces, snapshot) = (&self.pieces, self.snapshot);
-                let of = |(number, replayed): (&usize, &Vec<u8>)| comparison.measure(pieces[*number].after(snapshot), replayed);
+                let of = |(number, replayed): (&usize, &Vec<u8>)| {
+                    comparison.measure(pieces[*number].after(snapshot), replayed)
+                };
                 let norm = comparison.tolerance.norm;
-                *errors = batch.par_iter().zip(&read).map(of).reduce(Errors::default, |one, other| one.and(other, norm)).and(*errors, norm);
+                *errors = batch
+                    .par_iter()
+                    .zip(&read)
+                    .map(of)
+                    .reduce(Errors::default, |one, other| one.and(other, norm))
+                    .and(*errors, norm);
             }
         }
         let by_region = tolerant.iter().zip(errors.as_chunks::<{ Threshold::ALL.len() }>().0);
@@ -302,7 +331,11 @@ impl<'a> ResidentMemory<'a> {
             let (pieces, snapshot) = (&self.pieces, self.snapshot);
             let of = |(number, replayed): (&usize, &Vec<u8>)| {
                 let piece = &pieces[*number];
-                comparison.tally(piece.after(snapshot), replayed, piece.chunk.map_or(0, |(_, chunk)| chunk as u64 * CHUNK))
+                comparison.tally(
+                    piece.after(snapshot),
+                    replayed,
+                    piece.chunk.map_or(0, |(_, chunk)| chunk as u64 * CHUNK),
+                )
             };
             let parts: Vec<ElementTally> = batch.par_iter().zip(&read).map(of).collect();
             tally = parts.into_iter().fold(tally, ElementTally::and);
@@ -310,8 +343,8 @@ impl<'a> ResidentMemory<'a> {
         Ok(tally)
     }
 
-    /// Stretches (first and last + 1 address), ascending, that hold what is live. Regions that overlap are one; those that touch
-    /// are not.
+    /// Stretches (first and last + 1 address), ascending, that hold what is live. Regions that overlap are one; those
+    /// that touch are not.
     pub fn live(&self) -> Vec<(u64, u64)> {
         let mut stretches: Vec<(u64, u64)> =
             self.mapped_regions().map(|(_, region)| (region.address, region.address + region.size)).collect();

@@ -139,11 +139,13 @@ pub struct RunOutcome {
     /// Buffers that differ from the recording, the first of them, and their number.
     pub mismatches: Vec<Mismatch>,
     pub differing_buffers: u64,
-    /// Largest errors in buffers that a tolerance is for, over all runs; `None` where runs were not compared one by one.
+    /// Largest errors in buffers that a tolerance is for, over all runs; `None` where runs were not compared one by
+    /// one.
     pub largest: Option<Largest>,
     /// What a survey found.
     pub variations: Option<Vec<Variation>>,
-    /// Hash of what the runs left where that is not as recorded: equal for runs that left equal memory; [`VARIES`] where they did not.
+    /// Hash of what the runs left where that is not as recorded: equal for runs that left equal memory; [`VARIES`]
+    /// where they did not.
     pub digest: String,
     /// Joules of a launch.
     pub energy: Option<f64>,

@@ -2,8 +2,8 @@
 //!
 //! The snapshot is resident in it.
 //!
-//! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the supervisor
-//! starts the next executor. It never writes to the shared snapshot.
+//! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the
+//! supervisor starts the next executor. It never writes to the shared snapshot.
 
 pub mod dump;
 mod energy;
@@ -99,8 +99,11 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
     if plan.absolute_constants {
         // The CPU device runs kernels in this process, and begins no thread before the first.
         let writable = plan.dump.map(Path::to_path_buf).into_iter().collect();
-        let allowed =
-            AllowedResources { writable, descriptors: vec![supervisor.as_raw_fd(), files.as_raw_fd()], ..AllowedResources::default() };
+        let allowed = AllowedResources {
+            writable,
+            descriptors: vec![supervisor.as_raw_fd(), files.as_raw_fd()],
+            ..AllowedResources::default()
+        };
         confined = Some(confinement::enter(&allowed));
     }
     frame::write(supervisor, &ExecutorReport::Device(device.description().clone(), confined), &[])?;

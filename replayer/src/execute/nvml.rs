@@ -37,7 +37,10 @@ impl Nvml {
     }
 
     fn of(library: &OsStr, bus_id: &str) -> Option<Self> {
-        let nvml = Self { library: Box::new(nvml_wrapper::Nvml::builder().lib_path(library).init().ok()?), bus_id: bus_id.into() };
+        let nvml = Self {
+            library: Box::new(nvml_wrapper::Nvml::builder().lib_path(library).init().ok()?),
+            bus_id: bus_id.into(),
+        };
         nvml.device().is_some().then_some(nvml)
     }
 
@@ -52,11 +55,16 @@ impl Nvml {
         Some(Clocks {
             sm_mhz: device.clock_info(Clock::SM).ok()?,
             memory_mhz: device.clock_info(Clock::Memory).ok()?,
-            throttled: REASONS.iter().filter(|(reason, _)| reasons.contains(*reason)).map(|(_, name)| (*name).to_owned()).collect(),
+            throttled: REASONS
+                .iter()
+                .filter(|(reason, _)| reasons.contains(*reason))
+                .map(|(_, name)| (*name).to_owned())
+                .collect(),
         })
     }
 
-    /// What the device has used since its driver was loaded, millijoules; `None` where it does not count (before Volta).
+    /// What the device has used since its driver was loaded, millijoules; `None` where it does not count (before
+    /// Volta).
     pub fn millijoules(&self) -> Option<u64> {
         self.device()?.total_energy_consumption().ok()
     }

@@ -1,8 +1,8 @@
 //! Runs of instrumented code, for what it notes.
 //!
-//! Its buffers are memory of the driver's choice, which is elsewhere than recorded memory: those addresses are reserved by then.
-//! The shadow of shared memory would be large for a large grid, so that the blocks are watched window by window, each in a run
-//! of its own from the recorded memory.
+//! Its buffers are memory of the driver's choice, which is elsewhere than recorded memory: those addresses are reserved
+//! by then. The shadow of shared memory would be large for a large grid, so that the blocks are watched window by
+//! window, each in a run of its own from the recorded memory.
 
 use mneme_compiler::instrument::layout::{self, word};
 use mneme_core::device::{Device, DeviceError, DeviceFunction, DeviceModule};
@@ -17,8 +17,8 @@ use super::report::{self, MOST_TOLD};
 
 use crate::verify::comparison::Comparison;
 
-/// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory that is touched
-/// for the first time costs most; and the part of the device's free memory that it may take at most.
+/// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory
+/// that is touched for the first time costs most; and the part of the device's free memory that it may take at most.
 const MOST_SHADOW: u64 = 512 << 20;
 const MOST_SHADOW_CPU: u64 = 64 << 20;
 const SHADOW_PART: u64 = 4;
@@ -62,9 +62,14 @@ impl Drop for Buffers<'_> {
 }
 
 impl Observer<'_> {
-    /// Runs the code and notes what it tells in `done`. Memory is as recorded before the launch when this is called, and again
-    /// when it returns, unless `done` says that the context is broken.
-    pub fn run(&self, memory: &mut ResidentMemory<'_>, comparisons: &[Comparison], done: &mut RunOutcome) -> Result<(), DeviceError> {
+    /// Runs the code and notes what it tells in `done`. Memory is as recorded before the launch when this is called,
+    /// and again when it returns, unless `done` says that the context is broken.
+    pub fn run(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        comparisons: &[Comparison],
+        done: &mut RunOutcome,
+    ) -> Result<(), DeviceError> {
         let device = self.device;
         let mut buffers = Buffers { device, addresses: Vec::new() };
         let mut state = [0u64; layout::WORDS];
@@ -157,8 +162,10 @@ impl Observer<'_> {
             if words[0] == 0 {
                 continue;
             }
-            let examples = words[1..].chunks_exact(layout::EXAMPLE_WORDS).take(words[0].min(layout::EXAMPLES as u64) as usize);
-            let example = |it: &[u64]| NotedExample { block: it[0], thread: it[1], address: it[2], bytes: it[3], detail: it[4] };
+            let examples =
+                words[1..].chunks_exact(layout::EXAMPLE_WORDS).take(words[0].min(layout::EXAMPLES as u64) as usize);
+            let example =
+                |it: &[u64]| NotedExample { block: it[0], thread: it[1], address: it[2], bytes: it[3], detail: it[4] };
             found.push(NotedFault {
                 site: (number / layout::FAULTS) as u32,
                 fault: Fault::ALL[number % layout::FAULTS],
@@ -173,7 +180,8 @@ impl Observer<'_> {
         let mut ring = vec![0; WORD + layout::RING * layout::WRITE_WORDS * WORD];
         self.device.read(address, &mut ring)?;
         let words = words(&ring);
-        let last = words[1..].chunks_exact(layout::WRITE_WORDS).max_by_key(|record| record[0]).filter(|record| record[0] > 0);
+        let last =
+            words[1..].chunks_exact(layout::WRITE_WORDS).max_by_key(|record| record[0]).filter(|record| record[0] > 0);
         let last = last.map(|it| NotedWrite {
             site: it[1] as u32,
             block: it[2],

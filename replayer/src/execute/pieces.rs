@@ -20,7 +20,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// All pieces of some regions (with their numbers) that lie in mapped `spans` (start, size), ascending by region; gaps follow.
+    /// All pieces of some regions (with their numbers) that lie in mapped `spans` (start, size), ascending by region;
+    /// gaps follow.
     pub fn all<'a>(regions: impl Iterator<Item = (usize, &'a SnapshotRegion)>, spans: &[(u64, u64)]) -> Vec<Self> {
         let mut pieces = Vec::new();
         let mut taken = Vec::new();
@@ -34,7 +35,11 @@ impl Piece {
         taken.sort_unstable();
         for (start, size) in gaps(&taken, spans) {
             let cuts = (0..size).step_by(CHUNK as usize);
-            pieces.extend(cuts.map(|offset| Self { chunk: None, address: start + offset, length: CHUNK.min(size - offset) }));
+            pieces.extend(cuts.map(|offset| Self {
+                chunk: None,
+                address: start + offset,
+                length: CHUNK.min(size - offset),
+            }));
         }
         pieces
     }
@@ -114,7 +119,10 @@ mod tests {
     fn gaps_are_what_nobody_takes() {
         let spans = [(100, 100), (1000, 50)];
         assert_eq!(gaps(&[(100, 100)], &spans), [(1000, 50)]);
-        assert_eq!(gaps(&[(110, 5), (115, 5), (190, 10), (1020, 10)], &spans), [(100, 10), (120, 70), (1000, 20), (1030, 20)]);
+        assert_eq!(
+            gaps(&[(110, 5), (115, 5), (190, 10), (1020, 10)], &spans),
+            [(100, 10), (120, 70), (1000, 20), (1030, 20)]
+        );
         assert_eq!(gaps(&[], &spans), spans);
     }
 

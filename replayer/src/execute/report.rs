@@ -99,8 +99,9 @@ fn line(mismatch: &Mismatch) -> String {
         }
         None => String::new(),
     };
-    let norm =
-        mismatch.norm_error.map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
+    let norm = mismatch
+        .norm_error
+        .map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
     format!(
         "first at byte {} of {place}, recorded {} and replayed {}; {} elements of {} bytes differ{errors}{norm}",
         mismatch.offset, mismatch.recorded, mismatch.replayed, mismatch.differing, mismatch.element_size
@@ -113,14 +114,20 @@ mod tests {
     use mneme_core::tolerance::{DataType, Tolerance};
 
     fn mismatch(offset: u64) -> Mismatch {
-        let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
+        let comparison = Comparison {
+            tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() },
+            ..Comparison::default()
+        };
         let tally = comparison.tally(&1_f32.to_le_bytes(), &1.5_f32.to_le_bytes(), offset);
         BufferFailure::of(MismatchLocation::Outside(0x1000, 64), &comparison, &tally, None).mismatch
     }
 
     #[test]
     fn what_is_no_number_differs_infinitely() {
-        let comparison = Comparison { tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() }, ..Comparison::default() };
+        let comparison = Comparison {
+            tolerance: Tolerance { dtype: DataType::F32, ..Tolerance::default() },
+            ..Comparison::default()
+        };
         let tally = comparison.tally(&249.3_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), 0);
         let text = line(&BufferFailure::of(MismatchLocation::Outside(0x1000, 64), &comparison, &tally, None).mismatch);
         assert!(text.ends_with("; largest error infinite absolute, infinite relative, infinitely many ULP"), "{text}");
@@ -134,7 +141,10 @@ mod tests {
              1 elements of 4 bytes differ; largest error 0.5 absolute, 0.5 relative, 4194304 ULP"
         );
         let several = text(&[mismatch(0), mismatch(4)], 3);
-        assert!(several.starts_with("memory differs from the recording in 3 buffers:\n  first at byte 0 of"), "{several}");
+        assert!(
+            several.starts_with("memory differs from the recording in 3 buffers:\n  first at byte 0 of"),
+            "{several}"
+        );
         assert!(several.ends_with("\n  and 1 more"), "{several}");
     }
 }

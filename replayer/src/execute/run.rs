@@ -21,7 +21,8 @@ use super::report::{self, MOST_TOLD};
 use super::survey::Survey;
 use super::{ExecutorPlan, energy};
 
-/// Dynamic shared memory that a launch may ask for without being allowed to, bytes (CUDA Programming Guide, "Shared Memory").
+/// Dynamic shared memory that a launch may ask for without being allowed to, bytes (CUDA Programming Guide, "Shared
+/// Memory").
 const DEFAULT_SHARED_LIMIT: u32 = 48 * 1024;
 /// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
 const PORTABLE_CLUSTER: u64 = 8;
@@ -47,9 +48,9 @@ impl<'a> Runner<'a> {
         Self { device, plan, nvml: None, starting, limits: Limits::default() }
     }
 
-    /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns, unless the
-    /// answer says that the context is broken.
-    /// `file` is for memory as the run leaves it, where the order wants that.
+    /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns,
+    /// unless the answer says that the context is broken. `file` is for memory as the run leaves it, where the order
+    /// wants that.
     pub fn run(
         &mut self,
         memory: &mut ResidentMemory<'_>,
@@ -88,7 +89,8 @@ impl<'a> Runner<'a> {
     ) -> Result<(), DeviceError> {
         let device = self.device;
         let function = device.function(module, &order.entry)?;
-        let launch = Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
+        let launch =
+            Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
         done.metrics = metrics(device, function, &launch);
         if self.plan.absolute_constants {
             // The CPU device has none of these, and its driver cannot say so but by 0.
@@ -142,7 +144,8 @@ impl<'a> Runner<'a> {
                 survey.add(memory, &comparisons, taken);
                 continue;
             }
-            let MemoryVerdict { failures, largest, unwritten } = repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
+            let MemoryVerdict { failures, largest, unwritten } =
+                repaired(memory.settle(&comparisons, order.dump.as_deref()), done)?;
             done.unwritten = done.unwritten.take().or(unwritten);
             done.largest = Some(done.largest.unwrap_or_default().and(largest.finite()));
             if !failures.is_empty() {
@@ -180,7 +183,11 @@ impl<'a> Runner<'a> {
         let recorded = launch.attributes.max_dynamic_shared.unwrap_or(0);
         if launch.shared_mem > limit {
             self.device.allow_dynamic_shared(function, launch.shared_mem.max(recorded)).or_else(|error| {
-                if recorded > launch.shared_mem { self.device.allow_dynamic_shared(function, launch.shared_mem) } else { Err(error) }
+                if recorded > launch.shared_mem {
+                    self.device.allow_dynamic_shared(function, launch.shared_mem)
+                } else {
+                    Err(error)
+                }
             })?;
         } else if recorded > limit {
             // What the launch does not need may be refused: this code may use more static memory than the recorded one.
@@ -210,7 +217,11 @@ impl<'a> Runner<'a> {
     }
 
     /// Joules of a launch, where the device counts them.
-    fn energy(&mut self, memory: &ResidentMemory<'_>, launch: impl Fn() -> Result<(), DeviceError>) -> Result<Option<f64>, DeviceError> {
+    fn energy(
+        &mut self,
+        memory: &ResidentMemory<'_>,
+        launch: impl Fn() -> Result<(), DeviceError>,
+    ) -> Result<Option<f64>, DeviceError> {
         if let Some(starting) = self.starting.take() {
             self.nvml = starting.recv().ok().flatten();
         }
@@ -230,8 +241,10 @@ impl<'a> Runner<'a> {
 
 /// A hash over pieces of memory by their numbers.
 fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
-    let hashes: Vec<u8> =
-        pieces.iter().flat_map(|(number, bytes)| [(*number as u64).to_le_bytes().to_vec(), chunk_id(bytes).0.to_vec()].concat()).collect();
+    let hashes: Vec<u8> = pieces
+        .iter()
+        .flat_map(|(number, bytes)| [(*number as u64).to_le_bytes().to_vec(), chunk_id(bytes).0.to_vec()].concat())
+        .collect();
     chunk_id(&hashes).to_string()
 }
 

@@ -47,9 +47,11 @@ impl Survey {
             let recorded = memory.after(number);
             let bytes = |run: &'_ Contents| run.get(&number).map_or_else(|| recorded.to_vec(), Clone::clone);
             let (one, other) = (bytes(first), bytes(&contents));
-            let exact = Comparison::exact(Some(comparison.dtype()).filter(|_| !comparison.is_exact()).or(comparison.shown));
-            let entry =
-                found.entry(region).or_insert_with(|| (number, ElementTally::default(), ElementTally::default(), Errors::default()));
+            let exact =
+                Comparison::exact(Some(comparison.dtype()).filter(|_| !comparison.is_exact()).or(comparison.shown));
+            let entry = found
+                .entry(region)
+                .or_insert_with(|| (number, ElementTally::default(), ElementTally::default(), Errors::default()));
             entry.1 = std::mem::take(&mut entry.1).and(exact.tally(&one, &other, offset));
             entry.2 = std::mem::take(&mut entry.2).and(exact.tally(recorded, &other, offset));
             let own = if comparison.is_exact() {

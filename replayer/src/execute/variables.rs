@@ -1,10 +1,12 @@
 //! Variables that lie elsewhere than recorded.
 //!
-//! Those of code that was not made from IR are where the driver puts them. They stay part of the recorded memory, which is verified
-//! and restored as ever; a launch works on the module's own copy, which is brought there before and taken back after it.
+//! Those of code that was not made from IR are where the driver puts them. They stay part of the recorded memory, which
+//! is verified and restored as ever; a launch works on the module's own copy, which is brought there before and taken
+//! back after it.
 //!
-//! Tables of functions (of a class's virtual ones) are where they were recorded, because objects in memory point at them, but the
-//! functions are the module's: during a launch the recorded place holds what the module's own table has, and else what was recorded.
+//! Tables of functions (of a class's virtual ones) are where they were recorded, because objects in memory point at
+//! them, but the functions are the module's: during a launch the recorded place holds what the module's own table has,
+//! and else what was recorded.
 
 use mneme_core::device::{Device, DeviceError, DeviceModule};
 

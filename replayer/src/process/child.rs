@@ -37,7 +37,9 @@ impl std::fmt::Display for ProcessEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Exited(status) => write!(f, "exited with status {status}"),
-            Self::Signalled(Signal::SIGKILL) => write!(f, "was ended by SIGKILL (as the system does when memory runs out)"),
+            Self::Signalled(Signal::SIGKILL) => {
+                write!(f, "was ended by SIGKILL (as the system does when memory runs out)")
+            }
             Self::Signalled(signal) => write!(f, "was ended by {signal}"),
         }
     }
@@ -65,18 +67,20 @@ impl Child {
             ForkResult::Parent { child } => Ok(Self { pid: child, complaints: kept, leads: false, ended: None }),
             ForkResult::Child => {
                 let ready = settle(parent, kept.as_ref());
-                // A panic must not unwind into the parent's frames: they hold this child's siblings, which would be killed.
+                // A panic must not unwind into the parent's frames: they hold this child's siblings, which would be
+                // killed.
                 let work = std::panic::AssertUnwindSafe(work);
                 let status = if ready { std::panic::catch_unwind(work).ok() } else { None };
                 let status = status.unwrap_or(mneme_core::exit::INTERNAL);
-                // SAFETY: _exit takes no pointers. The parent's exit handlers and buffers are not this process's to run.
+                // SAFETY: _exit takes no pointers. The parent's exit handlers and buffers are not this process's to
+                // run.
                 unsafe { libc::_exit(status) }
             }
         }
     }
 
-    /// Makes the child the leader of a group: whoever ends it ends the programs that it has started, and theirs. The child says so
-    /// itself too ([`lead`]), as either may be the first to run on.
+    /// Makes the child the leader of a group: whoever ends it ends the programs that it has started, and theirs. The
+    /// child says so itself too ([`lead`]), as either may be the first to run on.
     pub fn leading(mut self) -> Self {
         self.leads = setpgid(self.pid, self.pid).is_ok();
         self
@@ -94,8 +98,8 @@ impl Child {
         }
     }
 
-    /// Ends the child with SIGKILL and leaves it to the system, for when this process is about to end too: a driver may take
-    /// a tenth of a second to let go.
+    /// Ends the child with SIGKILL and leaves it to the system, for when this process is about to end too: a driver may
+    /// take a tenth of a second to let go.
     pub fn abandon(mut self) {
         self.strike();
         self.ended = Some(ProcessEnd::Signalled(Signal::SIGKILL));
@@ -155,7 +159,11 @@ impl Child {
         let text = self.said()?;
         // LLVM's own sentence is worth more than the stack dump that follows it.
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        lines.clone().find(|line| line.contains("LLVM ERROR") || line.contains("Assertion")).or_else(|| lines.next()).map(str::to_owned)
+        lines
+            .clone()
+            .find(|line| line.contains("LLVM ERROR") || line.contains("Assertion"))
+            .or_else(|| lines.next())
+            .map(str::to_owned)
     }
 }
 
@@ -200,11 +208,14 @@ pub fn volunteer_for_oom() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Bounds the memory of this process's own (heap, private mappings), bytes beyond what it has now. Memory that is shared, as the
-/// snapshot is, does not count.
+/// Bounds the memory of this process's own (heap, private mappings), bytes beyond what it has now. Memory that is
+/// shared, as the snapshot is, does not count.
 pub fn limit_memory(bytes: u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let has = status.lines().find_map(|line| line.strip_prefix("VmData:")?.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0u64);
+    let has = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmData:")?.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap_or(0u64);
     let limit = bytes.saturating_add(has * 1024);
     // Best effort: a system without this limit has none.
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_DATA, limit, limit);
@@ -237,7 +248,8 @@ mod tests {
         let print = |text: &'static str, times: usize| {
             move || {
                 // Straight to the descriptor: the test harness catches what goes through the standard library's macros.
-                (0..times).for_each(|_| assert_eq!(nix::unistd::write(std::io::stderr(), text.as_bytes()), Ok(text.len())));
+                (0..times)
+                    .for_each(|_| assert_eq!(nix::unistd::write(std::io::stderr(), text.as_bytes()), Ok(text.len())));
                 0
             }
         };
@@ -249,7 +261,11 @@ mod tests {
         assert_eq!(said(print("\nremark: a\nLLVM ERROR: b\n", 1)).1.unwrap(), "LLVM ERROR: b");
         assert_eq!(said(print("", 1)), (String::new(), None));
         let (long, _) = said(print("0123456\n", SAID_LIMIT as usize / 8 + 2));
-        assert!(long.len() < SAID_LIMIT as usize + 64 && long.ends_with("… and 16 bytes more\n"), "{}", &long[long.len() - 64..]);
+        assert!(
+            long.len() < SAID_LIMIT as usize + 64 && long.ends_with("… and 16 bytes more\n"),
+            "{}",
+            &long[long.len() - 64..]
+        );
     }
 
     #[test]

@@ -2,16 +2,17 @@
 //!
 //! It may compute, and nothing else.
 //!
-//! Landlock takes the files and the network away, seccomp new programs and processes, sockets and whatever reaches other processes or
-//! the system. Where the kernel has one of them only, or neither, that one is left out, and [`Enforced`] tells.
+//! Landlock takes the files and the network away, seccomp new programs and processes, sockets and whatever reaches
+//! other processes or the system. Where the kernel has one of them only, or neither, that one is left out, and
+//! [`Enforced`] tells.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    make_bitflags, path_beneath_rules,
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,8 +100,8 @@ fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Calls that no process which computes has a use for: other programs, other processes, the network, the rights and dates of files (of
-/// which Landlock does not know), and the system itself.
+/// Calls that no process which computes has a use for: other programs, other processes, the network, the rights and
+/// dates of files (of which Landlock does not know), and the system itself.
 const REFUSED: &[libc::c_long] = &[
     // Programs and processes.
     libc::SYS_execve,
@@ -210,14 +211,17 @@ enum Verdict {
 /// By number, ascending.
 fn verdicts() -> Vec<(u32, Verdict)> {
     let own = std::process::id();
-    let mut verdicts: BTreeMap<libc::c_long, Verdict> = REFUSED.iter().map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
-    // Signals go to this process alone; so do limits, which may also name it by 0. A number of a thread alone may be another process's.
+    let mut verdicts: BTreeMap<libc::c_long, Verdict> =
+        REFUSED.iter().map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
+    // Signals go to this process alone; so do limits, which may also name it by 0. A number of a thread alone may be
+    // another process's.
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
         verdicts.insert(call, Verdict::AllowedFor(0, vec![own]));
     }
     verdicts.insert(libc::SYS_prlimit64, Verdict::AllowedFor(0, vec![own, 0]));
     verdicts.insert(libc::SYS_tkill, Verdict::Refused(libc::EPERM));
-    // Threads, but no processes. The C library begins threads by clone where there is no clone3, whose flags no filter can see.
+    // Threads, but no processes. The C library begins threads by clone where there is no clone3, whose flags no filter
+    // can see.
     verdicts.insert(libc::SYS_clone, Verdict::AllowedWithBits(0, libc::CLONE_THREAD.cast_unsigned()));
     verdicts.insert(libc::SYS_clone3, Verdict::Refused(libc::ENOSYS));
     // Words put into a terminal are commands of whoever sits there.
@@ -251,11 +255,12 @@ fn answer(value: u32) -> libc::sock_filter {
     step(libc::BPF_RET | libc::BPF_K, 0, 0, value)
 }
 
-/// The filter. What it sees begins with the number of the call, the architecture, eight bytes of no interest here and the arguments,
-/// eight bytes each. Calls are found by halving: a kernel tries a new filter with each number that there is, and to
-/// install one that goes through a list takes longer than a millisecond.
+/// The filter. What it sees begins with the number of the call, the architecture, eight bytes of no interest here and
+/// the arguments, eight bytes each. Calls are found by halving: a kernel tries a new filter with each number that there
+/// is, and to install one that goes through a list takes longer than a millisecond.
 fn filter() -> Vec<libc::sock_filter> {
-    let mut program = vec![load(4), jump(libc::BPF_JEQ, 1, 0, ARCHITECTURE), answer(libc::SECCOMP_RET_KILL_PROCESS), load(0)];
+    let mut program =
+        vec![load(4), jump(libc::BPF_JEQ, 1, 0, ARCHITECTURE), answer(libc::SECCOMP_RET_KILL_PROCESS), load(0)];
     program.extend([jump(libc::BPF_JGE, 0, 1, OTHER_CONVENTION), answer(REFUSE)]);
     program.extend(search(&verdicts()));
     program
@@ -294,8 +299,9 @@ fn judge(verdict: &Verdict) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Installs the filter for all threads of this process; false where the kernel takes none. Older kernels switch a processor's speculation
-/// off for whoever has a filter, which kernels would pay for in their times; what could be read so is this process's own.
+/// Installs the filter for all threads of this process; false where the kernel takes none. Older kernels switch a
+/// processor's speculation off for whoever has a filter, which kernels would pay for in their times; what could be read
+/// so is this process's own.
 fn refuse_calls() -> bool {
     let filter = filter();
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
@@ -319,7 +325,8 @@ mod tests {
         if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(-1) } else { 0 }
     }
 
-    /// What `attempt` comes to in a confined child, as an exit status; `None` where this kernel does not offer all of it.
+    /// What `attempt` comes to in a confined child, as an exit status; `None` where this kernel does not offer all of
+    /// it.
     fn confined(allowed: AllowedResources, attempt: impl FnOnce() -> i32) -> Option<i32> {
         const NOT_OFFERED: i32 = 255;
         let mut child = Child::start(ChildStderr::Kept, || {
@@ -382,13 +389,21 @@ mod tests {
                 ("socket", |_| libc::syscall(libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0), libc::EPERM),
                 ("unix socket", |_| libc::syscall(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_STREAM, 0), libc::EPERM),
                 ("ptrace", |parent| libc::syscall(libc::SYS_ptrace, libc::PTRACE_ATTACH, parent, 0, 0), libc::EPERM),
-                ("process_vm_readv", |parent| libc::syscall(libc::SYS_process_vm_readv, parent, 0, 0, 0, 0, 0), libc::EPERM),
+                (
+                    "process_vm_readv",
+                    |parent| libc::syscall(libc::SYS_process_vm_readv, parent, 0, 0, 0, 0, 0),
+                    libc::EPERM,
+                ),
                 ("kill", |parent| libc::syscall(libc::SYS_kill, parent, 0), libc::EPERM),
                 ("kill of a group", |_| libc::syscall(libc::SYS_kill, 0, 0), libc::EPERM),
                 ("tkill", |parent| libc::syscall(libc::SYS_tkill, parent, 0), libc::EPERM),
                 ("io_uring_setup", |_| libc::syscall(libc::SYS_io_uring_setup, 1, 0), libc::EPERM),
                 ("unshare", |_| libc::syscall(libc::SYS_unshare, libc::CLONE_NEWUSER), libc::EPERM),
-                ("a call of x32", |_| libc::syscall(libc::c_long::from(OTHER_CONVENTION) + libc::SYS_execve, 0, 0, 0), libc::EPERM),
+                (
+                    "a call of x32",
+                    |_| libc::syscall(libc::c_long::from(OTHER_CONVENTION) + libc::SYS_execve, 0, 0, 0),
+                    libc::EPERM,
+                ),
                 ("kill of itself", |_| libc::syscall(libc::SYS_kill, libc::getpid(), 0), 0),
             ]
         };

@@ -91,7 +91,8 @@ impl Inbox {
     }
 }
 
-/// Messages on their way to a stream that does not block: two processes that each wait until the other reads would wait for ever.
+/// Messages on their way to a stream that does not block: two processes that each wait until the other reads would wait
+/// for ever.
 #[derive(Default)]
 pub struct Outbox {
     bytes: Vec<u8>,

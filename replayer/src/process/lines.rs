@@ -2,7 +2,8 @@
 
 use std::os::fd::AsFd;
 
-/// Bytes that a line may have: more than any pipeline or kernel needs, and little enough for one without an end to do no harm.
+/// Bytes that a line may have: more than any pipeline or kernel needs, and little enough for one without an end to do
+/// no harm.
 const LONGEST: usize = 64 << 20;
 
 /// Cuts what can be read into lines.
@@ -44,8 +45,8 @@ pub fn reason(error: &serde_json::Error) -> String {
 }
 
 impl LineReader {
-    /// Reads what is there; false at the end. The descriptor itself is read: what a buffered reader holds back, poll would not
-    /// announce.
+    /// Reads what is there; false at the end. The descriptor itself is read: what a buffered reader holds back, poll
+    /// would not announce.
     pub fn fill(&mut self, from: impl AsFd) -> std::io::Result<bool> {
         let mut buffer = [0; 64 * 1024];
         match nix::unistd::read(from, &mut buffer) {
@@ -110,7 +111,8 @@ mod tests {
             assert_eq!(found.len(), 3, "the last line may go on");
             lines.ended = true;
             found.extend(lines.by_ref());
-            let words: Vec<String> = found.iter().map(|line| String::from_utf8(line.text.clone().unwrap()).unwrap()).collect();
+            let words: Vec<String> =
+                found.iter().map(|line| String::from_utf8(line.text.clone().unwrap()).unwrap()).collect();
             assert_eq!(words, ["one\n", "\n", "three\n", "last"], "cut at {cut}");
             assert_eq!(found.iter().map(|line| line.number).collect::<Vec<_>>(), [1, 2, 3, 4]);
             assert!(found[1].is_blank() && !found[0].is_blank());

@@ -1,7 +1,7 @@
 //! Standard output, which is kept for results alone.
 //!
-//! Kernels, drivers and compilers print to whatever their process has as descriptor 1. Where that process is this one, the results keep
-//! a descriptor of their own, and what is printed goes to standard error.
+//! Kernels, drivers and compilers print to whatever their process has as descriptor 1. Where that process is this one,
+//! the results keep a descriptor of their own, and what is printed goes to standard error.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -46,7 +46,9 @@ impl Decoder {
             _ => Some(match self.child.wait(Duration::from_secs(5)) {
                 Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) => Ok(()),
                 _ if !self.said.is_empty() => Err(std::mem::take(&mut self.said)),
-                Some(end) => Err(format!("the process that decodes the recording {end}; it needs memory for all of the recorded bytes")),
+                Some(end) => Err(format!(
+                    "the process that decodes the recording {end}; it needs memory for all of the recorded bytes"
+                )),
                 None => Err("the process that decodes the recording does not end".into()),
             }),
         }

@@ -23,8 +23,8 @@ pub struct RecordedInstance {
 }
 
 impl RecordedInstance {
-    /// Reads the database and the manifests of instance `id`, or of the only one; of a recording of the existing Mneme also all
-    /// memory, and the IR in a forked process. The caller must have one thread only.
+    /// Reads the database and the manifests of instance `id`, or of the only one; of a recording of the existing Mneme
+    /// also all memory, and the IR in a forked process. The caller must have one thread only.
     pub fn open(database: &Path, id: Option<&str>) -> Result<Self, RecordingError> {
         let kernel = KernelRecord::load(database)?;
         let instance = kernel.instance(database, id)?.1.clone();
@@ -57,8 +57,11 @@ impl RecordedInstance {
         }
         let ours = &mut self.kernel.ours;
         if ours.arguments.is_empty() {
-            let layout =
-                |it: &mneme_core::image::ir_section::Argument| ArgumentLayout { offset: it.offset, size: it.size, kind: it.kind.clone() };
+            let layout = |it: &mneme_core::image::ir_section::Argument| ArgumentLayout {
+                offset: it.offset,
+                size: it.size,
+                kind: it.kind.clone(),
+            };
             ours.arguments = found.arguments.iter().map(layout).collect();
             let prologue = self.folder.join(&self.instance.prologue);
             self.moments.place_arguments(&ours.arguments).map_err(damaged(prologue))?;

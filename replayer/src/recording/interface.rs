@@ -20,7 +20,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub fn read(modules: &[Vec<u8>], kernel: &str) -> Result<KernelInterface, String> {
     let failed = |error: std::io::Error| format!("the process that reads the IR cannot be started: {error}");
     let (reader, writer) = pipe().map_err(|error| failed(error.into()))?;
-    // The parent's copy of the writing end goes into the closure, and closes with it: the pipe ends when the child does.
+    // The parent's copy of the writing end goes into the closure, and closes with it: the pipe ends when the child
+    // does.
     let child = Child::start(ChildStderr::Kept, || {
         confinement::enter(&AllowedResources { descriptors: vec![writer.as_raw_fd()], ..AllowedResources::default() });
         let modules: Vec<&[u8]> = modules.iter().map(Vec::as_slice).collect();
@@ -35,9 +36,8 @@ pub fn read(modules: &[Vec<u8>], kernel: &str) -> Result<KernelInterface, String
     let mut text = Vec::new();
     let read = File::from(reader).read_to_end(&mut text);
     match child.wait(LIMIT) {
-        Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) if read.is_ok() => {
-            serde_json::from_slice(&text).unwrap_or_else(|error| Err(format!("the process that reads the IR answers nonsense: {error}")))
-        }
+        Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) if read.is_ok() => serde_json::from_slice(&text)
+            .unwrap_or_else(|error| Err(format!("the process that reads the IR answers nonsense: {error}"))),
         end => {
             let how = end.map_or_else(|| "does not end".to_owned(), |end| end.to_string());
             let said = child.complaint().map_or_else(String::new, |complaint| format!(": {}", complaint.trim()));

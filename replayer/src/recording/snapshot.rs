@@ -1,8 +1,9 @@
 //! The recorded memory, decoded once into memory that all processes of a replay share.
 //!
-//! The layout follows from the manifests alone, so every process computes the same one before any byte is decoded. First
-//! come the prologue's regions, each contiguous, so that runs of chunks are uploaded in one copy; then the epilogue's chunks
-//! that differ from the prologue's. Chunks of zeros are never touched: fresh shared memory reads as zeros and costs nothing.
+//! The layout follows from the manifests alone, so every process computes the same one before any byte is decoded.
+//! First come the prologue's regions, each contiguous, so that runs of chunks are uploaded in one copy; then the
+//! epilogue's chunks that differ from the prologue's. Chunks of zeros are never touched: fresh shared memory reads as
+//! zeros and costs nothing.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -74,18 +75,22 @@ pub struct SnapshotLayout {
 impl SnapshotLayout {
     /// Lays out both moments of a recording.
     pub fn of(recorded: &RecordedInstance) -> Result<Self, RecordingError> {
-        let damaged = |what: String| RecordingError::Damaged { path: recorded.folder.join(&recorded.instance.epilogue), what };
+        let damaged =
+            |what: String| RecordingError::Damaged { path: recorded.folder.join(&recorded.instance.epilogue), what };
         Self::between(&recorded.moments.prologue, &recorded.moments.epilogue).map_err(damaged)
     }
 
     fn between(prologue: &State, epilogue: &State) -> Result<Self, String> {
-        let key =
-            |variable: Option<&mneme_core::recording::manifest::Variable>, address: u64| (variable.map(|it| it.name.clone()), address);
-        let mut after: HashMap<_, _> = epilogue.regions().map(|region| (key(region.variable, region.address), region)).collect();
+        let key = |variable: Option<&mneme_core::recording::manifest::Variable>, address: u64| {
+            (variable.map(|it| it.name.clone()), address)
+        };
+        let mut after: HashMap<_, _> =
+            epilogue.regions().map(|region| (key(region.variable, region.address), region)).collect();
         let mut layout = Self::default();
         for before in prologue.regions() {
             let what = format!("the region of {} bytes at 0x{:x}", before.size, before.address);
-            let after = after.remove(&key(before.variable, before.address)).ok_or_else(|| format!("it lacks {what}"))?;
+            let after =
+                after.remove(&key(before.variable, before.address)).ok_or_else(|| format!("it lacks {what}"))?;
             if after.size != before.size {
                 return Err(format!("it has another size for {what}"));
             }
@@ -110,7 +115,8 @@ impl SnapshotLayout {
             });
             layout.bytes += before.chunks.len() * CHUNK as usize;
             // The epilogue's offsets follow when the prologue's end is known.
-            let differing = before.chunks.iter().zip(after.chunks).enumerate().filter(|(_, (before, after))| before != after);
+            let differing =
+                before.chunks.iter().zip(after.chunks).enumerate().filter(|(_, (before, after))| before != after);
             let changed = differing.map(|(index, (_, after))| Changed { index, id: *after, offset: 0 }).collect();
             layout.regions.last_mut().expect("just pushed").changed = changed;
         }
@@ -218,7 +224,8 @@ impl Snapshot {
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the system's choice replaces nothing.
         let memory = unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags, &file, 0) }?;
-        // Where the system allows it (/sys/kernel/mm/transparent_hugepage/shmem_enabled), which is a matter of speed only.
+        // Where the system allows it (/sys/kernel/mm/transparent_hugepage/shmem_enabled), which is a matter of speed
+        // only.
         // SAFETY: the mapping was just made and has this length; the advice changes nothing that it holds.
         let _ = unsafe { madvise(memory, length.get(), MmapAdvise::MADV_HUGEPAGE) };
         Ok(Self { layout, memory: memory.cast(), file })
@@ -290,8 +297,14 @@ mod tests {
     use mneme_core::recording::store::StoreWriter;
 
     fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> State {
-        let allocation =
-            Allocation { address: 0x1000_0000_0000, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false };
+        let allocation = Allocation {
+            address: 0x1000_0000_0000,
+            size,
+            kind: AllocationKind::Arena,
+            tag: String::new(),
+            tolerance: None,
+            shared: false,
+        };
         State { header: Header { moment, allocations: vec![allocation], ..Header::default() }, chunks: vec![chunks] }
     }
 
@@ -325,8 +338,11 @@ mod tests {
         let mut ones = zeros.clone();
         ones[1] = ChunkId([1; 16]);
         ones[2] = ChunkId([1; 16]);
-        let layout =
-            SnapshotLayout::between(&state(Moment::Prologue, zeros, 4 * CHUNK), &state(Moment::Epilogue, ones, 4 * CHUNK)).unwrap();
+        let layout = SnapshotLayout::between(
+            &state(Moment::Prologue, zeros, 4 * CHUNK),
+            &state(Moment::Epilogue, ones, 4 * CHUNK),
+        )
+        .unwrap();
         assert_eq!(layout.parts().len(), 1);
         assert_eq!(layout.regions[0].changed.iter().map(|changed| changed.index).collect::<Vec<_>>(), [1, 2]);
     }

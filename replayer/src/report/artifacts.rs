@@ -29,8 +29,12 @@ const ALL: [&str; 7] = [BEFORE, AFTER, PTX, CUBIN, SASS, CPU_OBJECT, LOG];
 /// # Errors
 /// The folder cannot be written to, or the file with code is one of those that would be written.
 pub fn prepare(folder: &Path, code: Option<&ReplacementFile>) -> Result<(), Fatal> {
-    let same = |one: &Path, other: &Path| one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other));
-    if let Some(file) = code.map(ReplacementFile::path).filter(|file| ALL.iter().any(|name| same(&folder.join(name), file))) {
+    let same = |one: &Path, other: &Path| {
+        one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    };
+    if let Some(file) =
+        code.map(ReplacementFile::path).filter(|file| ALL.iter().any(|name| same(&folder.join(name), file)))
+    {
         let error = format!("--output-dir would overwrite {}; name another folder, or copy the file", file.display());
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
@@ -66,7 +70,8 @@ pub fn write_all(folder: &Path, outcome: Option<&BuildOutcome>, cpu: bool) -> Re
     match outcome {
         None => write(&path(LOG), b"nothing was built\n"),
         Some(Err(not_built)) => {
-            let lines: Vec<&str> = not_built.log.iter().map(String::as_str).chain([not_built.error.as_str(), ""]).collect();
+            let lines: Vec<&str> =
+                not_built.log.iter().map(String::as_str).chain([not_built.error.as_str(), ""]).collect();
             write(&path(LOG), lines.join("\n").as_bytes())
         }
         Some(Ok((built, image))) => {
@@ -89,8 +94,8 @@ fn texts(outcome: &BuildOutcome) -> &BuildTexts {
     }
 }
 
-/// Writes IR after the pipeline and PTX to where they are wanted. That a finished build has none is the user's error; one that
-/// failed has what it had come to.
+/// Writes IR after the pipeline and PTX to where they are wanted. That a finished build has none is the user's error;
+/// one that failed has what it had come to.
 pub fn write_texts(ir: Option<&Path>, ptx: Option<&Path>, outcome: Option<&BuildOutcome>) -> Result<(), Fatal> {
     let Some(outcome) = outcome else { return Ok(()) };
     let texts = texts(outcome);
@@ -112,9 +117,11 @@ fn log(built: &Built, size: usize) -> String {
         text.push_str(line);
         text.push('\n');
     }
-    for (stage, seconds) in
-        [("preparing", built.preprocess), ("pass pipeline", built.optimise), ("code generation and assembly", built.codegen)]
-    {
+    for (stage, seconds) in [
+        ("preparing", built.preprocess),
+        ("pass pipeline", built.optimise),
+        ("code generation and assembly", built.codegen),
+    ] {
         text.push_str(&format!("{stage}: {:.3} ms\n", seconds * 1e3));
     }
     text + &format!("{size} bytes of code, made by {}\n", built.assembler)
@@ -133,7 +140,11 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
         Ok(output) if output.status.success() => write(to, &output.stdout),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            eprintln!("mneme-replay: no {} is written: {PROGRAM} says {}", to.display(), said.lines().next().unwrap_or("nothing"));
+            eprintln!(
+                "mneme-replay: no {} is written: {PROGRAM} says {}",
+                to.display(),
+                said.lines().next().unwrap_or("nothing")
+            );
             Ok(())
         }
         Err(error) => {

@@ -5,13 +5,14 @@
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
 
-/// The limits that a configuration passes, as the end of a sentence; empty where none is known. `static_shared` is what the code has of
-/// shared memory by itself, bytes.
+/// The limits that a configuration passes, as the end of a sentence; empty where none is known. `static_shared` is what
+/// the code has of shared memory by itself, bytes.
 pub fn reason(configuration: &Configuration, limits: &DeviceLimits, static_shared: i64) -> String {
     let threads = configuration.block.count();
     let mut reasons = Vec::new();
-    if let Some(bound) =
-        configuration.max_threads.filter(|bound| configuration.set_launch_bounds && *bound > 0 && u64::from(*bound) < threads)
+    if let Some(bound) = configuration
+        .max_threads
+        .filter(|bound| configuration.set_launch_bounds && *bound > 0 && u64::from(*bound) < threads)
     {
         reasons.push(format!("the block has {threads} threads and max_threads bounds the code to {bound}"));
     }
@@ -59,7 +60,10 @@ mod tests {
         let mut configuration = Configuration::recorded(Dim3::new(10, 1, 1), Dim3::new(256, 1, 1), 0);
         assert_eq!(reason(&configuration, &limits, -1), "");
         (configuration.set_launch_bounds, configuration.max_threads) = (true, Some(32));
-        assert_eq!(reason(&configuration, &limits, 0), ": the block has 256 threads and max_threads bounds the code to 32");
+        assert_eq!(
+            reason(&configuration, &limits, 0),
+            ": the block has 256 threads and max_threads bounds the code to 32"
+        );
         configuration.set_launch_bounds = false;
         (configuration.shared_mem, configuration.grid.y) = (232_448, 70_000);
         assert_eq!(

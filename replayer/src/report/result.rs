@@ -62,14 +62,17 @@ pub fn result(
     let environment = &mut result.environment;
     environment.clocks = done.clocks.clone();
     environment.timer = if done.times.is_empty() { String::new() } else { done.timer.name().into() };
-    environment.versions =
-        BTreeMap::from([("mneme".into(), env!("CARGO_PKG_VERSION").into()), ("llvm".into(), mneme_compiler::llvm_version())]);
+    environment.versions = BTreeMap::from([
+        ("mneme".into(), env!("CARGO_PKG_VERSION").into()),
+        ("llvm".into(), mneme_compiler::llvm_version()),
+    ]);
     if let Some(Ok((built, image))) = outcome {
         result.preprocess_ir_time = built.preprocess;
         result.opt_time = built.optimise;
         result.codegen_time = built.codegen;
         result.obj_size = image.len() as u64;
-        result.metrics.code_size = elf::section(image, &format!(".text.{}", built.entry)).map_or(-1, |code| code.len() as i64);
+        result.metrics.code_size =
+            elf::section(image, &format!(".text.{}", built.entry)).map_or(-1, |code| code.len() as i64);
         if let Some(spills) = built.spills {
             let bytes = |count| i64::try_from(count).unwrap_or(i64::MAX);
             (result.metrics.spill_stores, result.metrics.spill_loads) = (bytes(spills.stores), bytes(spills.loads));
@@ -80,8 +83,9 @@ pub fn result(
         if let (Some(observe), Some(instrumented)) = (job.run.observe, &built.instrumented) {
             match &done.noted {
                 Some(Noted::Writes { count, last }) => {
-                    result.last_write =
-                        last.and_then(|last| observed::last_write(job.configuration(), observe, instrumented, &last, *count));
+                    result.last_write = last.and_then(|last| {
+                        observed::last_write(job.configuration(), observe, instrumented, &last, *count)
+                    });
                 }
                 Some(Noted::Faults(noted)) => {
                     result.faults = Some(observed::faults(job.configuration(), instrumented, noted, regions));
@@ -103,8 +107,8 @@ pub fn result(
     result
 }
 
-/// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it, where that
-/// is known.
+/// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it,
+/// where that is known.
 pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>) -> ReplayResult {
     let job = Job::new(0, recorded.clone(), 0, 0);
     let done = RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() };
@@ -160,13 +164,20 @@ mod tests {
         let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
         let result = refused("no".into(), &recorded, Some(&device));
         assert_eq!((result.status, result.failed, result.error.as_str()), (Status::InvalidConfig, true, "no"));
-        assert_eq!((result.gpu_id, result.environment.device.as_str(), result.environment.arch.as_str()), (3, "a GPU", "sm_90"));
-        assert!(result.environment.versions.contains_key("llvm") && !result.start_time.is_empty() && result.reg_usage == -1);
+        assert_eq!(
+            (result.gpu_id, result.environment.device.as_str(), result.environment.arch.as_str()),
+            (3, "a GPU", "sm_90")
+        );
+        assert!(
+            result.environment.versions.contains_key("llvm") && !result.start_time.is_empty() && result.reg_usage == -1
+        );
     }
 
     #[test]
     fn runs_far_above_the_others_are_outliers() {
-        let of = |exec_time: &[u64], warmup| outliers(&ReplayResult { exec_time: exec_time.to_vec(), warmup, ..ReplayResult::default() });
+        let of = |exec_time: &[u64], warmup| {
+            outliers(&ReplayResult { exec_time: exec_time.to_vec(), warmup, ..ReplayResult::default() })
+        };
         assert_eq!(of(&[900, 100, 101, 102, 100, 400, 101], 1), [5]);
         assert_eq!(of(&[100, 101, 102, 104], 0), [0; 0], "near enough");
         assert_eq!(of(&[1, 100], 0), [0; 0], "too few to tell");

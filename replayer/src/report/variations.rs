@@ -45,9 +45,12 @@ fn line(variation: &Variation, runs: usize) -> String {
     format!("{name}: {different} of {runs} runs differ from the first, in up to {elements} {dtype} elements{errors}")
 }
 
-/// Adds the rules that buffers of floats need, which differ from run to run, to the file beside the recording. Returns those rules,
-/// and the buffers that hold something else: how far those may differ is for people to decide.
-pub fn write<'a>(recorded: &RecordedInstance, variations: &'a [Variation]) -> Result<(Vec<Rule>, Vec<&'a Variation>), RecordingError> {
+/// Adds the rules that buffers of floats need, which differ from run to run, to the file beside the recording. Returns
+/// those rules, and the buffers that hold something else: how far those may differ is for people to decide.
+pub fn write<'a>(
+    recorded: &RecordedInstance,
+    variations: &'a [Variation],
+) -> Result<(Vec<Rule>, Vec<&'a Variation>), RecordingError> {
     let arguments = elements::argument_pointers(recorded);
     let mut rules = Rules::load(&recorded.database)?;
     let (mut written, mut left) = (Vec::new(), Vec::new());
@@ -70,7 +73,8 @@ pub fn write<'a>(recorded: &RecordedInstance, variations: &'a [Variation]) -> Re
 fn tolerance(variation: &Variation) -> Option<Tolerance> {
     let dtype = DataType::ALL.into_iter().find(|dtype| dtype.name() == variation.dtype && dtype.is_float())?;
     let Largest { absolute, relative, .. } = variation.largest?;
-    let (error, kind) = if relative <= LARGEST_RELATIVE { (relative, Threshold::Relative) } else { (absolute, Threshold::Absolute) };
+    let (error, kind) =
+        if relative <= LARGEST_RELATIVE { (relative, Threshold::Relative) } else { (absolute, Threshold::Absolute) };
     let threshold = round_up(error * MARGIN);
     (threshold < f64::MAX).then(|| Tolerance { dtype, threshold, kind, ..Tolerance::default() })
 }
@@ -88,8 +92,9 @@ fn target(variation: &Variation, arguments: &[Option<u64>]) -> Option<RuleTarget
         "outside" => None,
         "allocation" if !variation.tag.is_empty() => Some(RuleTarget::Tag(variation.tag.clone())),
         "allocation" => {
-            let within =
-                |value: &Option<u64>| value.and_then(|value| value.checked_sub(address)).is_some_and(|offset| offset < variation.size);
+            let within = |value: &Option<u64>| {
+                value.and_then(|value| value.checked_sub(address)).is_some_and(|offset| offset < variation.size)
+            };
             let argument = arguments.iter().position(within).and_then(|index| u32::try_from(index).ok());
             Some(argument.map_or(RuleTarget::Address(address), RuleTarget::Argument))
         }
@@ -130,8 +135,14 @@ mod tests {
     fn buffers_are_named_by_what_lasts_longest() {
         assert_eq!(target(&variation(), &[None, Some(0x1010)]), Some(RuleTarget::Argument(1)));
         assert_eq!(target(&variation(), &[Some(0x1040)]), Some(RuleTarget::Address(0x1000)));
-        assert_eq!(target(&Variation { tag: "sums".into(), ..variation() }, &[Some(0x1000)]), Some(RuleTarget::Tag("sums".into())));
-        assert_eq!(target(&Variation { region: "total".into(), ..variation() }, &[]), Some(RuleTarget::Variable("total".into())));
+        assert_eq!(
+            target(&Variation { tag: "sums".into(), ..variation() }, &[Some(0x1000)]),
+            Some(RuleTarget::Tag("sums".into()))
+        );
+        assert_eq!(
+            target(&Variation { region: "total".into(), ..variation() }, &[]),
+            Some(RuleTarget::Variable("total".into()))
+        );
     }
 
     #[test]

@@ -32,7 +32,9 @@ impl Data {
     pub fn ir(&mut self, context: &ReplayContext) -> Reply {
         let linked = match self.ir.take() {
             Some(file) => Ok(file),
-            None if context.modules.is_empty() => Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into()),
+            None if context.modules.is_empty() => {
+                Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into())
+            }
             None => link(&context.modules),
         };
         match linked {
@@ -95,7 +97,9 @@ pub fn memory(context: &ReplayContext, moment: Moment, wanted: Option<&str>) -> 
         .collect();
     match wanted {
         Some(wanted) if regions.is_empty() => {
-            let error = format!("the recording has no variable, tag or address '{wanted}'; a memory request without a region names all");
+            let error = format!(
+                "the recording has no variable, tag or address '{wanted}'; a memory request without a region names all"
+            );
             Reply::Error { id: None, error }
         }
         _ => Reply::Memory { moment, regions },
@@ -120,7 +124,9 @@ impl snapshot::SnapshotRegion {
     fn parts_after(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut add = |part: Part| match parts.last_mut() {
-            Some(last) if last.at + last.size == part.at && last.offset + last.size == part.offset => last.size += part.size,
+            Some(last) if last.at + last.size == part.at && last.offset + last.size == part.offset => {
+                last.size += part.size
+            }
             _ => parts.push(part),
         };
         let mut end = 0;

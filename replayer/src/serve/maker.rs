@@ -15,8 +15,8 @@ use crate::process::child::{Child, ChildStderr, ProcessEnd, pipe};
 /// A library is loaded in seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What makes machine code here; "" where the process that knows does not tell. The caller must have one thread only, but where it is
-/// the one process for everything.
+/// What makes machine code here; "" where the process that knows does not tell. The caller must have one thread only,
+/// but where it is the one process for everything.
 pub fn name(context: &ReplayContext) -> String {
     // The name depends on the kind alone.
     let arch = String::new();
@@ -25,9 +25,11 @@ pub fn name(context: &ReplayContext) -> String {
         return mneme_compiler::maker(&target);
     }
     let Ok((reader, writer)) = pipe() else { return String::new() };
-    let child = Child::start(ChildStderr::Kept, || match File::from(writer).write_all(mneme_compiler::maker(&target).as_bytes()) {
-        Ok(()) => mneme_core::exit::VERIFIED,
-        Err(_) => mneme_core::exit::INTERNAL,
+    let child = Child::start(ChildStderr::Kept, || {
+        match File::from(writer).write_all(mneme_compiler::maker(&target).as_bytes()) {
+            Ok(()) => mneme_core::exit::VERIFIED,
+            Err(_) => mneme_core::exit::INTERNAL,
+        }
     });
     let Ok(mut child) = child else { return String::new() };
     let mut name = String::new();

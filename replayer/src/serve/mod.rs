@@ -54,8 +54,17 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         devices: context.devices.iter().take(context.workers).map(|device| device.ordinal()).collect(),
         limits: device.limits,
     };
-    let mut server =
-        Server { options, context, engine, hello, recorded, outputs: HashMap::new(), data: Data::default(), refused: 0, progress: None };
+    let mut server = Server {
+        options,
+        context,
+        engine,
+        hello,
+        recorded,
+        outputs: HashMap::new(),
+        data: Data::default(),
+        refused: 0,
+        progress: None,
+    };
     server.greet()?;
     let mut lines = LineReader::default();
     let mut open = true;
@@ -137,7 +146,10 @@ impl Server<'_> {
         };
         match request {
             Request::Hello { protocol } if protocol > protocol::VERSION => {
-                let error = format!("this server speaks protocol {}, not {protocol}; install both from one release", protocol::VERSION);
+                let error = format!(
+                    "this server speaks protocol {}, not {protocol}; install both from one release",
+                    protocol::VERSION
+                );
                 say(&Reply::Error { id: None, error })?;
             }
             Request::Hello { .. } => self.greet()?,
@@ -152,7 +164,8 @@ impl Server<'_> {
             Request::Progress { interval_s } => {
                 let interval = Duration::try_from_secs_f64(interval_s).ok().filter(|interval| !interval.is_zero());
                 // More often than this nobody wants to know.
-                let interval = interval.map(|interval| interval.clamp(Duration::from_millis(10), Duration::from_secs(86400)));
+                let interval =
+                    interval.map(|interval| interval.clamp(Duration::from_millis(10), Duration::from_secs(86400)));
                 self.progress = interval.map(|interval| Progress { interval, next: Instant::now() + interval });
             }
             Request::Ir {} => say(&self.data.ir(self.context))?,
@@ -165,7 +178,8 @@ impl Server<'_> {
         Ok(true)
     }
 
-    /// Answers what is no request. A submission has a result even so, which whoever waits for one can tell apart by its id.
+    /// Answers what is no request. A submission has a result even so, which whoever waits for one can tell apart by its
+    /// id.
     fn refuse_line(&mut self, line: &Line, why: &str) -> Result<(), Fatal> {
         let value = line.text.as_ref().and_then(|text| serde_json::from_slice::<Value>(text).ok()).unwrap_or_default();
         let id = value.get("id").and_then(Value::as_u64);

@@ -15,7 +15,8 @@ use crate::build::replacement::Replacement;
 use crate::execute::message::RunSpec;
 use crate::job::{Job, Schedule};
 
-/// The job of a submission; `runs` are iterations and warm-ups where it does not say, `devices` the numbers of those at work.
+/// The job of a submission; `runs` are iterations and warm-ups where it does not say, `devices` the numbers of those at
+/// work.
 pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), devices: &[i32]) -> Result<Job, String> {
     if let Some(device) = submission.device.filter(|device| !devices.contains(device)) {
         return Err(format!("nothing runs on device {device} here, only on {devices:?}"));
@@ -27,12 +28,19 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
     let replacement = submission.code.map(replacement).transpose()?.map(Rc::new);
     if replacement.is_some() && configuration.original {
-        return Err("the submission has code, and original asks for the application's own; leave one of them out".into());
+        return Err(
+            "the submission has code, and original asks for the application's own; leave one of them out".into()
+        );
     }
     let job = Job::new(submission.id, configuration, runs.0, runs.1);
     let keep_ir = submission.outputs.ir.is_some() || submission.outputs.ptx.is_some();
     Ok(Job {
-        schedule: Schedule { priority: submission.priority, fresh: submission.fresh, device: submission.device, ..job.schedule },
+        schedule: Schedule {
+            priority: submission.priority,
+            fresh: submission.fresh,
+            device: submission.device,
+            ..job.schedule
+        },
         build: BuildSpec { replacement, keep_ir, ..job.build },
         run: RunSpec { energy: submission.energy, memory: submission.outputs.memory, ..job.run },
     })
@@ -43,9 +51,10 @@ fn replacement(code: Code) -> Result<Replacement, String> {
     let (kind, bytes) = match code {
         Code::IrFile(path) => (CodeKind::Bitcode, read(&path)?),
         Code::IrText(text) => (CodeKind::Bitcode, text.into_bytes()),
-        Code::Bitcode(text) => {
-            (CodeKind::Bitcode, BASE64_STANDARD.decode(text).map_err(|error| format!("the bitcode is not base64: {error}"))?)
-        }
+        Code::Bitcode(text) => (
+            CodeKind::Bitcode,
+            BASE64_STANDARD.decode(text).map_err(|error| format!("the bitcode is not base64: {error}"))?,
+        ),
         Code::PtxFile(path) => (CodeKind::Ptx, read(&path)?),
         Code::PtxText(text) => (CodeKind::Ptx, text.into_bytes()),
         Code::CubinFile(path) => (CodeKind::Cubin, read(&path)?),

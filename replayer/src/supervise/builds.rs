@@ -21,8 +21,8 @@ const LOSSES: u32 = 3;
 const SETTLED: Duration = Duration::from_secs(1);
 /// As good as without a limit.
 const NEVER: Duration = Duration::from_secs(365 * 86400);
-/// How long after the last time limit a fork server may take to say that it is over: it reads the recorded IR by itself once, and forks
-/// on a machine that may have little memory left.
+/// How long after the last time limit a fork server may take to say that it is over: it reads the recorded IR by itself
+/// once, and forks on a machine that may have little memory left.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often one that is on its way out is looked after.
 const LOOK: Duration = Duration::from_millis(10);
@@ -99,8 +99,8 @@ impl<'a> Builds<'a> {
         }
     }
 
-    /// Reads what the fork server has to tell; how many builds have ended. A fork server that is gone is replaced, and what it was building
-    /// is forgotten, to be ordered again.
+    /// Reads what the fork server has to tell; how many builds have ended. A fork server that is gone is replaced, and
+    /// what it was building is forgotten, to be ordered again.
     ///
     /// # Errors
     /// Fork servers do not last.
@@ -167,8 +167,8 @@ impl<'a> Builds<'a> {
         Ok(())
     }
 
-    /// Whether another build of this may come to something else than the one that is known: one that failed for reasons outside
-    /// of it, or any that failed where the client asks for a `fresh` result.
+    /// Whether another build of this may come to something else than the one that is known: one that failed for reasons
+    /// outside of it, or any that failed where the client asks for a `fresh` result.
     pub fn may_differ(&self, key: BuildKey, fresh: bool) -> bool {
         let failed = self.outcomes.get(&key).and_then(|outcome| outcome.as_ref().as_ref().err());
         failed.is_some_and(|failed| fresh || matches!(failed.status, Status::Timeout | Status::InternalError))

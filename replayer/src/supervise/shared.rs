@@ -15,8 +15,8 @@ use crate::execute::message::{RunOutcome, RunRequest};
 /// Results that are remembered.
 const REMEMBERED: usize = 8192;
 
-/// Equal for runs that have nothing to tell apart: everything that the executor is given, the time limit, and the device
-/// where that matters.
+/// Equal for runs that have nothing to tell apart: everything that the executor is given, the time limit, and the
+/// device where that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(ChunkId, ChunkId);
 

@@ -1,7 +1,7 @@
 //! Replaying in one process, without a fork, for profilers and debuggers.
 //!
-//! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context that cannot
-//! be used, and there are no time limits.
+//! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context
+//! that cannot be used, and there are no time limits.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -68,7 +68,16 @@ impl<'a> SingleProcess<'a> {
         })?;
         let target = choice.target(resident.description(), &context.recorded.kernel.ours);
         let events = VecDeque::from([Event::Ready(resident.description().clone())]);
-        Ok(Self { context, birth, resident, target, queue: Queue::default(), events, statistics: Statistics::default(), broken: false })
+        Ok(Self {
+            context,
+            birth,
+            resident,
+            target,
+            queue: Queue::default(),
+            events,
+            statistics: Statistics::default(),
+            broken: false,
+        })
     }
 
     pub fn device(&self) -> &Description {
@@ -155,7 +164,9 @@ impl<'a> SingleProcess<'a> {
         self.statistics.built += 1;
         let done = match &outcome {
             Ok((built, image)) => self.resident.run(&job.run(built, self.context), image),
-            Err(NotBuilt { status, error, .. }) => RunOutcome { status: *status, error: error.clone(), ..RunOutcome::default() },
+            Err(NotBuilt { status, error, .. }) => {
+                RunOutcome { status: *status, error: error.clone(), ..RunOutcome::default() }
+            }
         };
         self.broken = done.broken;
         let result = crate::report::result::result(
@@ -181,11 +192,13 @@ impl<'a> SingleProcess<'a> {
 /// LLVM is at work in this process.
 static COMPILING: AtomicBool = AtomicBool::new(false);
 
-/// Lets an `exit` that is not ours (options of LLVM's such as -version print something and end the process) end with a status that says so.
+/// Lets an `exit` that is not ours (options of LLVM's such as -version print something and end the process) end with a
+/// status that says so.
 fn guard() {
     extern "C" fn leave() {
         if COMPILING.load(Ordering::Relaxed) {
-            let said = "mneme-replay: the compiler has ended the process; only other kinds of --isolation go on after that";
+            let said =
+                "mneme-replay: the compiler has ended the process; only other kinds of --isolation go on after that";
             let _ = writeln!(std::io::stderr(), "{said}");
             // SAFETY: takes no pointers; this process is ending already.
             unsafe { libc::_exit(exit::INTERNAL) }

@@ -1,7 +1,8 @@
 //! The supervisor: starts decoder, builders and executors, and makes results of their ends.
 //!
-//! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does can damage it.
-//! The parts run at once: while the device starts, the snapshot is decoded and the first configurations are compiled.
+//! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does
+//! can damage it. The parts run at once: while the device starts, the snapshot is decoded and the first configurations
+//! are compiled.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -59,7 +60,9 @@ impl<'a> Supervisor<'a> {
             context,
             birth: Instant::now(),
             first_submission: None,
-            architecture: TargetArchitecture::expected(context.devices[0].expected_target(&context.recorded.kernel.ours)),
+            architecture: TargetArchitecture::expected(
+                context.devices[0].expected_target(&context.recorded.kernel.ours),
+            ),
             decoder,
             pool,
             builds,
@@ -92,7 +95,13 @@ impl<'a> Supervisor<'a> {
         if let Err(error) = checked
             && let Some(pending) = self.queue.take(id)
         {
-            self.finish(pending, None, &RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() }, None, None);
+            self.finish(
+                pending,
+                None,
+                &RunOutcome { status: Status::InvalidConfig, error, ..RunOutcome::default() },
+                None,
+                None,
+            );
         }
     }
 
@@ -178,8 +187,8 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code is
-    /// forgotten before it runs.
+    /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code
+    /// is forgotten before it runs.
     fn horizon(&self) -> usize {
         4 * self.context.builders.max(8)
     }
@@ -200,15 +209,16 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Gives the executors configurations that are built; those that could not be built are results already, and those that
-    /// equal another share its result.
+    /// Gives the executors configurations that are built; those that could not be built are results already, and those
+    /// that equal another share its result.
     fn start_runs(&mut self) {
         loop {
             let ready = |pending: &PendingJob| {
                 let outcome = self.builds.outcome(pending.key)?;
                 // Those behind one that waits for its device may run on another.
-                let waits =
-                    outcome.is_ok() && pending.job.schedule.device.is_some() && self.pool.free_place(pending.job.schedule.device).is_none();
+                let waits = outcome.is_ok()
+                    && pending.job.schedule.device.is_some()
+                    && self.pool.free_place(pending.job.schedule.device).is_none();
                 (!waits).then_some((pending.job.schedule.id, outcome))
             };
             let Some((id, outcome)) = self.queue.iter().take(self.horizon()).find_map(ready) else { return };
@@ -220,8 +230,11 @@ impl<'a> Supervisor<'a> {
                     continue;
                 }
                 Ok(_) if pending.job.build.probe.until.is_some() => {
-                    let done =
-                        RunOutcome { status: Status::CompileError, error: "the build was to have no code".into(), ..RunOutcome::default() };
+                    let done = RunOutcome {
+                        status: Status::CompileError,
+                        error: "the build was to have no code".into(),
+                        ..RunOutcome::default()
+                    };
                     self.finish(pending, Some(outcome), &done, None, None);
                     continue;
                 }
@@ -263,7 +276,8 @@ impl<'a> Supervisor<'a> {
         let executors: Vec<WatchedSource> = self.pool.fds().map(|fd| waiting.on(Some(fd), PollFlags::POLLIN)).collect();
         waiting.until(self.pool.deadline().into_iter().chain(self.builds.deadline()).chain(client.alarm));
         let ready = waiting.wait()?;
-        let [input, output, decoder, fork_server] = [input, output, decoder, fork_server].map(|source| ready.is(source));
+        let [input, output, decoder, fork_server] =
+            [input, output, decoder, fork_server].map(|source| ready.is(source));
         let executors: Vec<bool> = executors.into_iter().map(|source| ready.is(source)).collect();
         if decoder {
             self.read_decoder()?;
@@ -359,19 +373,32 @@ impl<'a> Supervisor<'a> {
         let job = &pending.job;
         // What was not run has a device all the same, as soon as that is known.
         let device = device.or(self.pool.description());
-        let mut result =
-            crate::report::result::result(&pending.start, job, outcome.as_deref(), done, device, &self.context.snapshot.layout.regions);
+        let mut result = crate::report::result::result(
+            &pending.start,
+            job,
+            outcome.as_deref(),
+            done,
+            device,
+            &self.context.snapshot.layout.regions,
+        );
         result.shared_with = shared_with;
         let failed = matches!(result.status, Status::RuntimeError | Status::FailedVerification | Status::Timeout);
         if failed && self.context.recorded.kernel.ours.calls_pointers && job.build.replacement.is_none() {
             result.error += CALLS_POINTERS;
         }
-        let has_tables = || self.context.recorded.moments.prologue.header.variables.iter().any(|variable| variable.code);
+        let has_tables =
+            || self.context.recorded.moments.prologue.header.variables.iter().any(|variable| variable.code);
         if failed && job.configuration().original && has_tables() {
             result.error += OTHER_TABLES;
         }
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         let (digest, unwritten) = (done.digest.clone(), done.unwritten.clone());
-        self.events.push_back(Event::Finished { id: job.schedule.id, result: Box::new(result), outcome, digest, unwritten });
+        self.events.push_back(Event::Finished {
+            id: job.schedule.id,
+            result: Box::new(result),
+            outcome,
+            digest,
+            unwritten,
+        });
     }
 }

@@ -1,7 +1,7 @@
 //! The comparison of replayed memory with the recorded epilogue.
 //!
-//! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the first
-//! element that is wrong, how many are, and by how much at most.
+//! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the
+//! first element that is wrong, how many are, and by how much at most.
 
 use mneme_core::result::Largest;
 use mneme_core::tolerance::measure::{self, ElementValue, Errors};
@@ -34,8 +34,8 @@ impl Comparison {
         if self.is_exact() { self.shown.unwrap_or_default() } else { self.tolerance.dtype }
     }
 
-    /// Whether an element that differs in its bits passes. With a norm the buffer is judged as a whole, and nothing that differs
-    /// passes here.
+    /// Whether an element that differs in its bits passes. With a norm the buffer is judged as a whole, and nothing
+    /// that differs passes here.
     fn accepts(&self, recorded: ElementValue, replayed: ElementValue) -> bool {
         let error = |kind| measure::error(kind, recorded, replayed);
         if self.is_exact() {
@@ -45,7 +45,8 @@ impl Comparison {
         error(self.tolerance.kind) <= bound || (self.slack > 0.0 && error(Threshold::Absolute) <= self.slack)
     }
 
-    /// Whether parts of a region pass, measured by [`measure`](Self::measure), among a whole whose elements have `reference`.
+    /// Whether parts of a region pass, measured by [`measure`](Self::measure), among a whole whose elements have
+    /// `reference`.
     pub fn passes(&self, parts: &Errors, reference: impl FnOnce() -> Errors) -> bool {
         match self.tolerance.norm {
             _ if self.tolerance.ignore => true,
@@ -92,7 +93,11 @@ impl Comparison {
                 continue;
             }
             let error = |kind| measure::error(kind, before, after);
-            let errors = Largest { absolute: error(Threshold::Absolute), relative: error(Threshold::Relative), ulp: error(Threshold::Ulp) };
+            let errors = Largest {
+                absolute: error(Threshold::Absolute),
+                relative: error(Threshold::Relative),
+                ulp: error(Threshold::Ulp),
+            };
             tally.add(place, size, errors, || match self.shown {
                 None if self.is_exact() => (hex(recorded), hex(replayed)),
                 _ => (before.to_string(), after.to_string()),
@@ -199,7 +204,10 @@ mod tests {
         let strict = within(DataType::F32, Threshold::Relative, 1e-5);
         assert_eq!(strict.measure(&recorded, &replayed).beyond, 1);
         let slack = Comparison { slack: 1e-8, ..strict };
-        assert_eq!((slack.measure(&recorded, &replayed).beyond, slack.tally(&recorded, &replayed, 0).differing), (0, 0));
+        assert_eq!(
+            (slack.measure(&recorded, &replayed).beyond, slack.tally(&recorded, &replayed, 0).differing),
+            (0, 0)
+        );
     }
 
     #[test]
@@ -213,7 +221,13 @@ mod tests {
 
     #[test]
     fn a_norm_judges_the_whole() {
-        let norm = Tolerance { dtype: DataType::F32, threshold: 0.5, kind: Threshold::Relative, norm: Norm::L1, ignore: false };
+        let norm = Tolerance {
+            dtype: DataType::F32,
+            threshold: 0.5,
+            kind: Threshold::Relative,
+            norm: Norm::L1,
+            ignore: false,
+        };
         let comparison = Comparison { tolerance: norm, ..Comparison::default() };
         let (recorded, replayed) = (singles(&[1.0, 3.0]), singles(&[2.0, 3.0]));
         // Only the first element was looked at, because the second is in a part that is equal.
@@ -237,8 +251,16 @@ mod tests {
     #[test]
     fn errors_are_measured_in_every_unit() {
         let (recorded, replayed) = (singles(&[2.0, 100.0, -0.0]), singles(&[2.5, 101.0, 0.0]));
-        let norm = Tolerance { dtype: DataType::F32, threshold: 2.0, kind: Threshold::Absolute, norm: Norm::L2, ignore: false };
-        for comparison in [within(DataType::F32, Threshold::Ulp, 1.0), Comparison { tolerance: norm, ..Comparison::default() }] {
+        let norm = Tolerance {
+            dtype: DataType::F32,
+            threshold: 2.0,
+            kind: Threshold::Absolute,
+            norm: Norm::L2,
+            ignore: false,
+        };
+        for comparison in
+            [within(DataType::F32, Threshold::Ulp, 1.0), Comparison { tolerance: norm, ..Comparison::default() }]
+        {
             let largest = |kind| {
                 let errors = comparison.in_unit(kind).measure(&recorded, &replayed);
                 assert_eq!(errors.beyond, 0);

@@ -1,8 +1,8 @@
 //! The element types of memory regions, read off the kernel's signature.
 //!
-//! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4 const *`)
-//! points into holds floats. Where nothing is known, memory is bytes: integers read as floats are denormal, and any absolute
-//! tolerance would let them pass.
+//! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4
+//! const *`) points into holds floats. Where nothing is known, memory is bytes: integers read as floats are denormal,
+//! and any absolute tolerance would let them pass.
 
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::tolerance::DataType;
@@ -13,10 +13,17 @@ use crate::recording::snapshot::SnapshotRegion;
 /// The elements of each region, where the signature tells.
 pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Vec<Option<DataType>> {
     let types = pointees(&recorded.kernel.demangled_name);
-    let pointers = pointers(&recorded.kernel.ours.arguments, &recorded.moments.prologue.parameter_buffer(), types.len());
-    let typed: Vec<_> = pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
-    let within = |region: &SnapshotRegion, pointer: u64| pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size);
-    regions.iter().map(|region| typed.iter().find(|(pointer, _)| within(region, *pointer)).map(|(_, elements)| *elements)).collect()
+    let pointers =
+        pointers(&recorded.kernel.ours.arguments, &recorded.moments.prologue.parameter_buffer(), types.len());
+    let typed: Vec<_> =
+        pointers.into_iter().zip(types).filter_map(|(pointer, elements)| Some((pointer?, elements?))).collect();
+    let within = |region: &SnapshotRegion, pointer: u64| {
+        pointer.checked_sub(region.address).is_some_and(|offset| offset < region.size)
+    };
+    regions
+        .iter()
+        .map(|region| typed.iter().find(|(pointer, _)| within(region, *pointer)).map(|(_, elements)| *elements))
+        .collect()
 }
 
 /// The value of each argument of the recorded launch, where it has a pointer's size.
@@ -25,8 +32,8 @@ pub fn argument_pointers(recorded: &RecordedInstance) -> Vec<Option<u64>> {
     pointers(layout, &recorded.moments.prologue.parameter_buffer(), layout.len())
 }
 
-/// The pointer that each parameter holds, if it has a pointer's size; as many as there are `parameters`, or none where the recorded
-/// layout has another number.
+/// The pointer that each parameter holds, if it has a pointer's size; as many as there are `parameters`, or none where
+/// the recorded layout has another number.
 fn pointers(layout: &[ArgumentLayout], buffer: &[u8], parameters: usize) -> Vec<Option<u64>> {
     if layout.len() != parameters {
         return Vec::new();
@@ -114,7 +121,9 @@ mod tests {
 
     #[test]
     fn qualifiers_do_not_matter() {
-        for text in ["float*", "float const*", "float const* __restrict__", "const float *", "float4 const*", "float volatile*"] {
+        for text in
+            ["float*", "float const*", "float const* __restrict__", "const float *", "float4 const*", "float volatile*"]
+        {
             assert_eq!(pointee(text), Some(DataType::F32), "{text}");
         }
         for text in ["float", "float**", "floaty*", "Pair<int, float>*", "void*"] {

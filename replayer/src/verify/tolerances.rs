@@ -5,13 +5,14 @@
 //! 1. `--tolerance BUFFER=…` of the command line (the last that names the buffer),
 //! 2. the rules of `<static-hash>.tolerances.json` beside the recording,
 //! 3. what the application said of the allocation when it was recorded,
-//! 4. not at all, for memory that other processes or devices could write to while it was recorded, unless an argument leads into it,
+//! 4. not at all, for memory that other processes or devices could write to while it was recorded, unless an argument
+//!   leads into it,
 //! 5. the configuration's `tolerance`, then `--tolerance …` without a buffer, then `--rtol` and `--atol`,
 //! 6. equal bits.
 //!
-//! What is said of all buffers (5) never applies to one that is known to hold something else: a tolerance for floats is applied to
-//! every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the configuration's and
-//! `--tolerance` apply as written, and `--rtol` and `--atol` do not.
+//! What is said of all buffers (5) never applies to one that is known to hold something else: a tolerance for floats is
+//! applied to every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the
+//! configuration's and `--tolerance` apply as written, and `--rtol` and `--atol` do not.
 
 use std::ops::Range;
 
@@ -70,7 +71,9 @@ fn read_target(text: &str) -> Result<RuleTarget, String> {
         "argument" => name.parse().map(RuleTarget::Argument).map_err(|_| unknown()),
         "tag" => Ok(RuleTarget::Tag(name.into())),
         "variable" => Ok(RuleTarget::Variable(name.into())),
-        "address" => u64::from_str_radix(name.trim_start_matches("0x"), 16).map(RuleTarget::Address).map_err(|_| unknown()),
+        "address" => {
+            u64::from_str_radix(name.trim_start_matches("0x"), 16).map(RuleTarget::Address).map_err(|_| unknown())
+        }
         _ => Err(unknown()),
     }
 }
@@ -84,10 +87,12 @@ fn read_tolerance(text: &str) -> Result<Tolerance, String> {
     let mut parts = text.split(':');
     let mut next = || parts.next();
     let dtype = next().unwrap_or_default();
-    let dtype = DataType::ALL
-        .into_iter()
-        .find(|it| it.name() == dtype)
-        .ok_or_else(|| format!("'{dtype}' is no type; there are {}, and exact and ignore", DataType::ALL.map(DataType::name).join(", ")))?;
+    let dtype = DataType::ALL.into_iter().find(|it| it.name() == dtype).ok_or_else(|| {
+        format!(
+            "'{dtype}' is no type; there are {}, and exact and ignore",
+            DataType::ALL.map(DataType::name).join(", ")
+        )
+    })?;
     let threshold = next().ok_or("a threshold has to follow the type, as in f32:1e-5")?;
     let threshold = threshold.parse().map_err(|_| format!("'{threshold}' is no number"))?;
     let kind = match next() {
@@ -151,7 +156,11 @@ impl Bounds {
     ///
     /// # Errors
     /// If the file of rules cannot be read.
-    pub fn of(recorded: &RecordedInstance, regions: &[SnapshotRegion], options: &ToleranceOptions) -> Result<Self, RecordingError> {
+    pub fn of(
+        recorded: &RecordedInstance,
+        regions: &[SnapshotRegion],
+        options: &ToleranceOptions,
+    ) -> Result<Self, RecordingError> {
         let rules = Rules::load(&recorded.database)?;
         let arguments = elements::argument_pointers(recorded);
         let types = elements::of_regions(recorded, regions);
@@ -169,7 +178,8 @@ impl Bounds {
             let mut own = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
             let moments = &recorded.moments;
             let may_be_others = region.shared && has_changed(region.address, &moments.prologue, &moments.epilogue);
-            if own.is_none() && may_be_others && !is_led_to(range(region), regions.iter().map(range), &moments.prologue) {
+            if own.is_none() && may_be_others && !is_led_to(range(region), regions.iter().map(range), &moments.prologue)
+            {
                 own = Some(Tolerance::ignored());
                 left_out.push((region.address, region.size));
             }
@@ -200,7 +210,11 @@ impl Bounds {
         let of = |(dtype, own): &(Option<DataType>, Option<Tolerance>)| {
             let comparison = match own {
                 Some(tolerance) => Comparison { tolerance: *tolerance, ..Comparison::default() },
-                None => configured.iter().chain(&self.general).find_map(|general| general.for_type(*dtype)).unwrap_or_default(),
+                None => configured
+                    .iter()
+                    .chain(&self.general)
+                    .find_map(|general| general.for_type(*dtype))
+                    .unwrap_or_default(),
             };
             Comparison { shown: *dtype, ..comparison }
         };
@@ -208,9 +222,11 @@ impl Bounds {
     }
 }
 
-/// Whether the region at an address was left otherwise than it was found. What nobody has changed is compared, whoever could have.
+/// Whether the region at an address was left otherwise than it was found. What nobody has changed is compared, whoever
+/// could have.
 fn has_changed(address: u64, prologue: &State, epilogue: &State) -> bool {
-    let chunks = |state: &State| state.regions().find(|region| region.address == address).map(|region| region.chunks.to_vec());
+    let chunks =
+        |state: &State| state.regions().find(|region| region.address == address).map(|region| region.chunks.to_vec());
     chunks(prologue) != chunks(epilogue)
 }
 
@@ -227,7 +243,11 @@ fn range(region: &SnapshotRegion) -> Range<u64> {
 }
 
 /// A buffer that a `--tolerance` names and the recording does not have.
-pub fn stray<'a>(recorded: &RecordedInstance, regions: &[SnapshotRegion], options: &'a ToleranceOptions) -> Option<&'a RuleTarget> {
+pub fn stray<'a>(
+    recorded: &RecordedInstance,
+    regions: &[SnapshotRegion],
+    options: &'a ToleranceOptions,
+) -> Option<&'a RuleTarget> {
     let arguments = elements::argument_pointers(recorded);
     let mut named = options.tolerances.iter().filter_map(|entry| entry.target.as_ref());
     named.find(|target| !regions.iter().any(|region| target.names(&place(region), &arguments)))
@@ -278,12 +298,21 @@ mod tests {
 
     #[test]
     fn tolerances_are_read() {
-        let relative = Tolerance { dtype: DataType::F64, threshold: 1e-9, kind: Threshold::Relative, norm: Norm::L2, ignore: false };
+        let relative = Tolerance {
+            dtype: DataType::F64,
+            threshold: 1e-9,
+            kind: Threshold::Relative,
+            norm: Norm::L2,
+            ignore: false,
+        };
         assert_eq!(
             entry("argument:1=f64:1e-9:relative:l2"),
             ToleranceOption { target: Some(RuleTarget::Argument(1)), tolerance: relative }
         );
-        assert_eq!(entry("f32:0.5").tolerance, Tolerance { dtype: DataType::F32, threshold: 0.5, ..Tolerance::default() });
+        assert_eq!(
+            entry("f32:0.5").tolerance,
+            Tolerance { dtype: DataType::F32, threshold: 0.5, ..Tolerance::default() }
+        );
         assert_eq!(
             entry("address:0x10=ignore"),
             ToleranceOption { target: Some(RuleTarget::Address(16)), tolerance: Tolerance::ignored() }
@@ -293,9 +322,19 @@ mod tests {
             ToleranceOption { target: Some(RuleTarget::Tag("a b".into())), tolerance: Tolerance::default() }
         );
         assert_eq!(entry("variable:x=i32:2:ulp").tolerance.kind, Threshold::Ulp);
-        for wrong in
-            ["", "f32", "f80:1", "f32:x", "f32:-1", "f32:1:near", "f32:1:ulp:l3", "f32:1:ulp:l1:x", "ignore", "argument:x=exact", "3=exact"]
-        {
+        for wrong in [
+            "",
+            "f32",
+            "f80:1",
+            "f32:x",
+            "f32:-1",
+            "f32:1:near",
+            "f32:1:ulp:l3",
+            "f32:1:ulp:l1:x",
+            "ignore",
+            "argument:x=exact",
+            "3=exact",
+        ] {
             assert!(ToleranceOption::parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -306,8 +345,13 @@ mod tests {
         let bytes = [1u64, 0x1000].iter().flat_map(|word| word.to_le_bytes()).collect();
         prologue.header.arguments.push(Argument { offset: 0, bytes });
         let (far, near) = (0x10_0000..0x10_1000, 0x1001..0x2000);
-        let is_led = |region: &Range<u64>, all: &[Range<u64>]| is_led_to(region.clone(), all.iter().cloned(), &prologue);
-        assert!(is_led(&(0x1000..0x1008), &[]) && is_led(&(0xff9..0x1001), &[]) && is_led(&near, std::slice::from_ref(&near)));
+        let is_led =
+            |region: &Range<u64>, all: &[Range<u64>]| is_led_to(region.clone(), all.iter().cloned(), &prologue);
+        assert!(
+            is_led(&(0x1000..0x1008), &[])
+                && is_led(&(0xff9..0x1001), &[])
+                && is_led(&near, std::slice::from_ref(&near))
+        );
         assert!(!is_led(&far, std::slice::from_ref(&far)));
         assert!(!is_led(&(0x3000..0x4000), &[0xff0..0x1010, 0x3000..0x4000]), "it is an address in other memory");
         let bounds = Bounds { left_out: vec![(0x1000, 8), (0x2000, 16)], ..Bounds::default() };
@@ -318,8 +362,14 @@ mod tests {
     #[test]
     fn memory_is_changed_where_its_chunks_are() {
         let state = |first: u8, second: u8| {
-            let allocation =
-                |address| Allocation { address, size: 8, kind: AllocationKind::Vendor, tag: String::new(), tolerance: None, shared: true };
+            let allocation = |address| Allocation {
+                address,
+                size: 8,
+                kind: AllocationKind::Vendor,
+                tag: String::new(),
+                tolerance: None,
+                shared: true,
+            };
             let header = Header { allocations: vec![allocation(0x1000), allocation(0x2000)], ..Header::default() };
             State { header, chunks: [first, second].map(|byte| vec![recorded_id(&[byte; 8])]).into() }
         };
@@ -337,7 +387,10 @@ mod tests {
         let quick = ToleranceOptions { rtol: Some(1e-5), atol: Some(1e-8), ..ToleranceOptions::default() };
         assert!(under(None, &quick).is_exact());
         let comparison = bounds(Some(DataType::F32), None, &quick).comparisons(None)[0];
-        assert_eq!((comparison.tolerance.dtype, comparison.tolerance.threshold, comparison.slack), (DataType::F32, 1e-5, 1e-8));
+        assert_eq!(
+            (comparison.tolerance.dtype, comparison.tolerance.threshold, comparison.slack),
+            (DataType::F32, 1e-5, 1e-8)
+        );
         let forced = ToleranceOptions { dtype: Some(DataType::F32), ..quick };
         assert_eq!(under(None, &forced).dtype, DataType::F32);
     }

@@ -93,10 +93,15 @@ fn a_compiler_that_takes_all_memory_or_exits_is_that_configurations_result() {
         json!({}).to_string(),
     ];
     let (results, _) = sweep(&recording, &["--device", device, "--memory-limit", "0.1"], &lines, exit::VERIFIED);
-    let of = |id: u64| (results[&id]["Result"]["status"].as_str().unwrap(), results[&id]["Result"]["error"].as_str().unwrap());
+    let of = |id: u64| {
+        (results[&id]["Result"]["status"].as_str().unwrap(), results[&id]["Result"]["error"].as_str().unwrap())
+    };
     assert_eq!(
         of(1),
-        ("compile_error", "the compiler ran out of memory while running the pass pipeline; --memory-limit sets what it may take")
+        (
+            "compile_error",
+            "the compiler ran out of memory while running the pass pipeline; --memory-limit sets what it may take"
+        )
     );
     assert!(of(2).0 == "compile_error" && of(2).1.starts_with("the compiler exited with status 0"), "{:?}", of(2));
     assert_eq!(of(3), ("verified", ""));
@@ -161,7 +166,10 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
         let start = Instant::now();
         child.wait().unwrap();
         while processes.iter().any(is_alive) {
-            assert!(start.elapsed() < Duration::from_secs(20), "the {victim} is gone, and of {processes:?} some are not");
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "the {victim} is gone, and of {processes:?} some are not"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -171,7 +179,9 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
 fn fork_server(server: &Server) -> nix::unistd::Pid {
     let start = Instant::now();
     loop {
-        let named = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "mneme-forksrv");
+        let named = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "mneme-forksrv")
+        };
         if let Some(pid) = children(server.child.id()).into_iter().find(named) {
             return nix::unistd::Pid::from_raw(pid as i32);
         }
@@ -211,7 +221,9 @@ fn equal_code_is_run_once() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
     let lines: Vec<String> =
-        ["{}", "{}", r#"{"codegen_method":"rtc"}"#, r#"{"min_blocks_per_sm":3}"#, r#"{"iterations":7}"#].map(String::from).to_vec();
+        ["{}", "{}", r#"{"codegen_method":"rtc"}"#, r#"{"min_blocks_per_sm":3}"#, r#"{"iterations":7}"#]
+            .map(String::from)
+            .to_vec();
     let (results, errors) = sweep(&recording, &["--device", device], &lines, exit::VERIFIED);
     let shared: Vec<Option<u64>> = results.values().map(|line| line["Result"]["shared_with"].as_u64()).collect();
     assert_eq!(shared, [None, Some(1), Some(1), Some(1), None], "{results:?}");
@@ -225,8 +237,12 @@ fn equal_code_is_run_once() {
 fn every_isolation_gives_the_same_results() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
-    let lines =
-        [shape(64).to_string(), json!({"grid": {"x": 1}}).to_string(), json!({"passes": "none-such"}).to_string(), shape(128).to_string()];
+    let lines = [
+        shape(64).to_string(),
+        json!({"grid": {"x": 1}}).to_string(),
+        json!({"passes": "none-such"}).to_string(),
+        shape(128).to_string(),
+    ];
     for isolation in ["fault", "process", "none"] {
         let (results, _) = sweep(&recording, &["--device", device, "--isolation", isolation], &lines, exit::VERIFIED);
         let statuses: Vec<&str> = results.values().map(|line| line["Result"]["status"].as_str().unwrap()).collect();
@@ -266,7 +282,10 @@ impl Server {
         assert_eq!(hello.protocol, mneme_core::protocol::VERSION);
         // The CPU device's own, which are those of common GPUs.
         let limits = &hello.limits;
-        assert_eq!((limits.max_threads, limits.max_block.z, limits.warp_size, limits.registers), (1024, 64, 32, Some(65536)));
+        assert_eq!(
+            (limits.max_threads, limits.max_block.z, limits.warp_size, limits.registers),
+            (1024, 64, 32, Some(65536))
+        );
         assert!(limits.multiprocessors >= Some(1) && limits.shared_mem_optin >= Some(limits.shared_mem), "{limits:?}");
         server
     }
@@ -306,7 +325,11 @@ fn what_is_no_request_is_answered_and_forgotten() {
     assert!(server.result(5).error.contains("pases"));
     server.say(&json!({"type": "submit", "id": 8, "proirity": 5}));
     let refused = server.result(8);
-    assert!(refused.status.name() == "invalid_config" && refused.error.contains("unknown field 'proirity'"), "{}", refused.error);
+    assert!(
+        refused.status.name() == "invalid_config" && refused.error.contains("unknown field 'proirity'"),
+        "{}",
+        refused.error
+    );
     // Where and with what, as far as that is known.
     assert!(!refused.environment.device.is_empty() && refused.environment.versions.contains_key("llvm"), "{refused:?}");
     assert!(!refused.start_time.is_empty() && !refused.end_time.is_empty());
@@ -357,12 +380,18 @@ fn priorities_come_first_and_cancelled_ones_never() {
     server.say(&json!({"type": "cancel", "id": 1}));
     server.say(&json!({"type": "statistics"}));
     assert!(matches!(server.reply(), Reply::Cancelled { id: 1 }));
-    assert!(matches!(server.reply(), Reply::Statistics(statistics) if statistics.submitted == 4 && statistics.outstanding == 3));
+    assert!(
+        matches!(server.reply(), Reply::Statistics(statistics) if statistics.submitted == 4 && statistics.outstanding == 3)
+    );
     assert_eq!(server.result(0).status.name(), "timeout");
     assert!(server.result(3).verified && server.result(2).verified);
     server.say(&json!({"type": "statistics"}));
     let Reply::Statistics(statistics) = server.reply() else { panic!("no statistics") };
-    assert_eq!((statistics.finished["verified"], statistics.cancelled, statistics.executors_replaced), (2, 1, 1), "{statistics:?}");
+    assert_eq!(
+        (statistics.finished["verified"], statistics.cancelled, statistics.executors_replaced),
+        (2, 1, 1),
+        "{statistics:?}"
+    );
     server.say(&json!({"type": "submit", "id": 4, "config": shape(65), "fresh": true}));
     server.say(&json!({"type": "shutdown"}));
     assert!(matches!(server.reply(), Reply::Cancelled { id: 4 }));
@@ -398,7 +427,8 @@ fn nothing_is_taken_behind_a_shutdown() {
 fn files_that_cannot_be_written_leave_the_verdict_alone() {
     let Some(device) = device() else { return };
     let mut server = Server::start(&Recording::make(), &["--device", device]);
-    server.say(&json!({"type": "submit", "id": 1, "config": {"grid": {"x": 1}}, "outputs": {"memory": "/proc/nope/x"}}));
+    server
+        .say(&json!({"type": "submit", "id": 1, "config": {"grid": {"x": 1}}, "outputs": {"memory": "/proc/nope/x"}}));
     assert!(matches!(server.reply(), Reply::Error { id: Some(1), error } if error.contains("/proc/nope/x")));
     assert_eq!(server.result(1).status.name(), "failed_verification");
     server.say(&json!({"type": "submit", "id": 2, "iterations": 0}));
@@ -407,7 +437,11 @@ fn files_that_cannot_be_written_leave_the_verdict_alone() {
     assert_ne!(server.result(3).environment.device, "", "it is known, if nothing ran there");
     server.say(&json!({"type": "statistics"}));
     let Reply::Statistics(statistics) = server.reply() else { panic!("no statistics") };
-    assert_eq!((statistics.executors_replaced, statistics.submitted, statistics.finished["invalid_config"]), (0, 3, 1), "{statistics:?}");
+    assert_eq!(
+        (statistics.executors_replaced, statistics.submitted, statistics.finished["invalid_config"]),
+        (0, 3, 1),
+        "{statistics:?}"
+    );
     server.end();
 }
 
@@ -437,7 +471,8 @@ fn the_builders_parent_and_an_idle_executor_are_replaced() {
 #[test]
 fn builds_whose_parent_dies_are_ordered_again() {
     let Some(device) = device() else { return };
-    let mut server = Server::start(&Recording::make(), &["--device", device, "-v", "error", "--timeout", "2", "--builders", "3"]);
+    let mut server =
+        Server::start(&Recording::make(), &["--device", device, "-v", "error", "--timeout", "2", "--builders", "3"]);
     for id in 0..3 {
         server.say(&json!({"type": "submit", "id": id, "config": {"passes": endless(), "maxnreg": 16 + id}}));
     }
@@ -527,7 +562,8 @@ fn memory_and_ir_are_files() {
         let Reply::Memory { regions, .. } = server.reply() else { panic!("no memory") };
         assert_eq!(regions.len(), 1);
         let file = std::fs::read(&regions[0].path).unwrap();
-        let parts = regions[0].parts.iter().flat_map(|part| file[part.offset as usize..][..part.size as usize].to_vec());
+        let parts =
+            regions[0].parts.iter().flat_map(|part| file[part.offset as usize..][..part.size as usize].to_vec());
         bytes.insert(moment, parts.collect::<Vec<u8>>());
         assert_eq!(bytes[moment].len() as u64, regions[0].size);
         places.push(regions[0].parts[0].offset as usize);
@@ -573,13 +609,18 @@ fn memory_as_a_run_leaves_it_is_laid_out_like_the_prologue() {
     assert!(server.result(1).verified);
     server.say(&json!({"type": "submit", "id": 2, "config": {"grid": {"x": 1}}, "outputs": {"memory": part}}));
     assert_eq!(server.result(2).status.name(), "failed_verification");
-    let (whole, part, snapshot) = (std::fs::read(whole).unwrap(), std::fs::read(part).unwrap(), std::fs::read(&before[0].path).unwrap());
+    let (whole, part, snapshot) =
+        (std::fs::read(whole).unwrap(), std::fs::read(part).unwrap(), std::fs::read(&before[0].path).unwrap());
     let mut differing = 0;
     for (before, after) in before.iter().zip(&after) {
         let [place] = before.parts[..] else { panic!("one part: {before:?}") };
         let at = place.offset as usize..(place.offset + place.size) as usize;
-        let expected: Vec<u8> =
-            after.parts.iter().flat_map(|part| &snapshot[part.offset as usize..][..part.size as usize]).copied().collect();
+        let expected: Vec<u8> = after
+            .parts
+            .iter()
+            .flat_map(|part| &snapshot[part.offset as usize..][..part.size as usize])
+            .copied()
+            .collect();
         assert_eq!(whole[at.clone()], expected, "{before:?}");
         differing += usize::from(part[at] != expected[..]);
     }
@@ -592,7 +633,9 @@ fn the_example_scripts_print_tables() {
     let Some(device) = device().filter(|_| installed("jq")) else { return };
     let recording = Recording::make();
     let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    for (name, expected) in [("sweep-blocks.sh", "128"), ("sweep-pipelines.sh", "default<O1>"), ("sweep-random.sh", "threads")] {
+    for (name, expected) in
+        [("sweep-blocks.sh", "128"), ("sweep-pipelines.sh", "default<O1>"), ("sweep-random.sh", "threads")]
+    {
         let mut command = Command::new(scripts.join(name));
         let output = command.arg(recording.database()).args(["7", "--device", device]).output().unwrap();
         let (table, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

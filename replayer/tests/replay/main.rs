@@ -71,7 +71,8 @@ fn every_pipeline_verifies() {
         assert_eq!(json["Result"]["exec_time"].as_array().map(Vec::len), Some(5));
         assert_eq!(json["Result"]["verified"], true);
     }
-    for options in [&["--specialize"][..], &["-sdims"], &["-slb"], &["-bidx", "256"], &["--no-prune", "--internalize"]] {
+    for options in [&["--specialize"][..], &["-sdims"], &["-slb"], &["-bidx", "256"], &["--no-prune", "--internalize"]]
+    {
         let output = replay(&recording, &[&["--device", device], options].concat()).output().unwrap();
         outcome(&output, exit::VERIFIED);
     }
@@ -137,10 +138,16 @@ fn what_a_build_makes_can_be_kept_edited_and_replayed() {
     let text = std::fs::read_to_string(&kept).unwrap();
     let (name, wrong) = (folder.path().join("wrong.ll"), text.replace("atomicrmw add ", "atomicrmw sub "));
     std::fs::write(&name, wrong).unwrap();
-    outcome(&replay(&recording, &["--device", device, "--ir", name.to_str().unwrap()]).output().unwrap(), exit::NOT_VERIFIED);
+    outcome(
+        &replay(&recording, &["--device", device, "--ir", name.to_str().unwrap()]).output().unwrap(),
+        exit::NOT_VERIFIED,
+    );
     let other = folder.path().join("other.ll");
     std::fs::write(&other, "define void @other() { ret void }\n").unwrap();
-    let json = outcome(&replay(&recording, &["--device", device, "--ir", other.to_str().unwrap()]).output().unwrap(), exit::BUILD_FAILED);
+    let json = outcome(
+        &replay(&recording, &["--device", device, "--ir", other.to_str().unwrap()]).output().unwrap(),
+        exit::BUILD_FAILED,
+    );
     assert!(json["Result"]["error"].as_str().unwrap().contains("has no kernel named"), "{json}");
 }
 
@@ -150,7 +157,8 @@ fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
     let recording = Recording::make();
     let out = recording.folder().join("out");
     let build = |options: &[&str], status| {
-        let options = [&["--device", device, "--timeout", "2", "--output-dir", out.to_str().unwrap()], options].concat();
+        let options =
+            [&["--device", device, "--timeout", "2", "--output-dir", out.to_str().unwrap()], options].concat();
         outcome(&replay(&recording, &options).output().unwrap(), status)["Result"]["error"].as_str().unwrap().to_owned()
     };
     let found = || {
@@ -183,7 +191,11 @@ fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
     // What an assembler refuses; the CPU device's code generation leaves such kernels out.
     if device != "cpu" {
         let odd = recording.folder().join("odd.ll");
-        std::fs::write(&odd, before.replacen("ret void", "call void asm sideeffect \"bogus.x;\", \"\"()\n  ret void", 1)).unwrap();
+        std::fs::write(
+            &odd,
+            before.replacen("ret void", "call void asm sideeffect \"bogus.x;\", \"\"()\n  ret void", 1),
+        )
+        .unwrap();
         let ir = recording.folder().join("after-pipeline.ll");
         build(&["--ir", odd.to_str().unwrap(), "--output-ll", ir.to_str().unwrap()], exit::BUILD_FAILED);
         assert_eq!(found(), are(&["kernel.ptx", "before.ll", "after.ll", "build.log", "mine.txt"]));
@@ -194,7 +206,10 @@ fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
     let input = out.join("before.ll");
     let options = ["--device", device, "--ir", input.to_str().unwrap(), "--output-dir", out.to_str().unwrap()];
     let refused = replay(&recording, &options).output().unwrap();
-    assert!(refused.status.code() == Some(exit::BAD_USAGE) && String::from_utf8_lossy(&refused.stderr).contains("would overwrite"));
+    assert!(
+        refused.status.code() == Some(exit::BAD_USAGE)
+            && String::from_utf8_lossy(&refused.stderr).contains("would overwrite")
+    );
     assert!(input.exists());
 }
 
@@ -239,13 +254,17 @@ fn what_a_wrapper_starts_ends_with_a_replay_that_is_killed() {
     let (source, pid) = (recording.folder().join("k.cu"), recording.folder().join("pid"));
     std::fs::write(&source, "").unwrap();
     let wrapper = recording.folder().join("wrapper");
-    std::fs::write(&wrapper, format!("#!/bin/sh\nsh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000' &\nwait\n", pid.display()))
-        .unwrap();
+    std::fs::write(
+        &wrapper,
+        format!("#!/bin/sh\nsh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000' &\nwait\n", pid.display()),
+    )
+    .unwrap();
     std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let wrapper = wrapper.to_str().unwrap();
     for options in [&["--opt", wrapper][..], &["--source", source.to_str().unwrap(), "--clang", wrapper]] {
         let _ = std::fs::remove_file(&pid);
-        let mut child = replay(&recording, &[&["--device", device], options].concat()).stdout(Stdio::null()).spawn().unwrap();
+        let mut child =
+            replay(&recording, &[&["--device", device], options].concat()).stdout(Stdio::null()).spawn().unwrap();
         let start = Instant::now();
         let sleeper = loop {
             if let Ok(text) = std::fs::read_to_string(&pid) {
@@ -278,7 +297,8 @@ fn a_parent_that_ignores_its_children_changes_nothing() {
 fn differing_memory_that_cannot_be_written_is_told_at_once() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
-    let output = replay(&recording, &["--device", device, "-gidx", "10", "--dump-diff", "/proc/nope"]).output().unwrap();
+    let output =
+        replay(&recording, &["--device", device, "-gidx", "10", "--dump-diff", "/proc/nope"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit::BAD_USAGE), "{errors}");
     assert!(errors.contains("/proc/nope"), "{errors}");
@@ -313,7 +333,8 @@ fn what_names_nothing_is_bad_usage() {
 fn a_compiler_that_exits_in_this_process_does_not_pass_for_a_success() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
-    let output = replay(&recording, &["--device", device, "--isolation", "none", "--llvm-option=-version"]).output().unwrap();
+    let output =
+        replay(&recording, &["--device", device, "--isolation", "none", "--llvm-option=-version"]).output().unwrap();
     assert_eq!(output.status.code(), Some(exit::INTERNAL));
     assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
 }
@@ -325,7 +346,10 @@ fn a_kernel_of_nothing_but_what_cannot_be_fails_when_it_runs() {
     let file = recording.folder().join("nothing.ll");
     let kernel = include_str!("kernel.ll").replace("entry:\n", "entry:\n  unreachable\n\nusual:\n");
     std::fs::write(&file, kernel).unwrap();
-    let json = outcome(&replay(&recording, &["--device", "cpu", "--ir", file.to_str().unwrap()]).output().unwrap(), exit::LAUNCH_FAILED);
+    let json = outcome(
+        &replay(&recording, &["--device", "cpu", "--ir", file.to_str().unwrap()]).output().unwrap(),
+        exit::LAUNCH_FAILED,
+    );
     assert_eq!(json["Result"]["status"], "runtime_error", "{json}");
     assert!(json["Result"]["error"].as_str().unwrap().contains("failed"), "{json}");
 }
@@ -347,7 +371,13 @@ fn a_folder_stands_for_its_only_kernel() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
     let run = |options: &[&str]| {
-        Command::new(program()).arg("-rdb").arg(recording.folder()).args(["--device", device]).args(options).output().unwrap()
+        Command::new(program())
+            .arg("-rdb")
+            .arg(recording.folder())
+            .args(["--device", device])
+            .args(options)
+            .output()
+            .unwrap()
     };
     outcome(&run(&[]), exit::VERIFIED);
     outcome(&run(&["-rid", "7"]), exit::VERIFIED);
@@ -366,8 +396,16 @@ fn work_left_undone_is_a_mismatch() {
     let (counter, data) = (&result["mismatch"], &result["more_mismatches"][0]);
     assert_eq!((&counter["region"], &result["differing_buffers"]), (&"counter".into(), &2.into()), "{json}");
     let undone = ELEMENTS as u64 - 10 * 128;
-    assert_eq!((&data["dtype"], &data["differing"], &data["offset"]), (&"i32".into(), &undone.into(), &(10 * 128 * 4).into()), "{json}");
-    assert_eq!((&data["largest_error"], &data["recorded"]), (&7.0.into(), &(1280 * 31 + 7).to_string().into()), "{json}");
+    assert_eq!(
+        (&data["dtype"], &data["differing"], &data["offset"]),
+        (&"i32".into(), &undone.into(), &(10 * 128 * 4).into()),
+        "{json}"
+    );
+    assert_eq!(
+        (&data["largest_error"], &data["recorded"]),
+        (&7.0.into(), &(1280 * 31 + 7).to_string().into()),
+        "{json}"
+    );
     assert!(result["error"].as_str().unwrap().contains("in 2 buffers:\n"), "{json}");
 }
 
@@ -404,18 +442,24 @@ fn a_configurations_tolerance_is_its_own() {
     std::fs::write(recording.folder().join("42.tolerances.json"), rules).unwrap();
     let undone = Configuration { grid: Dim3::new(10, 1, 1), ..shaped(128, "default<O1>") };
     let within = |threshold| Some(Tolerance { dtype: DataType::I32, threshold, ..Tolerance::default() });
-    let configurations = [None, within(7.0), within(6.0)].map(|tolerance| Configuration { tolerance, ..undone.clone() });
+    let configurations =
+        [None, within(7.0), within(6.0)].map(|tolerance| Configuration { tolerance, ..undone.clone() });
     let results = serve(&recording, &["--device", device], &configurations);
     let statuses: Vec<Status> = results.iter().map(|result| result.status).collect();
     assert_eq!(statuses, [Status::FailedVerification, Status::Verified, Status::FailedVerification]);
-    assert!(results.iter().all(|result| result.environment.code == results[0].environment.code && result.shared_with.is_none()));
+    assert!(
+        results
+            .iter()
+            .all(|result| result.environment.code == results[0].environment.code && result.shared_with.is_none())
+    );
 }
 
 #[test]
 fn events_time_the_cpu_device() {
     let Some("cpu") = device() else { return };
     let recording = Recording::make();
-    let json = outcome(&replay(&recording, &["--device", "cpu", "--timer", "events"]).output().unwrap(), exit::VERIFIED);
+    let json =
+        outcome(&replay(&recording, &["--device", "cpu", "--timer", "events"]).output().unwrap(), exit::VERIFIED);
     assert_eq!(json["Result"]["environment"]["timer"], "events");
     let refused = replay(&recording, &["--device", "cpu", "--timer", "cupti"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(exit::BAD_USAGE));
@@ -436,7 +480,9 @@ fn buffers_that_differ_are_written_out() {
     assert_eq!(read(counter, "replayed_file"), (5_i32 + 1280).to_le_bytes());
     let (recorded, replayed) = (read(data, "recorded_file"), read(data, "replayed_file"));
     assert_eq!((recorded.len(), replayed.len()), (4 * ELEMENTS as usize, 4 * ELEMENTS as usize));
-    assert!(recorded[..4 * 1280] == replayed[..4 * 1280] && recorded[4 * 1280..4 * 1284] != replayed[4 * 1280..4 * 1284]);
+    assert!(
+        recorded[..4 * 1280] == replayed[..4 * 1280] && recorded[4 * 1280..4 * 1284] != replayed[4 * 1280..4 * 1284]
+    );
 }
 
 #[test]
@@ -449,13 +495,26 @@ fn repeated_runs_are_compared_with_each_other() {
     let options = ["--device", device, "--repeat", "3", "--write-tolerances", "-gidx", "10"];
     let json = outcome(&replay(&recording, &options).output().unwrap(), exit::NOT_VERIFIED);
     let data = &json["Result"]["variations"][1];
-    assert_eq!((&data["runs"], &data["elements"], &data["from_recorded"]), (&0.into(), &0.into(), &(ELEMENTS - 1280).into()), "{json}");
-    assert!(!recording.folder().join("42.tolerances.json").exists(), "what is wrong in every run is no matter of tolerance");
+    assert_eq!(
+        (&data["runs"], &data["elements"], &data["from_recorded"]),
+        (&0.into(), &0.into(), &(ELEMENTS - 1280).into()),
+        "{json}"
+    );
+    assert!(
+        !recording.folder().join("42.tolerances.json").exists(),
+        "what is wrong in every run is no matter of tolerance"
+    );
 }
 
 fn submit(id: u64, config: &Configuration, iterations: u32, warmup: u32) -> Request {
     let (iterations, warmup) = (Some(iterations), Some(warmup));
-    Request::Submit(Box::new(Submission { id, config: Changes::from(config), iterations, warmup, ..Submission::default() }))
+    Request::Submit(Box::new(Submission {
+        id,
+        config: Changes::from(config),
+        iterations,
+        warmup,
+        ..Submission::default()
+    }))
 }
 
 /// Runs configurations through a server; the results by id.
@@ -474,8 +533,9 @@ fn serve_with(
     command.args(["serve", "-rdb"]).arg(recording.database()).args(options).envs(environment.iter().copied());
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
-    let mut lines =
-        BufReader::new(server.stdout.take().unwrap()).lines().map(|line| serde_json::from_str::<Reply>(&line.unwrap()).unwrap());
+    let mut lines = BufReader::new(server.stdout.take().unwrap())
+        .lines()
+        .map(|line| serde_json::from_str::<Reply>(&line.unwrap()).unwrap());
     assert!(matches!(lines.next(), Some(Reply::Hello(_))));
     for (id, config) in configurations.iter().enumerate() {
         let request = submit(id as u64, config, 2, 1);
@@ -575,7 +635,13 @@ fn a_result_that_cannot_be_written_is_one_sentence() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = replay(&recording, &["--device", device]).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let output = replay(&recording, &["--device", device])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit::INTERNAL), "{errors}");
     assert!(errors.starts_with("mneme-replay: ") && errors.lines().count() == 1, "{errors}");
@@ -594,7 +660,9 @@ fn more_runs_than_can_be_counted_are_not_none() {
     drop(input);
     let output = server.wait_with_output().unwrap();
     let last = String::from_utf8(output.stdout).unwrap();
-    let Reply::Result { result, .. } = serde_json::from_str(last.lines().last().unwrap()).unwrap() else { panic!("{last}") };
+    let Reply::Result { result, .. } = serde_json::from_str(last.lines().last().unwrap()).unwrap() else {
+        panic!("{last}")
+    };
     assert_eq!(result.status, Status::Timeout, "{result:?}");
 }
 
@@ -627,7 +695,8 @@ fn ir_and_assembly_are_written_where_asked() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
     let file = recording.folder().join("kernel.ll");
-    let output = replay(&recording, &["--device", device, "default<O1>", "-ol", file.to_str().unwrap()]).output().unwrap();
+    let output =
+        replay(&recording, &["--device", device, "default<O1>", "-ol", file.to_str().unwrap()]).output().unwrap();
     outcome(&output, exit::VERIFIED);
     assert!(std::fs::read_to_string(file).unwrap().contains("@_Z6updatePii"));
 }

@@ -24,7 +24,8 @@ fn squatter(folder: &Path) -> std::path::PathBuf {
     let (source, library) = (folder.join("squatter.c"), folder.join("squatter.so"));
     std::fs::write(&source, SQUATTER).unwrap();
     let address = format!("-DADDRESS={DATA:#x}");
-    let built = Command::new("cc").args(["-shared", "-fPIC", &address, "-o"]).arg(&library).arg(&source).status().unwrap();
+    let built =
+        Command::new("cc").args(["-shared", "-fPIC", &address, "-o"]).arg(&library).arg(&source).status().unwrap();
     assert!(built.success());
     library
 }
@@ -36,7 +37,11 @@ fn a_process_in_which_they_are_free_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let library = squatter(folder.path());
     let run = |taken: &str| {
-        replay(&recording, &["--device", device, "-v", "info"]).env("LD_PRELOAD", &library).env("MNEME_TEST_TAKEN", taken).output().unwrap()
+        replay(&recording, &["--device", device, "-v", "info"])
+            .env("LD_PRELOAD", &library)
+            .env("MNEME_TEST_TAKEN", taken)
+            .output()
+            .unwrap()
     };
     let output = run("2");
     outcome(&output, exit::VERIFIED);

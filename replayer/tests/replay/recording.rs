@@ -31,10 +31,11 @@ impl Recording {
         std::fs::write(folder.path().join("RecordedIR_42.bc"), bitcode()).unwrap();
         let store = StoreWriter::open(folder.path(), 1).unwrap();
         // The last quarter is zeros: chunks that are stored nowhere.
-        let before: Vec<i32> = (0..ELEMENTS).map(|i| if i < ELEMENTS / 4 * 3 { i.wrapping_mul(31) } else { 0 }).collect();
+        let before: Vec<i32> =
+            (0..ELEMENTS).map(|i| if i < ELEMENTS / 4 * 3 { i.wrapping_mul(31) } else { 0 }).collect();
         let after: Vec<i32> = before.iter().map(|value| value.wrapping_add(STEP)).collect();
-        let arguments =
-            [(0, DATA.to_le_bytes().to_vec()), (8, ELEMENTS.to_le_bytes().to_vec())].map(|(offset, bytes)| Argument { offset, bytes });
+        let arguments = [(0, DATA.to_le_bytes().to_vec()), (8, ELEMENTS.to_le_bytes().to_vec())]
+            .map(|(offset, bytes)| Argument { offset, bytes });
         let prologue = state(&store, Moment::Prologue, &before, 5, arguments.to_vec());
         let epilogue = state(&store, Moment::Epilogue, &after, 5 + ELEMENTS, Vec::new());
         store.sync().unwrap();
@@ -67,7 +68,8 @@ impl Recording {
 fn state(store: &StoreWriter, moment: Moment, data: &[i32], counter: i32, arguments: Vec<Argument>) -> State {
     let bytes = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let contents = [bytes(&[STEP]), bytes(&[counter]), bytes(data)];
-    let variable = |name: &str, address, constant| Variable { name: name.into(), address, size: 4, constant, code: false };
+    let variable =
+        |name: &str, address, constant| Variable { name: name.into(), address, size: 4, constant, code: false };
     State {
         header: Header {
             moment,

@@ -58,7 +58,11 @@ fn stand_in(folder: &Path, name: &str, source: &str) -> PathBuf {
     std::fs::write(&file, source).unwrap();
     let real = install::locate(install::CPU_DEVICE).unwrap();
     let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-Wl,--no-as-needed", "-o"]).arg(&library).arg(&file).arg(std::path::absolute(real).unwrap());
+    compiler
+        .args(["-shared", "-fPIC", "-Wl,--no-as-needed", "-o"])
+        .arg(&library)
+        .arg(&file)
+        .arg(std::path::absolute(real).unwrap());
     assert!(compiler.status().unwrap().success());
     library
 }

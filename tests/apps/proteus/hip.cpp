@@ -1,5 +1,5 @@
-// What clang makes of the host side of a HIP program with Proteus's plugin, on a machine without HIP: `hipLaunchKernel` is its own, and
-// says what it is asked for.
+// What clang makes of the host side of a HIP program with Proteus's plugin, on a machine without HIP: `hipLaunchKernel`
+// is its own, and says what it is asked for.
 #include <cstdint>
 #include <cstdio>
 

@@ -1,5 +1,6 @@
-// A program as clang makes it with Proteus's plugin: launches go to `__proteus_launch_kernel`, code is registered with it, and the
-// LLVM IR of the translation unit is a device variable. JIT_BITCODE is a file of that IR's bytes, as an initialiser.
+// A program as clang makes it with Proteus's plugin: launches go to `__proteus_launch_kernel`, code is registered with
+// it, and the LLVM IR of the translation unit is a device variable. JIT_BITCODE is a file of that IR's bytes, as an
+// initialiser.
 #include "../check.cuh"
 
 extern "C" {

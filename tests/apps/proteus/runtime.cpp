@@ -1,5 +1,5 @@
-// In place of Proteus's runtime library: says what it was asked for, and launches the original kernel, with CUDA's function or, where
-// LAUNCH is defined, with that one.
+// In place of Proteus's runtime library: says what it was asked for, and launches the original kernel, with CUDA's
+// function or, where LAUNCH is defined, with that one.
 #include <cstdint>
 #include <cstdio>
 

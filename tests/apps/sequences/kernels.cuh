@@ -1,5 +1,5 @@
-// The kernels of the sequences, and launching them. Each has the launch's number as its first argument, by which every launch is an
-// instance of its own; each reaches memory in another way.
+// The kernels of the sequences, and launching them. Each has the launch's number as its first argument, by which every
+// launch is an instance of its own; each reaches memory in another way.
 #pragma once
 
 #include "world.cuh"

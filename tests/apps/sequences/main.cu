@@ -1,6 +1,7 @@
-// Random sequences of driver calls, for comparing a recorded run with a plain one: `sequences --seed A --count N` runs those of seeds A to
-// A + N - 1 and prints what each called and what came of it, with nothing in it that differs from run to run. Some run in several
-// threads. `--skip 3,1005` leaves out steps (those of the second thread count from 1000), which keeps all others legal.
+// Random sequences of driver calls, for comparing a recorded run with a plain one: `sequences --seed A --count N` runs
+// those of seeds A to A + N - 1 and prints what each called and what came of it, with nothing in it that differs from
+// run to run. Some run in several threads. `--skip 3,1005` leaves out steps (those of the second thread count from
+// 1000), which keeps all others legal.
 #include "lifetimes.cuh"
 
 #include <algorithm>

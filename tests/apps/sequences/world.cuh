@@ -1,5 +1,6 @@
-// What a sequence of driver calls works on: its objects, the random choices among them, and the transcript of what was called and
-// what came of it. Addresses appear in the transcript as the number of a region and an offset, so that two runs can be compared.
+// What a sequence of driver calls works on: its objects, the random choices among them, and the transcript of what was
+// called and what came of it. Addresses appear in the transcript as the number of a region and an offset, so that two
+// runs can be compared.
 #pragma once
 
 #include "../driver.cuh"

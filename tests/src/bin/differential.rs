@@ -54,7 +54,9 @@ fn options() -> Option<Options> {
             "--devices" => options.devices = value.parse().ok().filter(|count| (1..=2).contains(count))?,
             "--batch" => options.batch = value.parse().ok().filter(|count| *count > 0)?,
             "--replays" => options.replays = value.parse().ok().filter(|count| *count <= 1 << 20)?,
-            "--graphs" => options.expands_graphs = Some(["whole", "expand"].iter().position(|known| *known == value)? == 1),
+            "--graphs" => {
+                options.expands_graphs = Some(["whole", "expand"].iter().position(|known| *known == value)? == 1)
+            }
             "--skip" => options.skipped = value.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?,
             _ => return None,
         }
@@ -117,7 +119,9 @@ fn progress(total: &Report, failures: usize, start: Instant) {
 /// Says how a failure is repeated, with as few sequences and steps as it takes.
 fn told(batch: &Batch, failure: &mneme_e2e::differential::Failure, shrinks: bool) -> serde_json::Value {
     let alone = failure.seed.map(|seed| batch.only(seed));
-    let alone = alone.filter(|alone| alone.count < batch.count || batch.count == 1).filter(|alone| alone.run(workers()).is_err());
+    let alone = alone
+        .filter(|alone| alone.count < batch.count || batch.count == 1)
+        .filter(|alone| alone.run(workers()).is_err());
     let smallest = match alone {
         Some(alone) if shrinks => alone.shrunk(workers()),
         Some(alone) => alone,

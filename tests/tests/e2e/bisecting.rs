@@ -88,9 +88,14 @@ fn a_wrong_pass_is_found_wherever_it_is() {
     for fault in ["wrong-operator", "narrowed-store"] {
         let planted = format!("mneme-fault<{fault}>");
         let (pipeline, _) = long_pipeline(&planted);
-        let (outcome, json) = case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "100"]), IR_PASS, "ir_pass");
+        let (outcome, json) =
+            case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "100"]), IR_PASS, "ir_pass");
         let pass = &json["pass"];
-        assert_eq!((&pass["pass"], pass["from"].as_u64()), (&"mneme-fault".into(), pass["number"].as_u64()), "{outcome}");
+        assert_eq!(
+            (&pass["pass"], pass["from"].as_u64()),
+            (&"mneme-fault".into(), pass["number"].as_u64()),
+            "{outcome}"
+        );
         assert_eq!(pass["unit"], format!("function {}", case.kernel_name()), "{outcome}");
         assert!(pass["of"].as_u64() >= Some(100), "{outcome}");
         assert_eq!(json["mismatch"]["dtype"], "i64", "{outcome}");
@@ -101,7 +106,10 @@ fn a_wrong_pass_is_found_wherever_it_is() {
         assert_eq!(json["files"]["opt"], format!("function({planted})"), "{outcome}");
         let [whole, reduced] = [0, 1].map(|at| json["files"]["instructions"][at].as_u64().unwrap_or(u64::MAX));
         assert!(reduced < 30 && reduced <= whole, "{outcome}");
-        assert!(case.file("reduced.ll").contains(&case.kernel_name()) && case.file("reduced.ll") != case.file("reduced-after.ll"));
+        assert!(
+            case.file("reduced.ll").contains(&case.kernel_name())
+                && case.file("reduced.ll") != case.file("reduced-after.ll")
+        );
     }
 }
 
@@ -161,11 +169,14 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
     let pipeline = "default<O1>,function(mneme-fault<codegen>),default<O3>";
     let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(["--reduce", "100"]), BACK_END, "back_end");
     assert_eq!(json["codegen_pass"]["pass"], "Mneme's planted fault", "{outcome}");
-    assert!(case.file("given.ll").contains("mneme.fault.codegen") && case.file("reproduce.sh").starts_with("#!/bin/sh"));
+    assert!(
+        case.file("given.ll").contains("mneme.fault.codegen") && case.file("reproduce.sh").starts_with("#!/bin/sh")
+    );
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     if Device::under_test() == Device::Cpu {
         // It was made in code for this machine's processor, which Mneme alone makes of such IR.
-        let path = format!("{}:{}", program("mneme-replay").parent().unwrap().display(), std::env::var("PATH").unwrap());
+        let path =
+            format!("{}:{}", program("mneme-replay").parent().unwrap().display(), std::env::var("PATH").unwrap());
         run(case.output.path().join("reproduce.sh")).env("PATH", path).exit_with(mneme_core::exit::NOT_VERIFIED);
     } else {
         assert!(case.file("code.diff").contains("sub.s64") && case.file("bad.ptx").contains(".entry"), "{outcome}");
@@ -180,7 +191,10 @@ fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
     assert!(json["error"].as_str().unwrap().contains("Cannot select"), "{outcome}");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
-    assert!(case.file("given.ll").contains("@llvm.vscale.i64") && case.file("reduced.ll").contains("@llvm.vscale.i64"), "{outcome}");
+    assert!(
+        case.file("given.ll").contains("@llvm.vscale.i64") && case.file("reduced.ll").contains("@llvm.vscale.i64"),
+        "{outcome}"
+    );
     assert!(case.file("pass.diff").contains("@llvm.vscale.i64"), "{outcome}");
     for ir in ["given.ll", "reduced.ll"] {
         let Some(llc) = llvm_program("llc-19") else { return };
@@ -206,13 +220,17 @@ fn an_assembler_that_gives_up_is_found() {
     let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "100"]), ASSEMBLER, "assembler");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
-    assert!(case.file("kernel.ptx").contains("no.such.instruction") && case.file("reproduce.sh").contains("ptxas"), "{outcome}");
+    assert!(
+        case.file("kernel.ptx").contains("no.such.instruction") && case.file("reproduce.sh").contains("ptxas"),
+        "{outcome}"
+    );
 }
 
 #[test]
 fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     let case = Case::of("vecadd");
-    let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "100"]);
+    let bisect =
+        case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "100"]);
     if Device::under_test() == Device::Cpu {
         // No assembler takes part in what it runs.
         case.finds(bisect, NOTHING, "good");
@@ -221,14 +239,18 @@ fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     let (outcome, json) = case.finds(bisect, ASSEMBLER, "assembler");
     assert_eq!(json["level"], serde_json::json!({"field": "ptx_opt", "good": 1, "bad": 2}), "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
-    assert!(case.file("kernel.ptx").contains(".entry") && case.file("given.ll").contains("mneme.fault.assembler"), "{outcome}");
+    assert!(
+        case.file("kernel.ptx").contains(".entry") && case.file("given.ll").contains("mneme.fault.assembler"),
+        "{outcome}"
+    );
 }
 
 #[test]
 fn a_slow_pass_is_found() {
     let case = Case::of("vecadd");
     let pipeline = "default<O1>,function(mneme-fault<slow>),default<O1>";
-    let options = ["--failing", "slow", "--threshold", "10", "--reference", "default<O1>", "--repeat", "9", "--reduce", "20"];
+    let options =
+        ["--failing", "slow", "--threshold", "10", "--reference", "default<O1>", "--repeat", "9", "--reduce", "20"];
     let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(options), IR_PASS, "ir_pass");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["figures"][1].as_f64().unwrap() > 10.0 * json["figures"][0].as_f64().unwrap(), "{outcome}");
@@ -239,12 +261,17 @@ fn a_slow_pass_is_found() {
 #[test]
 fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     let case = Case::of(DELICATE.name);
-    let (outcome, json) =
-        case.finds(case.bisect("numbers", "default<O3>").args(["--fast-math", "--reduce", "0"]), CONFIGURATION, "configuration");
+    let (outcome, json) = case.finds(
+        case.bisect("numbers", "default<O3>").args(["--fast-math", "--reduce", "0"]),
+        CONFIGURATION,
+        "configuration",
+    );
     assert_eq!(json["field"], "fast_math", "{outcome}");
-    // Without code generation's own folding it takes a pass, which is LLVM's; LLVM's program does the same with what is in the folder.
+    // Without code generation's own folding it takes a pass, which is LLVM's; LLVM's program does the same with what is
+    // in the folder.
     let options = ["--fast-math", "--codegen-opt", "0", "--reduce", "0"];
-    let (outcome, json) = case.finds(case.bisect("numbers", "default<O3>").args(options), CONFIGURATION, "configuration");
+    let (outcome, json) =
+        case.finds(case.bisect("numbers", "default<O3>").args(options), CONFIGURATION, "configuration");
     // But on a GPU, whose code generation takes the liberty by itself.
     if Device::under_test() == Device::Cpu {
         assert_eq!(json["pass"]["pass"], "instcombine", "{outcome}");
@@ -253,7 +280,11 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
         assert!(json["files"]["opt"].is_string(), "{outcome}");
         run("env").args(["-i", "PATH=/usr/bin:/bin"]).arg(case.output.path().join("reproduce.sh")).succeed();
         let plain = |name: &str| {
-            let printed = llvm_program("opt-19").unwrap().args(["-S", "-passes=verify", name]).folder(case.output.path()).succeed();
+            let printed = llvm_program("opt-19")
+                .unwrap()
+                .args(["-S", "-passes=verify", name])
+                .folder(case.output.path())
+                .succeed();
             printed.stdout.split_inclusive('\n').filter(|line| !line.contains("ModuleID")).collect::<String>()
         };
         assert_eq!(plain("again.ll"), plain("after.ll"));
@@ -280,7 +311,8 @@ fn what_cannot_be_judged_is_said_to_be_so() {
     run(program("mneme-bisect")).args(["-rdb", "/nonexistent.json"]).exit_with(mneme_core::exit::BAD_RECORDING);
     run(program("mneme-bisect")).args(["--failing", "sometimes"]).exit_with(mneme_core::exit::BAD_USAGE);
     if Device::under_test() == Device::Cpu {
-        let outcome = case.bisect("vecadd", "default<O3>").args(["--failing", "regs"]).exit_with(mneme_core::exit::BAD_USAGE);
+        let outcome =
+            case.bisect("vecadd", "default<O3>").args(["--failing", "regs"]).exit_with(mneme_core::exit::BAD_USAGE);
         outcome.complains("needs a GPU");
     }
 }

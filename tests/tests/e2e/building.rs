@@ -101,14 +101,20 @@ fn record_annotated(command: &[&Path]) {
     let (instance, allocations, _folder) = record(false);
     let tolerance = |tag: &str| {
         let found = allocations.iter().find(|allocation| allocation.tag == tag);
-        found.and_then(|allocation| allocation.tolerance).unwrap_or_else(|| panic!("no tolerance for {tag}: {allocations:?}"))
+        found
+            .and_then(|allocation| allocation.tolerance)
+            .unwrap_or_else(|| panic!("no tolerance for {tag}: {allocations:?}"))
     };
-    let values = Tolerance { dtype: DataType::F64, threshold: 1e-8, kind: Threshold::Relative, norm: Norm::None, ignore: false };
+    let values =
+        Tolerance { dtype: DataType::F64, threshold: 1e-8, kind: Threshold::Relative, norm: Norm::None, ignore: false };
     assert_eq!(tolerance("values"), values);
     assert!(tolerance("ticks").ignore);
     instance.verify("default<O3>", &[]);
     let (instance, allocations, _folder) = record(true);
-    assert!(allocations.iter().all(|allocation| allocation.tag.is_empty() && allocation.tolerance.is_none()), "{allocations:?}");
+    assert!(
+        allocations.iter().all(|allocation| allocation.tag.is_empty() && allocation.tolerance.is_none()),
+        "{allocations:?}"
+    );
     instance.refute("default<O3>", &[]);
 }
 
@@ -118,7 +124,8 @@ fn annotations_from_every_language() {
         return;
     }
     let build = tempfile::tempdir().unwrap();
-    let settings = [format!("-DCMAKE_PREFIX_PATH={}", config("cmakedir")), "-DCMAKE_CUDA_COMPILER=clang++-19".to_owned()];
+    let settings =
+        [format!("-DCMAKE_PREFIX_PATH={}", config("cmakedir")), "-DCMAKE_CUDA_COMPILER=clang++-19".to_owned()];
     let source = sources().join("annotations");
     cmake(&source, build.path(), &settings);
     for language in ["cpp", "c", "fortran"] {
@@ -236,7 +243,10 @@ fn a_kernel_in_a_shared_library() {
         return;
     }
     with_library(|_, clang| {
-        clang.args(["-fPIC", "-shared", "library.cu", "-o", "liblibrary.so"]).args(link_flags(Cudart::under_test())).succeed();
+        clang
+            .args(["-fPIC", "-shared", "library.cu", "-o", "liblibrary.so"])
+            .args(link_flags(Cudart::under_test()))
+            .succeed();
         vec!["-L.".into(), "-llibrary".into()]
     });
 }
@@ -275,7 +285,12 @@ fn recordable_nvcc(test: &str) -> Option<Run> {
         return None;
     }
     let library_folder = toolkit().with_file_name("nvcc").join("lib");
-    let run = run(program("mneme-cc")).arg(nvcc).arg(format!("-arch={}", arch())).args(["-std=c++17", "-O3", "-cudart", "shared"]);
+    let run = run(program("mneme-cc")).arg(nvcc).arg(format!("-arch={}", arch())).args([
+        "-std=c++17",
+        "-O3",
+        "-cudart",
+        "shared",
+    ]);
     Some(run.arg("-Xlinker").arg(format!("-rpath={}", library_folder.display())))
 }
 
@@ -284,7 +299,8 @@ fn programs_of_nvcc_replay_from_ir() {
     let Some(nvcc) = recordable_nvcc("programs_of_nvcc_replay_from_ir") else { return };
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("private.cu"), NVCC).unwrap();
-    let built = nvcc.args(["--extended-lambda", "-DFACTOR=3", "private.cu", "-o", "private"]).folder(folder.path()).succeed();
+    let built =
+        nvcc.args(["--extended-lambda", "-DFACTOR=3", "private.cu", "-o", "private"]).folder(folder.path()).succeed();
     assert_eq!(built.stderr, "", "{built}");
     record_and_verify(&folder.path().join("private"), "private: 164");
 }

@@ -16,7 +16,8 @@ use serde_json::Value;
 /// The lines of `faulty.cu` that are marked, by mark ("fault: race").
 fn marks() -> BTreeMap<String, u32> {
     let text = std::fs::read_to_string(sources().join("faulty.cu")).unwrap();
-    let marked = (1..).zip(text.lines()).filter_map(|(number, line)| Some((line.split_once("; // ")?.1.to_owned(), number)));
+    let marked =
+        (1..).zip(text.lines()).filter_map(|(number, line)| Some((line.split_once("; // ")?.1.to_owned(), number)));
     marked.collect()
 }
 
@@ -35,7 +36,10 @@ fn faulty() -> Vec<(String, Instance)> {
     let recording = Recording::of(app("faulty"), &[]);
     // The folder goes with the recording, which the tests outlive.
     let folder = mneme_e2e::recording::copy_of(recording.folder()).keep();
-    mneme_e2e::recording::load_kernels(&folder).into_iter().map(|(path, kernel)| (name(&kernel), instance(path, &kernel))).collect()
+    mneme_e2e::recording::load_kernels(&folder)
+        .into_iter()
+        .map(|(path, kernel)| (name(&kernel), instance(path, &kernel)))
+        .collect()
 }
 
 fn name(kernel: &KernelRecord) -> String {
@@ -60,12 +64,24 @@ fn every_planted_fault_is_found() {
         ("atomic_beyond", Fault::OutOfBounds, Access::Atomic, 1, "right behind the end of the allocation"),
         ("copy_beyond", Fault::OutOfBounds, Access::Write, 1, "its last 16 bytes behind the end of the allocation"),
         ("vector_beyond", Fault::OutOfBounds, Access::Read, 64, "behind the end of the allocation"),
-        ("shared_beyond", Fault::OutOfBounds, Access::Write, 1, "byte 256 of the shared variable shared_beyond(int*)::first (256 bytes)"),
+        (
+            "shared_beyond",
+            Fault::OutOfBounds,
+            Access::Write,
+            1,
+            "byte 256 of the shared variable shared_beyond(int*)::first (256 bytes)",
+        ),
         ("dynamic_beyond", Fault::OutOfBounds, Access::Write, 1, "byte 256 of the dynamic shared memory scratch"),
         ("local_beyond", Fault::OutOfBounds, Access::Read, 16, "byte 16 of the local variable table (16 bytes)"),
         ("fill_beyond", Fault::OutOfBounds, Access::Write, 20, "byte 0 of the local variable bytes (16 bytes)"),
         ("element_beyond", Fault::OutOfBounds, Access::Write, 4, "byte 64 of the local variable table (64 bytes)"),
-        ("shared_unset", Fault::Uninitialised, Access::Read, 64, "the shared variable shared_unset(int*)::values (256 bytes)"),
+        (
+            "shared_unset",
+            Fault::Uninitialised,
+            Access::Read,
+            64,
+            "the shared variable shared_unset(int*)::values (256 bytes)",
+        ),
         ("local_unset", Fault::Uninitialised, Access::Read, 4, "the local variable value"),
         ("callee_unset", Fault::Uninitialised, Access::Read, 4, "the local variable value"),
         ("outlived", Fault::Uninitialised, Access::Read, 64, "the local variable value"),
@@ -90,14 +106,19 @@ fn every_planted_fault_is_found() {
         let found = findings(&json);
         // Either side of a race is where it is noticed.
         let other = marks.get(&format!("other: {kernel}")).copied();
-        let lines =
-            |finding: &Finding| finding.site.source.iter().any(|at| at.line == line || (fault == Fault::Race && Some(at.line) == other));
+        let lines = |finding: &Finding| {
+            finding.site.source.iter().any(|at| at.line == line || (fault == Fault::Race && Some(at.line) == other))
+        };
         let finding = found
             .iter()
-            .find(|finding| finding.fault == fault && lines(finding) && (fault == Fault::Race || finding.site.access == access))
+            .find(|finding| {
+                finding.fault == fault && lines(finding) && (fault == Fault::Race || finding.site.access == access)
+            })
             .unwrap_or_else(|| panic!("{fault:?} in line {line}: {outcome}"));
         assert!(
-            found.iter().all(|finding| finding.fault == fault || (fault == Fault::Race && finding.fault == Fault::Uninitialised)),
+            found.iter().all(
+                |finding| finding.fault == fault || (fault == Fault::Race && finding.fault == Fault::Uninitialised)
+            ),
             "{outcome}"
         );
         assert!(count == 0 || finding.count == count, "{count} times: {outcome}");
@@ -113,7 +134,11 @@ fn every_planted_fault_is_found() {
             assert!(Device::under_test() == Device::Cuda || runs > 1, "blocks are watched in several runs: {outcome}");
         }
         if fault == Fault::Race {
-            let both = finding.examples.iter().filter_map(|example| example.other.as_ref()).all(|other| !other.site.source.is_empty());
+            let both = finding
+                .examples
+                .iter()
+                .filter_map(|example| example.other.as_ref())
+                .all(|other| !other.site.source.is_empty());
             assert!(both, "{outcome}");
         }
     }

@@ -38,7 +38,8 @@ fn defines_kernel(table: &Table, part: &str) -> bool {
     table.symbols.iter().any(|symbol| symbol.defined && symbol.name.contains(part) && symbol.kind == SymbolKind::Kernel)
 }
 
-/// Every section's flags and bytes by name, without ours and without the symbol and string tables, which have to name ours.
+/// Every section's flags and bytes by name, without ours and without the symbol and string tables, which have to name
+/// ours.
 fn other_sections(path: &Path) -> BTreeMap<String, Vec<(u64, Vec<u8>)>> {
     let bytes = fs::read(path).unwrap();
     let elf = Elf::parse(&bytes).unwrap();
@@ -83,12 +84,19 @@ fn an_object_is_clangs_with_one_more_section() {
     if !have_compiler("an_object_is_clangs_with_one_more_section") {
         return;
     }
-    for (source, switches) in [("globals.cu", &["-c"][..]), ("rdc/device.cu", &["-c", "-fgpu-rdc"]), ("saxpy.cu", &["-c", "-g"])] {
+    for (source, switches) in
+        [("globals.cu", &["-c"][..]), ("rdc/device.cu", &["-c", "-fgpu-rdc"]), ("saxpy.cu", &["-c", "-g"])]
+    {
         let source = sources().join(source);
         let objects = Objects::of(&[switches, &[source.to_str().unwrap()]].concat());
         let (plain, recordable) = (objects.plain(), objects.recordable());
         let (expected, found) = (other_sections(&plain), other_sections(&recordable));
-        assert_eq!(expected.keys().collect::<Vec<_>>(), found.keys().collect::<Vec<_>>(), "sections of {}", source.display());
+        assert_eq!(
+            expected.keys().collect::<Vec<_>>(),
+            found.keys().collect::<Vec<_>>(),
+            "sections of {}",
+            source.display()
+        );
         for (name, contents) in expected {
             assert!(contents == found[&name], "section {name} of {} differs", source.display());
         }
@@ -97,7 +105,8 @@ fn an_object_is_clangs_with_one_more_section() {
 
         let bytes = fs::read(&recordable).unwrap();
         let elf = Elf::parse(&bytes).unwrap();
-        let header = elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(SECTION)).unwrap();
+        let header =
+            elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(SECTION)).unwrap();
         let flags = u64::from(SHF_ALLOC) | SHF_GNU_RETAIN;
         assert_eq!(header.sh_flags & flags, flags, "the section is allocated and retained");
     }
@@ -109,12 +118,24 @@ fn a_record_says_how_the_application_was_compiled() {
         return;
     }
     let source = sources().join("saxpy.cu");
-    let words = ["-c", "-O2", "-ffp-contract=off", "-mllvm", "-unroll-count=2", "-Xcuda-ptxas", "-maxrregcount=32", "-Xcuda-ptxas"];
+    let words = [
+        "-c",
+        "-O2",
+        "-ffp-contract=off",
+        "-mllvm",
+        "-unroll-count=2",
+        "-Xcuda-ptxas",
+        "-maxrregcount=32",
+        "-Xcuda-ptxas",
+    ];
     let plain = Objects::of(&["-c", "--cuda-gpu-arch=sm_80", source.to_str().unwrap()]);
     let tuned = Objects::of(&[&words[..], &["--fmad=false", source.to_str().unwrap()]].concat());
     for table in tables(&plain.recordable()) {
         let compiled = table.compiled.unwrap();
-        assert_eq!((&*compiled.level, &*compiled.contract, compiled.ptx_opt, compiled.llvm_options.len()), ("3", "fast", 3, 0));
+        assert_eq!(
+            (&*compiled.level, &*compiled.contract, compiled.ptx_opt, compiled.llvm_options.len()),
+            ("3", "fast", 3, 0)
+        );
         assert!(compiled.ptxas_options.is_empty(), "{compiled:?}");
     }
     let compiled = tables(&tuned.recordable()).remove(0).compiled.unwrap();
@@ -154,7 +175,9 @@ fn the_ir_survives_linkers_and_strippers() {
             .args([&sources().join("saxpy.cu"), Path::new("-o"), &path])
             .args(link_flags(Cudart::Shared))
             .succeed();
-        for strip in [&["strip"][..], &["strip", "--strip-unneeded"], &["llvm-strip-19"], &["llvm-strip-19", "--strip-all"]] {
+        for strip in
+            [&["strip"][..], &["strip", "--strip-unneeded"], &["llvm-strip-19"], &["llvm-strip-19", "--strip-all"]]
+        {
             let stripped = folder.path().join("stripped");
             fs::copy(&path, &stripped).unwrap();
             run(strip[0]).args(&strip[1..]).arg(&stripped).succeed();
@@ -179,11 +202,19 @@ fn errors_and_warnings_are_clangs_own() {
         "__global__ void k(int *p) { int unused = 1; *p = 2; }\nint main() { k<<<1, 1>>>(nullptr); int also_unused = 0; }\n",
     ] {
         fs::write(&wrong, source).unwrap();
-        let compile =
-            |clang: Run| clang.args(compile_flags()).args(["-Wall", "-c", "wrong.cu", "-o", "wrong.o"]).folder(folder.path()).outcome();
+        let compile = |clang: Run| {
+            clang
+                .args(compile_flags())
+                .args(["-Wall", "-c", "wrong.cu", "-o", "wrong.o"])
+                .folder(folder.path())
+                .outcome()
+        };
         let (plain, recordable) = (compile(plain_clang()), compile(recordable_clang()));
         assert!(!plain.stderr.is_empty(), "{plain}");
-        assert_eq!((recordable.status, &recordable.stdout, &recordable.stderr), (plain.status, &plain.stdout, &plain.stderr));
+        assert_eq!(
+            (recordable.status, &recordable.stdout, &recordable.stderr),
+            (plain.status, &plain.stdout, &plain.stderr)
+        );
     }
 }
 
@@ -207,7 +238,8 @@ fn what_has_no_device_code_passes_through() {
     }
     let version = |clang: Run| clang.arg("--version").succeed().stdout;
     assert_eq!(version(recordable_clang()), version(plain_clang()));
-    let preprocessed =
-        |clang: Run| clang.args(compile_flags()).args(["-E".as_ref(), sources().join("saxpy.cu").as_os_str()]).succeed().stdout;
+    let preprocessed = |clang: Run| {
+        clang.args(compile_flags()).args(["-E".as_ref(), sources().join("saxpy.cu").as_os_str()]).succeed().stdout
+    };
     assert!(preprocessed(recordable_clang()) == preprocessed(plain_clang()));
 }

@@ -36,7 +36,8 @@ fn section(object: &Path, name: &str) -> Vec<u8> {
     fs::read(output).unwrap()
 }
 
-/// An object whose one kernel is the intruder, under the name and with the parameters of the kernel that it takes the place of.
+/// An object whose one kernel is the intruder, under the name and with the parameters of the kernel that it takes the
+/// place of.
 fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
     let mut table: Table = serde_json::from_slice(&section(object, SECTION)).unwrap();
     table.kernels.retain(|row| row.name == kernel);
@@ -44,7 +45,8 @@ fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
     table.kernels[0].entry = "intrude".into();
     table.variables.clear();
     let bytes: Vec<String> = serde_json::to_vec(&table).unwrap().iter().map(u8::to_string).collect();
-    let table = format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
+    let table =
+        format!("__asm__(\".pushsection {SECTION},\\\"\\\",@progbits\\n.byte {}\\n.popsection\");", bytes.join(","));
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("intruder.o");
     let mut compiler = Command::new("cc");
@@ -76,7 +78,9 @@ fn recorded_code_makes_no_file() {
     fs::write(&object, planted).unwrap();
 
     // Nothing is confined where one process does everything: so the kernel does run, and does what it is said to do.
-    let replay = |isolation: &str| instance.replay("default<O3>").args(["--original", "--isolation", isolation, "-v", "debug"]).outcome();
+    let replay = |isolation: &str| {
+        instance.replay("default<O3>").args(["--original", "--isolation", isolation, "-v", "debug"]).outcome()
+    };
     let outcome = replay("none");
     assert!(file.exists(), "{outcome}");
     for isolation in ["fault", "process"] {

@@ -23,7 +23,8 @@ struct Recorded {
 #[track_caller]
 fn recorded(name: &str, settings: &[(&str, &str)]) -> Recorded {
     let app = app(name);
-    let with = |run: mneme_e2e::command::Run| settings.iter().fold(run, |run, (variable, value)| run.env(variable, value));
+    let with =
+        |run: mneme_e2e::command::Run| settings.iter().fold(run, |run, (variable, value)| run.env(variable, value));
     let plain = with(unrecorded(app)).succeed();
     assert!(plain.stdout.contains(&format!("{name}: ok")), "{plain}");
     let folder = tempfile::tempdir().unwrap();
@@ -50,17 +51,23 @@ impl Recorded {
     /// Why a kernel was not recorded.
     #[track_caller]
     fn refusal(&self, name: &str) -> &str {
-        assert!(!self.kernels.iter().any(|(_, kernel)| is_named(kernel, name)), "kernel {name} was recorded: {}", self.outcome);
+        assert!(
+            !self.kernels.iter().any(|(_, kernel)| is_named(kernel, name)),
+            "kernel {name} was recorded: {}",
+            self.outcome
+        );
         let lines = self.outcome.stderr.lines();
-        let mut reasons =
-            lines.filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')) && line.contains("not recorded"));
+        let mut reasons = lines.filter(|line| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')) && line.contains("not recorded")
+        });
         reasons.next().unwrap_or_else(|| panic!("nothing is said of {name}: {}", self.outcome))
     }
 
     /// Launches of each recorded instance, in ascending order.
     #[track_caller]
     fn occurrences(&self, name: &str) -> Vec<u64> {
-        let mut occurrences: Vec<_> = self.kernel(name).instances.values().map(|instance| instance.occurrences).collect();
+        let mut occurrences: Vec<_> =
+            self.kernel(name).instances.values().map(|instance| instance.occurrences).collect();
         occurrences.sort_unstable();
         occurrences
     }
@@ -90,8 +97,8 @@ fn managed() {
     assert_eq!(recorded.allocations("increment", AllocationKind::Vendor), [[500 * 16]]);
 }
 
-/// Chunks are hashed before they are copied; what changes in between must neither be taken for what was hashed, nor end the recording
-/// of anything else.
+/// Chunks are hashed before they are copied; what changes in between must neither be taken for what was hashed, nor end
+/// the recording of anything else.
 #[test]
 fn managed_memory_that_the_host_writes_to_is_not_recorded_wrong() {
     let app = app("shared_pages");
@@ -180,10 +187,17 @@ fn launches_that_are_refused_again_and_again_cost_little() {
     let by_driver = if Device::under_test() == Device::Cpu { 0 } else { 1 };
     for (kernel, count) in [("advance<0>", 20), ("advance<1>", 1), ("advance<2>", 10)].into_iter().skip(by_driver) {
         let text = format!("{count} launch{} refused by the driver", if count > 1 { "es" } else { "" });
-        assert!(kernels.lines().any(|line| line.starts_with(kernel) && line.ends_with(&text)), "{kernel}: {}", recorded.outcome);
+        assert!(
+            kernels.lines().any(|line| line.starts_with(kernel) && line.ends_with(&text)),
+            "{kernel}: {}",
+            recorded.outcome
+        );
     }
     recorded.outcome.complains("1 launch not recorded: launched well after the driver had refused others like it");
-    let packs = std::fs::read_dir(recorded.folder.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum::<u64>();
+    let packs = std::fs::read_dir(recorded.folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum::<u64>();
     // Two states of each of the two recorded instances, and what was there at two refusals of each kernel.
     assert!(packs < 12 << 20, "{packs} bytes");
 }
@@ -207,7 +221,9 @@ fn a_kernel_that_waits_for_a_host_thread_is_let_finish() {
     let recorded = recorded("answering", &[("MNEME_IDLE_TIMEOUT", "1")]);
     assert_eq!(recorded.kernels.len(), 1, "{}", recorded.outcome);
     assert_eq!(recorded.occurrences("advance"), [1]);
-    recorded.outcome.complains("the kernel still ran after 1 s in which another host thread waited in a call; it may wait for that thread");
+    recorded.outcome.complains(
+        "the kernel still ran after 1 s in which another host thread waited in a call; it may wait for that thread",
+    );
 }
 
 /// What the kernel's device has no access to is not its memory, and must not even be read.
@@ -223,8 +239,16 @@ fn access() {
     }
     if Device::under_test() == Device::Cpu || recorded.kernels.iter().any(|(_, kernel)| is_named(kernel, "across")) {
         for (kernel, reaches_far) in [("across", false), ("bump<4>", true), ("bump<5>", false)] {
-            assert_eq!(sizes(kernel, AllocationKind::Vendor), [page; 2], "{kernel}: one range over memory of both devices");
-            assert_eq!(sizes(kernel, AllocationKind::Arena).contains(&far), reaches_far, "{kernel}: peer access comes and goes");
+            assert_eq!(
+                sizes(kernel, AllocationKind::Vendor),
+                [page; 2],
+                "{kernel}: one range over memory of both devices"
+            );
+            assert_eq!(
+                sizes(kernel, AllocationKind::Arena).contains(&far),
+                reaches_far,
+                "{kernel}: peer access comes and goes"
+            );
         }
     }
 }
@@ -245,8 +269,16 @@ fn sharing_between_processes() {
     assert_eq!(recorded.occurrences("fill"), [1, 1, 1]);
     assert_eq!(recorded.occurrences("mix"), [1]);
     let large = 80 << 20;
-    assert_eq!(recorded.allocations("fill", AllocationKind::Arena), [[12_000, 12_000, large]; 3], "what is shared stays the arena's");
-    assert_eq!(recorded.allocations("mix", AllocationKind::Vendor), [[12_000, 12_000, large]], "what is opened, and nothing around it");
+    assert_eq!(
+        recorded.allocations("fill", AllocationKind::Arena),
+        [[12_000, 12_000, large]; 3],
+        "what is shared stays the arena's"
+    );
+    assert_eq!(
+        recorded.allocations("mix", AllocationKind::Vendor),
+        [[12_000, 12_000, large]],
+        "what is opened, and nothing around it"
+    );
 }
 
 /// What another process writes meanwhile is none of the kernel's, which was given no address of it.
@@ -258,7 +290,9 @@ fn memory_that_another_process_writes_to() {
     let (id, instance) = kernel.instances.iter().next().unwrap();
     for state in [&instance.prologue, &instance.epilogue] {
         let state = State::load(&recorded.folder.path().join(state)).unwrap();
-        let shared = |shared| -> Vec<u64> { state.header.allocations.iter().filter(|it| it.shared == shared).map(|it| it.size).collect() };
+        let shared = |shared| -> Vec<u64> {
+            state.header.allocations.iter().filter(|it| it.shared == shared).map(|it| it.size).collect()
+        };
         assert_eq!((shared(true), shared(false)), (vec![40_000], vec![400_000]));
     }
     let outcome = Instance::new(database, id).replay("default<O2>").succeed();
@@ -272,7 +306,16 @@ fn memory_that_another_process_writes_to() {
         let named = ["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()];
         run(program(program_name)).args(arguments).args(named).args(["--device", Device::under_test().name()])
     };
-    let tune = ["--space-preset", "launch", "--trials", "1", "--finalists", "0", "--results-dir", results.path().to_str().unwrap()];
+    let tune = [
+        "--space-preset",
+        "launch",
+        "--trials",
+        "1",
+        "--finalists",
+        "0",
+        "--results-dir",
+        results.path().to_str().unwrap(),
+    ];
     let searches = [
         (search("mneme-replay", &["sweep", "/dev/null"]), mneme_core::exit::BAD_USAGE),
         (search("mneme-replay", &["serve"]), mneme_core::exit::BAD_USAGE),
@@ -337,7 +380,8 @@ fn contexts() {
 fn launch_forms() {
     let recorded = recorded("launches", &[("MNEME_MAX_RECORDINGS", "10")]);
     assert_eq!(recorded.occurrences("mark"), [1; 7]);
-    let cooperative = recorded.kernel("mark").instances.values().filter(|instance| instance.ours.attributes.cooperative).count();
+    let cooperative =
+        recorded.kernel("mark").instances.values().filter(|instance| instance.ours.attributes.cooperative).count();
     assert_eq!(cooperative, 1);
 }
 
@@ -398,7 +442,8 @@ fn clusters() {
         return refused.complains("thread block clusters are not supported");
     }
     let recorded = recorded("clusters", &[]);
-    let mut shapes: Vec<_> = recorded.kernel("exchange").instances.values().map(|instance| instance.ours.attributes.cluster).collect();
+    let mut shapes: Vec<_> =
+        recorded.kernel("exchange").instances.values().map(|instance| instance.ours.attributes.cluster).collect();
     shapes.sort_unstable_by_key(|shape| shape.map(|shape| shape.x));
     assert_eq!(shapes, [2, 4].map(|size| Some(Dim3::new(size, 1, 1))));
 }

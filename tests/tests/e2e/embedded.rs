@@ -84,10 +84,20 @@ fn launches_of_proteus_go_to_hip() {
     let folder = tempfile::tempdir().unwrap();
     let (library_file, executable) = (folder.path().join("libproteus.so"), folder.path().join("program"));
     let source = |name: &str| sources().join("proteus").join(name);
-    plain_clang().args(["-shared", "-fPIC", "-DLAUNCH=hipLaunchKernel"]).arg(source("runtime.cpp")).arg("-o").arg(library_file).succeed();
+    plain_clang()
+        .args(["-shared", "-fPIC", "-DLAUNCH=hipLaunchKernel"])
+        .arg(source("runtime.cpp"))
+        .arg("-o")
+        .arg(library_file)
+        .succeed();
     plain_clang()
         .args([&source("hip.cpp"), Path::new("-o"), &executable])
-        .args([format!("-L{}", folder.path().display()), "-lproteus".into(), "-rdynamic".into(), "-Wl,-rpath,$ORIGIN".into()])
+        .args([
+            format!("-L{}", folder.path().display()),
+            "-lproteus".into(),
+            "-rdynamic".into(),
+            "-Wl,-rpath,$ORIGIN".into(),
+        ])
         .succeed();
     let expected = "HIP: the kernel, grid 1 2 3, block 4 5 6, argument 42, 78 bytes, stream 9\nstatus 7\n";
     let plain = run(&executable).succeed();

@@ -79,8 +79,8 @@ fn a_killed_recording_has_whole_instances_only() {
     let mut folder = tempfile::tempdir().unwrap();
     for attempt in 0..50 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // Every fifth attempt starts afresh and ends amid the recording, which may be a small part of the run; the others
-        // add to what was left behind and end at any moment.
+        // Every fifth attempt starts afresh and ends amid the recording, which may be a small part of the run; the
+        // others add to what was left behind and end at any moment.
         let afresh = attempt % 5 == 0;
         if afresh {
             folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,10 @@ fn a_killed_recording_has_whole_instances_only() {
             replay_some(folder.path());
         }
     }
-    assert!(killed >= 10 && partial >= 3, "{killed} killed, {partial} in the middle of recording; at {moments:?} of {duration:?}");
+    assert!(
+        killed >= 10 && partial >= 3,
+        "{killed} killed, {partial} in the middle of recording; at {moments:?} of {duration:?}"
+    );
 }
 
 #[test]
@@ -156,7 +159,10 @@ fn a_full_disk_ends_the_recording_and_not_the_application() {
         .env(ALL.0, ALL.1)
         .outcome();
     if recorded.status == 77 || recorded.stderr.contains("unshare failed") || recorded.stderr.contains("unshare: ") {
-        println!("skipped: a_full_disk_ends_the_recording_and_not_the_application cannot mount a file system here: {}", recorded.stderr);
+        println!(
+            "skipped: a_full_disk_ends_the_recording_and_not_the_application cannot mount a file system here: {}",
+            recorded.stderr
+        );
         return;
     }
     unharmed(&recorded, &arguments);
@@ -348,8 +354,15 @@ fn a_flipped_bit_in_any_file_is_found_and_named() {
             for (database, kernel) in recording.kernels() {
                 let database = copy.path().join(database.file_name().unwrap());
                 let is_its_own = path.to_str().unwrap().contains(&kernel.static_hash.to_string());
-                for id in kernel.instances.keys().filter(|id| is_its_own && (path == database || path.to_str().unwrap().contains(*id))) {
-                    Instance::new(&database, id).replay("default<O1>").exit_with(exit::BAD_RECORDING).complains(path.to_str().unwrap());
+                for id in kernel
+                    .instances
+                    .keys()
+                    .filter(|id| is_its_own && (path == database || path.to_str().unwrap().contains(*id)))
+                {
+                    Instance::new(&database, id)
+                        .replay("default<O1>")
+                        .exit_with(exit::BAD_RECORDING)
+                        .complains(path.to_str().unwrap());
                 }
             }
         }

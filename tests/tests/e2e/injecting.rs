@@ -4,7 +4,8 @@
 //! replay on the recording that it reads. What the application does stays as it is, what is finished stays whole, a
 //! second attempt completes it, and nobody takes half of something for the whole.
 //!
-//! Here a spread of the calls is tried. `MNEME_TEST_FAULTS=all` tries every one, which takes long; a number begins there.
+//! Here a spread of the calls is tried. `MNEME_TEST_FAULTS=all` tries every one, which takes long; a number begins
+//! there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,13 +23,18 @@ use serde_json::Value;
 /// Instances that the application has.
 const INSTANCES: usize = 2;
 
-/// The calls to try of so many: all of them, from a number on, or a spread of `few`, another one for each kind of fault.
+/// The calls to try of so many: all of them, from a number on, or a spread of `few`, another one for each kind of
+/// fault.
 fn chosen(calls: usize, few: usize, kind: usize) -> Vec<usize> {
     println!("{calls} calls");
     match std::env::var("MNEME_TEST_FAULTS").as_deref() {
         Ok("all") => (0..calls).collect(),
-        Ok(first) if !first.is_empty() => (first.parse().expect("MNEME_TEST_FAULTS is 'all' or a number")..calls).collect(),
-        _ => (0..few.min(calls)).map(|index| ((2 * index + 1) * calls / (2 * few.min(calls)) + 7 * kind) % calls).collect(),
+        Ok(first) if !first.is_empty() => {
+            (first.parse().expect("MNEME_TEST_FAULTS is 'all' or a number")..calls).collect()
+        }
+        _ => (0..few.min(calls))
+            .map(|index| ((2 * index + 1) * calls / (2 * few.min(calls)) + 7 * kind) % calls)
+            .collect(),
     }
 }
 
@@ -74,7 +80,12 @@ fn temporary_files(folder: &Path) -> Vec<String> {
 
 fn describe(number: usize, fault: Fault, traced: &Traced) -> String {
     println!("{fault:?} at call {number}, {}", traced.at.as_deref().unwrap_or("which cannot fail so"));
-    format!("call {number}, {}, {fault:?}: status {:?}\n{}", traced.at.as_deref().unwrap_or("none"), traced.status, traced.stderr)
+    format!(
+        "call {number}, {}, {fault:?}: status {:?}\n{}",
+        traced.at.as_deref().unwrap_or("none"),
+        traced.status,
+        traced.stderr
+    )
 }
 
 const FAULTS: [Fault; 8] = [
@@ -114,15 +125,27 @@ fn a_recording_survives_a_fault_at_any_call() {
                 }
             }
             let whole = whole_instances(folder.path(), &what);
-            assert!(fault != Fault::Error(libc::EINTR) || whole == INSTANCES, "an interrupted call is repeated: {what}");
+            assert!(
+                fault != Fault::Error(libc::EINTR) || whole == INSTANCES,
+                "an interrupted call is repeated: {what}"
+            );
             assert!(whole == INSTANCES || traced.at.is_some(), "{what}");
             if whole > 0 && number % 8 == 0 {
                 replay_all(folder.path());
             }
             // Again: everything is there then.
             let again = recording_into(folder.path()).output().unwrap();
-            assert_eq!((again.status.code(), String::from_utf8_lossy(&again.stdout).as_ref()), (Some(0), plain.stdout.as_str()), "{what}");
-            assert_eq!(whole_instances(folder.path(), &what), INSTANCES, "{what}\n{}", String::from_utf8_lossy(&again.stderr));
+            assert_eq!(
+                (again.status.code(), String::from_utf8_lossy(&again.stdout).as_ref()),
+                (Some(0), plain.stdout.as_str()),
+                "{what}"
+            );
+            assert_eq!(
+                whole_instances(folder.path(), &what),
+                INSTANCES,
+                "{what}\n{}",
+                String::from_utf8_lossy(&again.stderr)
+            );
         }
     }
 }
@@ -131,14 +154,34 @@ fn a_recording_survives_a_fault_at_any_call() {
 const CANDIDATES: usize = 4;
 const BEFORE: usize = 2;
 
-/// A session of so many candidates over `instance` in `folder`/results. Results come from `known`, a session that is over, or from the
-/// replayer and a cache beside the results.
+/// A session of so many candidates over `instance` in `folder`/results. Results come from `known`, a session that is
+/// over, or from the replayer and a cache beside the results.
 fn session(instance: &Instance, folder: &Path, candidates: usize, known: Option<&Path>) -> Command {
     let mut command = Command::new(program("mneme-tune"));
     command.args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()]);
-    command.args(["--device", "cpu", "--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "conservative"]);
-    command.args(["--passes", "default<O1>", "--sampler", "exhaustive", "--baseline", "pipeline", "--trials", &candidates.to_string()]);
-    command.args(["--iterations", "1", "--warmup", "0", "--finalists", "0", "--results-dir"]).arg(folder.join("results"));
+    command.args([
+        "--device",
+        "cpu",
+        "--space-preset",
+        "launch",
+        "--launch-dim",
+        "x",
+        "--launch-safety",
+        "conservative",
+    ]);
+    command.args([
+        "--passes",
+        "default<O1>",
+        "--sampler",
+        "exhaustive",
+        "--baseline",
+        "pipeline",
+        "--trials",
+        &candidates.to_string(),
+    ]);
+    command
+        .args(["--iterations", "1", "--warmup", "0", "--finalists", "0", "--results-dir"])
+        .arg(folder.join("results"));
     match known {
         Some(known) => command.arg("--simulate").arg(known),
         None => command.arg("--cache").arg(folder.join("cache.jsonl")).env("MNEME_CPU_THREADS", "2"),
@@ -162,7 +205,11 @@ fn is_complete(folder: &Path, best: Option<&str>, what: &str) -> String {
     let hashes: BTreeSet<&str> = trials.iter().filter_map(|trial| trial["config_hash"].as_str()).collect();
     assert_eq!((trials.len(), numbers.len(), hashes.len()), (CANDIDATES, CANDIDATES, CANDIDATES), "{what}\n{text}");
     let summary = json(&results.join("summary.json"), what);
-    assert_eq!((&summary["status"], &summary["num_trials_completed"]), (&"completed".into(), &CANDIDATES.into()), "{what}\n{summary}");
+    assert_eq!(
+        (&summary["status"], &summary["num_trials_completed"]),
+        (&"completed".into(), &CANDIDATES.into()),
+        "{what}\n{summary}"
+    );
     let found = json(&results.join("best.json"), what);
     let found = found["config_hash"].as_str().unwrap_or_else(|| panic!("{found}: {what}"));
     assert_eq!(found, best.unwrap_or(found), "{what}");
@@ -173,11 +220,14 @@ fn is_complete(folder: &Path, best: Option<&str>, what: &str) -> String {
     found.to_owned()
 }
 
-/// A program ends as its documentation says: with everything done, or one of `statuses` and a sentence that names a file of the folder.
+/// A program ends as its documentation says: with everything done, or one of `statuses` and a sentence that names a
+/// file of the folder.
 #[track_caller]
 fn ends_in_order(fault: Fault, traced: &Traced, statuses: &[i32], speaker: &str, folder: &Path, what: &str) {
     match (fault, traced.status) {
-        (Fault::Signal(signal), Some(status)) => assert!([0, 128 + signal].contains(&status) || traced.at.is_none(), "{what}"),
+        (Fault::Signal(signal), Some(status)) => {
+            assert!([0, 128 + signal].contains(&status) || traced.at.is_none(), "{what}")
+        }
         (_, Some(0)) => {}
         (_, Some(status)) => {
             assert!(statuses.contains(&status) && fault != Fault::Error(libc::EINTR), "{what}");
@@ -200,7 +250,8 @@ fn a_session_survives_a_fault_at_any_call() {
     }
     let recording = Recording::of(app("inplace"), &["4096"]);
     let instance = recording.single();
-    // What is measured once answers for every session after, so that each of them has to come to the same best: the first candidate.
+    // What is measured once answers for every session after, so that each of them has to come to the same best: the
+    // first candidate.
     let whole = tempfile::tempdir().unwrap();
     let output = session(&instance, whole.path(), CANDIDATES, None).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -272,10 +323,13 @@ fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
     for (kind, fault) in FAULTS.into_iter().enumerate() {
         for number in chosen(plain.calls, if kind == 0 { 4 } else { 1 }, kind) {
             let folder = tempfile::tempdir().unwrap();
-            let traced = trace(session(&instance, folder.path(), CANDIDATES, None), folder.path(), Some((number, fault)));
+            let traced =
+                trace(session(&instance, folder.path(), CANDIDATES, None), folder.path(), Some((number, fault)));
             let what = describe(number, fault, &traced);
             // A signal may be for the replayer, of whose end the session then tells.
-            let told = matches!(fault, Fault::Signal(_)) && traced.status == Some(5) && traced.stderr.contains("the replay server ended");
+            let told = matches!(fault, Fault::Signal(_))
+                && traced.status == Some(5)
+                && traced.stderr.contains("the replay server ended");
             if !told {
                 ends_in_order(fault, &traced, &UNWRITTEN_OR_UNREAD, "mneme-tune: ", folder.path(), &what);
             }
@@ -310,11 +364,15 @@ fn a_replay_survives_a_fault_at_any_call() {
         for number in chosen(plain.calls, if kind == 0 { 8 } else { 4 }, kind) {
             let traced = trace(replay(), recording.folder(), Some((number, fault)));
             let what = describe(number, fault, &traced);
-            let verified = serde_json::from_str::<Value>(&traced.stdout).is_ok_and(|json| json["Result"]["verified"] == true);
+            let verified =
+                serde_json::from_str::<Value>(&traced.stdout).is_ok_and(|json| json["Result"]["verified"] == true);
             assert_eq!(verified, traced.status == Some(0), "{what}\n{}", traced.stdout);
             // A signal may be for a child, of whose end the supervisor then tells.
             if matches!(fault, Fault::Signal(_)) && traced.status.is_some_and(|status| status < 128) {
-                assert!(verified || UNREAD.contains(&traced.status.unwrap_or_default()) && !traced.stderr.is_empty(), "{what}");
+                assert!(
+                    verified || UNREAD.contains(&traced.status.unwrap_or_default()) && !traced.stderr.is_empty(),
+                    "{what}"
+                );
             } else {
                 ends_in_order(fault, &traced, &UNREAD, "mneme-replay: ", recording.folder(), &what);
             }

@@ -25,7 +25,10 @@ fn processes(mark: &str) -> Vec<String> {
         environment.split(|byte| *byte == 0).any(|setting| setting == wanted.as_bytes())
     };
     let folders = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-    folders.filter(|folder| is_marked(folder)).map(|folder| fs::read_to_string(folder.join("stat")).unwrap_or_default()).collect()
+    folders
+        .filter(|folder| is_marked(folder))
+        .map(|folder| fs::read_to_string(folder.join("stat")).unwrap_or_default())
+        .collect()
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -53,7 +56,16 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
             .arg("--default-signal")
             .arg(program("mneme-tune"))
             .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-            .args(["--device", Device::under_test().name(), "--space-preset", "full", "--sampler", "random", "--trials", "100000"])
+            .args([
+                "--device",
+                Device::under_test().name(),
+                "--space-preset",
+                "full",
+                "--sampler",
+                "random",
+                "--trials",
+                "100000",
+            ])
             .args(["--iterations", "2", "--warmup", "0", "--results-dir"])
             .arg(&folder)
             .env(MARK, &folder)
@@ -69,19 +81,30 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
         let output = session.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{told}");
-        assert!(told.contains(&format!("interrupted by SIG{signal}")) && told.contains("mneme tune --resume --results-dir"), "{told}");
+        assert!(
+            told.contains(&format!("interrupted by SIG{signal}")) && told.contains("mneme tune --resume --results-dir"),
+            "{told}"
+        );
         let mark = folder.to_str().unwrap();
         wait_until("the end of all processes", || processes(mark).is_empty());
 
         let done = lines(&folder);
-        let read = |name: &str| -> Value { serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
+        let read =
+            |name: &str| -> Value { serde_json::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
         let summary = read("summary.json");
-        assert_eq!((&summary["status"], &summary["num_trials_completed"]), (&"interrupted".into(), &done.into()), "{summary}");
+        assert_eq!(
+            (&summary["status"], &summary["num_trials_completed"]),
+            (&"interrupted".into(), &done.into()),
+            "{summary}"
+        );
         assert_eq!(read("best.json")["trial"], summary["best_trial"]);
         assert!(folder.join("report.html").is_file());
 
         let trials = (done + 2).to_string();
-        run(program("mneme-tune")).args(["--resume", "--trials", &trials, "--finalists", "0", "--results-dir"]).arg(&folder).succeed();
+        run(program("mneme-tune"))
+            .args(["--resume", "--trials", &trials, "--finalists", "0", "--results-dir"])
+            .arg(&folder)
+            .succeed();
         assert_eq!(lines(&folder), done + 2);
         assert_eq!(read("summary.json")["status"], "completed");
     }

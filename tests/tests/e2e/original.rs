@@ -17,10 +17,9 @@ use serde_json::Value;
 /// What every instance names as its application's code, and the instances.
 fn instances(recording: &Recording) -> Vec<(Vec<String>, Instance)> {
     let of = |(path, kernel): (std::path::PathBuf, KernelRecord)| {
-        let named = kernel
-            .instances
-            .into_iter()
-            .map(move |(id, instance)| (instance.ours.original.into_iter().map(|code| code.file).collect(), Instance::new(&path, &id)));
+        let named = kernel.instances.into_iter().map(move |(id, instance)| {
+            (instance.ours.original.into_iter().map(|code| code.file).collect(), Instance::new(&path, &id))
+        });
         named.collect::<Vec<_>>()
     };
     recording.kernels().into_iter().flat_map(of).collect()
@@ -34,7 +33,10 @@ fn the_applications_own_code_is_recorded_and_verifies() {
         let found = instances(&recording);
         assert!(!found.is_empty());
         for (files, instance) in &found {
-            assert!(files.first().is_some_and(|file| file.starts_with(ORIGINAL) && file.ends_with(extension)), "{name}: {files:?}");
+            assert!(
+                files.first().is_some_and(|file| file.starts_with(ORIGINAL) && file.ends_with(extension)),
+                "{name}: {files:?}"
+            );
             assert!(files.iter().all(|file| recording.folder().join(file).is_file()), "{name}: {files:?}");
             let json = instance.verify("default<O3>", &["--original"]);
             assert_eq!(json["Replay-config"]["original"], true, "{json}");
@@ -68,10 +70,16 @@ fn what_the_applications_code_cannot_do_is_refused_by_name() {
     // Its launch is another matter.
     instance.verify("default<O3>", &["--original", "-bidx", "64"]);
     let recording = Recording::of(app("globals"), &[]);
-    recording.single().replay("default<O3>").arg("--original").exit_with(exit::BAD_USAGE).complains("favourite holds addresses");
+    recording
+        .single()
+        .replay("default<O3>")
+        .arg("--original")
+        .exit_with(exit::BAD_USAGE)
+        .complains("favourite holds addresses");
 }
 
-/// Objects hold the address of their class's table, which is the module's own: those that a kernel builds differ, and it is said why.
+/// Objects hold the address of their class's table, which is the module's own: those that a kernel builds differ, and
+/// it is said why.
 #[test]
 fn objects_that_the_applications_code_builds_differ_and_those_that_it_uses_do_not() {
     let recording = Recording::of(app("virtual"), &[]);
@@ -87,7 +95,16 @@ fn objects_that_the_applications_code_builds_differ_and_those_that_it_uses_do_no
 fn tune(instance: &Instance, results: &Path, options: &[&str]) -> Outcome {
     run(program("mneme-tune"))
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
-        .args(["--device", Device::under_test().name(), "--space-preset", "launch", "--launch-dim", "x", "--trials", "3"])
+        .args([
+            "--device",
+            Device::under_test().name(),
+            "--space-preset",
+            "launch",
+            "--launch-dim",
+            "x",
+            "--trials",
+            "3",
+        ])
         .args(["--finalists", "1", "--confirm-time", "1", "--results-dir"])
         .arg(results)
         .args(options)
@@ -106,7 +123,11 @@ fn speedups_are_over_the_applications_own_code() {
     let [original, pipeline, without] = ["original", "pipeline", "without"].map(|name| results.path().join(name));
     tune(&instance, &original, &[]);
     let baseline = read(&original, "baseline.json");
-    assert_eq!((&baseline["config"]["original"], &baseline["result"]["verified"]), (&true.into(), &true.into()), "{baseline}");
+    assert_eq!(
+        (&baseline["config"]["original"], &baseline["result"]["verified"]),
+        (&true.into(), &true.into()),
+        "{baseline}"
+    );
     let best = read(&original, "best.json");
     let speedup = baseline["metric"].as_f64().unwrap() / best["metric"].as_f64().unwrap();
     assert!((best["speedup"].as_f64().unwrap() / speedup - 1.0).abs() < 1e-6, "{best}");

@@ -69,9 +69,12 @@ fn record_and_replay(name: &str) {
     assert_eq!(recorded.len(), app.kernels.len(), "kernels recorded of {name}");
     for kernel in app.kernels {
         // Of several kernels of one name each is another library's.
-        let found = recorded.iter().position(|(_, record)| is_named(record, kernel.name) && launches(record) == kernel.occurrences);
-        let found =
-            found.unwrap_or_else(|| panic!("{} launches of kernel {} of {name} were not recorded", kernel.occurrences.len(), kernel.name));
+        let found = recorded
+            .iter()
+            .position(|(_, record)| is_named(record, kernel.name) && launches(record) == kernel.occurrences);
+        let found = found.unwrap_or_else(|| {
+            panic!("{} launches of kernel {} of {name} were not recorded", kernel.occurrences.len(), kernel.name)
+        });
         let (database, record) = &recorded.remove(found);
         // The summary shortens long names.
         recording.outcome.complains(kernel.name.get(..40).unwrap_or(kernel.name));

@@ -34,7 +34,8 @@ fn output_and_exit_status_are_the_applications() {
         let plain = unrecorded(app(name)).args(arguments).outcome();
         let folder = tempfile::tempdir().unwrap();
         let recorded = record_into(folder.path(), app(name), arguments).outcome();
-        // The kernel that fails leaves nothing to record, which the recording's own status says where the application has none.
+        // The kernel that fails leaves nothing to record, which the recording's own status says where the application
+        // has none.
         let expected = if name == "assertion" { exit::NOT_RECORDED } else { plain.status };
         assert_eq!((recorded.status, &recorded.stdout), (expected, &plain.stdout), "{recorded}");
         for line in plain.stderr.lines() {
@@ -46,9 +47,14 @@ fn output_and_exit_status_are_the_applications() {
 /// What a program dies of is what it dies of without the recorder, which waits for what it is writing.
 #[test]
 fn programs_die_as_they_would_by_themselves() {
-    for (way, status) in
-        [("abort", 134), ("fault", 139), ("overflow", 139), ("overflow-stack", 139), ("overflow-handled", 7), ("fault-handled", 7)]
-    {
+    for (way, status) in [
+        ("abort", 134),
+        ("fault", 139),
+        ("overflow", 139),
+        ("overflow-stack", 139),
+        ("overflow-handled", 7),
+        ("fault-handled", 7),
+    ] {
         let arguments = [way, "2000000"];
         let plain = unrecorded(app("dying")).args(arguments).outcome();
         let folder = tempfile::tempdir().unwrap();
@@ -146,7 +152,9 @@ fn a_recording_is_upstreams_on_the_outside() {
 
 #[test]
 fn static_cudart_on_the_cpu_device_is_refused_in_one_sentence() {
-    if Device::under_test() == Device::Cuda || !have_compiler("static_cudart_on_the_cpu_device_is_refused_in_one_sentence") {
+    if Device::under_test() == Device::Cuda
+        || !have_compiler("static_cudart_on_the_cpu_device_is_refused_in_one_sentence")
+    {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

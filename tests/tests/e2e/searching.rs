@@ -30,7 +30,11 @@ fn read(folder: &Path, name: &str) -> Value {
 }
 
 fn trials(folder: &Path) -> Vec<Value> {
-    fs::read_to_string(folder.join("trials.jsonl")).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    fs::read_to_string(folder.join("trials.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -41,7 +45,9 @@ fn every_pass_that_a_sequence_may_have_is_llvms_and_keeps_the_kernel_right() {
     let space = work.path().join("space.yaml");
     fs::write(&space, "parameters:\n  passes: {type: pipeline, start: [sroa], longest: 1}\n").unwrap();
     let results = work.path().join("results");
-    tune(&recording.single(), &space, &results).args(["--iterations", "1", "--warmup", "0", "--finalists", "0"]).succeed();
+    tune(&recording.single(), &space, &results)
+        .args(["--iterations", "1", "--warmup", "0", "--finalists", "0"])
+        .succeed();
     let trials = trials(&results);
     assert!(trials.len() >= 70, "{}", trials.len());
     let wrong: Vec<String> = trials
@@ -66,7 +72,8 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     let printed = tune(&instance, &space, &work.path().join("none")).arg("--print-space").succeed().json();
     assert!(printed["device"]["shared_mem_optin"].as_u64() >= Some(48 << 10), "{printed}");
     let all = work.path().join("all");
-    let outcome = tune(&instance, &space, &all).args(["--iterations", "2", "--warmup", "1", "--finalists", "2"]).succeed();
+    let outcome =
+        tune(&instance, &space, &all).args(["--iterations", "2", "--warmup", "1", "--finalists", "2"]).succeed();
     let summary = read(&all, "summary.json");
     assert_eq!(summary["num_trials_completed"], 14, "seven widths, two pipelines");
     assert_eq!(
@@ -84,10 +91,15 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     }
     let verdict = summary["verdict"].as_str().unwrap();
     // Of a machine that does other things meanwhile any may be true.
-    let sentences = ["confirmed: speedup", "no significant improvement: ", "no improvement: the best candidate is slower"];
+    let sentences =
+        ["confirmed: speedup", "no significant improvement: ", "no improvement: the best candidate is slower"];
     assert!(sentences.iter().any(|start| verdict.starts_with(start)), "{verdict}");
     assert!(outcome.stderr.contains(verdict), "{outcome}");
-    let best = outcome.stdout.lines().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
+    let best = outcome
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("BEST: "))
+        .unwrap_or_else(|| panic!("no BEST line: {outcome}"));
     let winner = read(&all, "best.json");
     if finalists[0]["speedup"]["estimate"].as_f64().unwrap() >= 1.0 {
         assert_eq!(winner["trial"], finalists[0]["trial"]);
@@ -98,7 +110,11 @@ fn a_session_is_confirmed_and_can_be_simulated() {
         assert_eq!(winner["config"]["block"], baseline["config"]["block"], "{summary}");
     }
     // How to take a winner over is said of one.
-    assert_eq!(outcome.stderr.contains("An application built with Proteus"), verdict.starts_with("confirmed"), "{outcome}");
+    assert_eq!(
+        outcome.stderr.contains("An application built with Proteus"),
+        verdict.starts_with("confirmed"),
+        "{outcome}"
+    );
 
     let simulated = work.path().join("simulated");
     let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "block.x", "--simulate"];
@@ -107,7 +123,8 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     let again = trials(&simulated);
     assert_eq!(again.len(), 9);
     for trial in &again {
-        let before = recorded.iter().find(|before| before["config_hash"] == trial["config_hash"]).expect("it was tried before");
+        let before =
+            recorded.iter().find(|before| before["config_hash"] == trial["config_hash"]).expect("it was tried before");
         assert_eq!(before["result"], trial["result"]);
         assert_eq!(trial["objectives"].as_array().unwrap().len(), 2);
     }
@@ -141,7 +158,19 @@ fn errors_that_a_tolerance_allows_are_an_objective() {
     let space = work.path().join("space.yaml");
     fs::write(&space, "parameters:\n  block.x: [32, 64, 128, 256]\n").unwrap();
     let results = work.path().join("results");
-    let options = ["--iterations", "2", "--warmup", "0", "--rtol", "1e-4", "--atol", "0", "--objective", "largest_relative_error", "time"];
+    let options = [
+        "--iterations",
+        "2",
+        "--warmup",
+        "0",
+        "--rtol",
+        "1e-4",
+        "--atol",
+        "0",
+        "--objective",
+        "largest_relative_error",
+        "time",
+    ];
     tune(&recording.single(), &space, &results).args(options).succeed();
     let trials = trials(&results);
     assert_eq!(trials.len(), 4);
@@ -166,15 +195,26 @@ fn the_best_of_a_session_is_polished_by_another() {
     let (first, second) = (work.path().join("first"), work.path().join("second"));
     let options = ["--iterations", "1", "--warmup", "0", "--finalists", "0", "--trials", "4"];
     tune(&instance, &space, &first).args(options).args(["--sampler", "sobol", "--racing", "4"]).succeed();
-    tune(&instance, &space, &second).args(options).args(["--sampler", "greedy", "--start-from"]).arg(first.join("best.json")).succeed();
+    tune(&instance, &space, &second)
+        .args(options)
+        .args(["--sampler", "greedy", "--start-from"])
+        .arg(first.join("best.json"))
+        .succeed();
     // Configurations that come to the same code end in any order.
     let proposed_first = trials(&second).into_iter().find(|trial| trial["trial"] == 0).unwrap();
     assert_eq!(proposed_first["params"], read(&first, "best.json")["params"]);
-    let wrong = tune(&instance, &space, &second).args(options).args(["--sampler", "tpe", "--start-from"]).arg(first.join("best.json"));
+    let wrong = tune(&instance, &space, &second)
+        .args(options)
+        .args(["--sampler", "tpe", "--start-from"])
+        .arg(first.join("best.json"));
     wrong.exit_with(64).complains("--start-from is for --sampler greedy");
     fs::write(&space, "[parameters]\ncodegen_opt = [0, 1]\n").unwrap();
-    let elsewhere = tune(&instance, &space, &work.path().join("third")).args(options).args(["--sampler", "greedy", "--start-from"]);
-    elsewhere.arg(first.join("best.json")).exit_with(3).complains("nothing in it is a value that a parameter of this space may have");
+    let elsewhere =
+        tune(&instance, &space, &work.path().join("third")).args(options).args(["--sampler", "greedy", "--start-from"]);
+    elsewhere
+        .arg(first.join("best.json"))
+        .exit_with(3)
+        .complains("nothing in it is a value that a parameter of this space may have");
 }
 
 #[test]

@@ -14,15 +14,26 @@ fn an_unknown_pass_is_a_failed_build_in_llvms_words() {
     let recording = Recording::of(app("saxpy"), &[]);
     let outcome = recording.single().replay("default<O2>,no-such-pass").exit_with(exit::BUILD_FAILED);
     let result = &outcome.json()["Result"];
-    assert_eq!((&result["verified"], &result["executed"], &result["failed"]), (&false.into(), &false.into(), &true.into()), "{outcome}");
-    assert!(result["error"].as_str().is_some_and(|error| error.contains("unknown") && error.contains("'no-such-pass'")), "{outcome}");
+    assert_eq!(
+        (&result["verified"], &result["executed"], &result["failed"]),
+        (&false.into(), &false.into(), &true.into()),
+        "{outcome}"
+    );
+    assert!(
+        result["error"].as_str().is_some_and(|error| error.contains("unknown") && error.contains("'no-such-pass'")),
+        "{outcome}"
+    );
 }
 
 #[test]
 fn a_pipeline_may_be_anything_that_opt_accepts() {
     let recording = Recording::of(app("matmul"), &[]);
     let instance = recording.single();
-    for passes in ["function(sroa,early-cse),always-inline,function(loop-simplify,lcssa)", "verify", "default<O1>,function(instcombine)"] {
+    for passes in [
+        "function(sroa,early-cse),always-inline,function(loop-simplify,lcssa)",
+        "verify",
+        "default<O1>,function(instcombine)",
+    ] {
         instance.verify(passes, &[]);
     }
 }
@@ -30,7 +41,8 @@ fn a_pipeline_may_be_anything_that_opt_accepts() {
 #[test]
 fn a_launch_that_no_device_takes_has_failed() {
     let recording = Recording::of(app("histogram"), &[]);
-    let outcome = recording.single().replay("default<O3>").args(["--shared-mem", "100000000"]).exit_with(exit::LAUNCH_FAILED);
+    let outcome =
+        recording.single().replay("default<O3>").args(["--shared-mem", "100000000"]).exit_with(exit::LAUNCH_FAILED);
     let result = &outcome.json()["Result"];
     assert_eq!((&result["verified"], &result["failed"]), (&false.into(), &true.into()), "{outcome}");
     assert!(result["error"].as_str().is_some_and(|error| !error.is_empty()), "{outcome}");
@@ -108,7 +120,13 @@ fn the_command_mneme_replays_too() {
     let recording = Recording::of(app("saxpy"), &[]);
     let instance = recording.single();
     let outcome = run(program("mneme"))
-        .args(["replay".as_ref(), "-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args([
+            "replay".as_ref(),
+            "-rdb".as_ref(),
+            instance.database.as_os_str(),
+            "-rid".as_ref(),
+            instance.id.as_ref(),
+        ])
         .args(["--device", Device::under_test().name(), "default<O3>"])
         .succeed();
     assert_eq!(outcome.json()["Result"]["verified"], true);

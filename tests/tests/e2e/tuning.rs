@@ -43,10 +43,13 @@ fn an_exhaustive_sweep_ends_with_the_best() {
         .succeed();
 
     let lines: Vec<_> = outcome.stdout.lines().collect();
-    let baseline = lines.iter().position(|line| line.starts_with("Baseline mean exec_time = ")).expect("the baseline's line");
-    let first = lines.iter().position(|line| line.starts_with("[0] passes=default<O")).expect("the first candidate's line");
+    let baseline =
+        lines.iter().position(|line| line.starts_with("Baseline mean exec_time = ")).expect("the baseline's line");
+    let first =
+        lines.iter().position(|line| line.starts_with("[0] passes=default<O")).expect("the first candidate's line");
     assert!(baseline < first, "{outcome}");
-    let best = lines.iter().rev().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
+    let best =
+        lines.iter().rev().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
     for part in ["passes=default<O", "blockDim.x=", "mean=", "speedup="] {
         assert!(best.contains(part), "{best}");
     }
@@ -64,7 +67,11 @@ fn an_exhaustive_sweep_ends_with_the_best() {
 
     // The report again, by hand, with the trials for other programs.
     let written = fs::read_to_string(folder.join("report.html")).expect("the report");
-    assert!(written.contains("<svg") && written.contains("vecadd") && written.contains("mneme replay -rdb"), "{}", folder.display());
+    assert!(
+        written.contains("<svg") && written.contains("vecadd") && written.contains("mneme replay -rdb"),
+        "{}",
+        folder.display()
+    );
     fs::remove_file(folder.join("report.html")).expect("a file");
     let (table, journal) = (results.path().join("trials.csv"), results.path().join("study.log"));
     let files = ["--csv".as_ref(), table.as_os_str(), "--optuna-journal".as_ref(), journal.as_os_str()];
@@ -76,7 +83,11 @@ fn an_exhaustive_sweep_ends_with_the_best() {
     let mut damaged = fs::read_to_string(folder.join("trials.jsonl")).expect("the trials");
     damaged.insert(0, '#');
     fs::write(folder.join("trials.jsonl"), damaged).expect("a file");
-    run(program("mneme-tune")).arg("report").arg(&folder).succeed().complains("1 line of trials.jsonl could not be read");
+    run(program("mneme-tune"))
+        .arg("report")
+        .arg(&folder)
+        .succeed()
+        .complains("1 line of trials.jsonl could not be read");
     run(program("mneme-tune")).arg("report").arg(results.path()).exit_with(3).complains("--results-dir");
 }
 
@@ -139,14 +150,17 @@ class EntireSpace(SearchSpace):
 "#;
 
 /// The end of command lines and configuration files of the tuning guide.
-const RUNS: [&str; 6] = ["iterations: 5", "warmup: 2", "workers: 1", "metric: mean", "objective: time", "sampler: exhaustive"];
+const RUNS: [&str; 6] =
+    ["iterations: 5", "warmup: 2", "workers: 1", "metric: mean", "objective: time", "sampler: exhaustive"];
 
 #[test]
 fn the_exhaustive_example_in_all_its_forms() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     record_into(&path("record-example-dir"), app("vecadd"), &["1", "int"]).succeed();
-    let databases = fs::read_dir(path("record-example-dir")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let databases = fs::read_dir(path("record-example-dir"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let database = databases.into_iter().find(|name| name.ends_with(".json")).expect("a kernel was recorded");
     let record = read(&path("record-example-dir"), &database);
     let (id, _) = record["instances"].as_object().unwrap().iter().next().unwrap();
@@ -156,18 +170,27 @@ fn the_exhaustive_example_in_all_its_forms() {
 
     let tune = |arguments: &[&str]| run(program("mneme")).arg("tune").args(arguments).folder(folder.path()).succeed();
     let device = Device::under_test().name();
-    let selection = ["--record-database", database.as_str(), "--record-id", id.as_str(), "--device", device, "--finalists", "0"];
+    let selection =
+        ["--record-database", database.as_str(), "--record-id", id.as_str(), "--device", device, "--finalists", "0"];
     let module = ["--space-module", "examples/tuning_vecadd_exhaustive.py:EntireSpace"];
-    let built_in = ["--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--fixed-codegen-opt", "3"];
+    let built_in =
+        ["--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--fixed-codegen-opt", "3"];
     let pipelines = ["--passes", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"];
-    let runs: Vec<String> =
-        RUNS.iter().flat_map(|run| run.split_once(": ")).flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect();
+    let runs: Vec<String> = RUNS
+        .iter()
+        .flat_map(|run| run.split_once(": "))
+        .flat_map(|(name, value)| [format!("--{name}"), value.to_owned()])
+        .collect();
     let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
     let file = |space: &str| {
-        format!("record_database: {database}\nrecord_id: \"{id}\"\n{space}\n{}\ndevice: {device}\nfinalists: 0\n", RUNS.join("\n"))
+        format!(
+            "record_database: {database}\nrecord_id: \"{id}\"\n{space}\n{}\ndevice: {device}\nfinalists: 0\n",
+            RUNS.join("\n")
+        )
     };
 
-    let outcome = tune(&[&selection[..], &module, &runs, &["--results-dir", "mneme-tune-results/vecadd-exhaustive"]].concat());
+    let outcome =
+        tune(&[&selection[..], &module, &runs, &["--results-dir", "mneme-tune-results/vecadd-exhaustive"]].concat());
     let folder_of = |name: &str| path("mneme-tune-results").join(name);
     assert_eq!(trials(&folder_of("vecadd-exhaustive")).len(), 80);
     assert!(outcome.stdout.contains("\n[0] passes=default<O1> blockDim.x=64 "), "{outcome}");
@@ -175,13 +198,17 @@ fn the_exhaustive_example_in_all_its_forms() {
     assert!(outcome.stdout.lines().any(|line| line.starts_with("BEST: passes=default<O")), "{outcome}");
 
     // The same from a file, which finds the results of the first and overwrites nothing.
-    let text = file("space_module: examples/tuning_vecadd_exhaustive.py:EntireSpace\nresults_dir: mneme-tune-results/vecadd-exhaustive");
+    let text = file(
+        "space_module: examples/tuning_vecadd_exhaustive.py:EntireSpace\nresults_dir: mneme-tune-results/vecadd-exhaustive",
+    );
     fs::write(path("examples/hip_vec_add/config.yml"), text).unwrap();
     tune(&["--config", "examples/hip_vec_add/config.yml"]);
     for name in ["vecadd-exhaustive", "vecadd-exhaustive.1"] {
         assert_eq!(trials(&folder_of(name)).len(), 80, "{name}");
     }
-    let hashes = |name: &str| trials(&folder_of(name)).iter().map(|trial| trial["config_hash"].to_string()).collect::<BTreeSet<_>>();
+    let hashes = |name: &str| {
+        trials(&folder_of(name)).iter().map(|trial| trial["config_hash"].to_string()).collect::<BTreeSet<_>>()
+    };
     assert_eq!(hashes("vecadd-exhaustive"), hashes("vecadd-exhaustive.1"));
 
     let results = ["--results-dir", "mneme-tune-results/vecadd-builtin"];
@@ -226,7 +253,12 @@ fn a_kernel_is_tuned_for_all_its_instances() {
             "--finalists",
             "0",
         ];
-        run(program("mneme-tune")).arg("-rdb").arg(&database).args(["--device", Device::under_test().name()]).args(common).args(more)
+        run(program("mneme-tune"))
+            .arg("-rdb")
+            .arg(&database)
+            .args(["--device", Device::under_test().name()])
+            .args(common)
+            .args(more)
     };
     tune(&["--all-instances", "--results-dir"]).arg(&folder).succeed();
     for trial in trials(&folder) {
@@ -250,11 +282,25 @@ fn a_session_that_is_killed_goes_on() {
     let results = tempfile::tempdir().unwrap();
     let folder = results.path().join("killed");
     let tuner = || {
-        tune(run(program("mneme-tune")), &instance, &folder).args(["--launch-safety", "aggressive", "--passes", "default<O1>", "--resume"])
+        tune(run(program("mneme-tune")), &instance, &folder).args([
+            "--launch-safety",
+            "aggressive",
+            "--passes",
+            "default<O1>",
+            "--resume",
+        ])
     };
     let size = {
         let space = run(program("mneme-tune")).args(["-rdb".as_ref(), instance.database.as_os_str()]);
-        let space = space.args(["--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--print-space"]);
+        let space = space.args([
+            "--space-preset",
+            "launch",
+            "--launch-dim",
+            "x",
+            "--launch-safety",
+            "aggressive",
+            "--print-space",
+        ]);
         space.succeed().json()["size"].as_u64().unwrap() as usize
     };
     // `timeout` ends it after each of these; what was measured stays.
@@ -262,7 +308,13 @@ fn a_session_that_is_killed_goes_on() {
     for limit in ["0.4", "0.8", "1.2"] {
         let mut killed = std::process::Command::new("timeout");
         killed.args(["-s", "KILL", limit]).arg(program("mneme-tune"));
-        killed.args(["-rdb".as_ref(), instance.database.as_os_str(), "--results-dir".as_ref(), folder.as_os_str(), "--resume".as_ref()]);
+        killed.args([
+            "-rdb".as_ref(),
+            instance.database.as_os_str(),
+            "--results-dir".as_ref(),
+            folder.as_os_str(),
+            "--resume".as_ref(),
+        ]);
         killed.args([
             "--device",
             Device::under_test().name(),
@@ -278,7 +330,8 @@ fn a_session_that_is_killed_goes_on() {
         killed.args(["--launch-safety", "aggressive", "--passes", "default<O1>"]);
         killed.output().unwrap();
         let text = fs::read_to_string(folder.join("trials.jsonl")).unwrap_or_default();
-        let lines: Vec<String> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_owned).collect();
+        let lines: Vec<String> =
+            text.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_owned).collect();
         assert!(lines.starts_with(&before), "what was measured stays");
         before = lines;
     }
@@ -299,7 +352,9 @@ fn optuna_chooses_where_it_is_asked_to() {
     let results = tempfile::tempdir().unwrap();
     let instance = recording.single();
     let tuner = |name: &str, trials: &str| {
-        let tuner = run(program("mneme-tune")).env("MNEME_PYTHON", &python).args(["-rdb".as_ref(), instance.database.as_os_str()]);
+        let tuner = run(program("mneme-tune"))
+            .env("MNEME_PYTHON", &python)
+            .args(["-rdb".as_ref(), instance.database.as_os_str()]);
         let tuner = tuner.args([
             "--device",
             Device::under_test().name(),
@@ -314,7 +369,8 @@ fn optuna_chooses_where_it_is_asked_to() {
             "--trials",
             trials,
         ]);
-        let tuner = tuner.args(["--study-name", "shared", "--optuna-storage"]).arg(results.path().join("study.journal"));
+        let tuner =
+            tuner.args(["--study-name", "shared", "--optuna-storage"]).arg(results.path().join("study.journal"));
         tuner.arg("--results-dir").arg(results.path().join(name))
     };
     tuner("one", "6").succeed();

@@ -55,7 +55,8 @@ fn layout(path: &Path) -> FileLayout {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -72,7 +73,10 @@ fn both_kinds_of_epilogue_are_written_listed_and_replayed() {
         let others = names.iter().filter(|name| !name.starts_with("RecordedOriginal"));
         assert_eq!(others.count(), 5, "a lock, a database, its IR, two snapshots: {names:?}");
         for blob in layout(&prologue).blobs {
-            assert!(blob.address.is_multiple_of(2 << 20) && blob.reserved.is_multiple_of(2 << 20), "it maps whole pages: {blob:?}");
+            assert!(
+                blob.address.is_multiple_of(2 << 20) && blob.reserved.is_multiple_of(2 << 20),
+                "it maps whole pages: {blob:?}"
+            );
         }
         // All of that is mapped at once before a replay by the existing Mneme.
         let blobs = layout(&prologue).blobs;

@@ -33,7 +33,10 @@ fn float_atomics_verify_under_a_tolerance_only() {
     assert!(absolute > 0.0 && relative > 0.0 && relative <= 1e-4 && ulp >= 1.0 && ulp.fract() == 0.0, "{json}");
     // In whatever unit the tolerance is, the same kind of figures.
     let json = instance.verify("default<O3>", &[&reshaped[..], &["--tolerance", "f32:1000:ulp"]].concat());
-    assert!(json["Result"]["largest_relative_error"].as_f64().is_some_and(|error| error > 0.0 && error < 1e-4), "{json}");
+    assert!(
+        json["Result"]["largest_relative_error"].as_f64().is_some_and(|error| error > 0.0 && error < 1e-4),
+        "{json}"
+    );
     instance.verify("default<O3>", &options);
     // A tolerance that is too tight for what differs says by how much.
     let json = instance.refute("default<O3>", &["--rtol", "1e-12", "--atol", "0", "--block-dim-x", "64"]);
@@ -46,9 +49,13 @@ fn a_norm_judges_a_buffer_as_a_whole() {
     let recording = Recording::of(app("floatsum"), &[]);
     let instance = recording.single();
     let under = |tolerance| ["--block-dim-x", "64", "--tolerance", tolerance];
-    for tolerance in
-        ["f32:1e-4:relative", "f32:1e-4:relative:l2", "argument:2=f32:1:absolute:l1", "argument:2=f32:1000:ulp", "argument:2=ignore"]
-    {
+    for tolerance in [
+        "f32:1e-4:relative",
+        "f32:1e-4:relative:l2",
+        "argument:2=f32:1:absolute:l1",
+        "argument:2=f32:1000:ulp",
+        "argument:2=ignore",
+    ] {
         instance.verify("default<O3>", &under(tolerance));
     }
     instance.refute("default<O3>", &under("argument:0=ignore"));
@@ -116,7 +123,11 @@ fn a_corrupted_epilogue_is_found() {
 fn a_corrupted_argument_is_found() {
     let recording = Recording::of(app("inplace"), &["1000"]);
     let (_copy, instance) = damaged_copy(&recording);
-    assert_eq!(set_argument(&instance, 1, &999_i32.to_le_bytes()), 1000_i32.to_le_bytes(), "the second argument is the number of elements");
+    assert_eq!(
+        set_argument(&instance, 1, &999_i32.to_le_bytes()),
+        1000_i32.to_le_bytes(),
+        "the second argument is the number of elements"
+    );
     let json = instance.refute("default<O3>", &[]);
     let offset = json["Result"]["mismatch"]["offset"].as_u64().unwrap();
     assert!((999 * 4..1000 * 4).contains(&offset), "the element left out is the last one: {json}");

@@ -18,7 +18,8 @@ fn a_profile_ranks_kernels_and_records_none() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("profile.json");
     let stencil = executable(app("stencil"), Cudart::under_test());
-    let outcome = mneme(&["profile", "--json", json.to_str().unwrap(), "--"]).arg(stencil).folder(folder.path()).succeed();
+    let outcome =
+        mneme(&["profile", "--json", json.to_str().unwrap(), "--"]).arg(stencil).folder(folder.path()).succeed();
     outcome.complains("SHARE");
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     let kernel = &report["kernels"][0];
@@ -32,7 +33,8 @@ fn a_profile_ranks_kernels_and_records_none() {
 fn a_dry_run_lists_kernels_and_records_none() {
     let folder = tempfile::tempdir().unwrap();
     let streams = executable(app("streams"), Cudart::under_test());
-    let outcome = mneme(&["record", "--dry-run", "--kernels", "tri.*", "--"]).arg(streams).folder(folder.path()).succeed();
+    let outcome =
+        mneme(&["record", "--dry-run", "--kernels", "tri.*", "--"]).arg(streams).folder(folder.path()).succeed();
     outcome.complains("triangles(");
     outcome.complains("dry run");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is recorded");
@@ -80,13 +82,18 @@ fn what_cannot_be_recorded_shows_in_the_status_on_request() {
 #[test]
 fn a_program_without_kernels_is_said_to_be_one() {
     let folder = tempfile::tempdir().unwrap();
-    mneme(&["record", "-rdb", folder.path().to_str().unwrap(), "--", "true"]).succeed().complains("launched no GPU kernel");
+    mneme(&["record", "-rdb", folder.path().to_str().unwrap(), "--", "true"])
+        .succeed()
+        .complains("launched no GPU kernel");
 }
 
 #[test]
 fn nonsense_is_refused_before_the_application_starts() {
-    for (name, value) in [("MNEME_LOG_LEVEL", "loud"), ("MNEME_COMPRESSION_LEVEL", "99"), ("MNEME_RECORD_RANKS", "some")] {
-        let outcome = mneme(&["record", "-rdb", "/tmp", "--", "echo", "started"]).env(name, value).exit_with(exit::BAD_USAGE);
+    for (name, value) in
+        [("MNEME_LOG_LEVEL", "loud"), ("MNEME_COMPRESSION_LEVEL", "99"), ("MNEME_RECORD_RANKS", "some")]
+    {
+        let outcome =
+            mneme(&["record", "-rdb", "/tmp", "--", "echo", "started"]).env(name, value).exit_with(exit::BAD_USAGE);
         assert_eq!(outcome.stdout, "", "{outcome}");
         outcome.complains(name);
     }
@@ -106,7 +113,9 @@ fn rules_are_set_listed_and_removed() {
     assert!(Rules::load(&path).unwrap().rules.is_empty());
     for target in [["--argument", "77"], ["--variable", "nothing"], ["--tag", "nothing"], ["--address", "0x10"]] {
         let [option, name] = target;
-        mneme(&["annotate", database, option, name, "--ignore"]).exit_with(exit::BAD_USAGE).complains("leads to no recorded memory");
+        mneme(&["annotate", database, option, name, "--ignore"])
+            .exit_with(exit::BAD_USAGE)
+            .complains("leads to no recorded memory");
     }
     assert!(Rules::load(&path).unwrap().rules.is_empty());
     mneme(&["clean", recording.folder().to_str().unwrap()]).succeed();

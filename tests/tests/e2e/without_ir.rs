@@ -28,7 +28,8 @@ fn record(folder: &Path, options: &[&str], command: &[&str]) -> Outcome {
 }
 
 fn recording_of(folder: &Path, options: &[&str], command: &[&str]) -> Run {
-    let line = run(program("mneme")).args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str()]).args(options).arg("--");
+    let line =
+        run(program("mneme")).args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str()]).args(options).arg("--");
     line.args(command).env("MNEME_DEVICE", "cuda")
 }
 
@@ -37,7 +38,12 @@ fn verify(folder: &Path, options: &[&str]) -> Vec<(PathBuf, KernelRecord)> {
     let kernels = load_kernels(folder);
     for (database, kernel) in &kernels {
         for id in kernel.instances.keys() {
-            let replay = run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
+            let replay = run(program("mneme-replay")).args([
+                "-rdb".as_ref(),
+                database.as_os_str(),
+                "-rid".as_ref(),
+                id.as_ref(),
+            ]);
             let outcome = replay.args(["--device", "cuda"]).args(options).succeed();
             assert_eq!(outcome.json()["Result"]["verified"], true, "{}: {outcome}", kernel.demangled_name);
         }
@@ -47,7 +53,8 @@ fn verify(folder: &Path, options: &[&str]) -> Vec<(PathBuf, KernelRecord)> {
 
 /// A pipeline is refused, and the remedy named.
 fn refuses_a_pipeline(database: &Path, id: &str) {
-    let replay = run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
+    let replay =
+        run(program("mneme-replay")).args(["-rdb".as_ref(), database.as_os_str(), "-rid".as_ref(), id.as_ref()]);
     replay.args(["--device", "cuda", "default<O2>"]).exit_with(exit::BAD_USAGE).complains("mneme-cc");
 }
 
@@ -57,7 +64,10 @@ const NVCC: [(&[&str], CodeKind); 5] = [
     (&["-arch=sm_90", "-Xfatbin", "-compress-all"], CodeKind::Ptx),
     (&["-gencode", "arch=compute_90,code=compute_90"], CodeKind::Ptx),
     (&["-gencode", "arch=compute_90,code=sm_90"], CodeKind::Cubin),
-    (&["-gencode", "arch=compute_90,code=sm_90", "-Xfatbin", "-compress-all", "-Xfatbin", "--compress-mode=speed"], CodeKind::Cubin),
+    (
+        &["-gencode", "arch=compute_90,code=sm_90", "-Xfatbin", "-compress-all", "-Xfatbin", "--compress-mode=speed"],
+        CodeKind::Cubin,
+    ),
 ];
 
 #[test]
@@ -188,9 +198,11 @@ fn ranks_of_pytorch_that_use_nccl() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("recording");
     let file = checkout().join("tests/python-apps/torch_distributed.py");
-    let torchrun = ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", file.to_str().unwrap()];
+    let torchrun =
+        ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", file.to_str().unwrap()];
     // Multicast objects are not recorded, and not every machine has them.
-    let command = recording_of(&recording, &["-rr", "elementwise_kernel", "-mr", "2"], &torchrun).env("NCCL_NVLS_ENABLE", "0");
+    let command =
+        recording_of(&recording, &["-rr", "elementwise_kernel", "-mr", "2"], &torchrun).env("NCCL_NVLS_ENABLE", "0");
     let outcome = command.env("MNEME_RECORD_RANKS", "all").succeed();
     assert_eq!(outcome.stdout, "torch_distributed: ok\n", "{outcome}");
     assert!(!verify(&recording, &[]).is_empty(), "{outcome}");

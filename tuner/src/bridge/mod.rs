@@ -1,8 +1,8 @@
 //! The helper process in which Python runs: search spaces that are classes, and Optuna.
 //!
-//! The tuner links no Python. It starts `python3 -m mneme.tuning.bridge` and asks it one thing at a time, a line of JSON each
-//! (the messages are in `python/mneme/tuning/bridge.py`). A process that ends takes the session's questions with it and nothing of
-//! its results.
+//! The tuner links no Python. It starts `python3 -m mneme.tuning.bridge` and asks it one thing at a time, a line of
+//! JSON each (the messages are in `python/mneme/tuning/bridge.py`). A process that ends takes the session's questions
+//! with it and nothing of its results.
 
 mod space;
 mod study;
@@ -65,8 +65,10 @@ impl Bridge {
     /// # Errors
     /// There is no such Python. Whether it has the package is known at the first question.
     pub fn start(python: Option<&Path>, log: &Path) -> Result<Self, BridgeError> {
-        let python =
-            python.map(Path::to_path_buf).or_else(|| std::env::var_os(PYTHON).map(PathBuf::from)).unwrap_or_else(|| "python3".into());
+        let python = python
+            .map(Path::to_path_buf)
+            .or_else(|| std::env::var_os(PYTHON).map(PathBuf::from))
+            .unwrap_or_else(|| "python3".into());
         let failed = |error: std::io::Error| BridgeError::Start { python: python.clone(), problem: error.to_string() };
         let errors = File::options().create(true).append(true).open(log).map_err(failed)?;
         let mut command = Command::new(&python);
@@ -79,7 +81,15 @@ impl Bridge {
         let mut child = command.spawn().map_err(failed)?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-        Ok(Self(Rc::new(RefCell::new(Process { python, log: log.into(), child, input, output, answered: false, failure: None }))))
+        Ok(Self(Rc::new(RefCell::new(Process {
+            python,
+            log: log.into(),
+            child,
+            input,
+            output,
+            answered: false,
+            failure: None,
+        }))))
     }
 
     /// Asks, and waits for the answer.
@@ -98,8 +108,8 @@ impl Bridge {
             return Err(failure);
         }
         process.answered = true;
-        let answer: Value =
-            serde_json::from_str(&answer).map_err(|_| BridgeError::Refused(format!("the helper process says '{answer}'")))?;
+        let answer: Value = serde_json::from_str(&answer)
+            .map_err(|_| BridgeError::Refused(format!("the helper process says '{answer}'")))?;
         match answer["error"].as_str() {
             Some(error) => Err(BridgeError::Refused(error.into())),
             None => Ok(answer),
@@ -139,13 +149,14 @@ impl Drop for Process {
     }
 }
 
-/// `PYTHONPATH` with the package that comes with this installation at its end, where there is one: one that is installed in
-/// Python itself or named by the user goes before it.
+/// `PYTHONPATH` with the package that comes with this installation at its end, where there is one: one that is
+/// installed in Python itself or named by the user goes before it.
 fn search_path() -> Option<OsString> {
     let ours = install::prefix()?;
     let places = [ours.join("lib/python"), ours.join("../../python")];
     let package = places.into_iter().find(|folder| folder.join("mneme/tuning/bridge.py").is_file())?;
     let before = std::env::var_os("PYTHONPATH").unwrap_or_default();
-    let paths = std::env::split_paths(&before).filter(|path| !path.as_os_str().is_empty()).chain(std::iter::once(package));
+    let paths =
+        std::env::split_paths(&before).filter(|path| !path.as_os_str().is_empty()).chain(std::iter::once(package));
     std::env::join_paths(paths).ok()
 }

@@ -34,11 +34,19 @@ impl PythonSpace {
     ///
     /// # Errors
     /// The class cannot be imported or made, or has no baseline.
-    pub fn new(bridge: &Bridge, target: &str, arguments: &[String], database: &str, instance: &str) -> Result<Self, BridgeError> {
+    pub fn new(
+        bridge: &Bridge,
+        target: &str,
+        arguments: &[String],
+        database: &str,
+        instance: &str,
+    ) -> Result<Self, BridgeError> {
         let arguments: Map<String, Value> = arguments.iter().map(|pair| argument(pair)).collect::<Result<_, _>>()?;
         let request = json!({"type": "space", "class": target, "arguments": arguments, "database": database, "instance": instance});
         let mut answer = bridge.ask(&request)?;
-        let odd = |error: serde_json::Error| BridgeError::Refused(format!("{target} has what the tuner does not understand: {error}"));
+        let odd = |error: serde_json::Error| {
+            BridgeError::Refused(format!("{target} has what the tuner does not understand: {error}"))
+        };
         let mut generated = Vec::new();
         let mut parameters = Vec::new();
         for described in answer["parameters"].as_array().into_iter().flatten() {
@@ -55,7 +63,13 @@ impl PythonSpace {
             parameters.push(Parameter::new(name, domain));
         }
         let baseline = serde_json::from_value(answer["baseline"].take()).map_err(odd)?;
-        Ok(Self { bridge: bridge.clone(), number: answer["space"].as_u64().unwrap_or(0), parameters, generated, baseline })
+        Ok(Self {
+            bridge: bridge.clone(),
+            number: answer["space"].as_u64().unwrap_or(0),
+            parameters,
+            generated,
+            baseline,
+        })
     }
 
     /// Why this space cannot be walked from its beginning to its end, if so.
@@ -69,8 +83,9 @@ impl PythonSpace {
 
 /// `KEY=VALUE`; the value is JSON where it can be read as that.
 fn argument(pair: &str) -> Result<(String, Value), BridgeError> {
-    let (name, text) =
-        pair.split_once('=').ok_or_else(|| BridgeError::Refused(format!("--space-arg '{pair}' is not written as KEY=VALUE")))?;
+    let (name, text) = pair
+        .split_once('=')
+        .ok_or_else(|| BridgeError::Refused(format!("--space-arg '{pair}' is not written as KEY=VALUE")))?;
     Ok((name.into(), serde_json::from_str(text).unwrap_or_else(|_| text.into())))
 }
 
@@ -85,7 +100,8 @@ impl Space for PythonSpace {
         if let Some(reason) = answer["reason"].as_str() {
             return Err(Rejection(reason.into()));
         }
-        serde_json::from_value(answer["config"].take()).map_err(|error| Rejection(format!("derived() gives no configuration: {error}")))
+        serde_json::from_value(answer["config"].take())
+            .map_err(|error| Rejection(format!("derived() gives no configuration: {error}")))
     }
 
     fn baseline(&self) -> Configuration {

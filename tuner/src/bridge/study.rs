@@ -55,7 +55,9 @@ pub struct OptunaPruner {
 
 impl EarlyStop for OptunaPruner {
     fn hopeless(&mut self, point: &Point, metric: f64) -> bool {
-        let Some(number) = self.asked.borrow().numbers.get(point).and_then(|numbers| numbers.last().copied()) else { return false };
+        let Some(number) = self.asked.borrow().numbers.get(point).and_then(|numbers| numbers.last().copied()) else {
+            return false;
+        };
         let answer = self.bridge.ask(&json!({"type": "report", "number": number, "step": 0, "value": metric}));
         let prune = answer.map_err(|error| self.bridge.fail(error)).is_ok_and(|answer| answer["prune"] == true);
         if prune {
@@ -66,11 +68,17 @@ impl EarlyStop for OptunaPruner {
 }
 
 impl OptunaSampler {
-    /// Opens or creates the study. Its trials suggest points of `python` where the space is a Python class, else of `space`.
+    /// Opens or creates the study. Its trials suggest points of `python` where the space is a Python class, else of
+    /// `space`.
     ///
     /// # Errors
     /// Python has no Optuna, or Optuna cannot open the storage.
-    pub fn new(bridge: &Bridge, options: &StudyOptions, space: &dyn Space, python: Option<u64>) -> Result<Self, BridgeError> {
+    pub fn new(
+        bridge: &Bridge,
+        options: &StudyOptions,
+        space: &dyn Space,
+        python: Option<u64>,
+    ) -> Result<Self, BridgeError> {
         let parameters: Vec<Value> = space.parameters().iter().map(describe).collect::<Result<_, _>>()?;
         bridge.ask(&json!({
             "type": "study", "name": options.name, "storage": options.storage, "sampler": options.sampler, "pruner": options.pruner,
@@ -105,8 +113,12 @@ impl PythonSpace {
 
 fn describe(parameter: &Parameter) -> Result<Value, BridgeError> {
     let mut described = match &parameter.domain {
-        Domain::Integer { low, high, step, log } => json!({"kind": "integer", "low": low, "high": high, "step": step, "log": log}),
-        Domain::Real { low, high, step, log } => json!({"kind": "real", "low": low, "high": high, "step": step, "log": log}),
+        Domain::Integer { low, high, step, log } => {
+            json!({"kind": "integer", "low": low, "high": high, "step": step, "log": log})
+        }
+        Domain::Real { low, high, step, log } => {
+            json!({"kind": "real", "low": low, "high": high, "step": step, "log": log})
+        }
         Domain::Categorical(values) => json!({"kind": "categorical", "values": values}),
         Domain::Boolean => json!({"kind": "categorical", "values": [false, true]}),
         Domain::Permutation(values) => json!({"kind": "permutation", "values": values}),

@@ -1,9 +1,9 @@
-//! Optuna's journal storage: a study as a log of operations, one JSON object a line, which Optuna and optuna-dashboard open with
-//! `JournalStorage(JournalFileBackend(path))`.
+//! Optuna's journal storage: a study as a log of operations, one JSON object a line, which Optuna and optuna-dashboard
+//! open with `JournalStorage(JournalFileBackend(path))`.
 //!
-//! The form is Optuna's (`optuna/storages/journal/_storage.py`, unchanged from 3.1 to 5.0): operation 0 creates a study, 2 sets an
-//! attribute of it, 4 creates a trial, which may be complete as it is created. Values of parameters are in the internal
-//! representation: the number, or the place in a categorical distribution's choices.
+//! The form is Optuna's (`optuna/storages/journal/_storage.py`, unchanged from 3.1 to 5.0): operation 0 creates a
+//! study, 2 sets an attribute of it, 4 creates a trial, which may be complete as it is created. Values of parameters
+//! are in the internal representation: the number, or the place in a categorical distribution's choices.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +34,8 @@ pub fn write(archive: &Archive, study: &str, path: &Path) -> Result<(), ExportEr
 fn journal(archive: &Archive, study: &str) -> String {
     let distributions: BTreeMap<&String, Distribution> =
         archive.parameters.iter().map(|name| (name, Distribution::of(archive, name))).collect();
-    let mut lines = vec![json!({"op_code": CREATE_STUDY, "worker_id": WORKER, "study_name": study, "directions": [MINIMIZE]})];
+    let mut lines =
+        vec![json!({"op_code": CREATE_STUDY, "worker_id": WORKER, "study_name": study, "directions": [MINIMIZE]})];
     let attributes = [
         ("kernel", archive.kernel().map(Value::from)),
         ("metric", archive.config.get("metric").cloned()),
@@ -44,7 +45,9 @@ fn journal(archive: &Archive, study: &str) -> String {
     for (name, value) in attributes {
         if let Some(value) = value.filter(|value| !value.is_null()) {
             let attribute = Value::Object(Map::from_iter([(name.to_owned(), value)]));
-            lines.push(json!({"op_code": SET_STUDY_ATTRIBUTE, "worker_id": WORKER, "study_id": 0, "user_attr": attribute}));
+            lines.push(
+                json!({"op_code": SET_STUDY_ATTRIBUTE, "worker_id": WORKER, "study_id": 0, "user_attr": attribute}),
+            );
         }
     }
     lines.extend(archive.trials.iter().map(|trial| line(trial, &distributions)));
@@ -61,7 +64,8 @@ fn line(trial: &Entry, distributions: &BTreeMap<&String, Distribution>) -> Value
         }
     }
     let result = &trial.line["result"];
-    let mut attributes = json!({"trial": trial.number, "status": trial.status, "config_hash": trial.line["config_hash"]});
+    let mut attributes =
+        json!({"trial": trial.number, "status": trial.status, "config_hash": trial.line["config_hash"]});
     if !trial.error.is_empty() {
         attributes["error"] = trial.error.clone().into();
     }
@@ -86,7 +90,8 @@ fn line(trial: &Entry, distributions: &BTreeMap<&String, Distribution>) -> Value
 
 /// A time stamp as Python reads it from 3.7 on, with an offset in place of the Z. A finished trial must have one.
 fn time(value: &Value) -> String {
-    let text = value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let text =
+        value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     text.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
@@ -102,9 +107,14 @@ impl Distribution {
         let mut values: Vec<&Value> = archive.trials.iter().filter_map(|trial| trial.choice.get(name)).collect();
         let numbers: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
         if let Some(numbers) = numbers {
-            let (low, high) =
-                numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
-            return if values.iter().all(|value| value.is_i64()) { Self::Integer(low as i64, high as i64) } else { Self::Real(low, high) };
+            let (low, high) = numbers
+                .iter()
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
+            return if values.iter().all(|value| value.is_i64()) {
+                Self::Integer(low as i64, high as i64)
+            } else {
+                Self::Real(low, high)
+            };
         }
         values.sort_by_key(|value| value.to_string());
         values.dedup();
@@ -152,7 +162,8 @@ mod tests {
         assert_eq!((&trials[6]["params"]["block.x"], &trials[6]["params"]["passes"]), (&json!(32.0), &json!(1)));
         assert_eq!(
             trials[6]["distributions"]["codegen_opt"],
-            json!({"name": "IntDistribution", "attributes": {"log": false, "low": 0, "high": 3, "step": 1}}).to_string()
+            json!({"name": "IntDistribution", "attributes": {"log": false, "low": 0, "high": 3, "step": 1}})
+                .to_string()
         );
     }
 }

@@ -1,4 +1,5 @@
-//! CSV: a row a trial, a column for each field of its line that is not itself a structure (`config.block.x`, `result.opt_time`, …).
+//! CSV: a row a trial, a column for each field of its line that is not itself a structure (`config.block.x`,
+//! `result.opt_time`, …).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +14,8 @@ const FIRST: [&str; 4] = ["trial", "metric", "speedup", "result.status"];
 pub fn write(archive: &Archive, path: &Path) -> Result<(), ExportError> {
     let failed = ExportError::of(path);
     let rows: Vec<_> = archive.trials.iter().map(|trial| flat(&trial.line)).collect();
-    let others: BTreeSet<&String> = rows.iter().flat_map(|row| row.keys()).filter(|key| !FIRST.contains(&key.as_str())).collect();
+    let others: BTreeSet<&String> =
+        rows.iter().flat_map(|row| row.keys()).filter(|key| !FIRST.contains(&key.as_str())).collect();
     let columns: Vec<&str> = FIRST.into_iter().chain(others.into_iter().map(String::as_str)).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let wrong = |error: csv::Error| failed(error.into());
@@ -39,7 +41,8 @@ mod tests {
         let mut reader = csv::Reader::from_path(&path).unwrap();
         let headers = reader.headers().unwrap().clone();
         assert_eq!(headers.iter().take(4).collect::<Vec<_>>(), FIRST);
-        let place = |name: &str| headers.iter().position(|header| header == name).unwrap_or_else(|| panic!("no column {name}"));
+        let place =
+            |name: &str| headers.iter().position(|header| header == name).unwrap_or_else(|| panic!("no column {name}"));
         let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 30);
         assert_eq!((&rows[1][place("config.block.x")], &rows[1][place("result.exec_time")]), ("64", "1,2,3"));

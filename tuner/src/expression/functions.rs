@@ -40,7 +40,9 @@ pub fn register(engine: &mut Engine) {
     for (name, function) in [("ceil", f64::ceil as fn(f64) -> f64), ("floor", f64::floor), ("round", f64::round)] {
         engine.register_fn(name, move |x: Dynamic| whole(function(number(&x)?)));
     }
-    for (name, function) in [("sqrt", f64::sqrt as fn(f64) -> f64), ("log2", f64::log2), ("log", f64::ln), ("exp", f64::exp)] {
+    for (name, function) in
+        [("sqrt", f64::sqrt as fn(f64) -> f64), ("log2", f64::log2), ("log", f64::ln), ("exp", f64::exp)]
+    {
         engine.register_fn(name, move |x: Dynamic| -> Fallible<f64> { Ok(function(number(&x)?)) });
     }
     engine.register_fn("abs", |x: i64| x.saturating_abs());
@@ -49,9 +51,13 @@ pub fn register(engine: &mut Engine) {
         engine.register_fn(name, move |values: rhai::Array| extreme(values, largest));
         engine.register_fn(name, move |a: Dynamic, b: Dynamic| extreme(vec![a, b], largest));
         engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic| extreme(vec![a, b, c], largest));
-        engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| extreme(vec![a, b, c, d], largest));
+        engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| {
+            extreme(vec![a, b, c, d], largest)
+        });
     }
-    engine.register_fn("clamp", |x: Dynamic, low: Dynamic, high: Dynamic| extreme(vec![extreme(vec![x, low], true)?, high], false));
+    engine.register_fn("clamp", |x: Dynamic, low: Dynamic, high: Dynamic| {
+        extreme(vec![extreme(vec![x, low], true)?, high], false)
+    });
     engine.register_fn("round_up", |x: Dynamic, step: Dynamic| multiple(&x, &step, f64::ceil));
     engine.register_fn("round_down", |x: Dynamic, step: Dynamic| multiple(&x, &step, f64::floor));
     engine.register_fn("len", |values: rhai::Array| values.len() as i64);
@@ -76,7 +82,9 @@ pub fn register(engine: &mut Engine) {
     engine.register_fn("+", |left: &str, right: i64| format!("{left}{right}"));
     engine.register_fn("+", |left: &str, right: f64| format!("{left}{right}"));
     engine.register_fn("+", |left: i64, right: &str| format!("{left}{right}"));
-    engine.register_fn("contains", |values: &mut rhai::Array, wanted: Dynamic| values.iter().any(|value| same(value, &wanted)));
+    engine.register_fn("contains", |values: &mut rhai::Array, wanted: Dynamic| {
+        values.iter().any(|value| same(value, &wanted))
+    });
 }
 
 fn quotient(left: f64, right: f64) -> Fallible<f64> {
@@ -84,7 +92,11 @@ fn quotient(left: f64, right: f64) -> Fallible<f64> {
 }
 
 fn number(value: &Dynamic) -> Fallible<f64> {
-    value.as_int().map(|whole| whole as f64).or_else(|_| value.as_float()).map_err(|_| format!("{} is no number", shown(value)).into())
+    value
+        .as_int()
+        .map(|whole| whole as f64)
+        .or_else(|_| value.as_float())
+        .map_err(|_| format!("{} is no number", shown(value)).into())
 }
 
 fn shown(value: &Dynamic) -> String {
@@ -100,7 +112,11 @@ fn numbers(values: &[Dynamic]) -> Fallible<Vec<f64>> {
 
 fn whole(x: f64) -> Fallible<i64> {
     // 2⁶² is far beyond everything that is counted here, and exact.
-    if x.abs() < (1u64 << 62) as f64 { Ok(x as i64) } else { Err(format!("{x:e} is too large for a whole number").into()) }
+    if x.abs() < (1u64 << 62) as f64 {
+        Ok(x as i64)
+    } else {
+        Err(format!("{x:e} is too large for a whole number").into())
+    }
 }
 
 /// The smallest or largest, as it was given.
@@ -141,7 +157,8 @@ mod tests {
     fn quantiles_are_those_of_numpy() {
         // numpy.percentile([15, 20, 35, 40, 50], [0, 5, 40, 50, 95, 100])
         let values = vec![50.0, 15.0, 35.0, 20.0, 40.0];
-        let found: Vec<f64> = [0.0, 0.05, 0.4, 0.5, 0.95, 1.0].iter().map(|share| quantile(values.clone(), *share)).collect();
+        let found: Vec<f64> =
+            [0.0, 0.05, 0.4, 0.5, 0.95, 1.0].iter().map(|share| quantile(values.clone(), *share)).collect();
         for (found, expected) in found.iter().zip([15.0, 16.0, 29.0, 35.0, 48.0, 50.0]) {
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }

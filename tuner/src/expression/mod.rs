@@ -1,7 +1,8 @@
 //! Expressions that users write, in spaces and as objectives: arithmetic over named values, in the syntax of Rhai.
 //!
-//! They are expressions alone: no statements, no assignments, no functions but those of `functions`, and limits on their time and
-//! size. One thing differs from Rhai itself: `/` of whole numbers is what it is on paper, so that `ceil(n / block.x)` is right.
+//! They are expressions alone: no statements, no assignments, no functions but those of `functions`, and limits on
+//! their time and size. One thing differs from Rhai itself: `/` of whole numbers is what it is on paper, so that
+//! `ceil(n / block.x)` is right.
 
 mod functions;
 pub mod python;
@@ -111,7 +112,8 @@ impl Language {
         let failed = |what| ExpressionError { expression: expression.text.clone(), what };
         let found = self.engine.eval_ast_with_scope::<Dynamic>(&mut values.0, &expression.ast);
         let found = found.map_err(|error| failed(self.explain(&error, values)))?;
-        value(&found).ok_or_else(|| failed(format!("comes to {found}, which is no number, text, true, false or list of them")))
+        value(&found)
+            .ok_or_else(|| failed(format!("comes to {found}, which is no number, text, true, false or list of them")))
     }
 
     fn explain(&self, error: &EvalAltResult, values: &Values) -> String {
@@ -120,11 +122,17 @@ impl Language {
             EvalAltResult::ErrorPropertyNotFound(name, _) => format!("asks for '.{name}', which is not there"),
             EvalAltResult::ErrorFunctionNotFound(signature, _) => {
                 let name = signature.split(' ').next().unwrap_or_default();
-                let arguments = signature[name.len()..].trim().replace("i64", "number").replace("f64", "number").replace("()", "nothing");
+                let arguments = signature[name.len()..]
+                    .trim()
+                    .replace("i64", "number")
+                    .replace("f64", "number")
+                    .replace("()", "nothing");
                 if name.chars().all(|c| c.is_alphanumeric() || c == '_') && !FUNCTIONS.contains(&name) {
                     format!("calls '{name}', which is no function; there are {}", FUNCTIONS.join(", "))
                 } else {
-                    format!("uses '{name}' where it does not apply: {arguments} (a parameter that does not apply is nothing)")
+                    format!(
+                        "uses '{name}' where it does not apply: {arguments} (a parameter that does not apply is nothing)"
+                    )
                 }
             }
             EvalAltResult::ErrorTooManyOperations(_) | EvalAltResult::ErrorStackOverflow(_) => "takes too long".into(),
@@ -167,7 +175,9 @@ fn dynamic(value: &Value) -> Dynamic {
         },
         Value::String(text) => text.as_str().into(),
         Value::Array(values) => values.iter().map(dynamic).collect::<Vec<_>>().into(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| (name.as_str().into(), dynamic(value))).collect::<rhai::Map>().into(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.as_str().into(), dynamic(value))).collect::<rhai::Map>().into()
+        }
     }
 }
 
@@ -192,7 +202,11 @@ fn value(found: &Dynamic) -> Option<Value> {
         return values.iter().map(value).collect::<Option<Vec<_>>>().map(Value::Array);
     }
     let fields = found.as_map_ref().ok()?;
-    fields.iter().map(|(name, field)| Some((name.to_string(), value(field)?))).collect::<Option<Map<_, _>>>().map(Value::Object)
+    fields
+        .iter()
+        .map(|(name, field)| Some((name.to_string(), value(field)?)))
+        .collect::<Option<Map<_, _>>>()
+        .map(Value::Object)
 }
 
 #[cfg(test)]

@@ -89,7 +89,12 @@ impl<'a> Parser<'a> {
         self.joined("and", " && ", Self::negation)
     }
 
-    fn joined(&mut self, word: &str, sign: &str, inner: fn(&mut Self) -> Result<Translated, String>) -> Result<Translated, String> {
+    fn joined(
+        &mut self,
+        word: &str,
+        sign: &str,
+        inner: fn(&mut Self) -> Result<Translated, String>,
+    ) -> Result<Translated, String> {
         let first = inner(self)?;
         if self.peek() != word {
             return Ok(first);
@@ -169,8 +174,12 @@ impl<'a> Parser<'a> {
             "(" | "[" => self.list(token),
             "True" => Ok(Translated::is_true("true".into())),
             "False" => Ok(Translated::is_true("false".into())),
-            _ if token.starts_with(['"', '\'']) => Ok(Translated::value(format!("\"{}\"", token[1..token.len() - 1].replace('"', "\\\"")))),
-            _ if token.starts_with(|first: char| first.is_ascii_digit() || first == '.') => Ok(Translated::value(token.into())),
+            _ if token.starts_with(['"', '\'']) => {
+                Ok(Translated::value(format!("\"{}\"", token[1..token.len() - 1].replace('"', "\\\""))))
+            }
+            _ if token.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {
+                Ok(Translated::value(token.into()))
+            }
             _ if token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') => {
                 if !self.takes("(") {
                     return Ok(Translated::value(token.into()));
@@ -218,11 +227,16 @@ fn tokens(text: &str) -> Result<Vec<&str>, String> {
             at += first.len_utf8();
             continue;
         } else if first == '"' || first == '\'' {
-            let end = rest[1..].find(first).ok_or_else(|| format!("the restriction '{text}' has a string without an end"))?;
+            let end =
+                rest[1..].find(first).ok_or_else(|| format!("the restriction '{text}' has a string without an end"))?;
             end + 2
-        } else if first.is_ascii_alphanumeric() || first == '_' || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
+        } else if first.is_ascii_alphanumeric()
+            || first == '_'
+            || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit()))
+        {
             let is_number = !(first.is_ascii_alphabetic() || first == '_');
-            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || (is_number && c == '.'))).unwrap_or(rest.len())
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || (is_number && c == '.')))
+                .unwrap_or(rest.len())
         } else {
             SIGNS
                 .iter()
@@ -245,7 +259,8 @@ mod tests {
     #[test]
     fn restrictions_mean_what_they_mean_in_python() {
         let (language, mut values) = (Language::default(), Values::default());
-        for (name, value) in [("x", json!(32)), ("y", json!(3)), ("p", json!(0)), ("b", json!(true)), ("s", json!("a"))] {
+        for (name, value) in [("x", json!(32)), ("y", json!(3)), ("p", json!(0)), ("b", json!(true)), ("s", json!("a"))]
+        {
             values.set(name, &value);
         }
         for (text, expected) in [
@@ -264,7 +279,8 @@ mod tests {
             ("(x*1+ y * 2) * (2+p) * 4 <= 303", false),
         ] {
             let translated = translate(text).unwrap();
-            let expression = language.read(&translated, &values).unwrap_or_else(|error| panic!("{text}: {translated}: {error}"));
+            let expression =
+                language.read(&translated, &values).unwrap_or_else(|error| panic!("{text}: {translated}: {error}"));
             assert_eq!(language.evaluate(&expression, &mut values), Ok(json!(expected)), "{text}: {translated}");
         }
         for text in ["x >", "x ? y", "(x", "lambda x: x", "x y"] {

@@ -1,13 +1,14 @@
 //! Expressions as text: the names in one, and the parts of a conjunction.
 
-/// Names in an expression, with what stands after a dot (`block.x`), as far as that is a name. Names of functions and words of the language
-/// are among them, those in strings are not.
+/// Names in an expression, with what stands after a dot (`block.x`), as far as that is a name. Names of functions and
+/// words of the language are among them, those in strings are not.
 pub fn names(text: &str) -> Vec<&str> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut found = Vec::new();
     let mut rest = 0;
     while let Some((start, first)) = text[rest..].char_indices().map(|(at, c)| (rest + at, c)).next() {
-        let after = |stop: &dyn Fn(char) -> bool, from: usize| text[from..].find(stop).map_or(text.len(), |at| from + at);
+        let after =
+            |stop: &dyn Fn(char) -> bool, from: usize| text[from..].find(stop).map_or(text.len(), |at| from + at);
         rest = start + first.len_utf8();
         if first == '"' || first == '`' {
             rest = end_of_string(text, start);

@@ -1,7 +1,7 @@
 //! Objectives: the numbers that candidates are compared by.
 //!
-//! `time` and `speedup` are the existing Mneme's. Others are expressions over a result's fields, each `min:` (as it is without) or `max:`;
-//! several make a Pareto front. docs/reference/samplers.md lists the names.
+//! `time` and `speedup` are the existing Mneme's. Others are expressions over a result's fields, each `min:` (as it is
+//! without) or `max:`; several make a Pareto front. docs/reference/samplers.md lists the names.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::ReplayResult;
@@ -62,11 +62,14 @@ impl Objectives {
     /// An expression that is wrong.
     pub fn read(texts: &[impl AsRef<str>], metric: Metric) -> Result<Self, ObjectiveError> {
         let language = Language::default();
-        let (result, configuration) = (ReplayResult::default(), Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
+        let (result, configuration) =
+            (ReplayResult::default(), Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
         let names = names(&Measurement { result: &result, configuration: &configuration, baseline: None }, metric);
         let read = |text: &str| -> Result<Objective, ObjectiveError> {
             let (maximise, rest) = match text.split_once(':') {
-                Some((direction, rest)) if ["min", "max"].contains(&direction.trim()) => (direction.trim() == "max", rest.trim()),
+                Some((direction, rest)) if ["min", "max"].contains(&direction.trim()) => {
+                    (direction.trim() == "max", rest.trim())
+                }
                 _ => (false, text.trim()),
             };
             let (maximise, kind) = match rest {
@@ -133,7 +136,11 @@ impl Objectives {
 
     /// The same so that smaller is better, as samplers want them.
     pub fn costs(&self, values: &[f64]) -> Vec<f64> {
-        self.list.iter().zip(values).map(|(objective, value)| if objective.maximise { -value } else { *value }).collect()
+        self.list
+            .iter()
+            .zip(values)
+            .map(|(objective, value)| if objective.maximise { -value } else { *value })
+            .collect()
     }
 }
 
@@ -212,7 +219,10 @@ mod tests {
     #[test]
     fn objectives_are_computed_from_results() {
         assert_eq!(of(&["time", "speedup"]).unwrap(), [300.0, 2.0]);
-        assert_eq!(of(&["percentile(exec_time, 90)", "min:registers", "code_size", "build_time"]).unwrap(), [460.0, 40.0, 2048.0, 0.75]);
+        assert_eq!(
+            of(&["percentile(exec_time, 90)", "min:registers", "code_size", "build_time"]).unwrap(),
+            [460.0, 40.0, 2048.0, 0.75]
+        );
         // Two operations for each of 640 threads, a nanosecond being a billionth of a second.
         assert_eq!(of(&["max: 2 * grid.x * block.x / time"]).unwrap(), [2.0 * 640.0 / 300.0]);
         assert!(of(&["time * (1 + 0.1 * (registers > 32 ? 1 : 0))"]).is_err());
@@ -224,9 +234,14 @@ mod tests {
     #[test]
     fn energy_is_measured_where_it_is_wanted() {
         let wanted = |objectives: &[&str]| Objectives::read(objectives, Metric::Mean).unwrap().need_energy();
-        assert_eq!([&["time"][..], &["time", "registers * energy_j"], &["result.energy_j"]].map(wanted), [false, true, true]);
-        let (result, configuration) =
-            (ReplayResult { energy_j: Some(0.25), ..result() }, Configuration::recorded([1; 3].into(), [1; 3].into(), 0));
+        assert_eq!(
+            [&["time"][..], &["time", "registers * energy_j"], &["result.energy_j"]].map(wanted),
+            [false, true, true]
+        );
+        let (result, configuration) = (
+            ReplayResult { energy_j: Some(0.25), ..result() },
+            Configuration::recorded([1; 3].into(), [1; 3].into(), 0),
+        );
         let objectives = Objectives::read(&["energy_j * 4", "result.energy_j"], Metric::Mean).unwrap();
         let measurement = Measurement { result: &result, configuration: &configuration, baseline: None };
         assert_eq!(objectives.evaluate(&measurement), Ok(vec![1.0, 0.25]));

@@ -49,7 +49,11 @@ fn option(key: &str) -> String {
 impl Options {
     /// Says in one sentence what is missing, contradictory or out of range, if anything is.
     pub fn check(&self) -> Result<(), Contradiction> {
-        let problem = self.missing().or_else(|| self.exclusive()).or_else(|| self.space_problem()).or_else(|| self.sampling_problem());
+        let problem = self
+            .missing()
+            .or_else(|| self.exclusive())
+            .or_else(|| self.space_problem())
+            .or_else(|| self.sampling_problem());
         match problem.or_else(|| self.range_problem()) {
             Some(sentence) => Err(Contradiction(sentence)),
             None => Ok(()),
@@ -65,10 +69,15 @@ impl Options {
         }
         if self.record_database.is_empty() && self.resume {
             let folder = self.results_dir.as_deref().unwrap_or(std::path::Path::new(".")).display();
-            return Some(format!("{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume"));
+            return Some(format!(
+                "{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume"
+            ));
         }
         if self.record_database.is_empty() {
-            return Some("--record-database is missing: name the STATIC-HASH.json of a recorded kernel (mneme ls lists them)".into());
+            return Some(
+                "--record-database is missing: name the STATIC-HASH.json of a recorded kernel (mneme ls lists them)"
+                    .into(),
+            );
         }
         if !self.record_id.is_empty() && (self.record_database.len() > 1 || self.all_kernels == Some(true)) {
             return Some("--record-id names instances of one kernel; for several kernels use --all-instances".into());
@@ -96,11 +105,17 @@ impl Options {
         let own = match (&self.space_module, &self.space) {
             (Some(_), _) => "--space-module",
             (_, Some(_)) => "--space",
-            _ => return (!self.space_arg.is_empty()).then(|| "--space-arg is for the class that --space-module names".into()),
+            _ => {
+                return (!self.space_arg.is_empty())
+                    .then(|| "--space-arg is for the class that --space-module names".into());
+            }
         };
         let said = serde_json::to_value(self).expect("plain data serialises");
         let name = BUILT_IN.iter().find(|name| said.get(**name).is_some())?;
-        Some(format!("{} changes the built-in search space and {own} names another one; leave one of them out", option(name)))
+        Some(format!(
+            "{} changes the built-in search space and {own} names another one; leave one of them out",
+            option(name)
+        ))
     }
 
     fn sampling_problem(&self) -> Option<String> {
@@ -112,9 +127,9 @@ impl Options {
         let optuna = optuna.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
         let sampler = self.sampler.unwrap_or(crate::sampler::Kind::of_trials(self.trials));
         match optuna {
-            Some(name) if !sampler.is_optunas() => {
-                Some(format!("{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"))
-            }
+            Some(name) if !sampler.is_optunas() => Some(format!(
+                "{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"
+            )),
             _ if self.trials.is_none() && !sampler.is_exhaustive() => {
                 Some(format!("--sampler {} needs --trials: how many configurations to evaluate", sampler.name()))
             }
@@ -129,7 +144,9 @@ impl Options {
         }
         let blocks = self.fixed_min_blocks_per_sm.map(Range::one).or(self.min_blocks_per_sm_range);
         if blocks.is_some_and(|range| range.low == 0 || range.high > 32) {
-            return Some("a multiprocessor holds 1 to 32 blocks at a time; --min-blocks-per-sm-range goes no further".into());
+            return Some(
+                "a multiprocessor holds 1 to 32 blocks at a time; --min-blocks-per-sm-range goes no further".into(),
+            );
         }
         if self.max_threads_range.is_some_and(|range| range.low == 0 || range.high > 1024) {
             return Some("a block has 1 to 1024 threads; --max-threads-range goes no further".into());
@@ -137,12 +154,20 @@ impl Options {
         if self.iterations == Some(0) || self.trials == Some(0) || self.workers == Some(0) {
             return Some("iterations, trials and workers are at least 1".into());
         }
-        let seconds = [("--timeout", self.timeout), ("--trial-timeout", self.trial_timeout), ("--confirm-time", self.confirm_time)];
-        if let Some((name, _)) = seconds.into_iter().find(|(_, seconds)| seconds.is_some_and(|it| !(it.is_finite() && it > 0.0))) {
+        let seconds = [
+            ("--timeout", self.timeout),
+            ("--trial-timeout", self.trial_timeout),
+            ("--confirm-time", self.confirm_time),
+        ];
+        if let Some((name, _)) =
+            seconds.into_iter().find(|(_, seconds)| seconds.is_some_and(|it| !(it.is_finite() && it > 0.0)))
+        {
             return Some(format!("{name} is a number of seconds above 0"));
         }
         if self.racing.is_some_and(|factor| !(factor.is_finite() && factor > 1.0)) {
-            return Some("--racing is a number above 1: how much slower than the best a candidate may be at first".into());
+            return Some(
+                "--racing is a number above 1: how much slower than the best a candidate may be at first".into(),
+            );
         }
         let local = matches!(self.sampler, Some(crate::sampler::Kind::Greedy | crate::sampler::Kind::Annealing));
         if self.start_from.is_some() && !local {
@@ -197,7 +222,10 @@ mod tests {
             (&["--print-space", "--dry-run"], "cannot be used with"),
             (&["--proteus-output", "a", "--no-proteus-output"], "cannot be used with"),
             (&["--rerun-baseline"], "the following required arguments were not provided: --resume"),
-            (&["--metric", "p90"], "invalid value 'p90' for '--metric <METRIC>' [possible values: mean, median, min, max]"),
+            (
+                &["--metric", "p90"],
+                "invalid value 'p90' for '--metric <METRIC>' [possible values: mean, median, min, max]",
+            ),
             (&["--trail", "5"], "unexpected argument '--trail' found; tip: a similar argument exists: '--trials'"),
             (&["--simulate", "a", "--cache", "b"], "exclude each other"),
             (&["--racing", "2", "--pruner", "median"], "exclude each other"),
@@ -206,6 +234,9 @@ mod tests {
             assert!(found.contains(expected) && found.lines().count() == 1, "{arguments:?}: {found}");
         }
         assert_eq!(problem(&["--sampler", "tpe", "--trials", "5", "--study-name", "s"]), "");
-        assert_eq!(Options::default().check().unwrap_err().to_string().split(':').next(), Some("--record-database is missing"));
+        assert_eq!(
+            Options::default().check().unwrap_err().to_string().split(':').next(),
+            Some("--record-database is missing")
+        );
     }
 }

@@ -121,8 +121,10 @@ impl std::str::FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers: Vec<u32> =
-            text.split(':').map(|part| part.parse().map_err(|_| format!("'{part}' is no number"))).collect::<Result<_, _>>()?;
+        let numbers: Vec<u32> = text
+            .split(':')
+            .map(|part| part.parse().map_err(|_| format!("'{part}' is no number")))
+            .collect::<Result<_, _>>()?;
         let range = match numbers[..] {
             [low, high] => Self { low, high, step: 1 },
             [low, high, step] => Self { low, high, step },
@@ -150,7 +152,8 @@ impl Serialize for Range {
 
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer).map_err(|_| D::Error::custom("a range is written as \"LOW:HIGH\", in quotes"))?;
+        let text = String::deserialize(deserializer)
+            .map_err(|_| D::Error::custom("a range is written as \"LOW:HIGH\", in quotes"))?;
         text.parse().map_err(D::Error::custom)
     }
 }
@@ -171,7 +174,10 @@ pub fn device(text: &str) -> Result<String, String> {
 
 /// A bound of an error.
 pub fn tolerance(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| "use a number that is not negative".into())
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
+        .ok_or_else(|| "use a number that is not negative".into())
 }
 
 /// A type that [`tolerance`] is for, as `mneme-replay --dtype` accepts it.

@@ -19,7 +19,8 @@ pub enum MergeError {
 }
 
 impl Options {
-    /// Adds what the configuration file says and, when resuming, what the session was told that wrote the results folder.
+    /// Adds what the configuration file says and, when resuming, what the session was told that wrote the results
+    /// folder.
     pub fn merged(mut self) -> Result<Self, MergeError> {
         if self.no_adaptive_invalid_ban {
             self.adaptive_invalid_ban = Some(false);
@@ -35,8 +36,9 @@ impl Options {
                 merged.entry("baseline").or_insert_with(|| BASELINE_BEFORE.into());
             }
             // What went with the space of then says nothing about another one.
-            let other_space =
-                |layer: &Map<String, Value>| ["space_preset", "space_module", "space"].iter().any(|key| layer.contains_key(*key));
+            let other_space = |layer: &Map<String, Value>| {
+                ["space_preset", "space_module", "space"].iter().any(|key| layer.contains_key(*key))
+            };
             if other_space(&said) || file.as_ref().is_some_and(other_space) {
                 merged.retain(|key, _| !BUILT_IN.contains(&key.as_str()) && key != "space_arg");
             }
@@ -61,12 +63,14 @@ impl Options {
 }
 
 /// Options that say how a candidate is judged and timed, by their keys.
-const CONDITIONS: [&str; 9] = ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device", "baseline"];
+const CONDITIONS: [&str; 9] =
+    ["rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device", "baseline"];
 /// `--baseline` of sessions that do not say which theirs is: they are of before there was another one.
 const BASELINE_BEFORE: &str = "pipeline";
 
 impl Options {
-    /// The first option by which results of the other session would not compare with this one's; as users write it, without dashes.
+    /// The first option by which results of the other session would not compare with this one's; as users write it,
+    /// without dashes.
     pub fn other_condition(&self, other: &Self) -> Option<&'static str> {
         let [own, other] = [self, other].map(|options| {
             let mut options = object(options);
@@ -85,15 +89,21 @@ fn layer(path: &Path) -> Result<Map<String, Value>, MergeError> {
         Value::Null => Map::new(),
         _ => return Err(wrong("it is a mapping from the options' names to their values".into())),
     };
-    let fields: Map<String, Value> =
-        fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.replace('-', "_"), value)).collect();
+    let fields: Map<String, Value> = fields
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name.replace('-', "_"), value))
+        .collect();
     for (name, value) in &fields {
         // One at a time, so that the error can name it.
         let single = Map::from_iter([(name.clone(), value.clone())]);
         serde_json::from_value::<Options>(Value::Object(single)).map_err(|error| {
             let error = error.to_string();
-            let problem =
-                if error.starts_with("unknown field") { format!("there is no option '{name}'") } else { format!("{name}: {error}") };
+            let problem = if error.starts_with("unknown field") {
+                format!("there is no option '{name}'")
+            } else {
+                format!("{name}: {error}")
+            };
             wrong(problem)
         })?;
     }
@@ -196,8 +206,14 @@ mod tests {
     fn the_command_line_wins_and_the_rest_is_the_files() {
         let text = "record_database: a.json\nrecord_id: 16313427880266313990\niterations: 7\nquiet: true\npasses:\n  - default<O1>\n";
         let found = merged(&["--iterations", "3", "--metric", "min"], text);
-        assert_eq!((found.iterations, found.quiet, found.metric), (Some(3), Some(true), Some(crate::metric::Metric::Min)));
-        assert_eq!((found.record_id, found.passes), (vec!["16313427880266313990".to_owned()], vec!["default<O1>".to_owned()]));
+        assert_eq!(
+            (found.iterations, found.quiet, found.metric),
+            (Some(3), Some(true), Some(crate::metric::Metric::Min))
+        );
+        assert_eq!(
+            (found.record_id, found.passes),
+            (vec!["16313427880266313990".to_owned()], vec!["default<O1>".to_owned()])
+        );
         assert_eq!(found.record_database, [PathBuf::from("a.json")]);
     }
 
@@ -206,7 +222,10 @@ mod tests {
         let found = merged(&["--fixed-codegen-opt", "2"], "codegen_opt_range: 1:3\nfixed-passes: default<O1>");
         assert_eq!((found.codegen_opt_range, found.fixed_codegen_opt), (None, Some(2)));
         assert_eq!(found.fixed_passes.as_deref(), Some("default<O1>"));
-        let found = merged(&["--no-adaptive-invalid-ban", "--space-preset", "quick"], "adaptive_invalid_ban: true\nspace_module: a:B");
+        let found = merged(
+            &["--no-adaptive-invalid-ban", "--space-preset", "quick"],
+            "adaptive_invalid_ban: true\nspace_module: a:B",
+        );
         assert_eq!((found.adaptive_invalid_ban, found.space_module), (Some(false), None));
     }
 
@@ -228,9 +247,17 @@ mod tests {
     #[test]
     fn a_session_that_is_resumed_says_the_rest() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("config.json"), r#"{"record_database": "a.json", "iterations": 9, "warmup": 1}"#).unwrap();
-        let found = options(&["--resume", "--results-dir", folder.path().to_str().unwrap(), "--warmup", "4"]).merged().unwrap();
-        assert_eq!((found.iterations, found.warmup, found.record_database), (Some(9), Some(4), vec![PathBuf::from("a.json")]));
+        std::fs::write(
+            folder.path().join("config.json"),
+            r#"{"record_database": "a.json", "iterations": 9, "warmup": 1}"#,
+        )
+        .unwrap();
+        let found =
+            options(&["--resume", "--results-dir", folder.path().to_str().unwrap(), "--warmup", "4"]).merged().unwrap();
+        assert_eq!(
+            (found.iterations, found.warmup, found.record_database),
+            (Some(9), Some(4), vec![PathBuf::from("a.json")])
+        );
         assert!(found.resume);
     }
 

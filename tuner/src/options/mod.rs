@@ -1,8 +1,8 @@
 //! What a user may say to `mneme-tune`, on the command line or in a file.
 //!
-//! Both are one structure: the fields' names are the options' with underscores, and the keys of a configuration file. Every
-//! field is empty until somebody says something, so that `merge` can tell what was said from what is the default, and
-//! `settle` fills in the defaults last.
+//! Both are one structure: the fields' names are the options' with underscores, and the keys of a configuration file.
+//! Every field is empty until somebody says something, so that `merge` can tell what was said from what is the default,
+//! and `settle` fills in the defaults last.
 
 mod check;
 mod choices;
@@ -24,19 +24,19 @@ use crate::space::{LaunchDimensions, LaunchSafety, Preset};
 
 /// Find the fastest configuration of a recorded kernel
 ///
-/// Replays the kernel under configurations of a search space, verifies each against the recording, and ranks those that verify
-/// by their time.
+/// Replays the kernel under configurations of a search space, verifies each against the recording, and ranks those that
+/// verify by their time.
 #[derive(Clone, Debug, Default, PartialEq, Parser, Serialize, Deserialize)]
 #[command(name = "mneme-tune", version, after_help = EXAMPLES, max_term_width = 120)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Recorded kernel: STATIC-HASH.json, or a folder that holds one kernel (also -rdb). Several kernels are tuned one after the
-    /// other
+    /// Recorded kernel: STATIC-HASH.json, or a folder that holds one kernel (also -rdb). Several kernels are tuned one
+    /// after the other
     #[arg(long, aliases = ["record-db", "rdb"], value_name = "PATH", num_args = 1.., help_heading = RECORDING)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub record_database: Vec<PathBuf>,
-    /// Instance of the kernel (dynamic hash); may be left out where there is one (also -rid). Several instances are tuned
-    /// together, each weighing as often as it was launched
+    /// Instance of the kernel (dynamic hash); may be left out where there is one (also -rid). Several instances are
+    /// tuned together, each weighing as often as it was launched
     #[arg(long, alias = "rid", value_name = "ID", num_args = 1.., value_delimiter = ',', help_heading = RECORDING)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub record_id: Vec<String>,
@@ -57,11 +57,13 @@ pub struct Options {
     #[arg(long, value_name = "FILE", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space: Option<PathBuf>,
-    /// A search space written in Python: a class derived from mneme.tuning.search_space.SearchSpace, in a module or a file
+    /// A search space written in Python: a class derived from mneme.tuning.search_space.SearchSpace, in a module or a
+    /// file
     #[arg(long, value_name = "MODULE_OR_PATH:CLASS", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub space_module: Option<String>,
-    /// An argument for the class's constructor, beside the recorded kernel; JSON where it can be read as that; may be repeated
+    /// An argument for the class's constructor, beside the recorded kernel; JSON where it can be read as that; may be
+    /// repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::pairs")]
     pub space_arg: Vec<String>,
@@ -89,7 +91,8 @@ pub struct Options {
     #[arg(long, value_name = "PIPELINE", conflicts_with_all = ["passes", "pipeline_file"], help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_passes: Option<String>,
-    /// A file with one pipeline a line (empty lines and those that start with # do not count); they follow those of --passes
+    /// A file with one pipeline a line (empty lines and those that start with # do not count); they follow those of
+    /// --passes
     #[arg(long, value_name = "FILE", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline_file: Option<PathBuf>,
@@ -101,12 +104,13 @@ pub struct Options {
     #[arg(long, value_name = "LEVEL", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_codegen_opt: Option<u32>,
-    /// The existing Mneme's code generator (serial, parallel or rtc): written to results, without effect [default: serial]
+    /// The existing Mneme's code generator (serial, parallel or rtc): written to results, without effect [default:
+    /// serial]
     #[arg(long, value_name = "METHOD", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codegen_method: Option<String>,
-    /// Whether the recorded arguments are folded into the code; fixed is as recorded, that is off [default: on-off for full, else
-    /// fixed]
+    /// Whether the recorded arguments are folded into the code; fixed is as recorded, that is off [default: on-off for
+    /// full, else fixed]
     #[arg(long, value_enum, value_name = "MODE", help_heading = SPACE)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub specialize_space: Option<Switch>,
@@ -151,7 +155,8 @@ pub struct Options {
     #[arg(long, value_name = "N", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Where the samplers greedy and annealing start: best.json, or a line of trials.jsonl, of a session over the same space
+    /// Where the samplers greedy and annealing start: best.json, or a line of trials.jsonl, of a session over the same
+    /// space
     #[arg(long, value_name = "FILE", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_from: Option<PathBuf>,
@@ -159,7 +164,8 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// What is optimised: time, speedup, or an expression over a result's fields; several make a Pareto front [default: time]
+    /// What is optimised: time, speedup, or an expression over a result's fields; several make a Pareto front [default:
+    /// time]
     #[arg(long, value_name = "OBJECTIVE", num_args = 1.., help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub objective: Vec<String>,
@@ -171,8 +177,8 @@ pub struct Options {
     #[arg(long, value_name = "NAME", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub study_name: Option<String>,
-    /// Where Optuna keeps the study: a URL (sqlite:///…, postgresql://…) or a journal file (*.log, *.journal). Several tuners,
-    /// also on several nodes, may share one
+    /// Where Optuna keeps the study: a URL (sqlite:///…, postgresql://…) or a journal file (*.log, *.journal). Several
+    /// tuners, also on several nodes, may share one
     #[arg(long, value_name = "URL|FILE", help_heading = SAMPLING)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optuna_storage: Option<String>,
@@ -197,7 +203,8 @@ pub struct Options {
     #[arg(long, value_name = "N", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<u32>,
-    /// Candidates that run at a time; more than one on a device disturb each other's times [default: one on each device]
+    /// Candidates that run at a time; more than one on a device disturb each other's times [default: one on each
+    /// device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
@@ -217,7 +224,8 @@ pub struct Options {
     #[arg(long, value_name = "TYPE", value_parser = choices::float_type, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
-    /// Let a buffer, or all, differ: `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, as `mneme-replay --help` has it; may be repeated
+    /// Let a buffer, or all, differ: `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, as `mneme-replay --help` has it; may be
+    /// repeated
     #[arg(long, value_name = "TOLERANCE", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Vec::is_empty", with = "merge::one_or_many")]
     pub tolerance: Vec<String>,
@@ -237,13 +245,13 @@ pub struct Options {
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_going: Option<bool>,
-    /// Give up a candidate whose first measured run takes longer than the fastest first run so far, multiplied by this [default: every
-    /// candidate has all its runs]
+    /// Give up a candidate whose first measured run takes longer than the fastest first run so far, multiplied by this
+    /// [default: every candidate has all its runs]
     #[arg(long, value_name = "FACTOR", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub racing: Option<f64>,
-    /// The best candidates that are measured again, in turns with the baseline, before one is reported; 0 reports the first
-    /// measurements [default: 3]
+    /// The best candidates that are measured again, in turns with the baseline, before one is reported; 0 reports the
+    /// first measurements [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100), help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finalists: Option<u32>,
@@ -251,8 +259,8 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm_time: Option<f64>,
-    /// Replay nothing: take results from the results folder of a session that has tried all of the space; or from a Kernel Tuner
-    /// cache or T4 file, which has its own space and needs no recording. For comparing samplers
+    /// Replay nothing: take results from the results folder of a session that has tried all of the space; or from a
+    /// Kernel Tuner cache or T4 file, which has its own space and needs no recording. For comparing samplers
     #[arg(long, value_name = "PATH", help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulate: Option<PathBuf>,
@@ -338,7 +346,8 @@ pub fn refuse(error: &clap::Error) -> i32 {
 fn sentence(error: &clap::Error) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let told = text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"));
+    let told =
+        text.split("\n\n").take_while(|part| !part.starts_with("Usage:") && !part.starts_with("For more information"));
     let part = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
     told.map(part).collect::<Vec<_>>().join("; ")
 }

@@ -34,7 +34,8 @@ impl Options {
     /// The file cannot be read, or a pipeline is empty.
     pub fn with_pipelines(mut self) -> Result<Self, DocumentError> {
         if let Some(path) = self.pipeline_file.take() {
-            let text = std::fs::read_to_string(&path).map_err(|source| DocumentError::Read { path: path.clone(), source })?;
+            let text =
+                std::fs::read_to_string(&path).map_err(|source| DocumentError::Read { path: path.clone(), source })?;
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
             let before = self.passes.len();
             self.passes.extend(lines.map(str::to_owned));
@@ -52,7 +53,11 @@ impl Options {
 
     fn settle_preset(&mut self) {
         let preset = *self.space_preset.get_or_insert(Preset::Standard);
-        self.launch_dim.get_or_insert(if preset == Preset::Compiler { LaunchDimensions::None } else { LaunchDimensions::Auto });
+        self.launch_dim.get_or_insert(if preset == Preset::Compiler {
+            LaunchDimensions::None
+        } else {
+            LaunchDimensions::Auto
+        });
         self.launch_safety.get_or_insert(match preset {
             Preset::Quick => LaunchSafety::Conservative,
             Preset::Full => LaunchSafety::Aggressive,
@@ -104,9 +109,17 @@ mod tests {
     #[test]
     fn settling_twice_changes_nothing_and_what_was_said_stays() {
         for preset in [Preset::Quick, Preset::Standard, Preset::Launch, Preset::Compiler, Preset::Full] {
-            let said = Options { space_preset: Some(preset), passes: vec!["a".into()], fixed_codegen_opt: Some(1), ..Options::default() };
+            let said = Options {
+                space_preset: Some(preset),
+                passes: vec!["a".into()],
+                fixed_codegen_opt: Some(1),
+                ..Options::default()
+            };
             let settled = said.settled();
-            assert_eq!((&settled.passes, settled.fixed_codegen_opt, settled.codegen_opt_range), (&vec!["a".to_owned()], Some(1), None));
+            assert_eq!(
+                (&settled.passes, settled.fixed_codegen_opt, settled.codegen_opt_range),
+                (&vec!["a".to_owned()], Some(1), None)
+            );
             assert_eq!(settled.clone().settled(), settled);
             let written = serde_json::to_value(&settled).unwrap();
             assert_eq!(serde_json::from_value::<Options>(written).unwrap(), settled);

@@ -30,7 +30,8 @@ const WIDE: f64 = 8.0;
 impl Scale {
     /// A scale for metrics, which are positive, with a little room at both ends.
     pub fn of_metrics(metrics: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
-        let (low, high) = metrics.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), metric| (low.min(metric), high.max(metric)));
+        let (low, high) =
+            metrics.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), metric| (low.min(metric), high.max(metric)));
         let (low, high) = if low.is_finite() { (low, high) } else { (1.0, 1.0) };
         if low > 0.0 && high / low > WIDE {
             Self { low: low / 1.1, high: high * 1.1, logarithmic: true, from, to }
@@ -58,7 +59,8 @@ impl Scale {
         if self.logarithmic {
             let candidates = |steps: &[f64]| -> Vec<f64> {
                 let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
-                let all = (first..=last).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)).collect::<Vec<_>>());
+                let all = (first..=last)
+                    .flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)).collect::<Vec<_>>());
                 all.filter(|value| *value >= self.low && *value <= self.high).collect()
             };
             let fine = candidates(&[1.0, 2.0, 5.0]);
@@ -66,7 +68,8 @@ impl Scale {
         }
         let raw = (self.high - self.low) / count;
         let power = 10f64.powf(raw.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= raw).unwrap_or(raw);
+        let step =
+            [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= raw).unwrap_or(raw);
         let first = (self.low / step).ceil() as i64;
         let last = (self.high / step).floor() as i64;
         (first..=last).map(|index| index as f64 * step).collect()

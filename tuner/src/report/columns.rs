@@ -26,14 +26,21 @@ impl Column {
         } else {
             values.sort_by_key(|value| plain(value));
         }
-        let range =
-            (values.first().and_then(|value| value.as_f64()).unwrap_or(0.0), values.last().and_then(|value| value.as_f64()).unwrap_or(0.0));
+        let range = (
+            values.first().and_then(|value| value.as_f64()).unwrap_or(0.0),
+            values.last().and_then(|value| value.as_f64()).unwrap_or(0.0),
+        );
         values.dedup();
         let keep = !numeric || values.len() <= LEVELS;
-        Self { name: name.into(), levels: if keep { values.into_iter().map(plain).collect() } else { Vec::new() }, range }
+        Self {
+            name: name.into(),
+            levels: if keep { values.into_iter().map(plain).collect() } else { Vec::new() },
+            range,
+        }
     }
 
-    /// A number for a trial's value: the place of its level, or the number itself; `None` where the parameter does not apply.
+    /// A number for a trial's value: the place of its level, or the number itself; `None` where the parameter does not
+    /// apply.
     pub fn code(&self, trial: &Entry) -> Option<f64> {
         let value = trial.choice.get(&self.name)?;
         if self.levels.is_empty() {
@@ -61,7 +68,10 @@ mod tests {
     use serde_json::json;
 
     fn column(values: &[Value]) -> (Column, Archive) {
-        let trials = values.iter().map(|value| Entry { choice: [("p".to_owned(), value.clone())].into(), ..Entry::default() }).collect();
+        let trials = values
+            .iter()
+            .map(|value| Entry { choice: [("p".to_owned(), value.clone())].into(), ..Entry::default() })
+            .collect();
         let archive = Archive { trials, ..Archive::default() };
         (Column::new(&archive, "p"), archive)
     }

@@ -61,7 +61,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn write(options: &Options) -> Result<(), (i32, String)> {
-    let archive = Archive::read(&options.results).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()))?;
+    let archive =
+        Archive::read(&options.results).map_err(|error| (status::INVALID_CONFIGURATION, error.to_string()))?;
     let unwritable = |error: &dyn std::fmt::Display| (exit::INTERNAL, error.to_string());
     let path = super::write_archive(&archive, options.output.as_deref()).map_err(|error| unwritable(&error))?;
     if archive.torn > 0 {
@@ -74,8 +75,10 @@ fn write(options: &Options) -> Result<(), (i32, String)> {
         mneme_core::remark!("The trials are in {}", path.display());
     }
     if let Some(path) = &options.optuna_journal {
-        let name = options.results.file_name().map_or_else(|| "mneme".into(), |name| name.to_string_lossy().into_owned());
-        export::optuna::write(&archive, options.study_name.as_ref().unwrap_or(&name), path).map_err(|error| unwritable(&error))?;
+        let name =
+            options.results.file_name().map_or_else(|| "mneme".into(), |name| name.to_string_lossy().into_owned());
+        export::optuna::write(&archive, options.study_name.as_ref().unwrap_or(&name), path)
+            .map_err(|error| unwritable(&error))?;
         mneme_core::remark!("The study is in {}", path.display());
     }
     Ok(())

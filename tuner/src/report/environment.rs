@@ -40,8 +40,11 @@ fn table(rows: &[(String, String)]) -> Markup {
 fn facts(archive: &Archive) -> Vec<(String, String)> {
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut clocks: BTreeMap<String, (f64, f64)> = BTreeMap::new();
-    for environment in
-        archive.trials.iter().map(|trial| &trial.line["result"]["environment"]).chain([&archive.baseline["result"]["environment"]])
+    for environment in archive
+        .trials
+        .iter()
+        .map(|trial| &trial.line["result"]["environment"])
+        .chain([&archive.baseline["result"]["environment"]])
     {
         for (name, value) in flat(environment) {
             // Every trial has another code.

@@ -56,7 +56,8 @@ fn duration(archive: &Archive) -> Option<f64> {
     if let Some(seconds) = archive.summary["elapsed_s"].as_f64().filter(|seconds| whole && *seconds > 0.0) {
         return Some(seconds);
     }
-    let seconds = (times(archive, "end_time").max()? - times(archive, "start_time").min()?).total(jiff::Unit::Second).ok()?;
+    let seconds =
+        (times(archive, "end_time").max()? - times(archive, "start_time").min()?).total(jiff::Unit::Second).ok()?;
     (seconds > 0.0).then_some(seconds)
 }
 
@@ -80,7 +81,8 @@ pub fn figures(archive: &Archive) -> Markup {
         given_up => format!(", {given_up} given up early"),
     };
     let speedup = summary["best_speedup"].as_f64().or_else(|| archive.best["speedup"].as_f64());
-    let metric_name = if is_time { archive.config["metric"].as_str() } else { one(&archive.config["objective"]) }.unwrap_or("metric");
+    let metric_name =
+        if is_time { archive.config["metric"].as_str() } else { one(&archive.config["objective"]) }.unwrap_or("metric");
     html! {
         section class="figures" {
             @if let Some((estimate, low, high)) = confirmed(archive) {
@@ -120,10 +122,13 @@ pub fn winner(archive: &Archive) -> Markup {
     };
     let changes = changes(&archive.baseline["config"], &archive.best["config"]);
     let is_candidate = archive.best["trial"].is_number();
-    let is_exported =
-        is_candidate && (!archive.is_time || !archive.tuned_kernels.is_null() || archive.config["proteus_output"].is_string());
+    let is_exported = is_candidate
+        && (!archive.is_time || !archive.tuned_kernels.is_null() || archive.config["proteus_output"].is_string());
     let is_confirmed = is_candidate && archive.summary["confirmation"]["significant"] != false;
-    let faster = match (archive.summary["verdict"].as_str().filter(|verdict| !verdict.is_empty()), archive.best["speedup"].as_f64()) {
+    let faster = match (
+        archive.summary["verdict"].as_str().filter(|verdict| !verdict.is_empty()),
+        archive.best["speedup"].as_f64(),
+    ) {
         (Some(verdict), _) => verdict[..1].to_uppercase() + &verdict[1..] + ".",
         (None, Some(speedup)) if speedup > 1.0 => {
             "The best configuration was faster than the baseline in its trial; it was not measured again.".into()
@@ -186,7 +191,9 @@ fn changes(before: &Value, after: &Value) -> Vec<(String, String, String)> {
     let (before, after) = (flat(before), flat(after));
     let absent = Value::Null;
     let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let value = |of: &std::collections::BTreeMap<String, Value>, name: &String| plain(of.get(name).unwrap_or(&absent)).replace("null", "–");
+    let value = |of: &std::collections::BTreeMap<String, Value>, name: &String| {
+        plain(of.get(name).unwrap_or(&absent)).replace("null", "–")
+    };
     names
         .into_iter()
         .map(|name| (name.clone(), value(&before, name), value(&after, name)))

@@ -14,11 +14,16 @@ const FAILURES: f64 = 288.0;
 
 /// The chart; `is_time` says that metrics are in ns.
 pub fn history(archive: &Archive, baseline: Option<f64>, is_time: bool) -> Markup {
-    let verified: Vec<(f64, f64)> = archive.trials.iter().filter_map(|trial| Some((trial.number as f64, trial.metric?))).collect();
+    let verified: Vec<(f64, f64)> =
+        archive.trials.iter().filter_map(|trial| Some((trial.number as f64, trial.metric?))).collect();
     let last = archive.trials.iter().map(|trial| trial.number).max().unwrap_or(0) as f64;
     let stopped_metrics = archive.trials.iter().filter_map(|trial| trial.stopped);
     let across = Scale::linear(0.0, last, FRAME.left + 6.0, FRAME.right - 6.0);
-    let up = Scale::of_metrics(verified.iter().map(|(_, metric)| *metric).chain(baseline).chain(stopped_metrics), FRAME.bottom, FRAME.top);
+    let up = Scale::of_metrics(
+        verified.iter().map(|(_, metric)| *metric).chain(baseline).chain(stopped_metrics),
+        FRAME.bottom,
+        FRAME.top,
+    );
     let mut best = f64::INFINITY;
     let mut steps: Vec<(f64, f64)> = Vec::new();
     let mut in_order = verified.clone();
@@ -36,7 +41,8 @@ pub fn history(archive: &Archive, baseline: Option<f64>, is_time: bool) -> Marku
         steps.push((across.place(last), up.place(best)));
     }
     let failed = archive.trials.iter().filter(|trial| trial.metric.is_none() && trial.stopped.is_none());
-    let stopped: Vec<(f64, f64)> = archive.trials.iter().filter_map(|trial| Some((trial.number as f64, trial.stopped?))).collect();
+    let stopped: Vec<(f64, f64)> =
+        archive.trials.iter().filter_map(|trial| Some((trial.number as f64, trial.stopped?))).collect();
     html! {
         svg id="history" class=(if verified.len() > MANY { "many" } else { "few" }) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Metric of each trial" {
             @for tick in up.ticks(5.0) {

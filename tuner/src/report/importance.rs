@@ -1,5 +1,5 @@
-//! How much each parameter matters: functional analysis of variance over a random forest (Hutter, Hoos, Leyton-Brown: An Efficient
-//! Approach for Assessing Hyperparameter Importance, ICML 2014).
+//! How much each parameter matters: functional analysis of variance over a random forest (Hutter, Hoos, Leyton-Brown:
+//! An Efficient Approach for Assessing Hyperparameter Importance, ICML 2014).
 
 use std::num::NonZeroUsize;
 
@@ -24,8 +24,8 @@ pub const SAMPLE: usize = 1000;
 /// Fewer tell nothing.
 const FEWEST: usize = 10;
 
-/// The importance of every parameter that varies, the most important first; empty where there are too few verified trials, or all
-/// are equally fast.
+/// The importance of every parameter that varies, the most important first; empty where there are too few verified
+/// trials, or all are equally fast.
 pub fn importance(archive: &Archive, columns: &[Column]) -> Vec<Importance> {
     let verified: Vec<(&Entry, f64)> =
         archive.trials.iter().filter_map(|trial| Some((trial, trial.metric.filter(|metric| *metric > 0.0)?))).collect();
@@ -38,7 +38,9 @@ pub fn importance(archive: &Archive, columns: &[Column]) -> Vec<Importance> {
     // A parameter that does not apply to a trial is below all of its values.
     let features: Vec<Vec<f64>> = columns
         .iter()
-        .map(|column| sample.iter().map(|(trial, _)| column.code(trial).unwrap_or(column.range.0.min(0.0) - 1.0)).collect())
+        .map(|column| {
+            sample.iter().map(|(trial, _)| column.code(trial).unwrap_or(column.range.0.min(0.0) - 1.0)).collect()
+        })
         .collect();
     let Some(trees) = NonZeroUsize::new(TREES).filter(|_| !features.is_empty()) else { return Vec::new() };
     let forest = RandomForestOptions::new().seed(0).trees(trees);
@@ -50,7 +52,11 @@ pub fn importance(archive: &Archive, columns: &[Column]) -> Vec<Importance> {
         .map(|(index, column)| {
             let importance = fanova.quantify_importance(&[index]);
             let number = |value: f64| if value.is_finite() { value } else { 0.0 };
-            Importance { parameter: column.name.clone(), share: number(importance.mean), deviation: number(importance.stddev) }
+            Importance {
+                parameter: column.name.clone(),
+                share: number(importance.mean),
+                deviation: number(importance.stddev),
+            }
         })
         .collect();
     found.sort_by(|a, b| b.share.total_cmp(&a.share));

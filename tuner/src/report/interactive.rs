@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::columns::Column;
 use crate::archive::Archive;
 
-/// Parameters and trials as JSON that may stand in a script element. A trial is a list: its number, metric, status (a place in
-/// `statuses`), and for each parameter the place of its level, or the number itself.
+/// Parameters and trials as JSON that may stand in a script element. A trial is a list: its number, metric, status (a
+/// place in `statuses`), and for each parameter the place of its level, or the number itself.
 pub fn data(archive: &Archive, columns: &[Column], is_time: bool) -> String {
     let mut statuses: Vec<&str> = Vec::new();
     let trials: Vec<Value> = archive

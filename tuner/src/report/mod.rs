@@ -1,7 +1,7 @@
 //! `report.html`: what a session found, on one page that needs nothing but itself.
 //!
-//! Everything is in the page when it is written: charts are SVG, the script only adds to them (tips, selections, sorting, copying).
-//! Text from recordings and results goes through maud, which escapes it.
+//! Everything is in the page when it is written: charts are SVG, the script only adds to them (tips, selections,
+//! sorting, copying). Text from recordings and results goes through maud, which escapes it.
 
 mod chart;
 mod columns;
@@ -48,7 +48,8 @@ pub fn write(folder: &Path, output: Option<&Path>) -> Result<PathBuf, ReportErro
 /// The same of a folder that has been read.
 pub fn write_archive(archive: &Archive, output: Option<&Path>) -> Result<PathBuf, ReportError> {
     let path = output.map_or_else(|| archive.folder.join(FILE), Path::to_path_buf);
-    crate::results::replace(&path, page(archive).as_bytes()).map_err(|source| ReportError::Write { path: path.clone(), source })?;
+    crate::results::replace(&path, page(archive).as_bytes())
+        .map_err(|source| ReportError::Write { path: path.clone(), source })?;
     Ok(path)
 }
 
@@ -138,11 +139,14 @@ fn importance_section(importance: &[Importance]) -> Markup {
 /// Maps over the block's shape where it varies, else over the two parameters that matter most.
 fn heat_maps(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
     let named = |suffix: &str| {
-        columns.iter().find(|column| column.name == suffix || column.name.ends_with(&format!("block_shape.{}", &suffix[6..])))
+        columns
+            .iter()
+            .find(|column| column.name == suffix || column.name.ends_with(&format!("block_shape.{}", &suffix[6..])))
     };
     let (x, y, z) = (named("block.x"), named("block.y"), named("block.z"));
-    let first_other =
-        columns.iter().find(|column| ![x, y, z].iter().flatten().any(|block| block.name == column.name) && !column.levels.is_empty());
+    let first_other = columns
+        .iter()
+        .find(|column| ![x, y, z].iter().flatten().any(|block| block.name == column.name) && !column.levels.is_empty());
     let mut pairs: Vec<(&Column, &Column)> = Vec::new();
     pairs.extend(x.zip(y));
     pairs.extend(x.zip(z));

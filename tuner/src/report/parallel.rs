@@ -30,10 +30,12 @@ fn up(place: f64) -> f64 {
     FRAME.bottom - (FRAME.bottom - FRAME.top) * place
 }
 
-/// The chart. `columns` are the parameters, the most important ones first; the last axis is the trial's rank, fastest at the top.
+/// The chart. `columns` are the parameters, the most important ones first; the last axis is the trial's rank, fastest
+/// at the top.
 pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
     let columns = &columns[..columns.len().min(AXES)];
-    let mut ranked: Vec<(&Entry, f64)> = archive.trials.iter().filter_map(|trial| Some((trial, trial.metric?))).collect();
+    let mut ranked: Vec<(&Entry, f64)> =
+        archive.trials.iter().filter_map(|trial| Some((trial, trial.metric?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     let count = columns.len() + 1;
     let mut groups = vec![String::new(); GROUPS];
@@ -59,9 +61,17 @@ pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup 
             pen_is_down = true;
         }
         let place = 1.0 - rank as f64 / (ranked.len() as f64 - 1.0).max(1.0);
-        let _ = write!(group, "{}{} {}", if pen_is_down { 'L' } else { 'M' }, coordinate(across(count - 1, count)), coordinate(up(place)));
+        let _ = write!(
+            group,
+            "{}{} {}",
+            if pen_is_down { 'L' } else { 'M' },
+            coordinate(across(count - 1, count)),
+            coordinate(up(place))
+        );
     }
-    let at = |fraction: f64| ranked.get(((ranked.len() as f64 - 1.0) * (1.0 - fraction)).round() as usize).map(|(_, metric)| *metric);
+    let at = |fraction: f64| {
+        ranked.get(((ranked.len() as f64 - 1.0) * (1.0 - fraction)).round() as usize).map(|(_, metric)| *metric)
+    };
     html! {
         svg id="parallel" class=(if many { "many" } else { "few" }) viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label="Parallel coordinates of parameters and rank"
             data-top=(FRAME.top) data-bottom=(FRAME.bottom) data-axes=(count) data-left=(FRAME.left) data-right=(FRAME.right) {

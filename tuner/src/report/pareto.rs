@@ -19,7 +19,8 @@ pub fn pareto(archive: &Archive) -> Markup {
     let front: HashSet<u64> =
         archive.pareto["trials"].as_array().into_iter().flatten().filter_map(|trial| trial["trial"].as_u64()).collect();
     let costs = |trial: &Entry| Some((cost(trial, 0)?, cost(trial, 1)?));
-    let points: Vec<(u64, (f64, f64))> = archive.trials.iter().filter_map(|trial| Some((trial.number, costs(trial)?))).collect();
+    let points: Vec<(u64, (f64, f64))> =
+        archive.trials.iter().filter_map(|trial| Some((trial.number, costs(trial)?))).collect();
     let across = Scale::of_metrics(points.iter().map(|(_, (cost, _))| *cost), FRAME.left, FRAME.right);
     let up = Scale::of_metrics(points.iter().map(|(_, (_, cost))| *cost), FRAME.bottom, FRAME.top);
     let place = |(one, other): (f64, f64)| (across.place(one), up.place(other));

@@ -13,7 +13,8 @@ use mneme_core::text::shorten;
 const ROWS: usize = 50;
 
 pub fn ranking(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
-    let mut ranked: Vec<(&Entry, f64)> = archive.trials.iter().filter_map(|trial| Some((trial, trial.metric?))).collect();
+    let mut ranked: Vec<(&Entry, f64)> =
+        archive.trials.iter().filter_map(|trial| Some((trial, trial.metric?))).collect();
     ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
     html! {
         section {

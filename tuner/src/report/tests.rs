@@ -101,7 +101,8 @@ fn ten_thousand_trials_fit() {
 #[test]
 fn sessions_without_a_winner_have_a_page_too() {
     let folder = folder(0);
-    std::fs::write(folder.path().join("baseline.json"), r#"{"metric": null, "result": {"error": "LLVM <crashed>"}}"#).unwrap();
+    std::fs::write(folder.path().join("baseline.json"), r#"{"metric": null, "result": {"error": "LLVM <crashed>"}}"#)
+        .unwrap();
     let page = std::fs::read_to_string(write(folder.path(), None).unwrap()).unwrap();
     assert_well_formed(&page);
     assert!(page.contains("No winner") && page.contains("LLVM &lt;crashed&gt;"));
@@ -114,11 +115,10 @@ fn sessions_without_a_winner_have_a_page_too() {
 #[test]
 fn a_confirmation_and_several_objectives_are_shown() {
     let folder = folder(40);
-    let write_json = |name: &str, value: serde_json::Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
-    let finalist =
-        serde_json::json!({"trial": 6, "speedup": {"estimate": 1.122, "low": 1.108, "high": 1.136}, "rounds": 12, "fate": "faster"});
-    let confirmation =
-        serde_json::json!({"confidence": 0.95, "rounds": 12, "baseline": 2000.0, "significant": true, "finalists": [finalist]});
+    let write_json =
+        |name: &str, value: serde_json::Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+    let finalist = serde_json::json!({"trial": 6, "speedup": {"estimate": 1.122, "low": 1.108, "high": 1.136}, "rounds": 12, "fate": "faster"});
+    let confirmation = serde_json::json!({"confidence": 0.95, "rounds": 12, "baseline": 2000.0, "significant": true, "finalists": [finalist]});
     write_json(
         "summary.json",
         serde_json::json!({"verdict": "confirmed: speedup 1.122 over the baseline", "confirmation": confirmation, "elapsed_s": 4.0, "num_resumed": 0}),

@@ -1,8 +1,8 @@
 //! The results folder of a session; names and keys are upstream's.
 //!
-//! A session may be killed at any moment. Files are replaced whole; a trial is a line that is written at once, and the part of a
-//! line that a session left behind is cut off by the next. So what the folder says is true whenever it is read, and a session
-//! that is resumed loses nothing and repeats nothing.
+//! A session may be killed at any moment. Files are replaced whole; a trial is a line that is written at once, and the
+//! part of a line that a session left behind is cut off by the next. So what the folder says is true whenever it is
+//! read, and a session that is resumed loses nothing and repeats nothing.
 
 pub mod proteus;
 mod trial;
@@ -55,8 +55,9 @@ pub enum ResultsError {
 }
 
 impl Results {
-    /// Opens the folder, creating it where there is none, and gives the trials of the session to resume. Results are never
-    /// overwritten: those of a session that is not resumed are moved to `FOLDER.1`, or the first such name that is free.
+    /// Opens the folder, creating it where there is none, and gives the trials of the session to resume. Results are
+    /// never overwritten: those of a session that is not resumed are moved to `FOLDER.1`, or the first such name that
+    /// is free.
     ///
     /// # Errors
     /// The folder cannot be written, is in use, is a recording's, or holds what is no result.
@@ -77,7 +78,9 @@ impl Results {
     fn enter(folder: &Path) -> Result<(Self, Vec<Trial>), ResultsError> {
         let io = |path: &Path| {
             let path = path.to_path_buf();
-            move |source| if is_full(&source) { ResultsError::Write { path, source } } else { ResultsError::Io { path, source } }
+            move |source| {
+                if is_full(&source) { ResultsError::Write { path, source } } else { ResultsError::Io { path, source } }
+            }
         };
         std::fs::create_dir_all(folder.join("logs")).map_err(io(folder))?;
         let append = |name: &str| {
@@ -119,7 +122,9 @@ impl Results {
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ResultsError> {
         let path = self.folder.join(name);
         match std::fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| ResultsError::Strange { path, problem: error.to_string() }),
+            Ok(text) => serde_json::from_slice(&text)
+                .map(Some)
+                .map_err(|error| ResultsError::Strange { path, problem: error.to_string() }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(source) => Err(ResultsError::Io { path, source }),
         }
@@ -198,7 +203,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// Removes a file, if there is one.
 pub fn remove(path: &Path) -> Result<(), ResultsError> {
     match std::fs::remove_file(path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(ResultsError::Write { path: path.into(), source }),
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(ResultsError::Write { path: path.into(), source })
+        }
         _ => Ok(()),
     }
 }
@@ -248,7 +255,10 @@ mod tests {
     use mneme_core::result::ReplayResult;
 
     fn trial(trial: u64) -> Trial {
-        let config = Configuration { passes: "default<O1>".into(), ..Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0) };
+        let config = Configuration {
+            passes: "default<O1>".into(),
+            ..Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0)
+        };
         Trial {
             trial,
             config_hash: config.hash(),

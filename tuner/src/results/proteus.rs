@@ -9,8 +9,12 @@ pub const FILE: &str = "proteus_tuned_kernels.json";
 /// `proteus_tuned_kernels.json`, which Proteus reads through `PROTEUS_TUNED_KERNELS`.
 pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
     // Proteus knows the levels 0 to 3 by number; a pipeline of another kind rules by itself.
-    let level =
-        best.passes.strip_prefix("default<O").and_then(|rest| rest.strip_suffix('>')).and_then(|level| level.parse().ok()).unwrap_or(2u8);
+    let level = best
+        .passes
+        .strip_prefix("default<O")
+        .and_then(|rest| rest.strip_suffix('>'))
+        .and_then(|level| level.parse().ok())
+        .unwrap_or(2u8);
     let threads = best.max_threads.filter(|_| best.set_launch_bounds).map_or(best.block.count(), u64::from);
     let tuned = json!({
         "CodeGen": best.codegen_method,
@@ -42,8 +46,10 @@ mod tests {
 
     #[test]
     fn proteus_gets_its_keys() {
-        let configuration =
-            Configuration { passes: "default<O1>".into(), ..Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0) };
+        let configuration = Configuration {
+            passes: "default<O1>".into(),
+            ..Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0)
+        };
         let value = proteus_tuned_kernels("_Z1kv", &configuration);
         let tuned = &value["_Z1kv"];
         assert_eq!((&tuned["OptLevel"], &tuned["Pipeline"]), (&json!(1), &json!("default<O1>")));

@@ -21,8 +21,8 @@ pub struct Trial {
     pub params: Point,
     /// For the first instance.
     pub config: Configuration,
-    /// The session's metric over the measured runs, ns; of several instances the mean, weighted by how often each was launched.
-    /// `None` unless verified and run to its end.
+    /// The session's metric over the measured runs, ns; of several instances the mean, weighted by how often each was
+    /// launched. `None` unless verified and run to its end.
     pub metric: Option<f64>,
     /// Baseline's metric over this one's.
     pub speedup: Option<f64>,
@@ -74,8 +74,8 @@ pub struct Baseline {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed", "interrupted",
-    /// "invalid_configuration", "not_written" or "internal_error".
+    /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed",
+    /// "interrupted", "invalid_configuration", "not_written" or "internal_error".
     pub status: String,
     /// Trials that were asked for, or the size of a space that is walked; 0 where neither is known.
     pub num_trials_requested: u64,
@@ -87,12 +87,14 @@ pub struct Summary {
     pub num_runtime_error: u64,
     pub num_invalid_config: u64,
     pub num_internal_error: u64,
-    /// Trials of the session before it was interrupted, and trials whose result another session knew; both are among the completed.
+    /// Trials of the session before it was interrupted, and trials whose result another session knew; both are among
+    /// the completed.
     pub num_resumed: u64,
     pub num_cached: u64,
     /// Trials that verified and were given up after their first runs.
     pub num_stopped: u64,
-    /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape; no trials.
+    /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape;
+    /// no trials.
     pub num_rejected: u64,
     pub num_repeated: u64,
     pub num_banned: u64,
@@ -108,8 +110,8 @@ pub struct Summary {
     pub confirmation: Option<Confirmation>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub verdict: String,
-    /// Trials that verified, and did not when they were measured again or on an instance of `--verify-all`, and why: they count as
-    /// failed.
+    /// Trials that verified, and did not when they were measured again or on an instance of `--verify-all`, and why:
+    /// they count as failed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub refuted: BTreeMap<u64, String>,
     /// Trials that nothing dominates, where there are several objectives.

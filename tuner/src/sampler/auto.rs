@@ -1,8 +1,9 @@
 //! The portfolio: a model, local search and evolution take turns over one history, by what they come to.
 //!
-//! The first points fill the valid region. After them a bandit draws who chooses the next one, from what became of the points that each
-//! chose before. All of them propose valid points alone where the space tells its constraints, and what one finds the others start from. A local
-//! search that has tried all neighbours of the best point goes on from the next best, which restarts it.
+//! The first points fill the valid region. After them a bandit draws who chooses the next one, from what became of the
+//! points that each chose before. All of them propose valid points alone where the space tells its constraints, and
+//! what one finds the others start from. A local search that has tried all neighbours of the best point goes on from
+//! the next best, which restarts it.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -34,8 +35,8 @@ const RESTARTS: usize = 10;
 /// Children that evolution draws for each one that it proposes, and points that may be parents.
 const CHILDREN: usize = 16;
 const PARENTS: usize = 20;
-/// Points in the history up to which each point has a prediction of its own, and points that share one at most: one more tells a large
-/// history little.
+/// Points in the history up to which each point has a prediction of its own, and points that share one at most: one
+/// more tells a large history little.
 const OWN: usize = 200;
 const SHARED: usize = 50;
 /// How much less a point counts for the bandit than the one after it.
@@ -101,7 +102,12 @@ impl Auto {
     }
 
     fn code(&self, space: &dyn Space, point: &Point) -> Vec<Code> {
-        space.parameters().iter().zip(&self.axes).map(|(parameter, axis)| axis.code(point.get(&parameter.name))).collect()
+        space
+            .parameters()
+            .iter()
+            .zip(&self.axes)
+            .map(|(parameter, axis)| axis.code(point.get(&parameter.name)))
+            .collect()
     }
 
     fn distance(&self, a: &[Code], b: &[Code]) -> f64 {
@@ -118,14 +124,16 @@ impl Auto {
         draws.map(|point| (nearest(&point), point)).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
     }
 
-    /// Draws who chooses: in proportion to the share of successes, of which later ones count more. A success is a point that is among the
-    /// best fiftieth, or the best.
+    /// Draws who chooses: in proportion to the share of successes, of which later ones count more. A success is a point
+    /// that is among the best fiftieth, or the best.
     fn turn(&self, scores: &Scores, rng: &mut impl Rng) -> Strategy {
         let length = scores.values.len();
         let best: HashSet<usize> = scores.best[..scores.best.len().min(1 + length / 50)].iter().copied().collect();
         let mut shares = STRATEGIES.map(|(_, points, successes)| (points, successes));
         for place in length.saturating_sub(REMEMBERED)..length {
-            if let Some(at) = self.chosen.get(&place).and_then(|strategy| STRATEGIES.iter().position(|(known, ..)| known == strategy)) {
+            if let Some(at) =
+                self.chosen.get(&place).and_then(|strategy| STRATEGIES.iter().position(|(known, ..)| known == strategy))
+            {
                 let weight = FORGETTING.powi((length - place) as i32);
                 shares[at].0 += weight;
                 shares[at].1 += weight * f64::from(u8::from(best.contains(&place)));
@@ -176,7 +184,14 @@ impl Auto {
     }
 
     /// Neighbours of a point that are new.
-    fn neighbours(&self, space: &dyn Space, history: &History, region: &Region, place: usize, rng: &mut impl Rng) -> Vec<Point> {
+    fn neighbours(
+        &self,
+        space: &dyn Space,
+        history: &History,
+        region: &Region,
+        place: usize,
+        rng: &mut impl Rng,
+    ) -> Vec<Point> {
         let found = region.neighbours(space, &history.tried()[place].point, rng);
         found.into_iter().filter(|point| !history.has(point)).collect()
     }
@@ -213,13 +228,23 @@ impl Auto {
     }
 
     /// Points for the model to choose from: around the best, between them, and anywhere.
-    fn pool(&self, space: &dyn Space, history: &History, region: &Region, scores: &Scores, rng: &mut impl Rng) -> Vec<Point> {
+    fn pool(
+        &self,
+        space: &dyn Space,
+        history: &History,
+        region: &Region,
+        scores: &Scores,
+        rng: &mut impl Rng,
+    ) -> Vec<Point> {
         let leaders = &scores.best[..scores.best.len().min(LEADERS)];
-        let mut around: Vec<Point> = leaders.iter().flat_map(|place| self.neighbours(space, history, region, *place, rng)).collect();
+        let mut around: Vec<Point> =
+            leaders.iter().flat_map(|place| self.neighbours(space, history, region, *place, rng)).collect();
         let (drawn, _) = around.partial_shuffle(rng, POOL / 2);
         let mut pool = drawn.to_vec();
         pool.extend(self.children(space, history, region, scores, POOL / 8, rng));
-        let anywhere = (0..POOL - pool.len().min(POOL)).filter_map(|_| region.draw(space, rng)).filter(|point| !history.has(point));
+        let anywhere = (0..POOL - pool.len().min(POOL))
+            .filter_map(|_| region.draw(space, rng))
+            .filter(|point| !history.has(point));
         pool.extend(anywhere);
         let mut seen = HashSet::new();
         pool.retain(|point| seen.insert(point.clone()));
@@ -227,7 +252,14 @@ impl Auto {
     }
 
     /// A point by the model: where it expects the largest improvement.
-    fn by_model(&mut self, space: &dyn Space, history: &History, region: &Region, scores: &Scores, rng: &mut impl Rng) -> Option<Point> {
+    fn by_model(
+        &mut self,
+        space: &dyn Space,
+        history: &History,
+        region: &Region,
+        scores: &Scores,
+        rng: &mut impl Rng,
+    ) -> Option<Point> {
         let length = history.tried().len();
         if length < self.ranked_until
             && let Some(place) = self.ranked.iter().rposition(|point| !history.has(point))
@@ -251,7 +283,13 @@ impl Auto {
     }
 
     /// The likeliest of some points.
-    fn likeliest(&mut self, space: &dyn Space, scores: &Scores, points: Vec<Point>, rng: &mut impl Rng) -> Option<Point> {
+    fn likeliest(
+        &mut self,
+        space: &dyn Space,
+        scores: &Scores,
+        points: Vec<Point>,
+        rng: &mut impl Rng,
+    ) -> Option<Point> {
         self.refresh(scores, rng);
         let Some(posterior) = &self.posterior else { return points.into_iter().next() };
         let mean = |point: &Point| posterior.at(&self.axes, &self.code(space, point)).0;
@@ -271,7 +309,9 @@ impl Auto {
             Strategy::Model => self.by_model(space, history, region, scores, rng),
             Strategy::Local => {
                 let starts = scores.best.iter().take(RESTARTS);
-                let around = starts.map(|place| self.neighbours(space, history, region, *place, rng)).find(|found| !found.is_empty())?;
+                let around = starts
+                    .map(|place| self.neighbours(space, history, region, *place, rng))
+                    .find(|found| !found.is_empty())?;
                 self.likeliest(space, scores, around, rng)
             }
             Strategy::Evolution => {
@@ -296,7 +336,8 @@ impl Sampler for Auto {
             self.codes.push(self.code(space, &tried.point));
         }
         let mut rng = generator(self.seed, history.tried().len());
-        let measured = history.tried().iter().filter(|tried| matches!(tried.outcome, Some(Outcome::Measured(_)))).count();
+        let measured =
+            history.tried().iter().filter(|tried| matches!(tried.outcome, Some(Outcome::Measured(_)))).count();
         let counted = history.tried().iter().filter(|tried| tried.outcome != Some(Outcome::Rejected)).count();
         let mut point = None;
         if counted < FIRST || measured < 2 {
@@ -320,11 +361,15 @@ fn shared(length: usize) -> usize {
     (length / OWN).pow(2).clamp(1, SHARED)
 }
 
-/// Ranks as quantiles of the normal distribution: what the best are like counts, whatever the unit and however slow the worst. What failed is
-/// worst, and what is in flight is in the middle.
+/// Ranks as quantiles of the normal distribution: what the best are like counts, whatever the unit and however slow the
+/// worst. What failed is worst, and what is in flight is in the middle.
 fn scores(history: &History) -> Scores {
-    let measured: Vec<(usize, &[f64])> =
-        history.tried().iter().enumerate().filter_map(|(place, tried)| Some((place, tried.outcome.as_ref()?.values()?))).collect();
+    let measured: Vec<(usize, &[f64])> = history
+        .tried()
+        .iter()
+        .enumerate()
+        .filter_map(|(place, tried)| Some((place, tried.outcome.as_ref()?.values()?)))
+        .collect();
     let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
     let best: Vec<usize> = dominance::ranking(&values).into_iter().map(|at| measured[at].0).collect();
     let known = history.known().max(1) as f64;
@@ -332,7 +377,8 @@ fn scores(history: &History) -> Scores {
     let worst = (best.len() as f64 + known) / 2.0 / known;
     let failed = normal.inverse_cdf(worst.min(1.0 - 0.25 / known));
     let outcome = |place: usize| history.tried()[place].outcome.is_some();
-    let mut scores: Vec<f64> = (0..history.tried().len()).map(|place| if outcome(place) { failed } else { 0.0 }).collect();
+    let mut scores: Vec<f64> =
+        (0..history.tried().len()).map(|place| if outcome(place) { failed } else { 0.0 }).collect();
     for (rank, place) in best.iter().enumerate() {
         scores[*place] = normal.inverse_cdf((rank as f64 + 0.5) / known);
     }
@@ -349,7 +395,8 @@ fn log_improvement(best: f64, (mean, deviation): (f64, f64)) -> f64 {
     let below = (best - mean) / deviation;
     let expected = below * normal.cdf(below) + normal.pdf(below);
     // Far out the expectation is lost in rounding; its leading term orders as it does.
-    let factor = if below > -5.0 && expected > 0.0 { expected.ln() } else { normal.ln_pdf(below) - 2.0 * below.abs().ln() };
+    let factor =
+        if below > -5.0 && expected > 0.0 { expected.ln() } else { normal.ln_pdf(below) - 2.0 * below.abs().ln() };
     match factor.partial_cmp(&f64::NEG_INFINITY) {
         Some(Ordering::Greater) => factor + deviation.ln(),
         _ => f64::MIN,

@@ -19,7 +19,8 @@ const EDITS: usize = 3;
 /// A parameter's domain, prepared.
 #[derive(Debug)]
 pub enum Axis {
-    /// Numbers that are counted: where each one's stretch begins and ends, on the axis (logarithmic where the domain is).
+    /// Numbers that are counted: where each one's stretch begins and ends, on the axis (logarithmic where the domain
+    /// is).
     Grid {
         domain: Domain,
         edges: Vec<f64>,
@@ -78,7 +79,8 @@ impl Axis {
                 let numbers: Vec<f64> = (0..size).filter_map(|index| domain.nth(index).as_f64()).collect();
                 // With a logarithmic axis the first stretch must not reach down to 0.
                 let first = if log { (numbers[0] - half).max(numbers[0] / SQRT_2) } else { numbers[0] - half };
-                let edges = std::iter::once(first).chain(numbers.iter().map(|number| number + half)).map(place).collect();
+                let edges =
+                    std::iter::once(first).chain(numbers.iter().map(|number| number + half)).map(place).collect();
                 Self::Grid { domain: domain.clone(), edges, centres: numbers.into_iter().map(place).collect() }
             }
             _ => {
@@ -112,7 +114,11 @@ impl Axis {
                 let number = if log { number.ln() } else { number };
                 let above = centres.partition_point(|centre| *centre < number).min(centres.len() - 1);
                 let below = above.saturating_sub(1);
-                Code::Index(if (number - centres[below]).abs() < (centres[above] - number).abs() { below } else { above })
+                Code::Index(if (number - centres[below]).abs() < (centres[above] - number).abs() {
+                    below
+                } else {
+                    above
+                })
             }
             Self::Line { log, .. } => {
                 let number = value.as_f64().unwrap_or(0.0);
@@ -123,9 +129,12 @@ impl Axis {
             }
             Self::Choice { .. } => Code::Index(usize::from(value.as_bool().unwrap_or(false))),
             Self::Order { values, .. } => {
-                let places = value
-                    .as_array()
-                    .map(|order| order.iter().filter_map(|wanted| values.iter().position(|known| known == wanted)).collect::<Vec<_>>());
+                let places = value.as_array().map(|order| {
+                    order
+                        .iter()
+                        .filter_map(|wanted| values.iter().position(|known| known == wanted))
+                        .collect::<Vec<_>>()
+                });
                 places.filter(|places| places.len() == values.len()).map_or(Code::Absent, Code::Order)
             }
             Self::Sequence(choice) => {
@@ -149,7 +158,8 @@ impl Axis {
         }
     }
 
-    /// How far two values are from each other, from 0 to 1. Numbers that are listed are as far as there are others between them.
+    /// How far two values are from each other, from 0 to 1. Numbers that are listed are as far as there are others
+    /// between them.
     pub fn distance(&self, a: &Code, b: &Code) -> f64 {
         match (self, a, b) {
             (_, Code::Absent, Code::Absent) => 0.0,
@@ -160,7 +170,9 @@ impl Axis {
                 ranks[*a].abs_diff(ranks[*b]) as f64 / (ranks.len() - 1).max(1) as f64
             }
             (Self::Choice { distances: Some(distances), .. }, Code::Index(a), Code::Index(b)) => distances[*a][*b],
-            (Self::Line { low, high, .. }, Code::Number(a), Code::Number(b)) => (a - b).abs() / (high - low).max(f64::MIN_POSITIVE),
+            (Self::Line { low, high, .. }, Code::Number(a), Code::Number(b)) => {
+                (a - b).abs() / (high - low).max(f64::MIN_POSITIVE)
+            }
             (Self::Order { values, .. }, Code::Order(a), Code::Order(b)) => {
                 inversions(a, b) as f64 / (values.len() * (values.len() - 1) / 2).max(1) as f64
             }
@@ -198,7 +210,9 @@ impl Axis {
                     let all = cumulated[cumulated.len() - 1] - cumulated[0];
                     let near = cumulated.windows(2).map(|pair| (pair[1] - pair[0]) / all);
                     let even = edges.windows(2).map(|pair| (pair[1] - pair[0]) / extent);
-                    near.zip(even).map(|(near, even)| ((1.0 - ground) * near + ground * even).max(f64::MIN_POSITIVE)).collect()
+                    near.zip(even)
+                        .map(|(near, even)| ((1.0 - ground) * near + ground * even).max(f64::MIN_POSITIVE))
+                        .collect()
                 };
                 centres.iter().map(row).collect()
             }
@@ -244,7 +258,8 @@ impl Kernels<'_> {
             }
             (Axis::Order { .. }, Code::Order(centre), Code::Order(x)) => {
                 let spread = self.spread();
-                let normal: f64 = (1..=centre.len()).map(|i| ((1.0 - spread.powi(i as i32)) / (1.0 - spread)).ln()).sum();
+                let normal: f64 =
+                    (1..=centre.len()).map(|i| ((1.0 - spread.powi(i as i32)) / (1.0 - spread)).ln()).sum();
                 inversions(centre, x) as f64 * spread.ln() - normal
             }
             _ => self.axis.uniform(x),
@@ -270,8 +285,12 @@ impl Kernels<'_> {
                 let number = if *log { place.exp() } else { place };
                 match domain {
                     Domain::Real { low, high, step: None, .. } => number.clamp(*low, *high).into(),
-                    Domain::Real { low, step: Some(step), .. } => domain.nth(((number - low) / step).round().max(0.0) as u64),
-                    Domain::Integer { low, step, .. } => domain.nth(((number - *low as f64) / *step as f64).round().max(0.0) as u64),
+                    Domain::Real { low, step: Some(step), .. } => {
+                        domain.nth(((number - low) / step).round().max(0.0) as u64)
+                    }
+                    Domain::Integer { low, step, .. } => {
+                        domain.nth(((number - *low as f64) / *step as f64).round().max(0.0) as u64)
+                    }
                     _ => unreachable!("a line is made of numbers"),
                 }
             }
@@ -293,9 +312,13 @@ impl Kernels<'_> {
                 }
                 sequence.into()
             }
-            (Axis::Grid { domain, .. } | Axis::Line { domain, .. } | Axis::Choice { domain, .. } | Axis::Order { domain, .. }, _) => {
-                draw_value(domain, rng)
-            }
+            (
+                Axis::Grid { domain, .. }
+                | Axis::Line { domain, .. }
+                | Axis::Choice { domain, .. }
+                | Axis::Order { domain, .. },
+                _,
+            ) => draw_value(domain, rng),
         }
     }
 }
@@ -323,7 +346,10 @@ fn inversions(a: &[usize], b: &[usize]) -> usize {
     for (place, value) in b.iter().enumerate() {
         places[*value] = place;
     }
-    (0..a.len()).flat_map(|i| (i + 1..a.len()).map(move |j| (i, j))).filter(|(i, j)| places[a[*i]] > places[a[*j]]).count()
+    (0..a.len())
+        .flat_map(|i| (i + 1..a.len()).map(move |j| (i, j)))
+        .filter(|(i, j)| places[a[*i]] > places[a[*j]])
+        .count()
 }
 
 /// Places of numbers in ascending order; `None` where some value is none.
@@ -332,8 +358,8 @@ fn ranks(values: &[Value]) -> Option<Vec<usize>> {
     Some(numbers.iter().map(|number| numbers.iter().filter(|other| *other < number).count()).collect())
 }
 
-/// Distances between values that are positive numbers, or objects of them with the same keys (shapes): by ratio, as a share of the
-/// largest. `None` where values are anything else, or two.
+/// Distances between values that are positive numbers, or objects of them with the same keys (shapes): by ratio, as a
+/// share of the largest. `None` where values are anything else, or two.
 fn distances(values: &[Value]) -> Option<Vec<Vec<f64>>> {
     let place = |value: &Value| -> Option<Vec<f64>> {
         let number = |value: &Value| value.as_f64().filter(|number| *number > 0.0).map(f64::ln);
@@ -349,7 +375,8 @@ fn distances(values: &[Value]) -> Option<Vec<Vec<f64>>> {
     let between = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
     let table: Vec<Vec<f64>> = places.iter().map(|a| places.iter().map(|b| between(a, b)).collect()).collect();
     let largest = table.iter().flatten().copied().fold(0.0, f64::max);
-    (largest > 0.0).then(|| table.into_iter().map(|row| row.into_iter().map(|distance| distance / largest).collect()).collect())
+    (largest > 0.0)
+        .then(|| table.into_iter().map(|row| row.into_iter().map(|distance| distance / largest).collect()).collect())
 }
 
 #[cfg(test)]
@@ -375,7 +402,9 @@ mod tests {
 
     /// All values of an axis that is counted.
     fn values(axis: &Axis) -> Vec<Value> {
-        let (Axis::Grid { domain, .. } | Axis::Choice { domain, .. } | Axis::Order { domain, .. }) = axis else { panic!("not counted") };
+        let (Axis::Grid { domain, .. } | Axis::Choice { domain, .. } | Axis::Order { domain, .. }) = axis else {
+            panic!("not counted")
+        };
         (0..domain.size().unwrap()).map(|index| domain.nth(index)).collect()
     }
 
@@ -397,7 +426,8 @@ mod tests {
         let places = 100_000;
         let sum: f64 = (0..places)
             .map(|i| {
-                kernels.density(&centre, &Code::Number(3f64.ln() * (f64::from(i) + 0.5) / f64::from(places))).exp() * 3f64.ln()
+                kernels.density(&centre, &Code::Number(3f64.ln() * (f64::from(i) + 0.5) / f64::from(places))).exp()
+                    * 3f64.ln()
                     / f64::from(places)
             })
             .sum();

@@ -1,5 +1,5 @@
-//! Which of several points with several objectives are better: fronts, and the room around points of a front (Deb, Pratap, Agarwal
-//! and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002).
+//! Which of several points with several objectives are better: fronts, and the room around points of a front (Deb,
+//! Pratap, Agarwal and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002).
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,8 @@ pub fn dominates(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b)
 }
 
-/// For each point the number of its front: 0 for those that nothing dominates, 1 for those that nothing but these dominates, ….
+/// For each point the number of its front: 0 for those that nothing dominates, 1 for those that nothing but these
+/// dominates, ….
 pub fn fronts(points: &[&[f64]]) -> Vec<usize> {
     if points.first().is_some_and(|point| point.len() == 1) {
         // One objective: equal values share a front.
@@ -81,7 +82,8 @@ mod tests {
 
     #[test]
     fn fronts_by_hand() {
-        let points: Vec<&[f64]> = vec![&[1.0, 5.0], &[2.0, 2.0], &[5.0, 1.0], &[3.0, 3.0], &[2.0, 5.0], &[6.0, 6.0], &[2.0, 2.0]];
+        let points: Vec<&[f64]> =
+            vec![&[1.0, 5.0], &[2.0, 2.0], &[5.0, 1.0], &[3.0, 3.0], &[2.0, 5.0], &[6.0, 6.0], &[2.0, 2.0]];
         assert_eq!(fronts(&points), [0, 0, 0, 1, 1, 2, 0]);
         assert_eq!(fronts(&[&[3.0], &[1.0], &[3.0], &[2.0]]), [2, 0, 2, 1]);
     }

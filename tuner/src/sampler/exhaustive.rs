@@ -5,7 +5,8 @@ use crate::space::{Point, Space};
 
 use super::{Ahead, History, Sampler};
 
-/// Walks the valid points of a space, its last parameter varying fastest. Infinite domains have no next value and end the walk before it starts.
+/// Walks the valid points of a space, its last parameter varying fastest. Infinite domains have no next value and end
+/// the walk before it starts.
 #[derive(Debug, Default)]
 pub struct Exhaustive {
     /// The point before, as indices; empty before the first.

@@ -50,7 +50,9 @@ pub enum SettingsError {
     Infinite { parameter: String },
     #[error("the sampler {sampler} needs --trials N: it has no end of its own")]
     Endless { sampler: String },
-    #[error("the sampler passes needs a parameter of type pipeline, and the space has none; declare one in a space file")]
+    #[error(
+        "the sampler passes needs a parameter of type pipeline, and the space has none; declare one in a space file"
+    )]
     NoSequence,
 }
 
@@ -88,7 +90,9 @@ impl Kind {
                 }
             }
             _ if trials.is_none() => return Err(SettingsError::Endless { sampler: self.name() }),
-            Self::Passes if !space.parameters().iter().any(|parameter| matches!(parameter.domain, Domain::Pipeline(_))) => {
+            Self::Passes
+                if !space.parameters().iter().any(|parameter| matches!(parameter.domain, Domain::Pipeline(_))) =>
+            {
                 return Err(SettingsError::NoSequence);
             }
             _ => {}

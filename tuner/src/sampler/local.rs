@@ -1,5 +1,6 @@
-//! Local search from a point: to better neighbours (greedy), or at first to worse ones too (annealing: Kirkpatrick, Gelatt and Vecchi,
-//! "Optimization by Simulated Annealing", 1983). Where all neighbours are known the search starts again elsewhere.
+//! Local search from a point: to better neighbours (greedy), or at first to worse ones too (annealing: Kirkpatrick,
+//! Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983). Where all neighbours are known the search starts
+//! again elsewhere.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
@@ -42,9 +43,21 @@ impl Local {
     }
 
     /// A new neighbour: of those that are left the nearer the likelier.
-    fn neighbour(&self, space: &dyn Space, history: &History, region: &Region, here: &Point, rng: &mut impl Rng) -> Option<Point> {
+    fn neighbour(
+        &self,
+        space: &dyn Space,
+        history: &History,
+        region: &Region,
+        here: &Point,
+        rng: &mut impl Rng,
+    ) -> Option<Point> {
         let code = |point: &Point| -> Vec<_> {
-            space.parameters().iter().zip(&self.axes).map(|(parameter, axis)| axis.code(point.get(&parameter.name))).collect()
+            space
+                .parameters()
+                .iter()
+                .zip(&self.axes)
+                .map(|(parameter, axis)| axis.code(point.get(&parameter.name)))
+                .collect()
         };
         let from = code(here);
         // Values that are drawn are near and far already.

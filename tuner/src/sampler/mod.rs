@@ -1,8 +1,8 @@
 //! Samplers: which point of a space to try next, given what has been tried.
 //!
-//! A session asks for a point, grounds it, replays the configuration and tells the outcome; [`crate::search`] does the parts of
-//! that which need no device. A sampler's choices follow from its seed and the history alone, so that a session with `--workers 1` is
-//! repeatable where its measurements are.
+//! A session asks for a point, grounds it, replays the configuration and tells the outcome; [`crate::search`] does the
+//! parts of that which need no device. A sampler's choices follow from its seed and the history alone, so that a
+//! session with `--workers 1` is repeatable where its measurements are.
 
 mod auto;
 mod axis;
@@ -129,8 +129,8 @@ impl Ahead {
 
 /// A way to choose points.
 pub trait Sampler {
-    /// The next point to try. `None` says that there is nothing to try before a point in flight has its outcome; without one in flight,
-    /// that the search is over.
+    /// The next point to try. `None` says that there is nothing to try before a point in flight has its outcome;
+    /// without one in flight, that the search is over.
     fn ask(&mut self, space: &dyn Space, history: &History) -> Option<Point>;
 
     /// How far it may be asked ahead.

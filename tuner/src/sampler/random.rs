@@ -38,15 +38,22 @@ impl Sampler for Random {
     }
 }
 
-/// The random numbers of one question: they follow from the seed and the number of points before, not from how often or when was asked.
+/// The random numbers of one question: they follow from the seed and the number of points before, not from how often or
+/// when was asked.
 pub(super) fn generator(seed: u64, question: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(question as u64);
     rng
 }
 
-/// A point that has not been proposed, by `choose`; when that keeps coming to known ones, at random among those that are left.
-pub(super) fn fresh<R: Rng>(space: &dyn Space, history: &History, rng: &mut R, mut choose: impl FnMut(&mut R) -> Point) -> Option<Point> {
+/// A point that has not been proposed, by `choose`; when that keeps coming to known ones, at random among those that
+/// are left.
+pub(super) fn fresh<R: Rng>(
+    space: &dyn Space,
+    history: &History,
+    rng: &mut R,
+    mut choose: impl FnMut(&mut R) -> Point,
+) -> Option<Point> {
     for _ in 0..DRAWS {
         let point = choose(rng);
         if !history.has(&point) {

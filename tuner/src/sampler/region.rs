@@ -38,7 +38,9 @@ impl Region {
     /// All points of a finite space.
     fn walk(&self, space: &dyn Space) -> Vec<Point> {
         match &self.0 {
-            Some(feasible) => feasible.size().map_or_else(Vec::new, |size| (0..size).map(|number| feasible.nth(number)).collect()),
+            Some(feasible) => {
+                feasible.size().map_or_else(Vec::new, |size| (0..size).map(|number| feasible.nth(number)).collect())
+            }
             None => walk(space).collect(),
         }
     }

@@ -1,4 +1,5 @@
-//! Search for a sequence of passes: sequences are mutated and recombined, then the best one is cut down to the passes that matter.
+//! Search for a sequence of passes: sequences are mutated and recombined, then the best one is cut down to the passes
+//! that matter.
 
 use rand::{Rng, RngExt};
 use serde_json::Value;
@@ -70,8 +71,11 @@ impl Sampler for Sequences {
                 let (a, b) = (RngExt::random_range(rng, 0..parents.len()), RngExt::random_range(rng, 0..parents.len()));
                 parents[a.min(b)].0
             };
-            let mut child =
-                if rng.random_bool(COPIED) { parent(rng).clone() } else { variation::cross(space, parent(rng), parent(rng), rng) };
+            let mut child = if rng.random_bool(COPIED) {
+                parent(rng).clone()
+            } else {
+                variation::cross(space, parent(rng), parent(rng), rng)
+            };
             for _ in 0..rng.random_range(1..=EDITS) {
                 child = variation::neighbour(space, &child, rng);
             }
@@ -84,21 +88,26 @@ impl Sampler for Sequences {
 /// The sequences that searches start from; other parameters at random.
 fn start(space: &dyn Space, rng: &mut impl Rng) -> Point {
     complete(space, Point::new(), |parameter| match &parameter.domain {
-        Domain::Pipeline(choice) => choice.start.iter().map(|pass| Value::from(pass.as_str())).collect::<Vec<_>>().into(),
+        Domain::Pipeline(choice) => {
+            choice.start.iter().map(|pass| Value::from(pass.as_str())).collect::<Vec<_>>().into()
+        }
         domain => draw_value(domain, rng),
     })
 }
 
 /// Points that were measured with their first objective, best first.
 fn ranked(history: &History) -> Vec<(&Point, f64)> {
-    let mut measured: Vec<(&Point, f64)> =
-        history.tried().iter().filter_map(|tried| Some((&tried.point, *tried.outcome.as_ref()?.values()?.first()?))).collect();
+    let mut measured: Vec<(&Point, f64)> = history
+        .tried()
+        .iter()
+        .filter_map(|tried| Some((&tried.point, *tried.outcome.as_ref()?.values()?.first()?)))
+        .collect();
     measured.sort_by(|a, b| a.1.total_cmp(&b.1));
     measured
 }
 
-/// Cuts the best point's sequences down: what can go without loss goes, large stretches first (the scheme of Zeller and Hildebrandt,
-/// "Simplifying and Isolating Failure-Inducing Input", 2002).
+/// Cuts the best point's sequences down: what can go without loss goes, large stretches first (the scheme of Zeller and
+/// Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002).
 #[derive(Debug, Default)]
 pub struct Shrinking {
     /// The point that is as good as the best with the fewest passes so far, and the parts that it is cut into.
@@ -110,8 +119,11 @@ impl Sampler for Shrinking {
         let ranked = ranked(history);
         let bar = ranked.first()?.1 * (1.0 + AS_GOOD);
         // A cut that turned out as good is the next thing to cut.
-        let shortest =
-            ranked.iter().take_while(|(_, value)| *value <= bar).map(|(point, _)| *point).min_by_key(|point| passes(space, point))?;
+        let shortest = ranked
+            .iter()
+            .take_while(|(_, value)| *value <= bar)
+            .map(|(point, _)| *point)
+            .min_by_key(|point| passes(space, point))?;
         if self.current.as_ref().is_none_or(|(current, _)| passes(space, shortest) < passes(space, current)) {
             let parts = self.current.as_ref().map_or(2, |(_, parts)| (parts - 1).max(2));
             self.current = Some((shortest.clone(), parts));
@@ -135,20 +147,27 @@ pub fn passes(space: &dyn Space, point: &Point) -> usize {
 }
 
 fn sequences(space: &dyn Space) -> impl Iterator<Item = &str> {
-    space.parameters().iter().filter(|parameter| matches!(parameter.domain, Domain::Pipeline(_))).map(|parameter| parameter.name.as_str())
+    space
+        .parameters()
+        .iter()
+        .filter(|parameter| matches!(parameter.domain, Domain::Pipeline(_)))
+        .map(|parameter| parameter.name.as_str())
 }
 
 /// The point without one of `parts` stretches of a sequence, as far as the domain allows.
 fn cuts(space: &dyn Space, point: &Point, parts: usize) -> Vec<Point> {
     let mut found = Vec::new();
     for parameter in space.parameters() {
-        let (Domain::Pipeline(_), Some(Value::Array(sequence))) = (&parameter.domain, point.get(&parameter.name)) else { continue };
+        let (Domain::Pipeline(_), Some(Value::Array(sequence))) = (&parameter.domain, point.get(&parameter.name))
+        else {
+            continue;
+        };
         for cut in variation::cuts(sequence, parts) {
             let value = Value::from(cut);
             if parameter.domain.contains(&value) {
-                found.push(Point::from_iter(
-                    point.iter().map(|(name, old)| (name.clone(), if *name == parameter.name { value.clone() } else { old.clone() })),
-                ));
+                found.push(Point::from_iter(point.iter().map(|(name, old)| {
+                    (name.clone(), if *name == parameter.name { value.clone() } else { old.clone() })
+                })));
             }
         }
     }

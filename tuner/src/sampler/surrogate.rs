@@ -1,14 +1,16 @@
 //! A Gaussian process over the parameters of a space: what a configuration may come to, given those that were measured.
 //!
-//! The covariance is a product over the parameters of 1 + w·k, so that effects of one parameter, of two together and of more are all in it
-//! (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", 2011). k is a Matérn function of the distance between two values,
-//! mixed with a share that equal values alone have, for values such as powers of two that are unlike their neighbours.
+//! The covariance is a product over the parameters of 1 + w·k, so that effects of one parameter, of two together and of
+//! more are all in it (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", 2011). k is a Matérn function
+//! of the distance between two values, mixed with a share that equal values alone have, for values such as powers of
+//! two that are unlike their neighbours.
 
 use super::axis::{Axis, Code};
 
 /// The share of a parameter's covariance that equal values alone have.
 const EQUAL: f64 = 0.3;
-/// Means and standard deviations of the normal priors over the logarithms of a parameter's inverse length, of its weight and of the noise.
+/// Means and standard deviations of the normal priors over the logarithms of a parameter's inverse length, of its
+/// weight and of the noise.
 const INVERSE_LENGTH: (f64, f64) = (0.0, 1.0);
 const WEIGHT: (f64, f64) = (-1.0, 1.0);
 const NOISE: (f64, f64) = (-5.0, 1.5);
@@ -81,16 +83,24 @@ impl Covariance {
 
     fn with(axes: &[Axis], parameters: Vec<f64>) -> Self {
         let count = axes.len();
-        let factors = axes.iter().enumerate().map(|(at, axis)| Factor::new(axis, parameters[at].exp(), parameters[count + at].exp()));
+        let factors = axes
+            .iter()
+            .enumerate()
+            .map(|(at, axis)| Factor::new(axis, parameters[at].exp(), parameters[count + at].exp()));
         Self { factors: factors.collect(), noise: parameters[2 * count].exp(), parameters }
     }
 
     fn of(&self, axes: &[Axis], a: &[Code], b: &[Code]) -> f64 {
-        self.factors.iter().zip(axes).zip(a.iter().zip(b)).map(|((factor, axis), (a, b))| factor.of(axis, a, b)).product()
+        self.factors
+            .iter()
+            .zip(axes)
+            .zip(a.iter().zip(b))
+            .map(|((factor, axis), (a, b))| factor.of(axis, a, b))
+            .product()
     }
 
-    /// Fits the parameters to values with mean 0: the mode of their posterior, approached by resilient backpropagation (Riedmiller and
-    /// Braun, 1993).
+    /// Fits the parameters to values with mean 0: the mode of their posterior, approached by resilient backpropagation
+    /// (Riedmiller and Braun, 1993).
     #[must_use]
     pub fn fitted(&self, axes: &[Axis], points: &[&[Code]], values: &[f64]) -> Self {
         let mut at = self.parameters.clone();
@@ -101,8 +111,11 @@ impl Covariance {
             let Some((loss, slopes)) = covariance.loss(axes, points, values) else { break };
             for (place, slope) in slopes.iter().enumerate() {
                 let turned = slope * before[place];
-                lengths[place] =
-                    if turned > 0.0 { f64::min(lengths[place] * 1.3, 1.0) } else { lengths[place] * if turned < 0.0 { 0.5 } else { 1.0 } };
+                lengths[place] = if turned > 0.0 {
+                    f64::min(lengths[place] * 1.3, 1.0)
+                } else {
+                    lengths[place] * if turned < 0.0 { 0.5 } else { 1.0 }
+                };
                 let direction = if *slope == 0.0 { 0.0 } else { slope.signum() };
                 at[place] = (at[place] - lengths[place] * direction).clamp(-5.0, 5.0);
             }
@@ -130,15 +143,18 @@ impl Covariance {
                 inverse[column * n + row] = -sum / lower[row * n + row];
             }
         }
-        let weights: Vec<f64> = (0..n).map(|at| dot(&inverse[at * n + at..(at + 1) * n], &posterior.whitened[at..])).collect();
-        let mut loss = (0..n).map(|at| lower[at * n + at].ln()).sum::<f64>() + 0.5 * (n as f64 + 1.0) * posterior.variance.ln();
+        let weights: Vec<f64> =
+            (0..n).map(|at| dot(&inverse[at * n + at..(at + 1) * n], &posterior.whitened[at..])).collect();
+        let mut loss =
+            (0..n).map(|at| lower[at * n + at].ln()).sum::<f64>() + 0.5 * (n as f64 + 1.0) * posterior.variance.ln();
         let mut slopes = vec![0.0; 2 * count + 1];
         let tables: Vec<Vec<(f64, f64)>> = self
             .factors
             .iter()
             .zip(axes)
             .map(|(factor, axis)| {
-                let distance = |place| axis.distance(&Code::Index(place / factor.size), &Code::Index(place % factor.size));
+                let distance =
+                    |place| axis.distance(&Code::Index(place / factor.size), &Code::Index(place % factor.size));
                 (0..factor.size * factor.size).map(|place| factor.slopes(distance(place))).collect()
             })
             .collect();
@@ -146,7 +162,8 @@ impl Covariance {
             let row = &inverse[i * n + i..(i + 1) * n];
             for j in 0..i {
                 let inverted = dot(row, &inverse[j * n + i..(j + 1) * n]);
-                let weight = (inverted - weights[i] * weights[j] / posterior.variance) * self.of(axes, points[i], points[j]);
+                let weight =
+                    (inverted - weights[i] * weights[j] / posterior.variance) * self.of(axes, points[i], points[j]);
                 for (at, factor) in self.factors.iter().enumerate() {
                     let (by_length, by_weight) = match (&points[i][at], &points[j][at]) {
                         (Code::Index(a), Code::Index(b)) if factor.size > 0 => tables[at][a * factor.size + b],
@@ -194,7 +211,8 @@ impl Posterior {
         for i in 0..n {
             for j in 0..=i {
                 let noise = if i == j { covariance.noise } else { 0.0 };
-                let rest = covariance.of(axes, points[i], points[j]) + noise - dot(&lower[i * n..i * n + j], &lower[j * n..j * n + j]);
+                let rest = covariance.of(axes, points[i], points[j]) + noise
+                    - dot(&lower[i * n..i * n + j], &lower[j * n..j * n + j]);
                 lower[i * n + j] = if i > j { rest / lower[j * n + j] } else { rest.sqrt() };
             }
             if lower[i * n + i].is_nan() || lower[i * n + i] < 1e-6 {
@@ -206,7 +224,13 @@ impl Posterior {
             whitened.push((values[i] - dot(&lower[i * n..i * n + i], &whitened)) / lower[i * n + i]);
         }
         let variance = (dot(&whitened, &whitened) + 1.0) / (n as f64 + 1.0);
-        Some(Self { covariance, points: points.iter().map(|point| point.to_vec()).collect(), lower, whitened, variance })
+        Some(Self {
+            covariance,
+            points: points.iter().map(|point| point.to_vec()).collect(),
+            lower,
+            whitened,
+            variance,
+        })
     }
 
     /// Mean and standard deviation at a point.
@@ -244,19 +268,24 @@ mod tests {
 
     fn axes() -> Vec<Axis> {
         let width = Domain::Integer { low: 1, high: 16, step: 1, log: false };
-        [width, Domain::Boolean, Domain::Real { low: 0.0, high: 1.0, step: None, log: false }].iter().map(Axis::new).collect()
+        [width, Domain::Boolean, Domain::Real { low: 0.0, high: 1.0, step: None, log: false }]
+            .iter()
+            .map(Axis::new)
+            .collect()
     }
 
     fn point(axes: &[Axis], number: u32) -> Vec<Code> {
-        let values = [json!(1 + number * 7 % 16), json!(number.is_multiple_of(2)), json!(f64::from(number * 13 % 29) / 29.0)];
+        let values =
+            [json!(1 + number * 7 % 16), json!(number.is_multiple_of(2)), json!(f64::from(number * 13 % 29) / 29.0)];
         axes.iter().zip(&values).map(|(axis, value)| axis.code(Some(value))).collect()
     }
 
     fn data() -> (Vec<Axis>, Vec<Vec<Code>>, Vec<f64>) {
         let axes = axes();
         let points: Vec<Vec<Code>> = (0..24).map(|number| point(&axes, number)).collect();
-        let values: Vec<f64> =
-            (0..24u32).map(|number| (f64::from(number * 7 % 16) / 4.0).sin() + f64::from(number % 2) * 0.5 - 0.25).collect();
+        let values: Vec<f64> = (0..24u32)
+            .map(|number| (f64::from(number * 7 % 16) / 4.0).sin() + f64::from(number % 2) * 0.5 - 0.25)
+            .collect();
         (axes, points, values)
     }
 
@@ -283,7 +312,9 @@ mod tests {
         let known: Vec<&[Code]> = points.iter().map(Vec::as_slice).collect();
         let covariance = Covariance::new(&axes).fitted(&axes, &known, &values);
         let posterior = Posterior::new(covariance, &axes, &known, &values).unwrap();
-        let off: f64 = points.iter().zip(&values).map(|(point, value)| (posterior.at(&axes, point).0 - value).abs()).sum::<f64>() / 24.0;
+        let off: f64 =
+            points.iter().zip(&values).map(|(point, value)| (posterior.at(&axes, point).0 - value).abs()).sum::<f64>()
+                / 24.0;
         assert!(off < 0.15, "{off}");
         let few = Posterior::new(Covariance::new(&axes), &axes, &known[..1], &values[..1]).unwrap();
         assert!(few.at(&axes, known[0]).1 < 0.3 * few.at(&axes, known[9]).1);

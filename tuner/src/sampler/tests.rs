@@ -11,8 +11,17 @@ use serde_json::{Value, json};
 use super::*;
 use crate::space::{Domain, Parameter, PassChoice, Rejection};
 
-const KINDS: [Kind; 9] =
-    [Kind::Exhaustive, Kind::Auto, Kind::Random, Kind::Sobol, Kind::Tpe, Kind::Nsga2, Kind::Passes, Kind::Greedy, Kind::Annealing];
+const KINDS: [Kind; 9] = [
+    Kind::Exhaustive,
+    Kind::Auto,
+    Kind::Random,
+    Kind::Sobol,
+    Kind::Tpe,
+    Kind::Nsga2,
+    Kind::Passes,
+    Kind::Greedy,
+    Kind::Annealing,
+];
 
 /// A space of given parameters; "bounded" ones apply where "bounds" is true.
 struct Given(Vec<Parameter>);
@@ -46,7 +55,10 @@ fn mixed(fraction: bool) -> Given {
         Parameter::new("width", Domain::Integer { low: 32, high: 1024, step: 32, log: false }),
         Parameter::new("blocks", Domain::Integer { low: 1, high: 1_000_000, step: 1, log: true }),
         Parameter::new("level", Domain::Categorical(vec![json!("O1"), json!("O2"), json!("O3")])),
-        Parameter::new("shape", Domain::Categorical(vec![json!({"x": 8, "y": 8}), json!({"x": 64, "y": 1}), json!({"x": 32, "y": 4})])),
+        Parameter::new(
+            "shape",
+            Domain::Categorical(vec![json!({"x": 8, "y": 8}), json!({"x": 64, "y": 1}), json!({"x": 32, "y": 4})]),
+        ),
         Parameter::new("bounds", Domain::Boolean),
         Parameter::new("bounded", Domain::Real { low: 0.5, high: 2.0, step: Some(0.25), log: true }).when("bounds"),
         Parameter::new("order", Domain::Permutation((0..5).map(Value::from).collect())),
@@ -71,16 +83,26 @@ fn small() -> Given {
 fn fits(space: &Given, point: &Point) -> bool {
     let active: Vec<&Parameter> = space.0.iter().filter(|parameter| space.is_active(parameter, point)).collect();
     active.len() == point.len()
-        && active.iter().all(|parameter| point.get(&parameter.name).is_some_and(|value| parameter.domain.contains(value)))
+        && active
+            .iter()
+            .all(|parameter| point.get(&parameter.name).is_some_and(|value| parameter.domain.contains(value)))
 }
 
 /// Asks for `count` points, `window` of them in flight, whose outcomes follow from them alone.
-fn run(kind: Kind, space: &Given, seed: u64, count: usize, window: usize, objective: &dyn Fn(&Point) -> Outcome) -> Vec<Point> {
+fn run(
+    kind: Kind,
+    space: &Given,
+    seed: u64,
+    count: usize,
+    window: usize,
+    objective: &dyn Fn(&Point) -> Outcome,
+) -> Vec<Point> {
     let mut sampler = kind.build(space, &Settings { seed, trials: Some(count), start: None }).unwrap();
     let mut history = History::default();
     let mut waiting: std::collections::VecDeque<usize> = Default::default();
     loop {
-        let point = if history.tried().len() < count && waiting.len() < window { sampler.ask(space, &history) } else { None };
+        let point =
+            if history.tried().len() < count && waiting.len() < window { sampler.ask(space, &history) } else { None };
         match (point, waiting.pop_front()) {
             (Some(point), first) => {
                 waiting.extend(first);
@@ -104,7 +126,10 @@ fn number(point: &Point, name: &str) -> f64 {
 fn distance(point: &Point) -> f64 {
     let bounds = if point["bounds"] == true { (number(point, "bounded") - 1.0).abs() } else { 0.5 };
     let level = if point["level"] == "O2" { 0.0 } else { 0.5 };
-    ((number(point, "width") - 512.0) / 512.0).abs() + ((number(point, "blocks").ln() - 1000f64.ln()) / 7.0).abs() + bounds + level
+    ((number(point, "width") - 512.0) / 512.0).abs()
+        + ((number(point, "blocks").ln() - 1000f64.ln()) / 7.0).abs()
+        + bounds
+        + level
 }
 
 fn outcome(point: &Point) -> Outcome {
@@ -155,15 +180,17 @@ proptest! {
 
 /// The median over seeds of the best of 80 points.
 fn best(kind: Kind, space: &Given, outcome: &dyn Fn(&Point) -> Outcome, distance: fn(&Point) -> f64) -> f64 {
-    let mut found: Vec<f64> =
-        (0..9).map(|seed| run(kind, space, seed, 80, 1, outcome).iter().map(distance).fold(f64::INFINITY, f64::min)).collect();
+    let mut found: Vec<f64> = (0..9)
+        .map(|seed| run(kind, space, seed, 80, 1, outcome).iter().map(distance).fold(f64::INFINITY, f64::min))
+        .collect();
     found.sort_by(f64::total_cmp);
     found[4]
 }
 
 #[test]
 fn densities_find_more_than_chance_does() {
-    let (found, chance) = (best(Kind::Tpe, &mixed(false), &outcome, distance), best(Kind::Random, &mixed(false), &outcome, distance));
+    let (found, chance) =
+        (best(Kind::Tpe, &mixed(false), &outcome, distance), best(Kind::Random, &mixed(false), &outcome, distance));
     assert!(found < 0.7 * chance, "{found}, chance {chance}");
 }
 
@@ -175,7 +202,11 @@ fn local_search_goes_down_a_valley() {
         Parameter::new("fraction", Domain::Real { low: 0.0, high: 1.0, step: None, log: false }),
     ]);
     let depth = |point: &Point| {
-        let far = [(number(point, "width") - 700.0) / 1000.0, number(point, "blocks").log10() / 6.0 - 0.5, number(point, "fraction") - 0.2];
+        let far = [
+            (number(point, "width") - 700.0) / 1000.0,
+            number(point, "blocks").log10() / 6.0 - 0.5,
+            number(point, "fraction") - 0.2,
+        ];
         far.iter().map(|far| far.abs()).sum::<f64>()
     };
     let outcome = |point: &Point| Outcome::Measured(vec![1.0 + 10.0 * depth(point)]);
@@ -193,7 +224,10 @@ fn evolution_finds_a_front() {
     // Two objectives that no point has both of: few blocks, and many.
     let space = mixed(false);
     let outcome = |point: &Point| {
-        Outcome::Measured(vec![number(point, "blocks").ln() + distance(point), 14.0 - number(point, "blocks").ln() + distance(point)])
+        Outcome::Measured(vec![
+            number(point, "blocks").ln() + distance(point),
+            14.0 - number(point, "blocks").ln() + distance(point),
+        ])
     };
     let area = |kind| {
         let points = run(kind, &space, 5, 300, 4, &outcome);
@@ -225,7 +259,11 @@ fn passes_that_do_not_matter_are_dropped() {
     };
     for window in [1, 6] {
         let points = run(Kind::Passes, &space, 11, 120, window, &|point| Outcome::Measured(vec![time(point)]));
-        let shortest = points.iter().filter(|point| time(point) == 1.0).map(|point| point["passes"].as_array().unwrap().len()).min();
+        let shortest = points
+            .iter()
+            .filter(|point| time(point) == 1.0)
+            .map(|point| point["passes"].as_array().unwrap().len())
+            .min();
         assert_eq!(shortest, Some(2), "window {window}");
         assert_eq!(points[0]["passes"], json!(start));
     }
@@ -245,7 +283,8 @@ fn local_search_starts_where_it_is_told() {
 #[test]
 fn samplers_say_what_they_miss() {
     let settings = |trials| Settings { seed: 0, trials, start: None };
-    let error = |kind: Kind, space: &Given, trials| kind.build(space, &settings(trials)).map(|_| ()).unwrap_err().to_string();
+    let error =
+        |kind: Kind, space: &Given, trials| kind.build(space, &settings(trials)).map(|_| ()).unwrap_err().to_string();
     assert!(error(Kind::Exhaustive, &mixed(true), None).contains("'fraction'"));
     assert!(error(Kind::Tpe, &mixed(true), None).contains("--trials"));
     let plain = Given(vec![Parameter::new("width", Domain::Boolean)]);
@@ -270,7 +309,8 @@ fn valleys(point: &Point) -> f64 {
         let far = ((x - at[0]) / 4.0).powi(2) + ((y - at[1]) / 4.0).powi(2) + (z.log2() - at[2]).powi(2);
         depth * (-far).exp()
     };
-    3.0 - valley([6.0, 14.0, 2.0], 2.0) - valley([15.0, 3.0, 1.0], 1.5) - valley([4.0, 4.0, 3.0], 1.2) + 0.05 * (x * 1.7).sin()
+    3.0 - valley([6.0, 14.0, 2.0], 2.0) - valley([15.0, 3.0, 1.0], 1.5) - valley([4.0, 4.0, 3.0], 1.2)
+        + 0.05 * (x * 1.7).sin()
 }
 
 #[test]
@@ -331,6 +371,7 @@ fn the_portfolio_finds_the_deepest_valley() {
 #[test]
 fn the_portfolio_beats_chance_where_nothing_is_constrained() {
     let measured = |point: &Point| Outcome::Measured(vec![1.0 + distance(point)]);
-    let (found, chance) = (best(Kind::Auto, &mixed(false), &measured, distance), best(Kind::Random, &mixed(false), &measured, distance));
+    let (found, chance) =
+        (best(Kind::Auto, &mixed(false), &measured, distance), best(Kind::Random, &mixed(false), &measured, distance));
     assert!(found < 0.85 * chance, "{found}, chance {chance}");
 }

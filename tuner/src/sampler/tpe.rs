@@ -1,9 +1,9 @@
-//! Tree-structured Parzen estimators: one density over good points, one over the others, and the next point where their ratio is
-//! largest (Bergstra, Bardenet, Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).
+//! Tree-structured Parzen estimators: one density over good points, one over the others, and the next point where their
+//! ratio is largest (Bergstra, Bardenet, Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).
 //!
-//! Densities are over all parameters jointly (a product of kernels for each observation), so that what depends on each other is seen
-//! together. Where an observation lacks a parameter that applies to a candidate, the kernel along it is uniform. Points that failed, were
-//! rejected or are in flight are among the others; no point is proposed twice.
+//! Densities are over all parameters jointly (a product of kernels for each observation), so that what depends on each
+//! other is seen together. Where an observation lacks a parameter that applies to a candidate, the kernel along it is
+//! uniform. Points that failed, were rejected or are in flight are among the others; no point is proposed twice.
 
 use std::collections::HashSet;
 
@@ -111,8 +111,8 @@ fn split(history: &History) -> (Vec<&Point>, Vec<&Point>) {
         }
     }
     let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
-    // What measured exactly the same is the same code: a good one is one good point, however many configurations come to it, or else
-    // the search would stay among them.
+    // What measured exactly the same is the same code: a good one is one good point, however many configurations come
+    // to it, or else the search would stay among them.
     let mut seen = HashSet::new();
     let is_new = |place: &usize| seen.insert(values[*place].iter().map(|value| value.to_bits()).collect::<Vec<_>>());
     let (distinct, repeated): (Vec<usize>, Vec<usize>) = dominance::ranking(&values).into_iter().partition(is_new);
@@ -154,7 +154,11 @@ impl<'a> Estimator<'a> {
             return complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng));
         };
         complete(space, Point::new(), |parameter| {
-            let place = space.parameters().iter().position(|known| known.name == parameter.name).expect("a parameter of the space");
+            let place = space
+                .parameters()
+                .iter()
+                .position(|known| known.name == parameter.name)
+                .expect("a parameter of the space");
             match origin.get(&parameter.name) {
                 Some(value) => self.kernels[place].draw(&self.observations[chosen][place], value, rng),
                 None => draw_value(&parameter.domain, rng),
@@ -164,7 +168,8 @@ impl<'a> Estimator<'a> {
 
     /// The logarithm of the density.
     fn density(&self, x: &[Code]) -> f64 {
-        let uniform: Vec<f64> = self.axes.iter().zip(x).map(|(axis, x)| if *x == Code::Absent { 0.0 } else { axis.uniform(x) }).collect();
+        let uniform: Vec<f64> =
+            self.axes.iter().zip(x).map(|(axis, x)| if *x == Code::Absent { 0.0 } else { axis.uniform(x) }).collect();
         let mut logarithms: Vec<f64> = Vec::with_capacity(self.observations.len() + 1);
         logarithms.push(uniform.iter().sum());
         for observation in &self.observations {
@@ -176,7 +181,8 @@ impl<'a> Estimator<'a> {
             logarithms.push(x.iter().enumerate().map(of).sum());
         }
         let largest = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        largest + logarithms.iter().map(|logarithm| (logarithm - largest).exp()).sum::<f64>().ln() - (logarithms.len() as f64).ln()
+        largest + logarithms.iter().map(|logarithm| (logarithm - largest).exp()).sum::<f64>().ln()
+            - (logarithms.len() as f64).ln()
     }
 }
 

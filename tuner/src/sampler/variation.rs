@@ -16,8 +16,11 @@ pub(super) fn completed(space: &dyn Space, point: Point, rng: &mut impl Rng) -> 
 
 /// A point with one parameter changed a little (and what that makes active drawn anew).
 pub fn neighbour(space: &dyn Space, point: &Point, rng: &mut impl Rng) -> Point {
-    let movable: Vec<&Parameter> =
-        space.parameters().iter().filter(|parameter| point.contains_key(&parameter.name) && parameter.domain.size() != Some(1)).collect();
+    let movable: Vec<&Parameter> = space
+        .parameters()
+        .iter()
+        .filter(|parameter| point.contains_key(&parameter.name) && parameter.domain.size() != Some(1))
+        .collect();
     let mut changed = point.clone();
     if !movable.is_empty() {
         let parameter = movable[rng.random_range(0..movable.len())];
@@ -34,7 +37,11 @@ pub fn mutate(space: &dyn Space, point: &Point, rate: f64, rng: &mut impl Rng) -
         if let Some(value) = changed.get_mut(&parameter.name)
             && rng.random_bool(rate)
         {
-            *value = if rng.random_bool(0.25) { draw_value(&parameter.domain, rng) } else { step(&parameter.domain, value, rng) };
+            *value = if rng.random_bool(0.25) {
+                draw_value(&parameter.domain, rng)
+            } else {
+                step(&parameter.domain, value, rng)
+            };
         }
     }
     complete(space, changed, |parameter| draw_value(&parameter.domain, rng))
@@ -62,7 +69,8 @@ pub(super) fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value 
             if reach == 0 {
                 return value.into();
             }
-            // Short steps are as likely as long ones, on a scale of ratios, up to a quarter of the extent (to twice the value where the scale is logarithmic).
+            // Short steps are as likely as long ones, on a scale of ratios, up to a quarter of the extent (to twice the
+            // value where the scale is logarithmic).
             let far = if *log { value as f64 / *step as f64 } else { reach as f64 * 0.25 };
             let length = far.max(1.0).powf(rng.random()).round() as i64;
             let moved = value + if rng.random_bool(0.5) { length } else { -length } * step;
@@ -105,7 +113,8 @@ pub(super) fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value 
     }
 }
 
-/// A sequence with a pass more, one fewer, another one, or one in another place; at times a whole stretch repeated or dropped.
+/// A sequence with a pass more, one fewer, another one, or one in another place; at times a whole stretch repeated or
+/// dropped.
 pub(super) fn edit(choice: &PassChoice, sequence: &[Value], rng: &mut impl Rng) -> Vec<Value> {
     let mut edited = sequence.to_vec();
     let pass = |rng: &mut _| Value::from(choice.passes[RngExt::random_range(rng, 0..choice.passes.len())].as_str());

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use mneme_core::launch::Dim3;
 use mneme_core::result::Status;
 
-/// Refused launches after which a block shape is banned: one may be the fault of the code, which took too many registers.
+/// Refused launches after which a block shape is banned: one may be the fault of the code, which took too many
+/// registers.
 const REFUSALS: u32 = 2;
 
 /// `--adaptive-invalid-ban`.
@@ -35,7 +36,9 @@ impl Bans {
 
     /// Whether a launch with this block is a waste of time.
     pub fn has(&self, block: Dim3) -> bool {
-        self.enabled && !self.accepted.contains(&block) && self.refused.get(&block).is_some_and(|refused| *refused >= REFUSALS)
+        self.enabled
+            && !self.accepted.contains(&block)
+            && self.refused.get(&block).is_some_and(|refused| *refused >= REFUSALS)
     }
 }
 

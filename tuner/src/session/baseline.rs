@@ -23,7 +23,9 @@ impl Session {
         let text = serde_json::to_string_pretty(&baseline.config).expect("plain data serialises");
         self.live.above(|| self.lines.say(&format!("Baseline configuration:\n{text}")));
         self.summary.baseline_metric = baseline.metric;
-        let Some(metric) = baseline.metric else { return Err(SessionError::Baseline(failure::in_full(&baseline.result))) };
+        let Some(metric) = baseline.metric else {
+            return Err(SessionError::Baseline(failure::in_full(&baseline.result)));
+        };
         self.baseline = metric;
         let results = baseline_results(&baseline);
         let configurations: Vec<_> = if baseline.instances.is_empty() {
@@ -57,7 +59,8 @@ impl Session {
         let mut further = earlier.instances.iter().skip(1).zip(&self.plan.further);
         let same = is_meant(&earlier.config_hash, self.plan.search.space())
             && further.all(|(instance, space)| is_meant(&instance.config.hash(), &**space));
-        Ok(Some(Baseline { metric, ..earlier }).filter(|_| same && metric.is_some() && !self.plan.options.rerun_baseline))
+        Ok(Some(Baseline { metric, ..earlier })
+            .filter(|_| same && metric.is_some() && !self.plan.options.rerun_baseline))
     }
 
     fn replay_baseline(&mut self) -> Result<Baseline, SessionError> {
@@ -74,7 +77,9 @@ impl Session {
                 }
                 None => {
                     let reason = failure::in_short(&spokesman(&of_original));
-                    self.remark(&format!("speedups are over the first pipeline: the application's own code is no baseline ({reason})"));
+                    self.remark(&format!(
+                        "speedups are over the first pipeline: the application's own code is no baseline ({reason})"
+                    ));
                 }
             }
         }
@@ -99,9 +104,12 @@ impl Session {
     fn replay_all(&mut self, configurations: Vec<Configuration>) -> Result<Vec<ReplayResult>, SessionError> {
         match self.evaluator.run(configurations, self.runs) {
             Ok(results) => Ok(results),
-            Err(error @ ServerError::Died { .. }) => {
-                Ok(vec![ReplayResult { failed: true, error: error.to_string(), status: Status::InternalError, ..ReplayResult::default() }])
-            }
+            Err(error @ ServerError::Died { .. }) => Ok(vec![ReplayResult {
+                failed: true,
+                error: error.to_string(),
+                status: Status::InternalError,
+                ..ReplayResult::default()
+            }]),
             Err(error) => Err(error.into()),
         }
     }
@@ -119,15 +127,20 @@ impl Session {
     }
 }
 
-/// How far code of a pipeline is from the application's, by their times; `None` where it is not far. Whatever it lacks is no gain of tuning.
+/// How far code of a pipeline is from the application's, by their times; `None` where it is not far. Whatever it lacks
+/// is no gain of tuning.
 fn difference(passes: &str, original: f64, pipeline: Option<f64>) -> Option<String> {
     let Some(pipeline) = pipeline else {
         return Some(format!("{passes} of the recorded IR does not verify, where the application's own code does"));
     };
     let percent = (pipeline / original - 1.0) * 100.0;
     let word = if percent > 0.0 { "slower" } else { "faster" };
-    let sentence =
-        || format!("{passes} of the recorded IR is {:.1} % {word} than the application's own code, which speedups are over", percent.abs());
+    let sentence = || {
+        format!(
+            "{passes} of the recorded IR is {:.1} % {word} than the application's own code, which speedups are over",
+            percent.abs()
+        )
+    };
     (percent.abs() > NEAR * 100.0).then(sentence)
 }
 
@@ -146,7 +159,10 @@ mod tests {
     fn a_pipeline_that_is_not_the_applications_code_is_told() {
         let told = |pipeline| difference("default<O3>", 200.0, pipeline).unwrap_or_default();
         assert_eq!((told(Some(205.0)), told(Some(195.0))), (String::new(), String::new()));
-        assert!(told(Some(207.0)).starts_with("default<O3> of the recorded IR is 3.5 % slower than the application's own code"));
+        assert!(
+            told(Some(207.0))
+                .starts_with("default<O3> of the recorded IR is 3.5 % slower than the application's own code")
+        );
         assert!(told(Some(150.0)).starts_with("default<O3> of the recorded IR is 25.0 % faster than"));
         assert!(told(None).ends_with("does not verify, where the application's own code does"));
     }

@@ -15,7 +15,8 @@ use crate::server::Runs;
 const RUNS: (u32, u32) = (5, 1);
 
 impl Session {
-    /// Those that are to be measured again: of the best, as many as are wanted. `None` where none are, or there is nothing to compare.
+    /// Those that are to be measured again: of the best, as many as are wanted. `None` where none are, or there is
+    /// nothing to compare.
     pub(super) fn finalists(&self) -> Option<Vec<Trial>> {
         let most = self.plan.options.finalists.unwrap_or(0) as usize;
         let ended = self.stop == Stop::Failure || self.plan.options.baseline_only;
@@ -28,7 +29,8 @@ impl Session {
         Some(finalists(&ranked, &baseline.config, &baseline_results(baseline)[0], most).into_iter().cloned().collect())
     }
 
-    /// Compares the finalists with the baseline anew. Who does not verify in a round is refuted at once, whatever ends the rounds.
+    /// Compares the finalists with the baseline anew. Who does not verify in a round is refuted at once, whatever ends
+    /// the rounds.
     pub(super) fn confirm(&mut self, finalists: &[Trial]) -> Result<Option<Confirmation>, SessionError> {
         let Some(baseline) = self.baseline_trial.clone() else { return Ok(None) };
         let configurations: Vec<Configuration> = finalists.iter().map(|trial| trial.config.clone()).collect();
@@ -94,7 +96,12 @@ impl Session {
             return None;
         }
         let of = |run: usize| -> f64 {
-            self.plan.instances.iter().zip(results).map(|(instance, result)| instance.weight * result.measured()[run] as f64 / all).sum()
+            self.plan
+                .instances
+                .iter()
+                .zip(results)
+                .map(|(instance, result)| instance.weight * result.measured()[run] as f64 / all)
+                .sum()
         };
         Some((0..runs).map(|run| of(run).round() as u64).collect())
     }

@@ -17,7 +17,9 @@ impl Session {
         if !std::mem::take(&mut candidate.first) {
             return Some(candidate);
         }
-        let (Some(metric), Some(rule)) = (self.condense(results), &mut self.plan.early_stop) else { return Some(candidate) };
+        let (Some(metric), Some(rule)) = (self.condense(results), &mut self.plan.early_stop) else {
+            return Some(candidate);
+        };
         if rule.hopeless(&candidate.point, metric) {
             candidate.stopped = Some(metric);
             return Some(candidate);

@@ -33,7 +33,8 @@ pub(super) enum Best {
 }
 
 impl Session {
-    /// Writes what the session found, whatever ended it. What cannot be written keeps nothing else from being written and told.
+    /// Writes what the session found, whatever ended it. What cannot be written keeps nothing else from being written
+    /// and told.
     pub(super) fn finish(mut self, outcome: Result<(), SessionError>) -> Result<Finished, SessionError> {
         self.live.finish();
         let (outcome, best) = match outcome.and_then(|()| self.best()) {
@@ -77,7 +78,9 @@ impl Session {
             }
             if goes_on {
                 let folder = winner::quoted(&self.results.folder().display().to_string());
-                mneme_core::remark!("Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}");
+                mneme_core::remark!(
+                    "Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}"
+                );
             }
             return Err(error);
         }
@@ -102,13 +105,16 @@ impl Session {
     fn report(&self) -> Result<(), ResultsError> {
         match report::write(self.results.folder(), None) {
             Err(report::ReportError::Write { path, source }) => Err(ResultsError::Write { path, source }),
-            Err(report::ReportError::Archive(ArchiveError::Unread { path, source })) => Err(ResultsError::Io { path, source }),
+            Err(report::ReportError::Archive(ArchiveError::Unread { path, source })) => {
+                Err(ResultsError::Io { path, source })
+            }
             // There is nothing to report on.
             Err(report::ReportError::Archive(_)) | Ok(_) => Ok(()),
         }
     }
 
-    /// What `best.json` has: the line of the best, or what was recorded as if it were one, without the number of a trial.
+    /// What `best.json` has: the line of the best, or what was recorded as if it were one, without the number of a
+    /// trial.
     fn best_line(&self, best: &Best) -> Option<Value> {
         match (best, &self.baseline_trial) {
             (Best::Candidate(best), _) => serde_json::to_value(best).ok(),
@@ -121,7 +127,8 @@ impl Session {
         }
     }
 
-    /// Whether an application may be given it: nobody wants one that is slower. A single measurement is enough to leave one alone.
+    /// Whether an application may be given it: nobody wants one that is slower. A single measurement is enough to leave
+    /// one alone.
     fn is_fit(&self, best: &Trial) -> bool {
         let confirmed = self.summary.confirmation.as_ref().and_then(|confirmation| confirmation.fate(best.trial));
         let not_slower = best.metric.is_some_and(|metric| metric <= self.baseline);
@@ -136,8 +143,8 @@ impl Session {
         }
     }
 
-    /// Everything that verified and was not refuted, the best by the first objective first; of sequences of passes that come to the same
-    /// code, and so to the same measurement, the shortest.
+    /// Everything that verified and was not refuted, the best by the first objective first; of sequences of passes that
+    /// come to the same code, and so to the same measurement, the shortest.
     pub(super) fn ranked(&self) -> Vec<Trial> {
         let space = self.plan.search.space();
         let stands = |trial: &&Trial| !trial.objectives.is_empty() && !self.summary.refuted.contains_key(&trial.trial);
@@ -157,12 +164,16 @@ impl Session {
         ranked.iter().zip(fronts).filter(|(_, front)| *front == 0).map(|(trial, _)| trial.clone()).collect()
     }
 
-    /// What may be the best, the best first. Where finalists were measured again they alone: those that are neither refuted nor slower;
-    /// not what only seems slower either, but for the baseline by another name. Everything, where nothing was measured again.
+    /// What may be the best, the best first. Where finalists were measured again they alone: those that are neither
+    /// refuted nor slower; not what only seems slower either, but for the baseline by another name. Everything, where
+    /// nothing was measured again.
     fn eligible(&self) -> Vec<Trial> {
         let ranked = self.ranked();
-        let Some(confirmation) = self.summary.confirmation.as_ref().filter(|it| !it.finalists.is_empty()) else { return ranked };
-        let standing = confirmation.finalists.iter().filter(|finalist| !matches!(finalist.fate, Fate::Failed | Fate::Slower));
+        let Some(confirmation) = self.summary.confirmation.as_ref().filter(|it| !it.finalists.is_empty()) else {
+            return ranked;
+        };
+        let standing =
+            confirmation.finalists.iter().filter(|finalist| !matches!(finalist.fate, Fate::Failed | Fate::Slower));
         let seem_faster = standing.filter(|finalist| finalist.speedup.is_none_or(|speedup| speedup.estimate >= 1.0));
         let of = |finalist: &Finalist| ranked.iter().find(|trial| trial.trial == finalist.trial).cloned();
         let baselines = ranked.iter().filter(|trial| self.is_baselines(trial)).cloned();
@@ -173,12 +184,16 @@ impl Session {
     fn best(&mut self) -> Result<Best, SessionError> {
         let mut elsewhere = match self.plan.verified_on.is_empty() || self.ranking.is_empty() {
             true => None,
-            false => Some(Evaluator::start(self.plan.verified_on.iter().map(|(instance, _)| instance.command.clone()).collect())?),
+            false => Some(Evaluator::start(
+                self.plan.verified_on.iter().map(|(instance, _)| instance.command.clone()).collect(),
+            )?),
         };
         let mut verified = BTreeSet::new();
         while let Some(finalists) = self.finalists() {
             // Only what verifies everywhere takes part.
-            let next = elsewhere.as_mut().and_then(|others| Some((others, finalists.iter().find(|it| !verified.contains(&it.trial))?)));
+            let next = elsewhere
+                .as_mut()
+                .and_then(|others| Some((others, finalists.iter().find(|it| !verified.contains(&it.trial))?)));
             let Some((others, trial)) = next else {
                 self.summary.confirmation = self.confirm(&finalists)?;
                 break;
@@ -189,7 +204,9 @@ impl Session {
         }
         let best = loop {
             let Best::Candidate(best) = self.first_of(self.eligible()) else { break self.first_of(Vec::new()) };
-            let Some(others) = elsewhere.as_mut().filter(|_| !verified.contains(&best.trial)) else { break Best::Candidate(best) };
+            let Some(others) = elsewhere.as_mut().filter(|_| !verified.contains(&best.trial)) else {
+                break Best::Candidate(best);
+            };
             if self.verifies_elsewhere(others, &best)? {
                 verified.insert(best.trial);
             }
@@ -207,7 +224,8 @@ impl Session {
         }
         if matches!(best, Best::Recorded) {
             let before = std::mem::take(&mut self.summary.verdict);
-            let refuted = || format!("no improvement: {} verified, and did not again", candidates(self.summary.refuted.len()));
+            let refuted =
+                || format!("no improvement: {} verified, and did not again", candidates(self.summary.refuted.len()));
             let verdict = if before.is_empty() { refuted() } else { before };
             self.summary.verdict = format!("{verdict}; the recorded configuration is the best");
         }
@@ -215,7 +233,8 @@ impl Session {
     }
 
     fn verifies_elsewhere(&mut self, others: &mut Evaluator, trial: &Trial) -> Result<bool, SessionError> {
-        let grounded: Result<Vec<_>, _> = self.plan.verified_on.iter().map(|(_, space)| space.ground(&trial.params)).collect();
+        let grounded: Result<Vec<_>, _> =
+            self.plan.verified_on.iter().map(|(_, space)| space.ground(&trial.params)).collect();
         let problem = match grounded {
             Err(rejection) => Some(rejection.to_string()),
             Ok(configurations) => {
@@ -280,7 +299,10 @@ impl Session {
         match (&options.proteus_output, tuned) {
             (Some(path), Some(tuned)) => write_whole(path, tuned),
             (Some(path), None) if replaces && self.is_ours_alone(path) => {
-                mneme_core::remark!("mneme-tune: {} had an earlier result for this kernel and was removed", path.display());
+                mneme_core::remark!(
+                    "mneme-tune: {} had an earlier result for this kernel and was removed",
+                    path.display()
+                );
                 remove(path)
             }
             (Some(_), None) => Ok(()),
@@ -296,7 +318,8 @@ impl Session {
 
     /// Says how an application takes the best over.
     fn tell_proteus(&self, best: &Trial) {
-        let file = self.plan.options.proteus_output.clone().unwrap_or_else(|| self.results.folder().join(proteus::FILE));
+        let file =
+            self.plan.options.proteus_output.clone().unwrap_or_else(|| self.results.folder().join(proteus::FILE));
         let usage = winner::proteus_usage(&file, Some(&self.plan.search.space().baseline()), &best.config);
         mneme_core::remark!("An application built with Proteus uses it by\n  {}", usage.command);
         if let Some(remark) = usage.remark {
@@ -327,15 +350,29 @@ impl Session {
             Best::Nothing => {
                 self.lines.say("No configuration verified.");
                 if self.summary.num_trials_completed == 0 && self.summary.num_rejected > 0 {
-                    let reason = self.plan.search.last_rejection().map_or(String::new(), |it| format!(", the last one because {it}"));
-                    mneme_core::remark!("mneme-tune: no point was replayed: the space rejected all {}{reason}", self.summary.num_rejected);
-                } else if self.summary.num_trials_completed == 0 && self.stop == Stop::Complete && !self.plan.options.baseline_only {
+                    let reason = self
+                        .plan
+                        .search
+                        .last_rejection()
+                        .map_or(String::new(), |it| format!(", the last one because {it}"));
+                    mneme_core::remark!(
+                        "mneme-tune: no point was replayed: the space rejected all {}{reason}",
+                        self.summary.num_rejected
+                    );
+                } else if self.summary.num_trials_completed == 0
+                    && self.stop == Stop::Complete
+                    && !self.plan.options.baseline_only
+                {
                     mneme_core::remark!("mneme-tune: no point was replayed: none satisfies the space's constraints");
                 }
             }
         }
         if !self.quiet() {
-            mneme_core::remark!("{} of {} configurations verified", self.summary.num_verified, self.summary.num_trials_completed);
+            mneme_core::remark!(
+                "{} of {} configurations verified",
+                self.summary.num_verified,
+                self.summary.num_trials_completed
+            );
             if let Some(advice) = self.rounding.advice() {
                 mneme_core::remark!("{advice}");
             }
@@ -350,7 +387,12 @@ impl Session {
         let finalists = self.summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
         let confirmed = finalists.filter(|finalist| finalist.trial == best.trial).find_map(|finalist| finalist.speedup);
         let confirmed = confirmed.map_or(String::new(), |it| {
-            format!(" confirmed_speedup={} confirmed_interval={}..{}", ratio(it.estimate), ratio(it.low), ratio(it.high))
+            format!(
+                " confirmed_speedup={} confirmed_interval={}..{}",
+                ratio(it.estimate),
+                ratio(it.low),
+                ratio(it.high)
+            )
         });
         self.lines.say(&format!("BEST: {label} {}={metric} speedup={speedup}{confirmed}", self.metric.name()));
         let is_faster = self.summary.confirmation.as_ref().map_or(metric < self.baseline, |rounds| rounds.significant);

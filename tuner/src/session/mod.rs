@@ -1,7 +1,7 @@
 //! A tuning session: the baseline, then candidate after candidate, then the best.
 //!
-//! The session asks its search for candidates, has them replayed, and writes down what came of each before it asks again. All
-//! that it knows is in the results folder: a session that was killed is resumed from there.
+//! The session asks its search for candidates, has them replayed, and writes down what came of each before it asks
+//! again. All that it knows is in the results folder: a session that was killed is resumed from there.
 
 mod ban;
 mod baseline;
@@ -108,7 +108,8 @@ impl From<ServerError> for SessionError {
 }
 
 impl SessionError {
-    /// Whether results could not be written, on a disk that is full for one: what was written before stands, and a session can go on.
+    /// Whether results could not be written, on a disk that is full for one: what was written before stands, and a
+    /// session can go on.
     pub fn is_unwritten(&self) -> bool {
         matches!(self, Self::Results(ResultsError::Write { .. }))
     }
@@ -159,8 +160,8 @@ struct Session {
     /// By trial as the search counts them: the number in the results, and what is being replayed.
     numbers: Numbers,
     flying: HashMap<u64, Flying>,
-    /// By configuration hash: trials of the session before that are no points of this space. They win nothing in it, unless it comes to
-    /// their configuration.
+    /// By configuration hash: trials of the session before that are no points of this space. They win nothing in it,
+    /// unless it comes to their configuration.
     foreign: HashMap<String, Trial>,
     /// Metric of the baseline, ns.
     baseline: f64,
@@ -188,7 +189,8 @@ struct Flying {
     stopped: Option<f64>,
 }
 
-/// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the greatest.
+/// Numbers for new trials: those that trials of an interrupted session had which never ended, then those after the
+/// greatest.
 #[derive(Debug, Default)]
 struct Numbers {
     free: std::collections::VecDeque<u64>,
@@ -228,11 +230,18 @@ fn device_of(greeting: &Greeting) -> [&str; 4] {
 ///
 /// # Errors
 /// What keeps it from its end; the results folder says how far it came.
-pub fn run(plan: Plan, evaluator: Evaluator, results: Results, mut known: Vec<Trial>) -> Result<Finished, SessionError> {
+pub fn run(
+    plan: Plan,
+    evaluator: Evaluator,
+    results: Results,
+    mut known: Vec<Trial>,
+) -> Result<Finished, SessionError> {
     let start = Instant::now();
     let greeting = evaluator.greeting().clone();
     let plan = Plan { options: on_this_device(&plan.options, &results, &greeting)?, ..plan };
-    let open = |cache: &CachePlan| Cache::open(&cache.path, serde_json::json!([cache.conditions, device_of(&greeting)]).to_string());
+    let open = |cache: &CachePlan| {
+        Cache::open(&cache.path, serde_json::json!([cache.conditions, device_of(&greeting)]).to_string())
+    };
     let cache = plan.cache.as_ref().map(open).transpose()?;
     if let Some((cache, plan)) = cache.as_ref().zip(plan.cache.as_ref()).filter(|(cache, _)| cache.outdated() > 0) {
         mneme_core::remark!(
@@ -312,7 +321,8 @@ impl Session {
         std::iter::once(Ok(first)).chain(further).collect()
     }
 
-    /// The session's metric, ns: over all instances, each weighing as often as it was launched; `None` unless all verified.
+    /// The session's metric, ns: over all instances, each weighing as often as it was launched; `None` unless all
+    /// verified.
     fn condense(&self, results: &[ReplayResult]) -> Option<f64> {
         if results.len() < self.plan.instances.len() {
             return None;
@@ -324,8 +334,8 @@ impl Session {
         Some(sum / self.plan.instances.iter().map(|instance| instance.weight).sum::<f64>())
     }
 
-    /// The objectives, of which smaller is better: over all instances, each weighing as often as it was launched. Empty unless all
-    /// verified.
+    /// The objectives, of which smaller is better: over all instances, each weighing as often as it was launched. Empty
+    /// unless all verified.
     fn costs(
         &self,
         configurations: &[&Configuration],

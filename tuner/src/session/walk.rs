@@ -34,7 +34,9 @@ impl Session {
             }
         }
         self.live.skip(self.summary.num_resumed);
-        if let Some(bridge) = self.plan.bridge.as_ref().filter(|_| self.plan.options.resume && self.plan.options.uses_optuna()) {
+        if let Some(bridge) =
+            self.plan.bridge.as_ref().filter(|_| self.plan.options.resume && self.plan.options.uses_optuna())
+        {
             bridge.abandon()?;
         }
         self.check_bridge()
@@ -116,7 +118,8 @@ impl Session {
         }
         if self.bans.has(configuration.block) {
             self.summary.num_banned += 1;
-            self.results.log(&format!("not tried, because its block shape was refused before: {}", configuration.block));
+            self.results
+                .log(&format!("not tried, because its block shape was refused before: {}", configuration.block));
             self.plan.search.tell(id, Outcome::Failed(Status::InvalidLaunch));
             return Ok(None);
         }
@@ -130,7 +133,8 @@ impl Session {
         };
         let known = self.known(&configurations);
         let first = self.first_runs();
-        let candidate = Flying { trial: self.numbers.take(), point, hash, configurations, first: first.is_some(), stopped: None };
+        let candidate =
+            Flying { trial: self.numbers.take(), point, hash, configurations, first: first.is_some(), stopped: None };
         self.in_order.expect(candidate.trial);
         if let Some(results) = known {
             return self.end_trial(id, candidate, &results, true);
@@ -145,7 +149,8 @@ impl Session {
         let cache = self.cache.as_mut()?;
         let mut results = Vec::new();
         for (instance, configuration) in self.plan.instances.iter().zip(configurations) {
-            let name = self.plan.options.measured.as_ref().map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
+            let name =
+                self.plan.options.measured.as_ref().map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
             let result = cache.get(&name, configuration)?.clone();
             let goes_on = result.verified;
             results.push(result);
@@ -157,10 +162,16 @@ impl Session {
     }
 
     /// Tells other sessions; one whose disk is full goes on without.
-    fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult], which: fn(&ReplayResult) -> bool) {
+    fn remember(
+        &mut self,
+        configurations: &[Configuration],
+        results: &[ReplayResult],
+        which: fn(&ReplayResult) -> bool,
+    ) {
         for ((instance, configuration), result) in self.plan.instances.iter().zip(configurations).zip(results) {
             let Some(cache) = self.cache.as_mut().filter(|_| which(result)) else { continue };
-            let name = self.plan.options.measured.as_ref().map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
+            let name =
+                self.plan.options.measured.as_ref().map_or_else(|| instance.id.clone(), |it| it.name_of(&instance.id));
             if let Err(error) = cache.add(&name, configuration, result) {
                 self.results.log(&error.to_string());
                 self.unwritten.get_or_insert(error.into());
@@ -175,7 +186,13 @@ impl Session {
     }
 
     /// Writes down what became of a candidate, then tells the search.
-    fn end_trial(&mut self, id: u64, candidate: Flying, results: &[ReplayResult], cached: bool) -> Result<Option<Stop>, SessionError> {
+    fn end_trial(
+        &mut self,
+        id: u64,
+        candidate: Flying,
+        results: &[ReplayResult],
+        cached: bool,
+    ) -> Result<Option<Stop>, SessionError> {
         let Flying { trial, point, hash, configurations, stopped, .. } = candidate;
         let label = self.plan.search.space().label(&point, &configurations[0]);
         let trial = Trial {
@@ -207,7 +224,11 @@ impl Session {
                 line
             }
             _ => {
-                self.results.log(&format!("[{}] {label} FAILED error={}", trial.trial, failure::in_full(&trial.result)));
+                self.results.log(&format!(
+                    "[{}] {label} FAILED error={}",
+                    trial.trial,
+                    failure::in_full(&trial.result)
+                ));
                 format!("[{}] {label} FAILED error={}", trial.trial, failure::in_short(&trial.result))
             }
         };
@@ -275,7 +296,11 @@ impl Session {
     /// Whether a point comes to a trial's configurations for the instances after the first.
     fn is_same_everywhere(&self, trial: &Trial, point: &Point) -> bool {
         let known = trial.instances.iter().skip(1).map(|instance| &instance.config);
-        self.plan.further.iter().zip(known).all(|(space, known)| space.ground(point).is_ok_and(|it| it.hash() == known.hash()))
+        self.plan
+            .further
+            .iter()
+            .zip(known)
+            .all(|(space, known)| space.ground(point).is_ok_and(|it| it.hash() == known.hash()))
     }
 
     /// What the search is told of a trial.
@@ -299,7 +324,12 @@ impl Session {
 
     fn tell_end(&mut self, end: End) {
         if end == End::Fruitless {
-            let reason = self.plan.search.last_rejection().map(|reason| format!("; the last rejection: {reason}")).unwrap_or_default();
+            let reason = self
+                .plan
+                .search
+                .last_rejection()
+                .map(|reason| format!("; the last rejection: {reason}"))
+                .unwrap_or_default();
             let sentence = format!("{end}{reason}");
             self.results.log(&sentence);
             mneme_core::remark!("mneme-tune: {sentence}");

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// The constraints of a space, checked on values that are set one parameter after another. Parameters are named by their places.
+/// The constraints of a space, checked on values that are set one parameter after another. Parameters are named by
+/// their places.
 pub trait Constraints {
     /// For each constraint the parameters it is about, ascending.
     fn scopes(&self) -> &[Vec<usize>];

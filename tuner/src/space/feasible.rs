@@ -1,8 +1,8 @@
 //! The valid points of a space, found by constraint propagation and kept as one number each.
 //!
-//! Constraints and conditions link parameters. Parameters that nothing links vary independently, so that only the components of linked
-//! parameters are enumerated, each by itself: depth first, each constraint checked as soon as all it is about is set. The valid points are the product
-//! of the components' combinations.
+//! Constraints and conditions link parameters. Parameters that nothing links vary independently, so that only the
+//! components of linked parameters are enumerated, each by itself: depth first, each constraint checked as soon as all
+//! it is about is set. The valid points are the product of the components' combinations.
 
 use rand::{Rng, RngExt};
 use serde_json::Value;
@@ -22,7 +22,8 @@ pub struct Feasible {
     components: Vec<Component>,
 }
 
-/// Parameters that are linked, and their valid combinations; a single parameter that nothing is linked to has all its values.
+/// Parameters that are linked, and their valid combinations; a single parameter that nothing is linked to has all its
+/// values.
 #[derive(Debug)]
 enum Component {
     Free(usize),
@@ -34,25 +35,32 @@ enum Component {
 struct Member {
     parameter: usize,
     values: Vec<Value>,
-    /// What one step of its digit adds to a code; the digit after the last value says that the parameter does not apply.
+    /// What one step of its digit adds to a code; the digit after the last value says that the parameter does not
+    /// apply.
     weight: u64,
 }
 
 impl Feasible {
-    /// Enumerates the valid points. `None` where a space does not say what its constraints are about, or where linked parameters have
-    /// too many combinations to keep.
+    /// Enumerates the valid points. `None` where a space does not say what its constraints are about, or where linked
+    /// parameters have too many combinations to keep.
     pub fn of(space: &dyn Space) -> Option<Self> {
         let mut constraints = space.constraints()?;
         let parameters = space.parameters().to_vec();
         // What is about no parameter holds for all points or for none.
-        let hopeless = (0..constraints.scopes().len()).any(|it| constraints.scopes()[it].is_empty() && !constraints.holds(it));
+        let hopeless =
+            (0..constraints.scopes().len()).any(|it| constraints.scopes()[it].is_empty() && !constraints.holds(it));
         if hopeless {
-            return Some(Self { parameters, components: vec![Component::Linked { members: Vec::new(), codes: Vec::new() }] });
+            return Some(Self {
+                parameters,
+                components: vec![Component::Linked { members: Vec::new(), codes: Vec::new() }],
+            });
         }
         let components = components(parameters.len(), &*constraints)
             .into_iter()
             .map(|members| match members[..] {
-                [one] if constraints.applies(one) && constraints.scopes().iter().all(|scope| *scope != [one]) => Some(Component::Free(one)),
+                [one] if constraints.applies(one) && constraints.scopes().iter().all(|scope| *scope != [one]) => {
+                    Some(Component::Free(one))
+                }
                 _ => enumerate(&parameters, &members, &mut *constraints),
             })
             .collect::<Option<_>>()?;
@@ -84,7 +92,9 @@ impl Feasible {
                     point.insert(name.clone(), draw_value(domain, rng));
                 }
                 Component::Linked { codes, .. } if codes.is_empty() => return None,
-                Component::Linked { members, codes } => self.decode(members, codes[rng.random_range(0..codes.len())], &mut point),
+                Component::Linked { members, codes } => {
+                    self.decode(members, codes[rng.random_range(0..codes.len())], &mut point)
+                }
             }
         }
         Some(point)
@@ -120,7 +130,9 @@ impl Feasible {
                 let Parameter { name, domain, .. } = &self.parameters[*parameter];
                 point.get(name).is_some_and(|value| domain.contains(value))
             }
-            Component::Linked { members, codes } => self.encode(members, point).is_some_and(|code| codes.binary_search(&code).is_ok()),
+            Component::Linked { members, codes } => {
+                self.encode(members, point).is_some_and(|code| codes.binary_search(&code).is_ok())
+            }
         })
     }
 
@@ -137,7 +149,8 @@ impl Feasible {
                 Component::Free(parameter) => {
                     let Parameter { name, domain, .. } = &self.parameters[*parameter];
                     let size = domain.size().filter(|size| *size <= LARGEST_DOMAIN).unwrap_or(0);
-                    let values = (0..size).map(|index| domain.nth(index)).filter(|value| point.get(name) != Some(value));
+                    let values =
+                        (0..size).map(|index| domain.nth(index)).filter(|value| point.get(name) != Some(value));
                     found.extend(values.map(|value| changed(name, &value)));
                 }
                 Component::Linked { members, codes } => {
@@ -201,7 +214,8 @@ fn place(domain: &Domain, values: &[Value], value: &Value) -> Option<usize> {
 /// Groups of parameters that constraints and conditions link, each ascending.
 fn components(parameters: usize, constraints: &dyn Constraints) -> Vec<Vec<usize>> {
     let mut group: Vec<usize> = (0..parameters).collect();
-    let conditions = constraints.conditions().iter().enumerate().map(|(parameter, about)| [about.as_slice(), &[parameter]].concat());
+    let conditions =
+        constraints.conditions().iter().enumerate().map(|(parameter, about)| [about.as_slice(), &[parameter]].concat());
     for scope in constraints.scopes().iter().cloned().chain(conditions) {
         for pair in scope.windows(2) {
             let (from, to) = (group[pair[0]], group[pair[1]]);
@@ -218,7 +232,8 @@ fn components(parameters: usize, constraints: &dyn Constraints) -> Vec<Vec<usize
     found
 }
 
-/// The order in which a component's parameters are set: those first that complete a constraint with the fewest combinations.
+/// The order in which a component's parameters are set: those first that complete a constraint with the fewest
+/// combinations.
 fn order(sizes: &dyn Fn(usize) -> f64, members: &[usize], constraints: &dyn Constraints) -> Vec<usize> {
     let mut ordered: Vec<usize> = Vec::new();
     // What decides whether a parameter applies comes before it.
@@ -230,10 +245,14 @@ fn order(sizes: &dyn Fn(usize) -> f64, members: &[usize], constraints: &dyn Cons
             ordered.push(parameter);
         }
     }
-    let mut open: Vec<&Vec<usize>> = constraints.scopes().iter().filter(|scope| scope.iter().any(|it| members.contains(it))).collect();
+    let mut open: Vec<&Vec<usize>> =
+        constraints.scopes().iter().filter(|scope| scope.iter().any(|it| members.contains(it))).collect();
     while !open.is_empty() {
-        let combinations = |scope: &Vec<usize>| scope.iter().filter(|it| !ordered.contains(it)).map(|it| sizes(*it)).product::<f64>();
-        let next = (0..open.len()).min_by(|a, b| combinations(open[*a]).total_cmp(&combinations(open[*b]))).expect("one is open");
+        let combinations =
+            |scope: &Vec<usize>| scope.iter().filter(|it| !ordered.contains(it)).map(|it| sizes(*it)).product::<f64>();
+        let next = (0..open.len())
+            .min_by(|a, b| combinations(open[*a]).total_cmp(&combinations(open[*b])))
+            .expect("one is open");
         for parameter in open.swap_remove(next) {
             put(*parameter, constraints.conditions(), &mut ordered);
         }
@@ -252,17 +271,32 @@ fn enumerate(parameters: &[Parameter], members: &[usize], constraints: &mut dyn 
     for parameter in members.iter().rev() {
         let domain = &parameters[*parameter].domain;
         let size = domain.size().filter(|size| *size <= LARGEST_DOMAIN)?;
-        found.push(Member { parameter: *parameter, values: (0..size).map(|index| domain.nth(index)).collect(), weight });
+        found.push(Member {
+            parameter: *parameter,
+            values: (0..size).map(|index| domain.nth(index)).collect(),
+            weight,
+        });
         weight = weight.checked_mul(size + 1)?;
     }
-    let order = order(&|parameter| parameters[parameter].domain.size().map_or(f64::INFINITY, |size| size as f64), members, constraints);
+    let order = order(
+        &|parameter| parameters[parameter].domain.size().map_or(f64::INFINITY, |size| size as f64),
+        members,
+        constraints,
+    );
     let place = |parameter: &usize| found.iter().position(|member| member.parameter == *parameter).expect("a member");
     let steps: Vec<Step> = order
         .iter()
         .enumerate()
         .map(|(depth, parameter)| {
-            let complete = |scope: &Vec<usize>| scope.contains(parameter) && scope.iter().all(|it| order[..=depth].contains(it));
-            let checks = constraints.scopes().iter().enumerate().filter(|(_, scope)| complete(scope)).map(|(number, _)| number).collect();
+            let complete =
+                |scope: &Vec<usize>| scope.contains(parameter) && scope.iter().all(|it| order[..=depth].contains(it));
+            let checks = constraints
+                .scopes()
+                .iter()
+                .enumerate()
+                .filter(|(_, scope)| complete(scope))
+                .map(|(number, _)| number)
+                .collect();
             Step { member: place(parameter), checks }
         })
         .collect();
@@ -281,7 +315,13 @@ struct Step {
 }
 
 /// Notes all valid combinations that continue `code`; `false` where there are too many.
-fn descend(members: &[Member], steps: &[Step], code: u64, constraints: &mut dyn Constraints, codes: &mut Vec<u64>) -> bool {
+fn descend(
+    members: &[Member],
+    steps: &[Step],
+    code: u64,
+    constraints: &mut dyn Constraints,
+    codes: &mut Vec<u64>,
+) -> bool {
     let Some((step, rest)) = steps.split_first() else {
         codes.push(code);
         return codes.len() <= MOST;
@@ -318,7 +358,8 @@ mod tests {
         let names: Vec<String> = (0..lists.len()).map(|place| format!("p{place}")).collect();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("space.json");
-        std::fs::write(&path, json!({"keys": names, "values": lists, "restrictions": restrictions}).to_string()).unwrap();
+        std::fs::write(&path, json!({"keys": names, "values": lists, "restrictions": restrictions}).to_string())
+            .unwrap();
         Box::new(Table::load(&path).unwrap().space)
     }
 

@@ -1,8 +1,8 @@
 //! Spaces: what a tuning session may vary, and how a choice becomes a configuration that can be replayed.
 //!
-//! A space is not the space of configurations: its parameters are what a user wants to turn (a fraction of the largest block, an
-//! order of passes), and [`Space::ground`] maps a choice of them to a configuration. The built-in presets are one kind of space,
-//! files of data another, a Python class a third; samplers know nothing but the trait.
+//! A space is not the space of configurations: its parameters are what a user wants to turn (a fraction of the largest
+//! block, an order of passes), and [`Space::ground`] maps a choice of them to a configuration. The built-in presets are
+//! one kind of space, files of data another, a Python class a third; samplers know nothing but the trait.
 
 mod constraints;
 pub mod draw;
@@ -56,17 +56,18 @@ pub struct Rejection(pub String);
 
 /// What may be varied, and what a choice means.
 pub trait Space {
-    /// The parameters, in an order in which each depends on earlier ones alone; the last one varies fastest when a space is walked.
+    /// The parameters, in an order in which each depends on earlier ones alone; the last one varies fastest when a
+    /// space is walked.
     fn parameters(&self) -> &[Parameter];
 
-    /// Whether a parameter applies to a point that has values for the (active) parameters before it. Inactive parameters have no
-    /// value in a point.
+    /// Whether a parameter applies to a point that has values for the (active) parameters before it. Inactive
+    /// parameters have no value in a point.
     fn is_active(&self, _parameter: &Parameter, _point: &Point) -> bool {
         true
     }
 
-    /// What must hold among parameters, where a space says what each of its constraints is about. Points that violate one are
-    /// rejected by [`ground`](Self::ground), which may reject others as well.
+    /// What must hold among parameters, where a space says what each of its constraints is about. Points that violate
+    /// one are rejected by [`ground`](Self::ground), which may reject others as well.
     fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
         None
     }
@@ -106,7 +107,9 @@ pub fn holds(space: &dyn Space, point: &Point) -> bool {
     let mut before = Point::new();
     for parameter in space.parameters() {
         if space.is_active(parameter, &before) {
-            let Some(value) = point.get(&parameter.name).filter(|value| parameter.domain.contains(value)) else { return false };
+            let Some(value) = point.get(&parameter.name).filter(|value| parameter.domain.contains(value)) else {
+                return false;
+            };
             before.insert(parameter.name.clone(), value.clone());
         }
     }
@@ -120,7 +123,10 @@ fn count(parameters: &[Parameter]) -> Option<u64> {
 
 /// Parameters by name, as `search_space.json` has them.
 fn describe(parameters: &[Parameter]) -> Value {
-    parameters.iter().map(|parameter| (parameter.name.clone(), serde_json::to_value(parameter).expect("plain data serialises"))).collect()
+    parameters
+        .iter()
+        .map(|parameter| (parameter.name.clone(), serde_json::to_value(parameter).expect("plain data serialises")))
+        .collect()
 }
 
 /// A value without quotes and brackets.

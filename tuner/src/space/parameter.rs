@@ -94,7 +94,9 @@ impl Domain {
     pub fn nth(&self, index: u64) -> Value {
         let index = self.size().map_or(index, |size| index.min(size.saturating_sub(1)));
         match self {
-            Self::Integer { low, step, .. } => low.saturating_add(i64::try_from(index).unwrap_or(i64::MAX).saturating_mul(*step)).into(),
+            Self::Integer { low, step, .. } => {
+                low.saturating_add(i64::try_from(index).unwrap_or(i64::MAX).saturating_mul(*step)).into()
+            }
             Self::Real { low, high, step, .. } => (low + index as f64 * step.unwrap_or(0.0)).min(*high).into(),
             Self::Categorical(values) => values[index as usize].clone(),
             Self::Boolean => (index > 0).into(),
@@ -103,7 +105,8 @@ impl Domain {
         }
     }
 
-    /// The value at `position`, from 0 to 1, where equal stretches hold equally many values (or, with `log`, equal ratios).
+    /// The value at `position`, from 0 to 1, where equal stretches hold equally many values (or, with `log`, equal
+    /// ratios).
     pub fn at(&self, position: f64) -> Value {
         let position = position.clamp(0.0, 1.0 - f64::EPSILON);
         match self {
@@ -153,12 +156,14 @@ impl Domain {
             }),
             Self::Categorical(values) => values.contains(value),
             Self::Boolean => value.is_boolean(),
-            Self::Permutation(values) => {
-                value.as_array().is_some_and(|order| order.len() == values.len() && values.iter().all(|wanted| order.contains(wanted)))
-            }
+            Self::Permutation(values) => value
+                .as_array()
+                .is_some_and(|order| order.len() == values.len() && values.iter().all(|wanted| order.contains(wanted))),
             Self::Pipeline(choice) => value.as_array().is_some_and(|sequence| {
                 (choice.shortest..=choice.longest).contains(&sequence.len())
-                    && sequence.iter().all(|pass| pass.as_str().is_some_and(|pass| choice.passes.iter().any(|name| name == pass)))
+                    && sequence
+                        .iter()
+                        .all(|pass| pass.as_str().is_some_and(|pass| choice.passes.iter().any(|name| name == pass)))
             }),
         }
     }
@@ -211,12 +216,8 @@ mod tests {
     }
 
     fn domains() -> impl Strategy<Value = Domain> {
-        let integer = (1i64..50, 0i64..500, 1i64..20, any::<bool>()).prop_map(|(low, extent, step, log)| Domain::Integer {
-            low,
-            high: low + extent,
-            step,
-            log,
-        });
+        let integer = (1i64..50, 0i64..500, 1i64..20, any::<bool>())
+            .prop_map(|(low, extent, step, log)| Domain::Integer { low, high: low + extent, step, log });
         let real = (0.01f64..10.0, 0.0f64..100.0, proptest::option::of(0.1f64..3.0), any::<bool>())
             .prop_map(|(low, extent, step, log)| Domain::Real { low, high: low + extent, step, log });
         let values = |most| (1..most).prop_map(|count: u64| (0..count).map(Value::from).collect::<Vec<_>>());

@@ -1,7 +1,8 @@
 //! Sequences of LLVM's passes as pipelines that LLVM reads.
 //!
-//! A sequence is a list of names without nesting, so that it can be cut, mixed and mutated anywhere; [`pipeline`] puts the managers
-//! (`function`, `loop-mssa`, …) around them. The names are LLVM 19's; an end-to-end test has it run every one on a kernel.
+//! A sequence is a list of names without nesting, so that it can be cut, mixed and mutated anywhere; [`pipeline`] puts
+//! the managers (`function`, `loop-mssa`, …) around them. The names are LLVM 19's; an end-to-end test has it run every
+//! one on a kernel.
 
 /// What a pass works on, and so what it is nested in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +15,9 @@ enum Level {
     LoopMssa,
 }
 
-/// Passes that can change a kernel's code: canonicalisation, scalar and memory optimisation, loops, vector loads and stores,
-/// addresses. Not among them: passes that only print, verify or instrument, and those for coroutines, exceptions or host calls.
+/// Passes that can change a kernel's code: canonicalisation, scalar and memory optimisation, loops, vector loads and
+/// stores, addresses. Not among them: passes that only print, verify or instrument, and those for coroutines,
+/// exceptions or host calls.
 const PASSES: [(&str, Level); 80] = [
     ("always-inline", Level::Module),
     ("constmerge", Level::Module),
@@ -99,8 +101,8 @@ const PASSES: [(&str, Level); 80] = [
     ("simple-loop-unswitch<nontrivial>", Level::LoopMssa),
 ];
 
-/// Where a search for a sequence starts: the order in which a whole pipeline cleans up, inlines, simplifies loops, unrolls them and
-/// cleans up again.
+/// Where a search for a sequence starts: the order in which a whole pipeline cleans up, inlines, simplifies loops,
+/// unrolls them and cleans up again.
 const START: [&str; 30] = [
     "infer-address-spaces",
     "sroa",
@@ -144,8 +146,8 @@ pub fn start() -> impl Iterator<Item = &'static str> {
     START.into_iter()
 }
 
-/// Whether `name` needs no managers around it that [`pipeline`] does not know: a pass of the table, or a pipeline of its own such as
-/// `default<O3>` or `function(gvn)`.
+/// Whether `name` needs no managers around it that [`pipeline`] does not know: a pass of the table, or a pipeline of
+/// its own such as `default<O3>` or `function(gvn)`.
 pub fn is_known(name: &str) -> bool {
     name.contains(['(', '<']) || names().any(|known| stem(known) == name)
 }
@@ -160,7 +162,8 @@ pub fn pipeline<'a>(sequence: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     let mut open: &[&str] = &[];
     for name in sequence {
-        let level = PASSES.iter().find(|(known, _)| stem(known) == stem(name)).map_or(Level::Module, |(_, level)| *level);
+        let level =
+            PASSES.iter().find(|(known, _)| stem(known) == stem(name)).map_or(Level::Module, |(_, level)| *level);
         let managers: &[&str] = match level {
             Level::Module => &[],
             Level::Cgscc => &["cgscc"],
@@ -192,11 +195,15 @@ mod tests {
     #[test]
     fn passes_are_nested_by_what_they_work_on() {
         let sequence = ["globalopt", "sroa", "gvn", "indvars", "loop-rotate", "licm", "adce", "inline", "default<O1>"];
-        let expected = "globalopt,function(sroa,gvn,loop(indvars,loop-rotate),loop-mssa(licm),adce),cgscc(inline),default<O1>";
+        let expected =
+            "globalopt,function(sroa,gvn,loop(indvars,loop-rotate),loop-mssa(licm),adce),cgscc(inline),default<O1>";
         assert_eq!(pipeline(sequence), expected);
         assert_eq!(pipeline(["licm"]), "function(loop-mssa(licm))");
         assert_eq!(pipeline(["default<O3>", "licm"]), "default<O3>,function(loop-mssa(licm))");
-        assert_eq!(pipeline(["instcombine", "inline<only-mandatory>"]), "function(instcombine),cgscc(inline<only-mandatory>)");
+        assert_eq!(
+            pipeline(["instcombine", "inline<only-mandatory>"]),
+            "function(instcombine),cgscc(inline<only-mandatory>)"
+        );
         assert_eq!(pipeline([]), "");
     }
 

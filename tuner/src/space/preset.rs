@@ -138,7 +138,9 @@ impl PresetSpace {
             [only] => Parameter::new(name, Domain::Categorical(vec![(*only).into()])),
             _ => Parameter::new(name, Domain::Boolean),
         };
-        let one_of = |name, values: &[u32]| Parameter::new(name, Domain::Categorical(values.iter().map(|value| json!(value)).collect()));
+        let one_of = |name, values: &[u32]| {
+            Parameter::new(name, Domain::Categorical(values.iter().map(|value| json!(value)).collect()))
+        };
         let mut parameters = vec![
             Parameter::new(name::BLOCK_SHAPE, Domain::Categorical(shapes.iter().map(|shape| json!(shape)).collect())),
             switch(name::SPECIALIZE, &options.specialize),
@@ -158,7 +160,10 @@ impl PresetSpace {
             parameters.push(switch(name::INTERNALIZE, &options.internalize));
         }
         parameters.push(one_of(name::CODEGEN_OPT, &options.codegen_opt));
-        parameters.push(Parameter::new(name::PASSES, Domain::Categorical(options.passes.iter().map(|passes| json!(passes)).collect())));
+        parameters.push(Parameter::new(
+            name::PASSES,
+            Domain::Categorical(options.passes.iter().map(|passes| json!(passes)).collect()),
+        ));
         Self { recorded, axes, codegen_method: options.codegen_method.clone(), parameters }
     }
 
@@ -264,7 +269,11 @@ impl Space for PresetSpace {
             let _ = write!(label, " codegen_opt={}", configuration.codegen_opt);
         }
         if self.varies(name::SPECIALIZE) || self.varies(name::SPECIALIZE_DIMS) || self.varies(name::LAUNCH_BOUNDS) {
-            let _ = write!(label, " specialize={} specialize_dims={}", configuration.specialize, configuration.specialize_dims);
+            let _ = write!(
+                label,
+                " specialize={} specialize_dims={}",
+                configuration.specialize, configuration.specialize_dims
+            );
         }
         if self.varies(name::INTERNALIZE) {
             let _ = write!(label, " internalize={}", configuration.internalize);
@@ -283,7 +292,8 @@ impl Space for PresetSpace {
             .parameters
             .iter()
             .map(|parameter| {
-                let values = (0..parameter.domain.size().unwrap_or(0)).map(|index| parameter.domain.nth(index)).collect();
+                let values =
+                    (0..parameter.domain.size().unwrap_or(0)).map(|index| parameter.domain.nth(index)).collect();
                 (parameter.name.clone(), Value::Array(values))
             })
             .collect();
@@ -302,7 +312,8 @@ mod tests {
     use crate::space::walk::walk;
     use std::collections::HashSet;
 
-    const VECADD: Recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0, compiled: None };
+    const VECADD: Recorded =
+        Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 0, compiled: None };
 
     fn options(passes: &[&str]) -> PresetOptions {
         PresetOptions { passes: passes.iter().map(ToString::to_string).collect(), ..PresetOptions::default() }
@@ -329,8 +340,12 @@ mod tests {
     #[test]
     fn pipelines_vary_fastest_and_block_shapes_ascend() {
         let space = PresetSpace::new(&options(&["default<O1>", "default<O2>"]), VECADD);
-        let first: Vec<_> = walk(&space).take(3).map(|point| space.label(&point, &space.ground(&point).unwrap())).collect();
-        assert_eq!(first, ["passes=default<O1> blockDim.x=1", "passes=default<O2> blockDim.x=1", "passes=default<O1> blockDim.x=2"]);
+        let first: Vec<_> =
+            walk(&space).take(3).map(|point| space.label(&point, &space.ground(&point).unwrap())).collect();
+        assert_eq!(
+            first,
+            ["passes=default<O1> blockDim.x=1", "passes=default<O2> blockDim.x=1", "passes=default<O1> blockDim.x=2"]
+        );
     }
 
     #[test]
@@ -341,7 +356,11 @@ mod tests {
             let hashes: HashSet<_> = configurations.iter().map(Configuration::hash).collect();
             assert_eq!(Some(hashes.len() as u64), space.size(), "{options:?}");
             assert!(configurations.iter().all(|configuration| configuration.check().is_ok()));
-            assert_eq!(hashes.contains(&space.baseline().hash()), options.launch_bounds.contains(&false), "{options:?}");
+            assert_eq!(
+                hashes.contains(&space.baseline().hash()),
+                options.launch_bounds.contains(&false),
+                "{options:?}"
+            );
         }
     }
 
@@ -349,7 +368,15 @@ mod tests {
     fn code_is_assembled_for_speed_whatever_the_application_is() {
         let recorded = |ptx_opt, words: &[&str]| {
             let ptxas_options = words.iter().map(ToString::to_string).collect();
-            Recorded { compiled: Some(CompileOptions { level: "0".into(), ptx_opt, ptxas_options, ..CompileOptions::default() }), ..VECADD }
+            Recorded {
+                compiled: Some(CompileOptions {
+                    level: "0".into(),
+                    ptx_opt,
+                    ptxas_options,
+                    ..CompileOptions::default()
+                }),
+                ..VECADD
+            }
         };
         let of = |recorded| {
             let baseline = PresetSpace::new(&options(&["default<O3>"]), recorded).baseline();
@@ -364,12 +391,15 @@ mod tests {
 
     #[test]
     fn launch_bounds_hold_the_block() {
-        let with = |max_threads| PresetSpace::new(&PresetOptions { launch_bounds: vec![true], max_threads, ..full() }, VECADD);
+        let with =
+            |max_threads| PresetSpace::new(&PresetOptions { launch_bounds: vec![true], max_threads, ..full() }, VECADD);
         for configuration in configurations(&with(MaxThreads::Block)) {
             assert_eq!(configuration.max_threads, Some(configuration.block.x));
         }
         let recorded = configurations(&with(MaxThreads::Recorded));
-        assert!(recorded.iter().all(|configuration| configuration.max_threads == Some(256) && configuration.block.x <= 256));
+        assert!(
+            recorded.iter().all(|configuration| configuration.max_threads == Some(256) && configuration.block.x <= 256)
+        );
         let listed = with(MaxThreads::OneOf(vec![128, 512, 1024]));
         let found = configurations(&listed);
         assert!(found.iter().all(|configuration| configuration.max_threads.unwrap() >= configuration.block.x));
@@ -378,9 +408,15 @@ mod tests {
 
     #[test]
     fn the_baseline_is_the_recorded_launch_under_the_first_pipeline() {
-        let baseline =
-            PresetSpace::new(&PresetOptions { codegen_opt: vec![1, 2], ..options(&["default<Os>", "default<O1>"]) }, VECADD).baseline();
+        let baseline = PresetSpace::new(
+            &PresetOptions { codegen_opt: vec![1, 2], ..options(&["default<Os>", "default<O1>"]) },
+            VECADD,
+        )
+        .baseline();
         assert_eq!((baseline.grid, baseline.block), (VECADD.grid, VECADD.block));
-        assert_eq!((baseline.passes.as_str(), baseline.codegen_opt, baseline.set_launch_bounds), ("default<Os>", 2, false));
+        assert_eq!(
+            (baseline.passes.as_str(), baseline.codegen_opt, baseline.set_launch_bounds),
+            ("default<Os>", 2, false)
+        );
     }
 }

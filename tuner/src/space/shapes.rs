@@ -36,7 +36,11 @@ pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafe
     let budget = thread_budget(block, safety);
     let candidates: [BTreeSet<u32>; 3] = std::array::from_fn(|axis| {
         let recorded = block.as_array()[axis];
-        if axes[axis] { extents(grid.as_array()[axis], recorded, AXIS_LIMITS[axis]) } else { BTreeSet::from([recorded]) }
+        if axes[axis] {
+            extents(grid.as_array()[axis], recorded, AXIS_LIMITS[axis])
+        } else {
+            BTreeSet::from([recorded])
+        }
     });
     let mut shapes = Vec::new();
     for z in &candidates[2] {
@@ -89,8 +93,12 @@ fn extents(blocks: u32, recorded: u32, limit: u32) -> BTreeSet<u32> {
     let largest = u64::from(limit).min(work);
     let powers = (0..u32::BITS).map(|exponent| 1u64 << exponent);
     let scaled = FACTORS.iter().map(|(numerator, denominator)| u64::from(recorded) * numerator / denominator);
-    let mut found: BTreeSet<u32> =
-        powers.chain(scaled).chain(divisors(work)).filter(|extent| (1..=largest).contains(extent)).map(|extent| extent as u32).collect();
+    let mut found: BTreeSet<u32> = powers
+        .chain(scaled)
+        .chain(divisors(work))
+        .filter(|extent| (1..=largest).contains(extent))
+        .map(|extent| extent as u32)
+        .collect();
     found.insert(recorded);
     found
 }
@@ -109,7 +117,10 @@ mod tests {
     const X: [bool; 3] = [true, false, false];
 
     fn widths(grid: u32, block: u32, safety: LaunchSafety) -> Vec<u32> {
-        block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety).into_iter().map(|shape| shape.x).collect()
+        block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety)
+            .into_iter()
+            .map(|shape| shape.x)
+            .collect()
     }
 
     #[test]
@@ -160,6 +171,9 @@ mod tests {
             assert!(blocks * u64::from(shape.x) >= 10_240_000);
             assert!((blocks - 1) * u64::from(shape.x) < 10_240_000);
         }
-        assert_eq!(grid_for(Dim3::new(1, 65_535, 1), Dim3::new(1, 2, 1), Dim3::new(1, 1, 1), [false, true, false]), None);
+        assert_eq!(
+            grid_for(Dim3::new(1, 65_535, 1), Dim3::new(1, 2, 1), Dim3::new(1, 1, 1), [false, true, false]),
+            None
+        );
     }
 }

@@ -46,13 +46,20 @@ impl Table {
         let document: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
         let content = if document["results"].is_array() { t4(&document) } else { cache(&document) }.map_err(wrong)?;
         let Content { parameters, restrictions, results, .. } = content;
-        let name = if content.name.is_empty() { path.file_stem().unwrap_or_default().to_string_lossy().into() } else { content.name };
+        let name = if content.name.is_empty() {
+            path.file_stem().unwrap_or_default().to_string_lossy().into()
+        } else {
+            content.name
+        };
         let names: Vec<String> = parameters.iter().map(|(name, _)| name.clone()).collect();
         let beginnings = match restrictions {
             Some(_) => Vec::new(),
-            None => (1..=names.len()).map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect()).collect(),
+            None => (1..=names.len())
+                .map(|length| results.iter().map(|(point, _)| beginning(&names[..length], point)).collect())
+                .collect(),
         };
-        let constraints = restrictions.unwrap_or_default().iter().map(|text| python::translate(text)).collect::<Result<_, _>>();
+        let constraints =
+            restrictions.unwrap_or_default().iter().map(|text| python::translate(text)).collect::<Result<_, _>>();
         let inner = FileSpace::of_lists(path, parameters, constraints.map_err(wrong)?)?;
         let scopes = (1..=beginnings.len()).map(|length| (0..length).collect()).collect();
         let none = vec![Vec::new(); names.len()];
@@ -64,9 +71,12 @@ impl Table {
 fn cache(document: &Value) -> Result<Content, String> {
     let either = |one: &str, other: &str| document.get(one).or(document.get(other)).cloned().unwrap_or_default();
     let keys = either("keys", "tune_params_keys");
-    let names: Vec<String> = keys.as_array().into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    let names: Vec<String> =
+        keys.as_array().into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     if names.is_empty() {
-        return Err("it has neither 'keys' nor 'tune_params_keys' nor 'results'; name a Kernel Tuner cache or a T4 file".into());
+        return Err(
+            "it has neither 'keys' nor 'tune_params_keys' nor 'results'; name a Kernel Tuner cache or a T4 file".into(),
+        );
     }
     let lists = either("values", "tune_params");
     let values = names.iter().enumerate().map(|(place, name)| match &lists {
@@ -83,12 +93,15 @@ fn cache(document: &Value) -> Result<Content, String> {
     };
     let mut results = BTreeMap::new();
     let objective = document["objective"].as_str().unwrap_or("time");
-    for (text, entry) in ["times", "cache", "errors"].iter().filter_map(|field| document[*field].as_object()).flatten() {
-        let point = key(text, &names, &values).ok_or_else(|| format!("'{text}' is no configuration of its parameters"))?;
+    for (text, entry) in ["times", "cache", "errors"].iter().filter_map(|field| document[*field].as_object()).flatten()
+    {
+        let point =
+            key(text, &names, &values).ok_or_else(|| format!("'{text}' is no configuration of its parameters"))?;
         let measured = if entry.is_object() { &entry[objective] } else { entry };
         let outcome = measured.as_f64().filter(|time| *time > 0.0 && *time < 1e20);
         let outcome = outcome.ok_or_else(|| measured.as_str().unwrap_or("it failed").to_owned());
-        if outcome.is_err() && results.get(text).is_some_and(|(_, known): &(Point, Result<f64, String>)| known.is_ok()) {
+        if outcome.is_err() && results.get(text).is_some_and(|(_, known): &(Point, Result<f64, String>)| known.is_ok())
+        {
             continue;
         }
         results.insert(text.clone(), (point, outcome));
@@ -96,7 +109,12 @@ fn cache(document: &Value) -> Result<Content, String> {
     let restrictions = document.get("restrictions").and_then(Value::as_array);
     let restrictions = restrictions.map(|list| list.iter().map(plain).collect());
     let name = document["name"].as_str().or(document["kernel_name"].as_str()).unwrap_or_default().to_owned();
-    Ok(Content { name, parameters: names.into_iter().zip(values).collect(), restrictions, results: results.into_values().collect() })
+    Ok(Content {
+        name,
+        parameters: names.into_iter().zip(values).collect(),
+        restrictions,
+        results: results.into_values().collect(),
+    })
 }
 
 /// The T4 format: a list of results, each with its configuration.
@@ -104,7 +122,8 @@ fn t4(document: &Value) -> Result<Content, String> {
     let mut parameters: Vec<(String, Vec<Value>)> = Vec::new();
     let mut results = Vec::new();
     for (number, result) in document["results"].as_array().into_iter().flatten().enumerate() {
-        let configuration = result["configuration"].as_object().ok_or_else(|| format!("results[{number}] has no 'configuration'"))?;
+        let configuration =
+            result["configuration"].as_object().ok_or_else(|| format!("results[{number}] has no 'configuration'"))?;
         for (name, value) in configuration {
             match parameters.iter_mut().find(|(known, _)| known == name) {
                 Some((_, values)) if values.contains(value) => {}
@@ -150,7 +169,8 @@ impl Space for TableSpace {
         if self.beginnings.last().is_some_and(|listed| !listed.contains(&beginning(&names, point))) {
             return Err(Rejection("the file does not list it".into()));
         }
-        let options = names.iter().map(|name| format!("-{name}={}", point.get(name).map(plain).unwrap_or_default())).collect();
+        let options =
+            names.iter().map(|name| format!("-{name}={}", point.get(name).map(plain).unwrap_or_default())).collect();
         Ok(Configuration { llvm_options: options, ..self.inner.ground(point)? })
     }
 
@@ -219,7 +239,8 @@ mod tests {
         let table = load(&content).unwrap();
         assert_eq!((table.name.as_str(), table.results.len()), ("k", 3));
         assert!(table.space.ground(&point(2, 2)).unwrap_err().to_string().contains("does not hold"));
-        let of = |x, y| table.results.iter().find(|(known, _)| *known == point(x, y)).map(|(_, outcome)| outcome.clone());
+        let of =
+            |x, y| table.results.iter().find(|(known, _)| *known == point(x, y)).map(|(_, outcome)| outcome.clone());
         assert_eq!(of(2, 1), Some(Ok(1.5)));
         assert!(of(1, 2).unwrap().is_err());
         let hashes: HashSet<String> =

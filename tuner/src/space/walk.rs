@@ -19,19 +19,26 @@ pub enum Odometer {
 }
 
 impl Odometer {
-    /// The next point that violates no constraint that the space tells. What begins like one that does is left out at once.
+    /// The next point that violates no constraint that the space tells. What begins like one that does is left out at
+    /// once.
     pub fn next_valid(&mut self, space: &dyn Space) -> Option<Point> {
         let Some(mut constraints) = space.constraints() else { return self.next(space) };
         // Those first that are about the first parameters alone.
-        let mut order: Vec<(usize, usize)> =
-            constraints.scopes().iter().enumerate().map(|(number, scope)| (scope.last().map_or(0, |last| *last), number)).collect();
+        let mut order: Vec<(usize, usize)> = constraints
+            .scopes()
+            .iter()
+            .enumerate()
+            .map(|(number, scope)| (scope.last().map_or(0, |last| *last), number))
+            .collect();
         order.sort_unstable();
         loop {
             let point = self.next(space)?;
             for (place, parameter) in space.parameters().iter().enumerate() {
                 constraints.set(place, point.get(&parameter.name));
             }
-            let Some((last, _)) = order.iter().find(|(_, number)| !constraints.holds(*number)) else { return Some(point) };
+            let Some((last, _)) = order.iter().find(|(_, number)| !constraints.holds(*number)) else {
+                return Some(point);
+            };
             if let Self::At(indices) = self {
                 indices.truncate(last + 1);
             }
@@ -40,7 +47,11 @@ impl Odometer {
 
     pub fn next(&mut self, space: &dyn Space) -> Option<Point> {
         let next = match std::mem::replace(self, Self::End) {
-            Self::Start if space.parameters().iter().all(|parameter| parameter.domain.size().is_some_and(|size| size > 0)) => Vec::new(),
+            Self::Start
+                if space.parameters().iter().all(|parameter| parameter.domain.size().is_some_and(|size| size > 0)) =>
+            {
+                Vec::new()
+            }
             Self::Start | Self::End => return None,
             Self::At(mut indices) => {
                 // The last parameter that has another value takes it, and those after it start anew.

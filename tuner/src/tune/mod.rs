@@ -61,9 +61,15 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
     let mut finished = Vec::new();
     for subject in &subjects {
         let mut options = subject.settle(&options);
-        options.results_dir = Some(if several { folder.join(subject.record.static_hash.to_string()) } else { folder.clone() });
+        options.results_dir =
+            Some(if several { folder.join(subject.record.static_hash.to_string()) } else { folder.clone() });
         if several && !(options.print_space || options.dry_run) {
-            mneme_core::remark!("mneme-tune: {} ({} of {})", subject.record.demangled_name, finished.len() + 1, subjects.len());
+            mneme_core::remark!(
+                "mneme-tune: {} ({} of {})",
+                subject.record.demangled_name,
+                finished.len() + 1,
+                subjects.len()
+            );
         }
         match subject.tune(options) {
             Ok(outcome) => finished.push(outcome),
@@ -184,7 +190,8 @@ impl Subject {
             start_point(path)?;
         }
         if let Some(path) = &options.proteus_output {
-            console::check_place(path).map_err(|error| TuneError::Setting(format!("--proteus-output {}: {error}", path.display())))?;
+            console::check_place(path)
+                .map_err(|error| TuneError::Setting(format!("--proteus-output {}: {error}", path.display())))?;
         }
         if let Some(folder) = &options.simulate {
             Simulation::load(folder)?;
@@ -212,7 +219,8 @@ impl Subject {
         let bridge = (options.space_module.is_some() || options.uses_optuna())
             .then(|| Bridge::start(options.python.as_deref(), &log))
             .transpose()?;
-        let instances: Vec<Instance> = self.ids.iter().map(|id| self.instance(&options, id, &log)).collect::<Result<_, _>>()?;
+        let instances: Vec<Instance> =
+            self.ids.iter().map(|id| self.instance(&options, id, &log)).collect::<Result<_, _>>()?;
         // Before the space, where that is about the device; else when all is known to be right.
         let (mut ready, mut limits) = (None, DeviceLimits::default());
         if options.space.as_deref().is_some_and(FileSpace::asks_for_device) {
@@ -241,7 +249,10 @@ impl Subject {
             further,
             verified_on,
             early_stop,
-            cache: options.cache.clone().map(|path| CachePlan { path, conditions: self.conditions(&options, &objectives) }),
+            cache: options
+                .cache
+                .clone()
+                .map(|path| CachePlan { path, conditions: self.conditions(&options, &objectives) }),
             objectives,
             bridge,
             options,
@@ -272,7 +283,13 @@ impl Subject {
         Ok(Instance { id: id.into(), weight: self.recorded(id).occurrences.max(1) as f64, command })
     }
 
-    fn choice(&self, options: &Options, space: &dyn Space, bridge: Option<&Bridge>, python: Option<u64>) -> Result<Choice, TuneError> {
+    fn choice(
+        &self,
+        options: &Options,
+        space: &dyn Space,
+        bridge: Option<&Bridge>,
+        python: Option<u64>,
+    ) -> Result<Choice, TuneError> {
         let kind = options.sampler.unwrap_or(Kind::of_trials(options.trials));
         let seed = options.seed.unwrap_or(0);
         if let Some(bridge) = bridge.filter(|_| options.uses_optuna()) {
@@ -307,8 +324,8 @@ impl Subject {
     }
 }
 
-/// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or where that cannot be
-/// told.
+/// Refuses to go on where the baseline and the trials so far were judged or timed otherwise than those to come, or
+/// where that cannot be told.
 fn refuse_other_conditions(results: &Results, is_new: bool, options: &Options) -> Result<(), TuneError> {
     let earlier = match results.read::<Options>(session::CONFIG) {
         // Of another release, perhaps.
@@ -324,7 +341,9 @@ fn refuse_other_conditions(results: &Results, is_new: bool, options: &Options) -
             "the session in {folder} was begun under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
         )));
     }
-    let Some((earlier, now)) = earlier.as_ref().and_then(|earlier| earlier.measured.as_ref()).zip(options.measured.as_ref()) else {
+    let Some((earlier, now)) =
+        earlier.as_ref().and_then(|earlier| earlier.measured.as_ref()).zip(options.measured.as_ref())
+    else {
         return Err(TuneError::Setting(format!(
             "the session in {folder} does not say which recording it measured, as those of earlier releases do not; begin a session of its own without --resume"
         )));
@@ -387,8 +406,13 @@ fn start_point(path: &Path) -> Result<Point, TuneError> {
     let wrong = |problem: String| TuneError::Setting(format!("--start-from {}: {problem}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let trial = serde_json::Deserializer::from_str(&text).into_iter::<Value>().next();
-    if trial.as_ref().is_some_and(|line| line.as_ref().is_ok_and(|line| line["trial"].is_null() && line["config"].is_object())) {
-        return Err(wrong("the recorded configuration was the best of that session, where a search starts anyway".into()));
+    if trial
+        .as_ref()
+        .is_some_and(|line| line.as_ref().is_ok_and(|line| line["trial"].is_null() && line["config"].is_object()))
+    {
+        return Err(wrong(
+            "the recorded configuration was the best of that session, where a search starts anyway".into(),
+        ));
     }
     match trial.map(|line| line.and_then(serde_json::from_value::<results::Trial>)) {
         Some(Ok(trial)) if !trial.params.is_empty() => Ok(trial.params),
@@ -404,7 +428,9 @@ fn start_in(space: &dyn Space, path: &Path) -> Result<Point, TuneError> {
         return Ok(point);
     }
     let path = path.display();
-    Err(TuneError::Setting(format!("--start-from {path}: nothing in it is a value that a parameter of this space may have")))
+    Err(TuneError::Setting(format!(
+        "--start-from {path}: nothing in it is a value that a parameter of this space may have"
+    )))
 }
 
 /// `--print-space` and `--dry-run`.

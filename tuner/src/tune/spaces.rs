@@ -49,11 +49,13 @@ impl Spaces<'_> {
 
     pub fn endless(&self, space: &dyn Space) -> Option<String> {
         let name = &space.parameters().iter().find(|parameter| parameter.domain.size().is_none())?.name;
-        self.walks().then(|| format!("the parameter '{name}' has no end of values to go through; use --sampler random or tpe"))
+        self.walks()
+            .then(|| format!("the parameter '{name}' has no end of values to go through; use --sampler random or tpe"))
     }
 }
 
-/// What the device can take, where only the space is to be seen; one that cannot be asked is taken to have what every one has.
+/// What the device can take, where only the space is to be seen; one that cannot be asked is taken to have what every
+/// one has.
 pub fn limits_to_show(options: &Options, instances: &[Instance]) -> DeviceLimits {
     match evaluator(options, &instances[..1]) {
         Ok(evaluator) => evaluator.greeting().limits.clone(),
@@ -69,7 +71,9 @@ pub fn limits_to_show(options: &Options, instances: &[Instance]) -> DeviceLimits
 /// The built-in space that settled options describe.
 fn preset_options(options: &Options) -> PresetOptions {
     let switch = |mode: Option<Switch>| mode.unwrap_or(Switch::Fixed).values().to_vec();
-    let range = |fixed: Option<u32>, range: Option<Range>, default| fixed.map(Range::one).or(range).map_or(vec![default], Range::values);
+    let range = |fixed: Option<u32>, range: Option<Range>, default| {
+        fixed.map(Range::one).or(range).map_or(vec![default], Range::values)
+    };
     let passes = options.fixed_passes.clone().map_or_else(|| options.passes.clone(), |only| vec![only]);
     let max_threads = match (options.max_threads_range, options.max_threads_policy) {
         (Some(range), _) => MaxThreads::OneOf(range.values()),

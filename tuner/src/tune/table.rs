@@ -38,8 +38,13 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     let sampler = kind.build(&*space, &Settings { seed: options.seed.unwrap_or(0), trials, start: None })?;
     let (results, known) = Results::open(&folder, false)?;
     results.write(session::CONFIG, &options)?;
-    let command =
-        ServerCommand { program: PathBuf::new(), database: file, instance: String::new(), options: Vec::new(), log: results.log_path() };
+    let command = ServerCommand {
+        program: PathBuf::new(),
+        database: file,
+        instance: String::new(),
+        options: Vec::new(),
+        log: results.log_path(),
+    };
     let plan = Plan {
         kernel: table.name,
         instances: vec![Instance { id: "table".into(), weight: 1.0, command }],

@@ -10,44 +10,97 @@ use crate::home::Home;
 #[test]
 fn the_output_is_the_tutorials() {
     let home = Home::new();
-    let arguments =
-        ["-rid", "1", "--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--passes", "default<O1>"];
-    let more =
-        ["default<O3>", "--fixed-codegen-opt", "3", "--sampler", "grid", "--iterations", "2", "--warmup", "1", "--results-dir", "here"];
+    let arguments = [
+        "-rid",
+        "1",
+        "--space-preset",
+        "launch",
+        "--launch-dim",
+        "x",
+        "--launch-safety",
+        "aggressive",
+        "--passes",
+        "default<O1>",
+    ];
+    let more = [
+        "default<O3>",
+        "--fixed-codegen-opt",
+        "3",
+        "--sampler",
+        "grid",
+        "--iterations",
+        "2",
+        "--warmup",
+        "1",
+        "--results-dir",
+        "here",
+    ];
     let output = home.tune(&[&arguments[..], &more].concat(), 0);
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[..2], ["Baseline configuration:", "{"]);
-    let at = |start: &str| lines.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no line '{start}' in {output}"));
+    let at = |start: &str| {
+        lines.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no line '{start}' in {output}"))
+    };
     let baseline = at("Baseline mean exec_time = 997 (samples = [996, 998]");
     assert_eq!(at("[0] passes=default<O1> blockDim.x=1 mean=1000 speedup=0.997"), baseline + 1);
     assert_eq!(at("[1] passes=default<O3> blockDim.x=1 mean=1000 speedup=0.997"), baseline + 2);
     assert_eq!(at("Total tuning time: "), lines.len() - 2);
-    assert!(lines.last().unwrap().starts_with("BEST: passes=default<O1> blockDim.x=24 mean=977 speedup=1.02"), "{output}");
+    assert!(
+        lines.last().unwrap().starts_with("BEST: passes=default<O1> blockDim.x=24 mean=977 speedup=1.02"),
+        "{output}"
+    );
     let config: Value = serde_json::from_str(&std::fs::read_to_string(home.path("here/config.json")).unwrap()).unwrap();
-    assert_eq!((&config["launch_safety"], &config["metric"], &config["iterations"]), (&json!("aggressive"), &json!("mean"), &json!(2)));
+    assert_eq!(
+        (&config["launch_safety"], &config["metric"], &config["iterations"]),
+        (&json!("aggressive"), &json!("mean"), &json!(2))
+    );
     // A second session does not overwrite the first one's results.
     let first = home.trials("here");
     let (_, stderr) = home.run(&["--results-dir", "here", "--space-preset", "compiler"], 0);
     assert!(stderr.contains("the results that were in here are in here.1 now"), "{stderr}");
     assert_eq!(home.trials("here.1"), first);
-    assert!(home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet"], 0).contains("BEST: passes=default<O3> blockDim.x=4 "));
-    assert_eq!(std::fs::read_dir(home.path("mneme-tune-results")).unwrap().count(), 1, "a folder is made where none is named");
+    assert!(
+        home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet"], 0)
+            .contains("BEST: passes=default<O3> blockDim.x=4 ")
+    );
+    assert_eq!(
+        std::fs::read_dir(home.path("mneme-tune-results")).unwrap().count(),
+        1,
+        "a folder is made where none is named"
+    );
 }
 
 #[test]
 fn failures_are_short_lines_and_counted() {
     let home = Home::new();
-    let (stdout, stderr) =
-        home.run(&["--passes", "right", "unknown", "--space-preset", "compiler", "--fixed-codegen-opt", "3", "--results-dir", "here"], 0);
+    let (stdout, stderr) = home.run(
+        &[
+            "--passes",
+            "right",
+            "unknown",
+            "--space-preset",
+            "compiler",
+            "--fixed-codegen-opt",
+            "3",
+            "--results-dir",
+            "here",
+        ],
+        0,
+    );
     assert!(
-        stdout.lines().any(|line| line.starts_with("[1] passes=unknown ") && line.ends_with(" FAILED error=unknown pass name")),
+        stdout
+            .lines()
+            .any(|line| line.starts_with("[1] passes=unknown ") && line.ends_with(" FAILED error=unknown pass name")),
         "{stdout}"
     );
     assert_eq!(stderr.lines().last(), Some("1 of 2 configurations verified"), "{stderr}");
     let log = std::fs::read_to_string(home.path("here/logs/tune.log")).unwrap();
     let failure = log.lines().find(|line| line.contains("FAILED")).unwrap();
     let (time, text) = failure.split_once(' ').unwrap();
-    assert!(time.parse::<jiff::Timestamp>().is_ok() && text.ends_with("opt --print-passes lists those that there are"), "{failure}");
+    assert!(
+        time.parse::<jiff::Timestamp>().is_ok() && text.ends_with("opt --print-passes lists those that there are"),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -68,8 +121,10 @@ fn a_search_that_finds_nothing_faster_says_so() {
 fn the_space_is_printed_without_a_server() {
     let home = Home::new();
     std::fs::remove_file(home.path("mneme-replay")).unwrap();
-    let space: Value =
-        serde_json::from_str(&home.tune(&["--print-space", "--space-preset", "compiler", "--codegen-opt-range", "1:3:2"], 0)).unwrap();
+    let space: Value = serde_json::from_str(
+        &home.tune(&["--print-space", "--space-preset", "compiler", "--codegen-opt-range", "1:3:2"], 0),
+    )
+    .unwrap();
     assert_eq!(space["size"], 10);
     assert_eq!(space["parameters"]["codegen_opt"], json!([1, 3]));
     assert_eq!(space["parameters"]["block_shape"].as_array().unwrap().len(), 1);
@@ -84,10 +139,14 @@ fn output_that_cannot_be_written_is_one_sentence_and_a_complete_session() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
         command.arg("-rdb").arg(home.path("5.json")).args(arguments).env("MNEME_HOME", home.folder()).stdout(full);
-        let output = command.current_dir(home.folder()).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let output =
+            command.current_dir(home.folder()).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(exit::INTERNAL), "{stderr}");
-        assert!(stderr.lines().last().unwrap().starts_with("mneme-tune: standard output cannot be written"), "{stderr}");
+        assert!(
+            stderr.lines().last().unwrap().starts_with("mneme-tune: standard output cannot be written"),
+            "{stderr}"
+        );
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
     assert!(home.path("full/best.json").is_file());
@@ -95,7 +154,13 @@ fn output_that_cannot_be_written_is_one_sentence_and_a_complete_session() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-tune"));
-    let output = command.args(["--print-space", "-rdb"]).arg(home.path("5.json")).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let output = command
+        .args(["--print-space", "-rdb"])
+        .arg(home.path("5.json"))
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let output = output.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     // Nor does one that has gone from standard error end the session.
@@ -125,7 +190,10 @@ fn what_cannot_be_leaves_earlier_results_where_they_are() {
 fn of_equal_sequences_of_passes_the_shortest_is_the_best() {
     let home = Home::new();
     std::fs::write(home.path("space.yaml"), "parameters:\n  passes: {type: pipeline, longest: 12}\n").unwrap();
-    let output = home.tune(&["--space", "space.yaml", "--sampler", "passes", "--trials", "30", "--seed", "1", "--results-dir", "here"], 0);
+    let output = home.tune(
+        &["--space", "space.yaml", "--sampler", "passes", "--trials", "30", "--seed", "1", "--results-dir", "here"],
+        0,
+    );
     let length = |trial: &Value| trial["params"]["passes"].as_array().unwrap().len();
     let trials = home.trials("here");
     assert_eq!(length(&trials[0]), 12, "what a search starts from fits the space");

@@ -12,7 +12,10 @@ fn a_file_says_what_a_command_line_can() {
     std::fs::write(home.path("config.yml"), text).unwrap();
     home.tune(&["--config", "config.yml", "--metric", "max"], 0);
     let config = home.json("here/config.json");
-    assert_eq!((&config["metric"], &config["iterations"], &config["sampler"]), (&json!("max"), &json!(2), &json!("exhaustive")));
+    assert_eq!(
+        (&config["metric"], &config["iterations"], &config["sampler"]),
+        (&json!("max"), &json!(2), &json!("exhaustive"))
+    );
     assert_eq!(home.trials("here").len(), 20);
     // What was resolved is a configuration file again, and says the same.
     home.tune(&["--config", "here/config.json", "--results-dir", "again"], 0);
@@ -31,7 +34,12 @@ fn a_resolved_configuration_can_be_written_without_a_recording() {
     let home = Home::new();
     home.tune(&["--record-database", "none.json", "--space-preset", "full", "--dump-config", "out.yml"], 0);
     let text = std::fs::read_to_string(home.path("out.yml")).unwrap();
-    for line in ["record_database: none.json", "launch_bounds_space: on-off", "min_blocks_per_sm_range: 1:8", "codegen_opt_range: 1:3"] {
+    for line in [
+        "record_database: none.json",
+        "launch_bounds_space: on-off",
+        "min_blocks_per_sm_range: 1:8",
+        "codegen_opt_range: 1:3",
+    ] {
         assert!(text.contains(line), "{line} is missing from\n{text}");
     }
     assert!(!text.contains("results_dir"), "each session has a folder of its own");
@@ -68,7 +76,10 @@ fn what_makes_no_sense_starts_nothing() {
         (&["--optuna-storage", "s.log"], "--optuna-storage is Optuna's"),
     ] {
         let (stdout, stderr) = home.run(arguments, 64);
-        assert!(stderr.contains(expected) && stderr.lines().count() == 1 && stdout.is_empty(), "{arguments:?}: {stderr}");
+        assert!(
+            stderr.contains(expected) && stderr.lines().count() == 1 && stdout.is_empty(),
+            "{arguments:?}: {stderr}"
+        );
     }
     let mut bare = home.command(&[]);
     let output = bare.output().unwrap();
@@ -82,7 +93,8 @@ fn pipelines_come_from_files_too() {
     let home = Home::new();
     std::fs::write(home.path("pipelines"), "# what to try\nsecond\n\n  third(a,b)  \n").unwrap();
     let space: Value =
-        serde_json::from_str(&home.tune(&["--print-space", "--pipeline-file", "pipelines", "--passes", "first"], 0)).unwrap();
+        serde_json::from_str(&home.tune(&["--print-space", "--pipeline-file", "pipelines", "--passes", "first"], 0))
+            .unwrap();
     assert_eq!(space["parameters"]["passes"], json!(["first", "second", "third(a,b)"]));
     let space: Value = serde_json::from_str(&home.tune(&["--print-space", "--fixed-passes", "only"], 0)).unwrap();
     assert_eq!(space["parameters"]["passes"], json!(["only"]));
@@ -94,23 +106,43 @@ fn pipelines_come_from_files_too() {
 fn launch_bounds_and_specialisation_are_dimensions_on_request() {
     let home = Home::new();
     let printed = |more: &[&str]| -> Value {
-        let arguments = [&["--print-space", "--space-preset", "compiler", "--passes", "a", "--fixed-codegen-opt", "3"], more].concat();
+        let arguments =
+            [&["--print-space", "--space-preset", "compiler", "--passes", "a", "--fixed-codegen-opt", "3"], more]
+                .concat();
         serde_json::from_str(&home.tune(&arguments, 0)).unwrap()
     };
     assert_eq!(printed(&[])["size"], 1);
-    assert_eq!(printed(&["--specialize-space", "on-off", "--specialize-dims-space", "on"])["parameters"]["specialize_dims"], json!([true]));
-    let bounds =
-        printed(&["--launch-bounds-space", "on-off", "--min-blocks-per-sm-range", "1:5:2", "--max-threads-policy", "powers-of-two"]);
+    assert_eq!(
+        printed(&["--specialize-space", "on-off", "--specialize-dims-space", "on"])["parameters"]["specialize_dims"],
+        json!([true])
+    );
+    let bounds = printed(&[
+        "--launch-bounds-space",
+        "on-off",
+        "--min-blocks-per-sm-range",
+        "1:5:2",
+        "--max-threads-policy",
+        "powers-of-two",
+    ]);
     assert_eq!(bounds["parameters"]["min_blocks_per_sm"], json!([1, 3, 5]));
     assert_eq!(bounds["size"], 1 + 3 * 11);
-    let fixed = printed(&["--launch-bounds-space", "on", "--fixed-min-blocks-per-sm", "4", "--max-threads-range", "128:512:128"]);
+    let fixed = printed(&[
+        "--launch-bounds-space",
+        "on",
+        "--fixed-min-blocks-per-sm",
+        "4",
+        "--max-threads-range",
+        "128:512:128",
+    ]);
     assert_eq!((&fixed["parameters"]["max_threads"], &fixed["size"]), (&json!([128, 256, 384, 512]), &json!(4)));
 }
 
 #[test]
 fn what_proteus_is_given_goes_where_it_is_wanted() {
     let home = Home::new();
-    let with = |folder: &str, more: &[&str]| home.tune(&[&["--space-preset", "quick", "--results-dir", folder], more].concat(), 0);
+    let with = |folder: &str, more: &[&str]| {
+        home.tune(&[&["--space-preset", "quick", "--results-dir", folder], more].concat(), 0)
+    };
     with("a", &["--proteus-output", "tuned.json"]);
     assert!(home.json("tuned.json")["_Z5kv"].is_object() && !home.path("a/proteus_tuned_kernels.json").exists());
     with("b", &["--no-proteus-output"]);

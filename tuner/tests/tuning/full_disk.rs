@@ -1,4 +1,5 @@
-//! A disk that is full ends a session with one sentence: what was found is told, what was written stands, and nothing is left half.
+//! A disk that is full ends a session with one sentence: what was found is told, what was written stands, and nothing
+//! is left half.
 
 use std::process::{Command, Output};
 
@@ -11,7 +12,11 @@ const SESSION: &str = "-rdb 5.json --space-preset launch --passes a b c --iterat
 /// Runs a script in the home, with mneme-tune's path in `$tune`.
 fn script(home: &Home, program: &[&str], text: &str) -> Output {
     let mut command = Command::new(program[0]);
-    command.args(&program[1..]).args(["sh", "-c", text]).env("tune", env!("CARGO_BIN_EXE_mneme-tune")).env("session", SESSION);
+    command
+        .args(&program[1..])
+        .args(["sh", "-c", text])
+        .env("tune", env!("CARGO_BIN_EXE_mneme-tune"))
+        .env("session", SESSION);
     command.env("MNEME_HOME", home.folder()).current_dir(home.folder()).output().unwrap()
 }
 
@@ -20,7 +25,10 @@ fn script(home: &Home, program: &[&str], text: &str) -> Output {
 fn assert_told(output: &Output, how: &str) {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let said: Vec<&str> = stderr.lines().filter(|line| line.contains(how)).collect();
-    assert!(said.len() == 1 && said[0].starts_with("mneme-tune: ") && said[0].contains("cannot be written"), "{stderr}");
+    assert!(
+        said.len() == 1 && said[0].starts_with("mneme-tune: ") && said[0].contains("cannot be written"),
+        "{stderr}"
+    );
     assert!(said[0].ends_with("; make room") && !stderr.contains("panicked"), "{stderr}");
     let found = stdout.lines().any(|line| line.starts_with('[') && !line.contains("FAILED"));
     assert_eq!(stdout.contains("BEST: "), found, "{stdout}{stderr}");
@@ -94,7 +102,10 @@ fn a_cache_that_is_full_keeps_no_session_from_its_end() {
     let output = script(&home, &["env"], "ulimit -f 4096; exec $tune $session --results-dir here --cache cache.jsonl");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit::INTERNAL), "{stderr}");
-    assert!(stderr.lines().last().unwrap().starts_with("mneme-tune: the cache cache.jsonl cannot be used: File too large"), "{stderr}");
+    assert!(
+        stderr.lines().last().unwrap().starts_with("mneme-tune: the cache cache.jsonl cannot be used: File too large"),
+        "{stderr}"
+    );
     assert_eq!((home.trials("here").len(), &home.json("here/summary.json")["status"]), (21, &"completed".into()));
     assert!(String::from_utf8_lossy(&output.stdout).contains("BEST: "));
 }

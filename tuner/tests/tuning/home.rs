@@ -27,7 +27,8 @@ impl Home {
                 "SharedMem": 0, "Args": [], "Occurrences": occurrences
             })
         };
-        let instances: serde_json::Map<String, Value> = instances.iter().map(|(id, seen)| ((*id).to_owned(), instance(*seen))).collect();
+        let instances: serde_json::Map<String, Value> =
+            instances.iter().map(|(id, seen)| ((*id).to_owned(), instance(*seen))).collect();
         let record = json!({
             "StaticHash": hash, "VAddr": "0x0", "VASize": 0, "KernelName": format!("_Z{hash}kv"), "DemangledName": "k()", "Modules": [],
             "BinaryBlobs": [], "ArgNames": [], "Specializations": [], "instances": instances
@@ -42,7 +43,10 @@ impl Home {
     /// A JSON file.
     #[track_caller]
     pub fn json(&self, name: &str) -> Value {
-        serde_json::from_str(&std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))).unwrap()
+        serde_json::from_str(
+            &std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}")),
+        )
+        .unwrap()
     }
 
     /// The lines of `FOLDER/trials.jsonl`.

@@ -80,7 +80,10 @@ fn the_best_is_verified_on_other_instances() {
     let finalists = summary["confirmation"]["finalists"].as_array().unwrap();
     let refuted = summary["refuted"].as_object().unwrap();
     assert!(finalists.len() == 3 && !refuted.is_empty(), "{summary}");
-    assert!(finalists.iter().all(|it| it["fate"] != "failed" && !refuted.contains_key(&it["trial"].to_string())), "{summary}");
+    assert!(
+        finalists.iter().all(|it| it["fate"] != "failed" && !refuted.contains_key(&it["trial"].to_string())),
+        "{summary}"
+    );
     assert_eq!(home.json("again/best.json")["config"]["passes"], "right");
     assert!(home.run(&["-rid", "1", "--verify-all", "7", "--results-dir", "none"], 4).1.contains('7'));
 }
@@ -97,7 +100,8 @@ fn several_kernels_are_tuned_one_after_the_other() {
     let tuned = home.json("here/proteus_tuned_kernels.json");
     assert_eq!(tuned.as_object().unwrap().keys().collect::<Vec<_>>(), ["_Z5kv", "_Z6kv"]);
     let kernels = home.json("here/summary.json")["kernels"].clone();
-    let statuses: Vec<_> = kernels.as_array().unwrap().iter().map(|kernel| kernel["exit_status"].as_i64().unwrap()).collect();
+    let statuses: Vec<_> =
+        kernels.as_array().unwrap().iter().map(|kernel| kernel["exit_status"].as_i64().unwrap()).collect();
     assert_eq!(statuses, [0, 0, 69]);
     assert_eq!(home.json("here/6/summary.json")["status"], "completed");
     assert!(home.run(&["--record-database", ".", "--results-dir", "none"], 4).1.contains("--all-kernels"));
@@ -107,8 +111,17 @@ fn several_kernels_are_tuned_one_after_the_other() {
 fn results_are_shared_between_sessions() {
     let home = Home::new();
     let with = |folder: &str, more: &[&str]| {
-        let arguments =
-            ["--space-preset", "compiler", "--passes", "right", "unknown", "--cache", "shared/cache.jsonl", "--results-dir", folder];
+        let arguments = [
+            "--space-preset",
+            "compiler",
+            "--passes",
+            "right",
+            "unknown",
+            "--cache",
+            "shared/cache.jsonl",
+            "--results-dir",
+            folder,
+        ];
         home.tune(&[&arguments[..], more].concat(), 0);
         home.json(&format!("{folder}/summary.json"))
     };

@@ -16,7 +16,8 @@ fn assert_recorded(home: &Home, stdout: &str, stderr: &str) {
     let last = stdout.lines().last().unwrap();
     assert!(last.starts_with("BEST: as recorded") && last.ends_with("speedup=1"), "{stdout}");
     assert!(stderr.contains("; the recorded configuration is the best"), "{stderr}");
-    let (best, baseline, summary) = (home.json("here/best.json"), home.json("here/baseline.json"), home.json("here/summary.json"));
+    let (best, baseline, summary) =
+        (home.json("here/best.json"), home.json("here/baseline.json"), home.json("here/summary.json"));
     assert_eq!((&best["config"], &best["trial"], &best["speedup"]), (&baseline["config"], &Value::Null, &json!(1.0)));
     assert_eq!((&summary["best_trial"], &summary["best_metric"]), (&Value::Null, &summary["baseline_metric"]));
     assert!(!home.path("here/proteus_tuned_kernels.json").exists());
@@ -29,13 +30,19 @@ fn who_verifies_only_sometimes_wins_nothing() {
     let home = Home::new();
     let (stdout, stderr) = tune(&home, &["sometimes 1", "sometimes 2"], &[], 2);
     assert_recorded(&home, &stdout, &stderr);
-    assert!(stderr.contains("trial 0: it verified, and did not when it was measured again: memory differs"), "{stderr}");
+    assert!(
+        stderr.contains("trial 0: it verified, and did not when it was measured again: memory differs"),
+        "{stderr}"
+    );
     assert!(stderr.contains("0 of 2 configurations verified"), "{stderr}");
     let summary = home.json("here/summary.json");
     assert_eq!((&summary["num_verified"], &summary["num_failed_verification"]), (&json!(0), &json!(2)));
     assert_eq!(summary["status"], "no_verified_configuration");
     let finalists = summary["confirmation"]["finalists"].as_array().unwrap();
-    assert!(finalists.len() == 2 && finalists.iter().all(|it| it["fate"] == "failed" && it["speedup"].is_null()), "{summary}");
+    assert!(
+        finalists.len() == 2 && finalists.iter().all(|it| it["fate"] == "failed" && it["speedup"].is_null()),
+        "{summary}"
+    );
     // A session that goes on knows it; nothing is confirmed any more, and nothing wins.
     let (stdout, _) = home.run(&["--resume", "--results-dir", "here"], 2);
     assert!(stdout.lines().last().unwrap().starts_with("BEST: as recorded"), "{stdout}");
@@ -45,19 +52,30 @@ fn who_verifies_only_sometimes_wins_nothing() {
     let output = home.command(&["report", "here", "--optuna-journal", journal.to_str().unwrap()]).output().unwrap();
     assert!(output.status.success());
     let journal = std::fs::read_to_string(journal).unwrap();
-    let trials: Vec<Value> =
-        journal.lines().map(|line| serde_json::from_str(line).unwrap()).filter(|it: &Value| it["op_code"] == 4).collect();
-    assert!(trials.len() == 2 && trials.iter().all(|trial| trial["state"] == 3 && trial["value"].is_null()), "{trials:?}");
+    let trials: Vec<Value> = journal
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|it: &Value| it["op_code"] == 4)
+        .collect();
+    assert!(
+        trials.len() == 2 && trials.iter().all(|trial| trial["state"] == 3 && trial["value"].is_null()),
+        "{trials:?}"
+    );
 }
 
 #[test]
 fn the_fastest_that_stands_wins_where_others_are_refuted() {
     let home = Home::new();
-    let (stdout, stderr) =
-        home.run(&["--space-preset", "launch", "--passes", "right", "sometimes", "--finalists", "2", "--results-dir", "here"], 0);
+    let (stdout, stderr) = home.run(
+        &["--space-preset", "launch", "--passes", "right", "sometimes", "--finalists", "2", "--results-dir", "here"],
+        0,
+    );
     let best = home.json("here/best.json");
     assert_eq!((&best["config"]["passes"], &best["config"]["block"]["x"]), (&json!("right"), &json!(8)), "{stderr}");
-    assert!(stdout.lines().last().unwrap().starts_with("BEST: passes=right blockDim.x=8") && stderr.contains("confirmed: speedup"));
+    assert!(
+        stdout.lines().last().unwrap().starts_with("BEST: passes=right blockDim.x=8")
+            && stderr.contains("confirmed: speedup")
+    );
     assert_eq!(home.json("here/proteus_tuned_kernels.json")["_Z5kv"]["Pipeline"], "right");
     assert_eq!(home.json("here/summary.json")["refuted"].as_object().unwrap().len(), 1);
 }

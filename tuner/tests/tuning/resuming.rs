@@ -13,7 +13,19 @@ const SIZE: usize = 10 * 6;
 
 fn arguments(results: &str) -> Vec<&str> {
     [
-        &["-rdb", "5.json", "--results-dir", results, "--quiet", "--finalists", "0", "--iterations", "2", "--warmup", "1"],
+        &[
+            "-rdb",
+            "5.json",
+            "--results-dir",
+            results,
+            "--quiet",
+            "--finalists",
+            "0",
+            "--iterations",
+            "2",
+            "--warmup",
+            "1",
+        ],
         &SPACE[..],
         &["b", "c", "d", "e", "f"],
     ]
@@ -49,7 +61,8 @@ fn a_session_may_be_killed_at_any_moment() {
     loop {
         let before = submitted(&home).len();
         let mut session = home.command(&[&arguments("killed")[..], &["--resume"]].concat());
-        let mut session = session.env("STUB_LOG", home.path("log")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut session =
+            session.env("STUB_LOG", home.path("log")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -86,7 +99,10 @@ fn a_session_may_be_killed_at_any_moment() {
     assert_eq!((&summary["num_trials_completed"], &summary["status"]), (&SIZE.into(), &"completed".into()));
     // The numbers are those of a session that was left alone.
     let numbers = |folder: &str| -> HashMap<String, u64> {
-        home.trials(folder).iter().map(|trial| (trial["config_hash"].to_string(), trial["trial"].as_u64().unwrap())).collect()
+        home.trials(folder)
+            .iter()
+            .map(|trial| (trial["config_hash"].to_string(), trial["trial"].as_u64().unwrap()))
+            .collect()
     };
     assert_eq!(numbers("killed"), numbers("whole"));
     assert_eq!(home.json("killed/best.json")["config"], home.json("whole/best.json")["config"]);
@@ -95,7 +111,10 @@ fn a_session_may_be_killed_at_any_moment() {
 #[test]
 fn a_folder_says_what_its_session_was_told() {
     let home = Home::new();
-    home.tune(&["--space-preset", "compiler", "--sampler", "random", "--trials", "4", "--seed", "3", "--results-dir", "here"], 0);
+    home.tune(
+        &["--space-preset", "compiler", "--sampler", "random", "--trials", "4", "--seed", "3", "--results-dir", "here"],
+        0,
+    );
     let before = home.trials("here");
     assert_eq!(before.len(), 4);
     // No recording, no space, no sampler: all that was said before.
@@ -105,8 +124,12 @@ fn a_folder_says_what_its_session_was_told() {
     assert_eq!(home.json("here/summary.json")["num_resumed"], 4);
     assert_eq!(home.json("here/config.json")["seed"], 3);
     // The same nine as in one go.
-    home.tune(&["--space-preset", "compiler", "--sampler", "random", "--trials", "9", "--seed", "3", "--results-dir", "once"], 0);
-    let hashes = |folder: &str| home.trials(folder).iter().map(|trial| trial["config_hash"].to_string()).collect::<HashSet<_>>();
+    home.tune(
+        &["--space-preset", "compiler", "--sampler", "random", "--trials", "9", "--seed", "3", "--results-dir", "once"],
+        0,
+    );
+    let hashes =
+        |folder: &str| home.trials(folder).iter().map(|trial| trial["config_hash"].to_string()).collect::<HashSet<_>>();
     assert_eq!(hashes("here"), hashes("once"));
 }
 
@@ -154,8 +177,20 @@ fn a_session_may_go_on_in_another_space() {
     home.tune(&["--space-preset", "compiler", "--passes", "a", "b", "--results-dir", "here"], 0);
     let before = home.trials("here");
     assert_eq!(before.len(), 6);
-    let arguments =
-        ["--resume", "--results-dir", "here", "--space-preset", "full", "--passes", "b", "c", "--sampler", "tpe", "--trials", "30"];
+    let arguments = [
+        "--resume",
+        "--results-dir",
+        "here",
+        "--space-preset",
+        "full",
+        "--passes",
+        "b",
+        "c",
+        "--sampler",
+        "tpe",
+        "--trials",
+        "30",
+    ];
     home.tune(&arguments, 0);
     let after = home.trials("here");
     let distinct: HashSet<String> = after.iter().map(|trial| trial["config_hash"].to_string()).collect();
@@ -170,7 +205,10 @@ fn another_recording_is_refused_and_shares_no_results() {
     let put = |memory: &str| ["p", "e"].iter().for_each(|name| std::fs::write(home.path(name), memory).unwrap());
     put("integers");
     let tune = |folder: &str| {
-        home.tune(&["--space-preset", "quick", "--finalists", "0", "--cache", "cache.jsonl", "--results-dir", folder], 0);
+        home.tune(
+            &["--space-preset", "quick", "--finalists", "0", "--cache", "cache.jsonl", "--results-dir", folder],
+            0,
+        );
         home.json(&format!("{folder}/summary.json"))["num_cached"].as_u64().unwrap()
     };
     assert_eq!(tune("first"), 0);
@@ -190,7 +228,11 @@ fn another_recording_is_refused_and_shares_no_results() {
     assert_eq!(tune("other-rules"), 0);
     std::fs::write(home.path("5.tolerances.json"), rules).unwrap();
     assert_eq!(tune("as-before"), all);
-    assert_eq!(std::fs::read_to_string(home.path("first/summary.json")).unwrap(), before, "what is refused stays as it was");
+    assert_eq!(
+        std::fs::read_to_string(home.path("first/summary.json")).unwrap(),
+        before,
+        "what is refused stays as it was"
+    );
     home.tune(&["--resume", "--results-dir", "first"], 0);
 }
 
@@ -227,14 +269,30 @@ fn a_trial_of_another_space_wins_nothing_in_this_one() {
     // Blocks of 8 threads are faster than those of the recorded 4, which are the only ones of the second space.
     home.tune(&["--space-preset", "launch", "--passes", "a", "--results-dir", "here"], 0);
     assert_eq!(home.json("here/best.json")["config"]["block"]["x"], 8);
-    home.tune(&["--resume", "--results-dir", "here", "--space-preset", "compiler", "--passes", "a", "b", "--fixed-codegen-opt", "3"], 0);
+    home.tune(
+        &[
+            "--resume",
+            "--results-dir",
+            "here",
+            "--space-preset",
+            "compiler",
+            "--passes",
+            "a",
+            "b",
+            "--fixed-codegen-opt",
+            "3",
+        ],
+        0,
+    );
     let best = home.json("here/best.json");
     assert_eq!(best["config"]["block"]["x"], 4, "{best}");
     // What both spaces have is not measured again, and may win.
     assert_eq!(home.trials("here").iter().filter(|trial| trial["config"]["block"]["x"] == 4).count(), 2);
     // The same parameters that mean something else are another space, too.
-    let space =
-        |twice: &str| std::fs::write(home.path("space.yaml"), format!("parameters:\n  w: [1, 2]\nderived:\n  block.x: {twice}\n")).unwrap();
+    let space = |twice: &str| {
+        std::fs::write(home.path("space.yaml"), format!("parameters:\n  w: [1, 2]\nderived:\n  block.x: {twice}\n"))
+            .unwrap()
+    };
     space("w * 8");
     home.tune(&["--space", "space.yaml", "--results-dir", "derived"], 0);
     assert_eq!(home.json("derived/best.json")["config"]["block"]["x"], 16);

@@ -12,7 +12,9 @@ use mneme_tuner::sampler::{Ahead, Exhaustive, History, Sampler};
 use mneme_tuner::search::Search;
 use mneme_tuner::server::ServerCommand;
 use mneme_tuner::session::{self, Instance, Plan, SessionError};
-use mneme_tuner::space::{Domain, LaunchDimensions, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space};
+use mneme_tuner::space::{
+    Domain, LaunchDimensions, Parameter, Point, PresetOptions, PresetSpace, Recorded, Rejection, Space,
+};
 use mneme_tuner::status;
 use serde_json::Value;
 
@@ -20,7 +22,10 @@ use serde_json::Value;
 fn space(passes: &[&str]) -> PresetSpace {
     let passes = passes.iter().map(ToString::to_string).collect();
     let options = PresetOptions { launch_dim: LaunchDimensions::X, passes, ..PresetOptions::default() };
-    PresetSpace::new(&options, Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0, compiled: None })
+    PresetSpace::new(
+        &options,
+        Recorded { grid: Dim3::new(6, 1, 1), block: Dim3::new(4, 1, 1), shared_mem: 0, compiled: None },
+    )
 }
 
 const WIDTHS: usize = 7;
@@ -73,8 +78,11 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 fn run(folder: &Path, plan: Plan) -> Result<i32, SessionError> {
     // A child that another test has just forked holds the lock of a session that is over until it runs its program.
-    let open =
-        || (0..500).find_map(|_| Results::open(&folder.join("results"), plan.options.resume).map_err(|_| std::thread::sleep(PAUSE)).ok());
+    let open = || {
+        (0..500).find_map(|_| {
+            Results::open(&folder.join("results"), plan.options.resume).map_err(|_| std::thread::sleep(PAUSE)).ok()
+        })
+    };
     let (results, known) = open().unwrap();
     let evaluator = Evaluator::start(plan.instances.iter().map(|instance| instance.command.clone()).collect())?;
     session::run(plan, evaluator, results, known).map(|finished| finished.status)
@@ -117,10 +125,16 @@ fn the_fastest_verified_configuration_wins() {
 fn a_server_that_dies_costs_only_the_configuration_that_killed_it() {
     let folder = tempfile::tempdir().unwrap();
     let size = 6 * WIDTHS;
-    assert_eq!(run(folder.path(), plan(folder.path(), &["right", "die 1", "die 2", "die 3", "die 4", "good"])).unwrap(), 0);
+    assert_eq!(
+        run(folder.path(), plan(folder.path(), &["right", "die 1", "die 2", "die 3", "die 4", "good"])).unwrap(),
+        0
+    );
     let summary = json(folder.path(), "summary.json");
     assert_eq!(summary["num_trials_completed"], size);
-    assert_eq!((&summary["num_verified"], &summary["num_internal_error"]), (&(size / 3).into(), &(2 * size / 3).into()));
+    assert_eq!(
+        (&summary["num_verified"], &summary["num_internal_error"]),
+        (&(size / 3).into(), &(2 * size / 3).into())
+    );
     for trial in trials(folder.path()) {
         let died = trial["config"]["passes"].as_str().unwrap().starts_with("die");
         assert_eq!(trial["result"]["failed"] == true, died, "{trial}");
@@ -186,7 +200,9 @@ impl Space for Reversed {
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
         let mut point = point.clone();
         let passes = point.get_mut("passes").expect("it is a parameter");
-        let Some(Domain::Categorical(values)) = self.parameters().last().map(|parameter| &parameter.domain) else { panic!("pipelines") };
+        let Some(Domain::Categorical(values)) = self.parameters().last().map(|parameter| &parameter.domain) else {
+            panic!("pipelines")
+        };
         let place = values.iter().position(|value| value == passes).expect("it is a value");
         *passes = values[values.len() - 1 - place].clone();
         self.0.ground(&point)
@@ -205,7 +221,10 @@ fn the_first_failure_ends_a_session_that_is_to_fail_fast() {
     plan.options.fail_fast = Some(true);
     assert_eq!(run(folder.path(), plan).unwrap(), status::NOTHING_VERIFIED);
     let summary = json(folder.path(), "summary.json");
-    assert_eq!((&summary["status"], &summary["num_trials_completed"]), (&Value::from("stopped_at_failure"), &Value::from(2)));
+    assert_eq!(
+        (&summary["status"], &summary["num_trials_completed"]),
+        (&Value::from("stopped_at_failure"), &Value::from(2))
+    );
     assert_eq!(json(folder.path(), "best.json")["trial"], 0);
 }
 
@@ -221,7 +240,10 @@ fn trials_and_time_are_limits() {
     let mut limited = plan(folder.path(), &["right", "good"]);
     limited.options.timeout = Some(1e-9);
     assert_eq!(run(folder.path(), limited).unwrap(), status::NOTHING_VERIFIED);
-    assert_eq!((trials(folder.path()).len(), json(folder.path(), "summary.json")["num_trials_completed"].as_u64()), (0, Some(0)));
+    assert_eq!(
+        (trials(folder.path()).len(), json(folder.path(), "summary.json")["num_trials_completed"].as_u64()),
+        (0, Some(0))
+    );
 }
 
 #[test]

@@ -293,8 +293,8 @@ impl ClangCommandLine {
             .cloned()
             .collect();
         if self.relocatable() {
-            // Left alone, clang makes the id from its arguments, and the object's name would be different each time. Given as
-            // a driver option, it is used but reported as unused by the new offload driver.
+            // Left alone, clang makes the id from its arguments, and the object's name would be different each time.
+            // Given as a driver option, it is used but reported as unused by the new offload driver.
             arguments.extend(["-Xclang".into(), format!("-cuid={:016x}", self.identity(source)).into()]);
         }
         arguments.extend(["-c", "-x", "cuda"].map(OsString::from));
@@ -381,8 +381,11 @@ fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
     const DEEPEST: usize = 16;
     let mut words = Vec::new();
     for argument in arguments {
-        let content =
-            argument.as_bytes().strip_prefix(b"@").filter(|_| depth < DEEPEST).and_then(|path| std::fs::read(OsStr::from_bytes(path)).ok());
+        let content = argument
+            .as_bytes()
+            .strip_prefix(b"@")
+            .filter(|_| depth < DEEPEST)
+            .and_then(|path| std::fs::read(OsStr::from_bytes(path)).ok());
         match content {
             Some(content) => words.extend(expand(&tokens(&content), depth + 1)),
             None => words.push(argument.clone()),
@@ -492,7 +495,8 @@ mod tests {
         ] {
             assert_eq!(joined(parse(line).link_arguments(&objects)), expected, "{line}");
         }
-        let compile = parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib").compile_arguments(Path::new("a.cu"), Path::new("/t/0.o"));
+        let compile = parse("a.cu -O2 -o app -lcudart -Wl,-rpath,x -L lib")
+            .compile_arguments(Path::new("a.cu"), Path::new("/t/0.o"));
         assert_eq!(joined(compile), "-O2 -c -x cuda a.cu -o /t/0.o");
     }
 

@@ -84,7 +84,11 @@ fn compile(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<(u8, Log)>
 }
 
 pub fn code(status: ExitStatus) -> u8 {
-    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(1)
 }
 
 /// A device compilation that clang ran.
@@ -118,10 +122,20 @@ impl Log {
             let after = |option: &str| words.iter().skip_while(|word| *word != option).nth(1).cloned();
             let (Some(arch), Some(source)) = (after("-target-cpu"), words.last()) else { continue };
             // Of several the last one holds, as for clang.
-            let cuid = words.iter().rev().find_map(|word| word.strip_prefix("-cuid=")).filter(|cuid| !cuid.is_empty()).map(str::to_owned);
-            let compilation = DeviceCompilation { source: source.into(), arch, cuid, options: CompileOptions::of_clang(&words) };
+            let cuid = words
+                .iter()
+                .rev()
+                .find_map(|word| word.strip_prefix("-cuid="))
+                .filter(|cuid| !cuid.is_empty())
+                .map(str::to_owned);
+            let compilation =
+                DeviceCompilation { source: source.into(), arch, cuid, options: CompileOptions::of_clang(&words) };
             // Under -save-temps one compilation is several commands, of which the first has read the source.
-            if !log.compilations.iter().any(|known| (&known.source, &known.arch) == (&compilation.source, &compilation.arch)) {
+            if !log
+                .compilations
+                .iter()
+                .any(|known| (&known.source, &known.arch) == (&compilation.source, &compilation.arch))
+            {
                 log.compilations.push(compilation);
             }
         }
@@ -158,7 +172,9 @@ fn embed(compiler: &Path, line: &ClangCommandLine, source: &Path, object: &Path,
         match record(compiler, line, source, compilation) {
             Ok(Some(record)) => records.extend(record),
             Ok(None) => {}
-            Err(error) => eprintln!("mneme-cc: warning: {} gets no LLVM IR for {}: {error:#}", object.display(), compilation.arch),
+            Err(error) => {
+                eprintln!("mneme-cc: warning: {} gets no LLVM IR for {}: {error:#}", object.display(), compilation.arch)
+            }
         }
     }
     if !records.is_empty()
@@ -169,7 +185,12 @@ fn embed(compiler: &Path, line: &ClangCommandLine, source: &Path, object: &Path,
 }
 
 /// The record of one architecture; `None` if the unit defines nothing for the device.
-fn record(compiler: &Path, line: &ClangCommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Option<Vec<u8>>> {
+fn record(
+    compiler: &Path,
+    line: &ClangCommandLine,
+    source: &Path,
+    compilation: &DeviceCompilation,
+) -> anyhow::Result<Option<Vec<u8>>> {
     let bitcode = device_ir(compiler, line, source, compilation)?;
     let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
     let path = path.to_string_lossy();
@@ -178,8 +199,13 @@ fn record(compiler: &Path, line: &ClangCommandLine, source: &Path, compilation: 
         Some(cuid) if line.relocatable() => cuid.clone(),
         _ => format!("{:016x}", line.identity(source)),
     };
-    let origin =
-        UnitOrigin { arch: &compilation.arch, unit: &unit, source: &path, rdc: line.relocatable(), compiled: Some(&compilation.options) };
+    let origin = UnitOrigin {
+        arch: &compilation.arch,
+        unit: &unit,
+        source: &path,
+        rdc: line.relocatable(),
+        compiled: Some(&compilation.options),
+    };
     let table = describe(&bitcode, &origin)?;
     if !table.symbols.iter().any(|symbol| symbol.defined) {
         return Ok(None);
@@ -189,12 +215,26 @@ fn record(compiler: &Path, line: &ClangCommandLine, source: &Path, compilation: 
 
 /// The device code as clang's front end makes it, libdevice linked in, before any pass. `-O3` keeps the front end from
 /// marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
-fn device_ir(compiler: &Path, line: &ClangCommandLine, source: &Path, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
+fn device_ir(
+    compiler: &Path,
+    line: &ClangCommandLine,
+    source: &Path,
+    compilation: &DeviceCompilation,
+) -> anyhow::Result<Vec<u8>> {
     let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
     let mut command = Command::new(compiler);
     command.args(line.device_arguments());
     command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={}", compilation.arch));
-    command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names", "-w", "-Qunused-arguments"]);
+    command.args([
+        "-emit-llvm",
+        "-c",
+        "-O3",
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-fno-discard-value-names",
+        "-w",
+        "-Qunused-arguments",
+    ]);
     if compilation.options.level == "0" {
         // They are more code where no pass removes it, and there is none in the application's; passes can do without.
         command.args(["-Xclang", "-disable-lifetime-markers"]);
@@ -204,7 +244,11 @@ fn device_ir(compiler: &Path, line: &ClangCommandLine, source: &Path, compilatio
         command.args(["-Xclang", &format!("-cuid={cuid}")]);
     }
     command.args(["-x", "cuda"]).arg(source).arg("-o").arg(output.path());
-    let run = command.env(ACTIVE, "1").stdin(Stdio::null()).output().with_context(|| format!("{} cannot be run", compiler.display()))?;
+    let run = command
+        .env(ACTIVE, "1")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{} cannot be run", compiler.display()))?;
     if !run.status.success() {
         let words = String::from_utf8_lossy(&run.stderr).into_owned();
         let reason = words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason");

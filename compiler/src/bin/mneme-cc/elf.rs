@@ -1,9 +1,9 @@
 //! Adding section `.mneme.ir` to an ELF object, and changing nothing else in it.
 //!
 //! The section is `SHF_ALLOC`, because `llvm-strip` drops sections that are not, and `SHF_GNU_RETAIN`, because
-//! `--gc-sections` drops sections that nothing refers to. objcopy cannot set the latter. Layout: the file as it was, the
-//! section's data, the section name table with one name more, the section header table with one row more (System V ABI,
-//! chapter 4).
+//! `--gc-sections` drops sections that nothing refers to. objcopy cannot set the latter. Layout: the file as it was,
+//! the section's data, the section name table with one name more, the section header table with one row more (System V
+//! ABI, chapter 4).
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -172,7 +172,10 @@ mod tests {
             }
         }
         let (name, flags, align, _, _, content) = after.last().unwrap();
-        assert_eq!((name.as_str(), *flags, *align, content.as_slice()), (".mneme.ir", SHF_ALLOC | SHF_GNU_RETAIN, 8, &b"some records"[..]));
+        assert_eq!(
+            (name.as_str(), *flags, *align, content.as_slice()),
+            (".mneme.ir", SHF_ALLOC | SHF_GNU_RETAIN, 8, &b"some records"[..])
+        );
     }
 
     #[test]

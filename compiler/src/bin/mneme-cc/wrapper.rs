@@ -9,7 +9,9 @@ pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
         "mneme-clang++" => "++",
         _ => return None,
     };
-    Some(find(plus).ok_or_else(|| anyhow::anyhow!("no clang{plus} is on this machine; install clang 19, or set MNEME_CLANG to one")))
+    Some(find(plus).ok_or_else(|| {
+        anyhow::anyhow!("no clang{plus} is on this machine; install clang 19, or set MNEME_CLANG to one")
+    }))
 }
 
 /// `$MNEME_CLANG` (a clang, or a folder with one), else clang 19 or clang on the search path, else LLVM 19's folder.

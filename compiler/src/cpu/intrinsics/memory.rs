@@ -59,7 +59,11 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
         ["cp", "async", "commit", "group"] | ["cp", "async", "wait", ..] => body.ret("void", ""),
         ["ptr", _, "to", ..] => {
             let from = parameter(0)?;
-            let value = if from == result { "%a0".to_owned() } else { body.value(format!("addrspacecast {from} %a0 to {result}")) };
+            let value = if from == result {
+                "%a0".to_owned()
+            } else {
+                body.value(format!("addrspacecast {from} %a0 to {result}"))
+            };
             body.ret(result, value);
         }
         ["move", ..] if parameter(0) == Some(result) => body.ret(result, "%a0"),
@@ -67,7 +71,8 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
             read_modify_write(operation, result, parameter(0)?, body)?;
         }
         ["atomic", "cas", "gen", ..] => {
-            let pair = body.value(format!("cmpxchg {} %a0, {result} %a1, {result} %a2 monotonic monotonic", parameter(0)?));
+            let pair =
+                body.value(format!("cmpxchg {} %a0, {result} %a1, {result} %a2 monotonic monotonic", parameter(0)?));
             let old = body.value(format!("extractvalue {{ {result}, i1 }} {pair}, 0"));
             body.ret(result, old);
         }

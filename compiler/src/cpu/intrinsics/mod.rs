@@ -1,7 +1,8 @@
 //! The GPU's intrinsics, as functions over the CPU device's imports.
 //!
-//! Each intrinsic that a module declares becomes a call of an always-inlined function of the same type, whose body is written here as LLVM assembly:
-//! by family, from the parts of its name, because NVVM has more than a thousand intrinsics and few ideas.
+//! Each intrinsic that a module declares becomes a call of an always-inlined function of the same type, whose body is
+//! written here as LLVM assembly: by family, from the parts of its name, because NVVM has more than a thousand
+//! intrinsics and few ideas.
 
 mod half;
 mod memory;
@@ -64,7 +65,10 @@ pub fn meaning(name: &str, signature: &Signature) -> Meaning {
             Meaning::Defined(body)
         }
         "malloc" | "free" | "realloc" | "calloc" => Meaning::Unsupported(format!("device-side `{name}`")),
-        _ if name.starts_with("cudaLaunch") || name.starts_with("cudaGetParameterBuffer") || name.starts_with("__cudaCDP") => {
+        _ if name.starts_with("cudaLaunch")
+            || name.starts_with("cudaGetParameterBuffer")
+            || name.starts_with("__cudaCDP") =>
+        {
             Meaning::Unsupported(format!("dynamic parallelism (`{name}`)"))
         }
         _ => Meaning::Unsupported(format!("undefined device function `{name}`")),

@@ -84,7 +84,8 @@ fn shuffle(mode: &str, kind: &str, mask: &str, operands: [&str; 3], result: &str
         _ => return None,
     };
     let bits = if ty == "float" { body.value(format!("bitcast float {value} to i32")) } else { value.to_owned() };
-    let pair = body.value(format!("call i64 @__mneme_cpu_shuffle(i32 {code}, i32 {mask}, i32 {bits}, i32 {lane}, i32 {clamp})"));
+    let pair = body
+        .value(format!("call i64 @__mneme_cpu_shuffle(i32 {code}, i32 {mask}, i32 {bits}, i32 {lane}, i32 {clamp})"));
     let low = low_half(body, &pair);
     let value = if ty == "float" { body.value(format!("bitcast i32 {low} to float")) } else { low };
     if with_predicate {

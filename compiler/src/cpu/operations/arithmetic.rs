@@ -85,7 +85,14 @@ pub fn operate(operation: &str, modifiers: &[&str], ty: &str, arguments: &[Strin
     })
 }
 
-fn rounded(operation: &str, mode: usize, ty: &str, suffix: &str, arguments: &[String], body: &mut Body) -> Option<String> {
+fn rounded(
+    operation: &str,
+    mode: usize,
+    ty: &str,
+    suffix: &str,
+    arguments: &[String],
+    body: &mut Body,
+) -> Option<String> {
     let code = ROUNDED.iter().position(|name| *name == operation)?;
     if mode == 0 {
         let a = arguments.first()?;
@@ -111,8 +118,10 @@ fn rounded(operation: &str, mode: usize, ty: &str, suffix: &str, arguments: &[St
         };
     }
     let code = if ty == "double" { code } else { code + 16 };
-    let value =
-        body.value(format!("call i64 @__mneme_cpu_round(i32 {code}, i32 {mode}, i64 {}, i64 {}, i64 {})", bits[0], bits[1], bits[2]));
+    let value = body.value(format!(
+        "call i64 @__mneme_cpu_round(i32 {code}, i32 {mode}, i64 {}, i64 {}, i64 {})",
+        bits[0], bits[1], bits[2]
+    ));
     Some(if ty == "double" {
         body.value(format!("bitcast i64 {value} to double"))
     } else {
@@ -130,7 +139,15 @@ pub fn saturated(body: &mut Body, ty: &str, value: &str) -> String {
 }
 
 /// `min`/`max`: -0 is below +0; a NaN loses against a number, unless `.nan`.
-fn extremum(operation: &str, modifiers: &[&str], ty: &str, suffix: &str, a: &str, b: &str, body: &mut Body) -> Option<String> {
+fn extremum(
+    operation: &str,
+    modifiers: &[&str],
+    ty: &str,
+    suffix: &str,
+    a: &str,
+    b: &str,
+    body: &mut Body,
+) -> Option<String> {
     let (propagate, signs) = match modifiers {
         [] => (false, false),
         ["nan"] => (true, false),

@@ -134,8 +134,11 @@ pub fn from_integer(body: &mut Body, value: &str, width: u32, signed: bool, to: 
         return body.value(format!("{sign}itofp i{width} {value} to {to}"));
     }
     // The leading bits of the magnitude convert exactly; the lost ones decide whether to step outward by one.
-    let magnitude =
-        if signed { body.value(format!("call i{width} @llvm.abs.i{width}(i{width} {value}, i1 false)")) } else { value.to_owned() };
+    let magnitude = if signed {
+        body.value(format!("call i{width} @llvm.abs.i{width}(i{width} {value}, i1 false)"))
+    } else {
+        value.to_owned()
+    };
     let wide = if width == 64 { magnitude } else { body.value(format!("zext i{width} {magnitude} to i64")) };
     let zeros = body.value(format!("call i64 @llvm.ctlz.i64(i64 {wide}, i1 false)"));
     let excess = body.value(format!("call i64 @llvm.usub.sat.i64(i64 {}, i64 {zeros})", 64 - mantissa));

@@ -52,9 +52,15 @@ impl Machine {
                 self.body.value(format!("bitcast float {narrow} to i32"))
             }
             (kind, 16, from) => {
-                let wide = if from == "double" { value.to_owned() } else { self.body.value(format!("fpext float {value} to double")) };
+                let wide = if from == "double" {
+                    value.to_owned()
+                } else {
+                    self.body.value(format!("fpext float {value} to double"))
+                };
                 let (mantissa, bias) = if kind == TypeKind::Brain { (7, 127) } else { (10, 15) };
-                self.body.value(format!("call i16 @__mneme_cpu.narrow16(double {wide}, i32 {mode}, i64 {mantissa}, i64 {bias})"))
+                self.body.value(format!(
+                    "call i16 @__mneme_cpu.narrow16(double {wide}, i32 {mode}, i64 {mantissa}, i64 {bias})"
+                ))
             }
             _ => return None,
         })
@@ -92,8 +98,10 @@ impl Machine {
             _ => {}
         }
         let sixteen = bits == 16;
-        // Sums and products of 16-bit floats are exact in double or nearly so; everything else needs no more than float.
-        let computed = if sixteen && matches!(name, "add" | "sub" | "mul" | "fma" | "mad") { "double" } else { ty.computed() };
+        // Sums and products of 16-bit floats are exact in double or nearly so; everything else needs no more than
+        // float.
+        let computed =
+            if sixteen && matches!(name, "add" | "sub" | "mul" | "fma" | "mad") { "double" } else { ty.computed() };
         let mut values = Vec::new();
         for argument in arguments {
             let mut value = self.float_of(argument, ty)?;
@@ -108,8 +116,9 @@ impl Machine {
         let mode = modifiers.iter().find_map(|part| convert::rounding_mode(part)).unwrap_or(0);
         let rounding = ["rn", "rz", "rm", "rp"][if sixteen { 0 } else { mode }];
         let approximate = modifiers.contains(&"approx") || modifiers.contains(&"full");
-        let mut operate =
-            |operation: &str, how: &[&str], values: &[String]| arithmetic::operate(operation, how, computed, values, &mut self.body);
+        let mut operate = |operation: &str, how: &[&str], values: &[String]| {
+            arithmetic::operate(operation, how, computed, values, &mut self.body)
+        };
         let mut value = match name {
             "add" | "mul" | "fma" => operate(name, &[rounding], &values)?,
             "mad" => operate("fma", &[rounding], &values)?,
@@ -119,7 +128,9 @@ impl Machine {
                 arithmetic::operate("add", &[rounding], computed, &[a.clone(), opposite], &mut self.body)?
             }
             "div" | "rcp" | "sqrt" if !approximate => operate(name, &[rounding], &values)?,
-            "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => operate(name, &["approx"], &values)?,
+            "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
+                operate(name, &["approx"], &values)?
+            }
             "min" | "max" => {
                 let how: Vec<&str> = [("NaN", "nan"), ("xorsign", "xorsign"), ("abs", "abs")]
                     .iter()
@@ -267,8 +278,11 @@ impl Machine {
     fn convert_integer(&mut self, bits: &str, from: Type, to: Type, saturate: bool) -> String {
         let wide = self.resize(bits, from.bits, 128, from.is_signed());
         let clamped = if saturate {
-            let (low, high) =
-                if to.is_signed() { (-(1i128 << (to.bits - 1)), (1i128 << (to.bits - 1)) - 1) } else { (0, (1i128 << to.bits) - 1) };
+            let (low, high) = if to.is_signed() {
+                (-(1i128 << (to.bits - 1)), (1i128 << (to.bits - 1)) - 1)
+            } else {
+                (0, (1i128 << to.bits) - 1)
+            };
             let raised = self.body.value(format!("call i128 @llvm.smax.i128(i128 {wide}, i128 {low})"));
             self.body.value(format!("call i128 @llvm.smin.i128(i128 {raised}, i128 {high})"))
         } else {

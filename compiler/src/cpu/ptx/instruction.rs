@@ -66,7 +66,11 @@ impl Machine {
             return self.simd(operation, lanes, &modifiers, types, operands);
         }
         let ty = ty?;
-        if ty.is_float() { self.float(name, &modifiers, ty, operands) } else { self.integer(name, &modifiers, types, operands) }
+        if ty.is_float() {
+            self.float(name, &modifiers, ty, operands)
+        } else {
+            self.integer(name, &modifiers, types, operands)
+        }
     }
 
     /// `setp` and `set`.
@@ -110,8 +114,10 @@ impl Machine {
             (TypeKind::Float, 32) => 0x3f80_0000,
             (_, each) => u64::MAX >> (64 - each),
         };
-        let lanes: Vec<String> =
-            conditions.iter().map(|condition| self.body.value(format!("select i1 {condition}, i{each} {one}, i{each} 0"))).collect();
+        let lanes: Vec<String> = conditions
+            .iter()
+            .map(|condition| self.body.value(format!("select i1 {condition}, i{each} {one}, i{each} 0")))
+            .collect();
         let value = self.join(&lanes, each);
         self.write(to, result.whole(), &value, false)
     }
@@ -185,7 +191,11 @@ impl Machine {
                 self.body.line(format_args!("call void @__mneme_cpu_warp_sync(i32 {mask})"));
                 Some(())
             }
-            ("bar" | "barrier", ["sync"] | ["cta", "sync"] | ["sync", "aligned"] | ["cta", "sync", "aligned"], [id, rest @ ..]) => {
+            (
+                "bar" | "barrier",
+                ["sync"] | ["cta", "sync"] | ["sync", "aligned"] | ["cta", "sync", "aligned"],
+                [id, rest @ ..],
+            ) => {
                 let id = self.read(id, 32)?;
                 let count = rest.first().map_or(Some("0".to_owned()), |count| self.read(count, 32))?;
                 self.body.line(format_args!("call void @__mneme_cpu_barrier(i32 {id}, i32 {count})"));
@@ -207,7 +217,8 @@ impl Machine {
                 let predicate = self.read(predicate, 1)?;
                 let predicate = self.resize(&predicate, 1, 32, false);
                 let mask = others.first().map_or(Some("-1".to_owned()), |mask| self.read(mask, 32))?;
-                let value = self.body.value(format!("call i32 @__mneme_cpu_vote(i32 {code}, i32 {mask}, i32 {predicate})"));
+                let value =
+                    self.body.value(format!("call i32 @__mneme_cpu_vote(i32 {code}, i32 {mask}, i32 {predicate})"));
                 if code == 0 {
                     self.write(to, 32, &value, false)
                 } else {
@@ -220,8 +231,9 @@ impl Machine {
                 let code = ["idx", "up", "down", "bfly"].iter().position(|name| name == mode)?;
                 let (value, lane, clamp) = (self.read(value, 32)?, self.read(lane, 32)?, self.read(clamp, 32)?);
                 let mask = others.first().map_or(Some("-1".to_owned()), |mask| self.read(mask, 32))?;
-                let pair =
-                    self.body.value(format!("call i64 @__mneme_cpu_shuffle(i32 {code}, i32 {mask}, i32 {value}, i32 {lane}, i32 {clamp})"));
+                let pair = self.body.value(format!(
+                    "call i64 @__mneme_cpu_shuffle(i32 {code}, i32 {mask}, i32 {value}, i32 {lane}, i32 {clamp})"
+                ));
                 self.value_and_predicate(to, &pair)
             }
             ("match", [mode, "sync"], [to, value, mask]) => {
@@ -247,7 +259,8 @@ impl Machine {
                     _ => return None,
                 };
                 let (value, mask) = (self.read(value, 32)?, self.read(mask, 32)?);
-                let value = self.body.value(format!("call i32 @__mneme_cpu_redux(i32 {code}, i32 {mask}, i32 {value})"));
+                let value =
+                    self.body.value(format!("call i32 @__mneme_cpu_redux(i32 {code}, i32 {mask}, i32 {value})"));
                 self.write(to, 32, &value, false)
             }
             _ => None,

@@ -5,7 +5,13 @@ use super::parse::Operand;
 use super::types::Type;
 
 impl Machine {
-    pub(super) fn integer(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    pub(super) fn integer(
+        &mut self,
+        name: &str,
+        modifiers: &[&str],
+        types: &[Type],
+        operands: &[Operand],
+    ) -> Option<()> {
         let ty = *types.first()?;
         if ty.lanes > 1 {
             return self.packed(name, modifiers, ty, operands);
@@ -18,7 +24,8 @@ impl Machine {
         match name {
             "add" | "sub" if modifiers == ["sat"] => {
                 let [a, b] = self.all(from, bits)?;
-                let value = self.body.value(format!("call i{bits} @llvm.s{name}.sat.i{bits}(i{bits} {a}, i{bits} {b})"));
+                let value =
+                    self.body.value(format!("call i{bits} @llvm.s{name}.sat.i{bits}(i{bits} {a}, i{bits} {b})"));
                 self.write(to, bits, &value, true)
             }
             "add" | "addc" | "sub" | "subc" if modifiers.is_empty() => {
@@ -71,7 +78,8 @@ impl Machine {
             }
             "min" | "max" => {
                 let [a, b] = self.all(from, bits)?;
-                let mut value = self.body.value(format!("call i{bits} @llvm.{sign}{name}.i{bits}(i{bits} {a}, i{bits} {b})"));
+                let mut value =
+                    self.body.value(format!("call i{bits} @llvm.{sign}{name}.i{bits}(i{bits} {a}, i{bits} {b})"));
                 if modifiers == ["relu"] {
                     value = self.body.value(format!("call i{bits} @llvm.smax.i{bits}(i{bits} {value}, i{bits} 0)"));
                 }
@@ -79,7 +87,8 @@ impl Machine {
             }
             "sad" => {
                 let [a, b, c] = self.all(from, bits)?;
-                let greater = self.body.value(format!("call i{bits} @llvm.{sign}max.i{bits}(i{bits} {a}, i{bits} {b})"));
+                let greater =
+                    self.body.value(format!("call i{bits} @llvm.{sign}max.i{bits}(i{bits} {a}, i{bits} {b})"));
                 let less = self.body.value(format!("call i{bits} @llvm.{sign}min.i{bits}(i{bits} {a}, i{bits} {b})"));
                 let difference = self.body.value(format!("sub i{bits} {greater}, {less}"));
                 let value = self.body.value(format!("add i{bits} {difference}, {c}"));
@@ -261,7 +270,8 @@ impl Machine {
         for row in 0..8u32 {
             let mut term = "-1".to_owned();
             for (input, bit) in [(&a, 4), (&b, 2), (&c, 1)] {
-                let input = if row & bit != 0 { input.clone() } else { self.body.value(format!("xor i32 {input}, -1")) };
+                let input =
+                    if row & bit != 0 { input.clone() } else { self.body.value(format!("xor i32 {input}, -1")) };
                 term = self.body.value(format!("and i32 {term}, {input}"));
             }
             let moved = self.body.value(format!("lshr i32 {table}, {row}"));

@@ -9,7 +9,13 @@ const SCOPES: [&str; 4] = ["cta", "cluster", "gpu", "sys"];
 
 impl Machine {
     /// A memory instruction; the outer `None` says that it is none.
-    pub(super) fn memory(&mut self, name: &str, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<Option<()>> {
+    pub(super) fn memory(
+        &mut self,
+        name: &str,
+        modifiers: &[&str],
+        types: &[Type],
+        operands: &[Operand],
+    ) -> Option<Option<()>> {
         Some(match name {
             "nanosleep" => {
                 self.body.line("call void @__mneme_cpu_yield()");
@@ -113,11 +119,13 @@ impl Machine {
         };
         let ignored = |part: &&str| {
             SCOPES.contains(part)
-                || ["relaxed", "acq_rel", "acquire", "release", "global", "shared", "noftz", "v2", "v4", "v8"].contains(part)
+                || ["relaxed", "acq_rel", "acquire", "release", "global", "shared", "noftz", "v2", "v4", "v8"]
+                    .contains(part)
                 || part.starts_with("shared::")
         };
         let operation = *modifiers.iter().find(|part| !ignored(part))?;
-        let (to, rest) = if returns { operands.split_first().map(|(to, rest)| (Some(to), rest))? } else { (None, operands) };
+        let (to, rest) =
+            if returns { operands.split_first().map(|(to, rest)| (Some(to), rest))? } else { (None, operands) };
         let (address, values) = rest.split_first()?;
         let pointer = self.pointer(address, shared)?;
         let bits = ty.bits;
@@ -126,8 +134,9 @@ impl Machine {
             let [expected, new] = values else { return None };
             let (expected, new) = (self.read(expected, bits)?, self.read(new, bits)?);
             let failure = if ordering == "acq_rel" || ordering == "acquire" { "acquire" } else { "monotonic" };
-            let pair =
-                self.body.value(format!("cmpxchg ptr {pointer}, i{bits} {expected}, i{bits} {new} {ordering} {failure}, align {bytes}"));
+            let pair = self.body.value(format!(
+                "cmpxchg ptr {pointer}, i{bits} {expected}, i{bits} {new} {ordering} {failure}, align {bytes}"
+            ));
             let old = self.body.value(format!("extractvalue {{ i{bits}, i1 }} {pair}, 0"));
             return to.map_or(Some(()), |to| self.write(to, bits, &old, ty.is_signed()));
         }
@@ -161,9 +170,18 @@ impl Machine {
         let mut old = Vec::new();
         for (i, source) in sources.iter().enumerate() {
             let place = self.body.value(format!("getelementptr i8, ptr {pointer}, i64 {}", i as u32 * bytes));
-            let value = if llvm.starts_with('i') { source.clone() } else { self.body.value(format!("bitcast i{bits} {source} to {llvm}")) };
-            let result = self.body.value(format!("atomicrmw {operation} ptr {place}, {llvm} {value} {ordering}, align {bytes}"));
-            old.push(if llvm.starts_with('i') { result } else { self.body.value(format!("bitcast {llvm} {result} to i{bits}")) });
+            let value = if llvm.starts_with('i') {
+                source.clone()
+            } else {
+                self.body.value(format!("bitcast i{bits} {source} to {llvm}"))
+            };
+            let result =
+                self.body.value(format!("atomicrmw {operation} ptr {place}, {llvm} {value} {ordering}, align {bytes}"));
+            old.push(if llvm.starts_with('i') {
+                result
+            } else {
+                self.body.value(format!("bitcast {llvm} {result} to i{bits}"))
+            });
         }
         let Some(to) = to else { return Some(()) };
         for (element, lanes) in Self::elements(to).iter().zip(old.chunks(ty.lanes as usize)) {
@@ -199,7 +217,9 @@ impl Machine {
                     None => size.clone(),
                 };
                 self.body.line(format_args!("call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {size}, i1 false)"));
-                self.body.line(format_args!("call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {copied}, i1 false)"));
+                self.body.line(format_args!(
+                    "call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {copied}, i1 false)"
+                ));
                 Some(())
             }
             _ => None,

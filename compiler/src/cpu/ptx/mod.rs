@@ -2,8 +2,9 @@
 //!
 //! It is straight-line code over registers, as CUDA's headers and hand-tuned kernels write it.
 //!
-//! A register holds an integer of its width (PTX registers are untyped bits); an instruction says how it reads them. Assembly that branches, or has
-//! an instruction without a meaning here, makes its kernel refused under the instruction's text.
+//! A register holds an integer of its width (PTX registers are untyped bits); an instruction says how it reads them.
+//! Assembly that branches, or has an instruction without a meaning here, makes its kernel refused under the
+//! instruction's text.
 
 mod float;
 mod instruction;
@@ -82,12 +83,20 @@ impl Machine {
         let mut body = Body::default();
         body.line("br label %b0");
         body.line("b0:");
-        Machine { body, registers: HashMap::new(), scopes: Vec::new(), carry: "false".into(), block: "b0".into(), blocks: 1 }
+        Machine {
+            body,
+            registers: HashMap::new(),
+            scopes: Vec::new(),
+            carry: "false".into(),
+            block: "b0".into(),
+            blocks: 1,
+        }
     }
 
     /// Makes the operands of the assembly registers `$0`, `$1`, …: outputs first, then inputs.
     fn bind(&mut self, constraints: &str, signature: &Signature) -> Option<Vec<Output>> {
-        let constraints: Vec<&str> = constraints.split(',').filter(|part| !part.is_empty() && !part.starts_with('~')).collect();
+        let constraints: Vec<&str> =
+            constraints.split(',').filter(|part| !part.is_empty() && !part.starts_with('~')).collect();
         let results = result_types(&signature.result);
         let mut outputs = Vec::new();
         for (i, constraint) in constraints.iter().enumerate().filter(|(_, constraint)| constraint.starts_with('=')) {
@@ -148,7 +157,9 @@ impl Machine {
             values => {
                 let mut whole = "poison".to_owned();
                 for (i, (value, output)) in values.iter().zip(outputs).enumerate() {
-                    whole = self.body.value(format!("insertvalue {} {whole}, {} {value}, {i}", signature.result, output.ty));
+                    whole = self
+                        .body
+                        .value(format!("insertvalue {} {whole}, {} {value}, {i}", signature.result, output.ty));
                 }
                 self.body.ret(&signature.result, whole);
             }
@@ -193,13 +204,16 @@ impl Machine {
         for name in names {
             let (old, new) = (before.0[&name].clone(), self.registers[&name].clone());
             if old.value != new.value {
-                let value =
-                    self.body.value(format!("phi i{} [ {}, %{came_from} ], [ {}, %{skipped_from} ]", new.bits, new.value, old.value));
+                let value = self.body.value(format!(
+                    "phi i{} [ {}, %{came_from} ], [ {}, %{skipped_from} ]",
+                    new.bits, new.value, old.value
+                ));
                 self.registers.insert(name, Register { bits: new.bits, value });
             }
         }
         if before.1 != self.carry {
-            self.carry = self.body.value(format!("phi i1 [ {}, %{came_from} ], [ {}, %{skipped_from} ]", self.carry, before.1));
+            self.carry =
+                self.body.value(format!("phi i1 [ {}, %{came_from} ], [ {}, %{skipped_from} ]", self.carry, before.1));
         }
         Some(())
     }

@@ -84,7 +84,8 @@ fn without_comments(text: &str) -> String {
 }
 
 fn statement(text: &str) -> Statement {
-    let parsed = if let Some(declaration) = text.strip_prefix(".reg") { declare(declaration) } else { instruction(text) };
+    let parsed =
+        if let Some(declaration) = text.strip_prefix(".reg") { declare(declaration) } else { instruction(text) };
     parsed.unwrap_or_else(|| Statement::Unknown(text.to_owned()))
 }
 
@@ -131,7 +132,14 @@ fn instruction(text: &str) -> Option<Statement> {
         }
     }
     let operands = split(operands).into_iter().map(operand).collect::<Option<Vec<_>>>()?;
-    Some(Statement::Instruction(Instruction { guard, name, modifiers, types, operands, text: text.replace('\u{1}', "$") }))
+    Some(Statement::Instruction(Instruction {
+        guard,
+        name,
+        modifiers,
+        types,
+        operands,
+        text: text.replace('\u{1}', "$"),
+    }))
 }
 
 /// Splits at commas outside of brackets.

@@ -14,7 +14,14 @@ pub fn family(name: &str) -> Option<(&str, u32)> {
 }
 
 impl Machine {
-    pub(super) fn simd(&mut self, operation: &str, lanes: u32, modifiers: &[&str], types: &[Type], operands: &[Operand]) -> Option<()> {
+    pub(super) fn simd(
+        &mut self,
+        operation: &str,
+        lanes: u32,
+        modifiers: &[&str],
+        types: &[Type],
+        operands: &[Operand],
+    ) -> Option<()> {
         let [to, a, b, c] = operands else { return None };
         let (a, b, c) = (self.read(a, 32)?, self.read(b, 32)?, self.read(c, 32)?);
         let (result, left, right) = match types {
@@ -83,7 +90,8 @@ impl Machine {
     }
 
     fn clamp(&mut self, value: &str, bits: u32, signed: bool) -> String {
-        let (low, high) = if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
+        let (low, high) =
+            if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
         let raised = self.body.value(format!("call i32 @llvm.smax.i32(i32 {value}, i32 {low})"));
         self.body.value(format!("call i32 @llvm.smin.i32(i32 {raised}, i32 {high})"))
     }

@@ -24,8 +24,11 @@ fn words() -> Vec<u32> {
 
 #[test]
 fn wide_products_carry_through_the_chain() {
-    let triples: Vec<[u64; 2]> =
-        words().windows(4).map(|w| [u64::from(w[0]) << 32 | u64::from(w[1]), u64::from(w[2]) << 32 | u64::from(w[3])]).take(64).collect();
+    let triples: Vec<[u64; 2]> = words()
+        .windows(4)
+        .map(|w| [u64::from(w[0]) << 32 | u64::from(w[1]), u64::from(w[2]) << 32 | u64::from(w[3])])
+        .take(64)
+        .collect();
     let products: Vec<[u64; 2]> = run(
         r#"struct alignas(16) Pair { unsigned long long a, b; };
         extern "C" __global__ void run(const Pair *in, Pair *out) {

@@ -38,8 +38,10 @@ const IMPORTS: &[&str] = &[
     "__mneme_cpu_clock",
     "__mneme_cpu_round",
 ];
-const LIBRARY: &[&str] =
-    &["memcpy", "memset", "memmove", "exp2f", "log2f", "sinf", "cosf", "tanhf", "fmaf", "fma", "rintf", "exp2", "log2", "sqrtf", "sqrt"];
+const LIBRARY: &[&str] = &[
+    "memcpy", "memset", "memmove", "exp2f", "log2f", "sinf", "cosf", "tanhf", "fmaf", "fma", "rintf", "exp2", "log2",
+    "sqrtf", "sqrt",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -71,14 +73,23 @@ fn nvptx() -> TargetMachine {
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     Target::from_triple(&triple)
         .unwrap()
-        .create_target_machine(&triple, "sm_90", "+ptx83", inkwell::OptimizationLevel::Aggressive, RelocMode::Default, CodeModel::Default)
+        .create_target_machine(
+            &triple,
+            "sm_90",
+            "+ptx83",
+            inkwell::OptimizationLevel::Aggressive,
+            RelocMode::Default,
+            CodeModel::Default,
+        )
         .unwrap()
 }
 
 /// Runs `pipeline` as for the GPU, then lowers.
 pub fn object(bitcode: &[u8], pipeline: &str) -> Vec<u8> {
     let context = Context::create();
-    let module = Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(bitcode, "test"), &context).unwrap();
+    let module =
+        Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(bitcode, "test"), &context)
+            .unwrap();
     module.run_passes(pipeline, &nvptx(), PassBuilderOptions::create()).unwrap();
     lower(module, &LowerOptions::new(2), &mut |_, _| true).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
 }
@@ -94,14 +105,18 @@ pub fn object_of_text(assembly: &str) -> Vec<u8> {
 
 pub fn table(object: &[u8]) -> Table {
     let elf = Elf::parse(object).unwrap();
-    let section = elf.section_headers.iter().find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(SECTION)).expect("the table");
+    let section =
+        elf.section_headers.iter().find(|s| elf.shdr_strtab.get_at(s.sh_name) == Some(SECTION)).expect("the table");
     serde_json::from_slice(&object[section.file_range().unwrap()]).unwrap()
 }
 
 fn undefined(object: &[u8]) -> BTreeSet<String> {
     let elf = Elf::parse(object).unwrap();
     let undefined = elf.syms.iter().skip(1).filter(|symbol| symbol.st_shndx == 0);
-    undefined.map(|symbol| elf.strtab.get_at(symbol.st_name).unwrap().to_owned()).filter(|name| !name.is_empty()).collect()
+    undefined
+        .map(|symbol| elf.strtab.get_at(symbol.st_name).unwrap().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 #[test]
@@ -143,7 +158,8 @@ fn vecadd_computes() {
 
         let mut a: Vec<i64> = (0..100).collect();
         let mut b: Vec<i64> = (0..100).map(|i| 1000 * i).collect();
-        let parameters = Parameters::default().pointer(a.as_mut_ptr()).pointer(b.as_mut_ptr()).bytes(&90u64.to_le_bytes());
+        let parameters =
+            Parameters::default().pointer(a.as_mut_ptr()).pointer(b.as_mut_ptr()).bytes(&90u64.to_le_bytes());
         Program::link(&object).launch("IlE", 2, 32, parameters.get());
         let expected: Vec<i64> = (0..100).map(|i| if i < 90 { 1001 * i } else { i }).collect();
         assert_eq!(a, expected, "{pipeline}");
@@ -268,7 +284,8 @@ fn structures_by_value_are_private_and_variables_are_listed() {
     let table = table(&object);
     let layout: Vec<(u32, u32)> = table.kernels[0].parameters.iter().map(|p| (p.offset, p.size)).collect();
     assert_eq!(layout, [(0, 1), (16, 64), (80, 2), (88, 8)]);
-    let variable = |name: &str| table.variables.iter().find(|row| row.name.contains(name)).unwrap_or_else(|| panic!("{name}"));
+    let variable =
+        |name: &str| table.variables.iter().find(|row| row.name.contains(name)).unwrap_or_else(|| panic!("{name}"));
     assert_eq!((variable("scale").size, variable("scale").constant), (4, true));
     assert_eq!((variable("total").size, variable("total").constant), (32, false));
     assert_eq!((variable("where").size, variable("calls").size), (8, 4));
@@ -388,7 +405,8 @@ fn loops_that_wait_for_memory_yield_and_others_do_not() {
             "__device__ int state[64]; extern \"C\" __global__ void run(volatile int *flag, int *bins, const int *in, int n) {{ {body} }}"
         );
         let bitcode = device_ir_of(&text);
-        ["default<O1>", "default<O3>"].map(|pipeline| undefined(&object(&bitcode, pipeline)).contains("__mneme_cpu_yield"))
+        ["default<O1>", "default<O3>"]
+            .map(|pipeline| undefined(&object(&bitcode, pipeline)).contains("__mneme_cpu_yield"))
     };
     for body in [
         "while (*flag == 0) ; bins[0] = n;",
@@ -419,7 +437,9 @@ fn lanes_keep_in_step_around_volatile_stores_to_shared_memory_alone() {
         );
         let context = Context::create();
         let bitcode = device_ir_of(&text);
-        let module = Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(&bitcode, "test"), &context).unwrap();
+        let module =
+            Module::parse_bitcode_from_buffer(&MemoryBuffer::create_from_memory_range_copy(&bitcode, "test"), &context)
+                .unwrap();
         module.run_passes("default<O3>", &nvptx(), PassBuilderOptions::create()).unwrap();
         let object = lower(module, &LowerOptions { codegen_opt: 2, lockstep }, &mut |_, _| true).unwrap();
         assert_eq!(table(&object).kernels[0].collective, undefined(&object).contains("__mneme_cpu_converge"));
@@ -427,7 +447,9 @@ fn lanes_keep_in_step_around_volatile_stores_to_shared_memory_alone() {
     };
     let volatile = "volatile int *v = s; v[t] = n + t; v[t] += v[t ^ 1]; out[t] = v[t];";
     let plain = "s[t] = n + t; out[t] = s[t ^ 1];";
-    assert!(in_step(volatile, Lockstep::Volatile) && in_step(volatile, Lockstep::All) && !in_step(volatile, Lockstep::Off));
+    assert!(
+        in_step(volatile, Lockstep::Volatile) && in_step(volatile, Lockstep::All) && !in_step(volatile, Lockstep::Off)
+    );
     assert!(!in_step(plain, Lockstep::Volatile) && in_step(plain, Lockstep::All));
     assert!(!in_step("flag[t] = n;", Lockstep::Volatile));
 }

@@ -7,14 +7,17 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 use cudarc::driver::sys::{
-    CUdevice_attribute as DeviceAttribute, CUfunction_attribute as FunctionAttribute, CUlaunchAttribute, CUlaunchAttributeID, CUlimit,
-    CUmemAccess_flags, CUmemAllocationGranularity_flags, CUmemAllocationType, CUmemLocationType,
+    CUdevice_attribute as DeviceAttribute, CUfunction_attribute as FunctionAttribute, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlimit, CUmemAccess_flags, CUmemAllocationGranularity_flags, CUmemAllocationType,
+    CUmemLocationType,
 };
 use mneme_abi::cuda::types::*;
 
 use self::table::DriverTable;
 use super::cupti::Cupti;
-use super::{ContextLimit, Description, Device, DeviceError, DeviceFunction, DeviceLimits, DeviceModule, FunctionUse, Timer};
+use super::{
+    ContextLimit, Description, Device, DeviceError, DeviceFunction, DeviceLimits, DeviceModule, FunctionUse, Timer,
+};
 use crate::launch::{Dim3, Launch};
 
 /// NVIDIA's driver library.
@@ -122,7 +125,10 @@ impl Cuda {
         let mut version = 0;
         // SAFETY: the buffer is as long as it is said to be, and the driver terminates the name.
         let name = unsafe {
-            self.check("cuDeviceGetName", (self.table.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, self.device))?;
+            self.check(
+                "cuDeviceGetName",
+                (self.table.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, self.device),
+            )?;
             self.check("cuDriverGetVersion", (self.table.cuDriverGetVersion)(&mut version))?;
             CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned()
         };
@@ -136,7 +142,9 @@ impl Cuda {
 
     fn limits(&self) -> DeviceLimits {
         use DeviceAttribute as Of;
-        let said = |attribute| self.attribute(attribute).ok().and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0);
+        let said = |attribute| {
+            self.attribute(attribute).ok().and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0)
+        };
         let axes = |[x, y, z]: [Of; 3]| Some(Dim3::new(said(x)?, said(y)?, said(z)?));
         let default = DeviceLimits::default();
         DeviceLimits {
@@ -169,7 +177,9 @@ impl Cuda {
     fn attribute(&self, attribute: DeviceAttribute) -> Result<c_int, DeviceError> {
         let mut value = 0;
         // SAFETY: `value` is a valid place for the answer.
-        self.check("cuDeviceGetAttribute", unsafe { (self.table.cuDeviceGetAttribute)(&mut value, attribute as c_uint, self.device) })?;
+        self.check("cuDeviceGetAttribute", unsafe {
+            (self.table.cuDeviceGetAttribute)(&mut value, attribute as c_uint, self.device)
+        })?;
         Ok(value)
     }
 
@@ -202,7 +212,8 @@ impl Cuda {
             return Err(DeviceError::OutOfMemory { size });
         }
         self.check("cuMemCreate", created)?;
-        // SAFETY: the range has the handle's size, and the driver refuses one that is not reserved; the handle may be released once it is mapped.
+        // SAFETY: the range has the handle's size, and the driver refuses one that is not reserved; the handle may be
+        // released once it is mapped.
         unsafe {
             self.check("cuMemMap", (self.table.cuMemMap)(address, bytes, 0, handle, 0))?;
             self.check("cuMemRelease", (self.table.cuMemRelease)(handle))?;
@@ -222,18 +233,31 @@ impl Cuda {
 
     fn launch(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
         // One by one: in a packed buffer they would have to lie as this architecture lays them out.
-        let mut places: Vec<*mut c_void> = arguments.iter().map(|argument| argument.as_ptr().cast_mut().cast()).collect();
+        let mut places: Vec<*mut c_void> =
+            arguments.iter().map(|argument| argument.as_ptr().cast_mut().cast()).collect();
         let places = places.as_mut_ptr();
         let function = function.0 as CUfunction;
         let (grid, block) = (launch.grid, launch.block);
         let mut attributes = attributes(launch);
         if attributes.is_empty() {
-            // SAFETY: the handle is the driver's; the arguments, one for each parameter by contract, live until the call returns,
-            // and the driver only reads them.
+            // SAFETY: the handle is the driver's; the arguments, one for each parameter by contract, live until the
+            // call returns, and the driver only reads them.
             let code = unsafe {
                 let shared = launch.shared_mem;
                 let launch = self.table.cuLaunchKernel;
-                launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, self.stream, places, null_mut())
+                launch(
+                    function,
+                    grid.x,
+                    grid.y,
+                    grid.z,
+                    block.x,
+                    block.y,
+                    block.z,
+                    shared,
+                    self.stream,
+                    places,
+                    null_mut(),
+                )
             };
             return self.check("cuLaunchKernel", code);
         }
@@ -343,13 +367,15 @@ impl Device for Cuda {
     fn map_anywhere(&self, size: u64) -> Result<u64, DeviceError> {
         let mut address = 0;
         // SAFETY: `address` is a valid place for the answer; without a hint the driver chooses a free range.
-        self.check("cuMemAddressReserve", unsafe { (self.table.cuMemAddressReserve)(&mut address, size as usize, 0, 0, 0) })?;
+        self.check("cuMemAddressReserve", unsafe {
+            (self.table.cuMemAddressReserve)(&mut address, size as usize, 0, 0, 0)
+        })?;
         self.map_reserved(address, size).map(|()| address)
     }
 
     fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        // A copy from pageable memory returns while the device still writes (in the default stream, not in ours); it would hit memory that
-        // may not be written any more.
+        // A copy from pageable memory returns while the device still writes (in the default stream, not in ours); it
+        // would hit memory that may not be written any more.
         // SAFETY: no pointers; the context is current.
         self.check("cuCtxSynchronize", unsafe { (self.table.cuCtxSynchronize)() })?;
         self.set_access(address, size, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ)
@@ -386,7 +412,9 @@ impl Device for Cuda {
 
     fn copy(&self, to: u64, from: u64, size: u64) -> Result<(), DeviceError> {
         // SAFETY: the driver checks both addresses; no host memory is involved.
-        self.check("cuMemcpyDtoDAsync", unsafe { (self.table.cuMemcpyDtoDAsync_v2)(to, from, size as usize, self.stream) })
+        self.check("cuMemcpyDtoDAsync", unsafe {
+            (self.table.cuMemcpyDtoDAsync_v2)(to, from, size as usize, self.stream)
+        })
     }
 
     fn load(&self, image: &[u8]) -> Result<DeviceModule, DeviceError> {
@@ -405,7 +433,8 @@ impl Device for Cuda {
         let (mut address, mut size) = (0, 0);
         let name = name_of(name)?;
         // SAFETY: the handle is the driver's, the name is terminated, both places are valid.
-        match unsafe { (self.table.cuModuleGetGlobal_v2)(&mut address, &mut size, module.0 as CUmodule, name.as_ptr()) } {
+        match unsafe { (self.table.cuModuleGetGlobal_v2)(&mut address, &mut size, module.0 as CUmodule, name.as_ptr()) }
+        {
             Status::NOT_FOUND => Ok(None),
             code => self.check("cuModuleGetGlobal", code).map(|()| Some((address, size as u64))),
         }
@@ -415,7 +444,9 @@ impl Device for Cuda {
         let mut function: CUfunction = null_mut();
         let name = name_of(name)?;
         // SAFETY: the handle is the driver's, the name is terminated, the place is valid.
-        self.check("cuModuleGetFunction", unsafe { (self.table.cuModuleGetFunction)(&mut function, module.0 as CUmodule, name.as_ptr()) })?;
+        self.check("cuModuleGetFunction", unsafe {
+            (self.table.cuModuleGetFunction)(&mut function, module.0 as CUmodule, name.as_ptr())
+        })?;
         Ok(DeviceFunction(function as usize))
     }
 
@@ -436,7 +467,8 @@ impl Device for Cuda {
         // SAFETY: the handle is the driver's; `blocks` is a valid place for the answer.
         let code = unsafe { ask(&mut blocks, function.0 as CUfunction, threads, launch.shared_mem as usize, 0) };
         let resident = self.description.limits.threads_per_multiprocessor?;
-        (code == Status::SUCCESS).then(|| (i64::from(blocks), f64::from(blocks) * f64::from(threads) / f64::from(resident)))
+        (code == Status::SUCCESS)
+            .then(|| (i64::from(blocks), f64::from(blocks) * f64::from(threads) / f64::from(resident)))
     }
 
     fn cache_bytes(&self) -> u64 {
@@ -457,13 +489,17 @@ impl Device for Cuda {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
         // SAFETY: the handle is the driver's; no pointers besides.
-        self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, bytes) })
+        self.check("cuFuncSetAttribute", unsafe {
+            (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, bytes)
+        })
     }
 
     fn allow_large_clusters(&self, function: DeviceFunction) -> Result<(), DeviceError> {
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         // SAFETY: the handle is the driver's; no pointers besides.
-        self.check("cuFuncSetAttribute", unsafe { (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, 1) })
+        self.check("cuFuncSetAttribute", unsafe {
+            (self.table.cuFuncSetAttribute)(function.0 as CUfunction, attribute as c_uint, 1)
+        })
     }
 
     fn bus_id(&self) -> Option<String> {
@@ -479,7 +515,12 @@ impl Device for Cuda {
         self.launch(function, launch, arguments)
     }
 
-    fn run(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(u64, Timer), DeviceError> {
+    fn run(
+        &self,
+        function: DeviceFunction,
+        launch: &Launch,
+        arguments: &[Vec<u8>],
+    ) -> Result<(u64, Timer), DeviceError> {
         let [before, after] = self.events;
         let mut milliseconds = 0.0;
         let since = self.cupti.as_ref().map_or(0, Cupti::now);

@@ -25,14 +25,16 @@ macro_rules! table {
         impl DriverTable {
             pub fn load(path: &Path) -> Result<Self, DeviceError> {
                 let failed = |error: libloading::Error| {
-                    // The linker's own sentence names the file or the symbol; the error around it says only that the linker failed.
+                    // The linker's own sentence names the file or the symbol; the error around it says only that the
+                    // linker failed.
                     let message = error.source().map_or_else(|| error.to_string(), ToString::to_string);
                     DeviceError::Library { library: path.display().to_string(), message }
                 };
                 // SAFETY: the constructors of a driver library are made to run when a process loads it.
                 let library = unsafe { Library::new(path) }.map_err(failed)?;
                 Ok(Self {
-                    // SAFETY: the driver's ABI fixes the type of the function with this name; `_library` outlives the pointer.
+                    // SAFETY: the driver's ABI fixes the type of the function with this name; `_library` outlives the
+                    // pointer.
                     $($symbol: *unsafe { library.get(concat!(stringify!($symbol), "\0").as_bytes()) }.map_err(failed)?,)*
                     _library: library,
                 })
@@ -91,7 +93,9 @@ mod tests {
 
     #[test]
     fn why_a_library_cannot_be_used_is_said() {
-        let Err(error) = DriverTable::load(Path::new("libmneme-no-such-driver.so")) else { panic!("there is no such library") };
+        let Err(error) = DriverTable::load(Path::new("libmneme-no-such-driver.so")) else {
+            panic!("there is no such library")
+        };
         assert!(error.to_string().contains("cannot open shared object file"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! A recording as the existing Mneme writes it, into another folder.
 //!
-//! It maps whole pages for each buffer, so that buffers which share a page become one that covers them, with zeros between them.
+//! It maps whole pages for each buffer, so that buffers which share a page become one that covers them, with zeros
+//! between them.
 
 mod write;
 
@@ -53,7 +54,8 @@ impl Format {
     }
 }
 
-/// Writes an instance, or the kernel with all of them, into the folder `to`. An instance that is there already stays as it is.
+/// Writes an instance, or the kernel with all of them, into the folder `to`. An instance that is there already stays as
+/// it is.
 ///
 /// # Errors
 /// Also if the recording holds what those files have no place for: code that is no bitcode, memory outside the recorder's arena.
@@ -73,7 +75,9 @@ pub fn export(
         }
         None => record.instances.clone().into_iter().collect(),
     };
-    if record.modules.iter().any(|name| CodeKind::of(name) != CodeKind::Bitcode || !name.ends_with(".bc")) || record.modules.is_empty() {
+    if record.modules.iter().any(|name| CodeKind::of(name) != CodeKind::Bitcode || !name.ends_with(".bc"))
+        || record.modules.is_empty()
+    {
         let what = "its code is no LLVM bitcode; build the program with mneme-cc".to_owned();
         return Err(RecordingError::NotUpstreams { path, what });
     }
@@ -121,7 +125,9 @@ fn write_instance<'a>(
     let arguments = &moments.prologue.header.arguments;
     let mut draft = Draft::new(to);
     let whole = |draft: &mut Draft<'_>, name: &str, moment| {
-        draft.add(name, |file| write_file(&to.join(name), file, &store, |writer| writer.whole(pieces, moment, arguments)))
+        draft.add(name, |file| {
+            write_file(&to.join(name), file, &store, |writer| writer.whole(pieces, moment, arguments))
+        })
     };
     let before = whole(&mut draft, &instance.prologue, SnapshotMoment::Before)?;
     let name = &instance.epilogue;
@@ -162,7 +168,10 @@ fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiec
             (other.address, other.size, other.variable.map(|it| &it.name))
                 == (region.address, region.size, region.variable.map(|it| &it.name))
         };
-        let found = later.iter().position(same).ok_or_else(|| format!("the memory at {:#x} is gone after the launch", region.address))?;
+        let found = later
+            .iter()
+            .position(same)
+            .ok_or_else(|| format!("the memory at {:#x} is gone after the launch", region.address))?;
         let after = later.swap_remove(found);
         match region.variable {
             Some(variable) => globals.push(SnapshotPiece {
@@ -173,7 +182,9 @@ fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiec
                 annotation: Annotation::default(),
                 parts: vec![(0, region, after)],
             }),
-            None => allocations.push((&before.header.allocations[index - before.header.variables.len()], region, after)),
+            None => {
+                allocations.push((&before.header.allocations[index - before.header.variables.len()], region, after))
+            }
         }
     }
     allocations.sort_by_key(|(allocation, ..)| allocation.address);
@@ -256,8 +267,9 @@ mod tests {
         let store = StoreWriter::open(folder, 1).unwrap();
         let annotated = Tolerance { dtype: DataType::F64, threshold: 1e-9, ..Tolerance::default() };
         for moment in [Moment::Prologue, Moment::Epilogue] {
-            let bytes =
-                |(_, before, after): &(u64, Vec<u8>, Vec<u8>)| if moment == Moment::Prologue { before.clone() } else { after.clone() };
+            let bytes = |(_, before, after): &(u64, Vec<u8>, Vec<u8>)| {
+                if moment == Moment::Prologue { before.clone() } else { after.clone() }
+            };
             let allocations = memory.iter().map(|it| Allocation {
                 address: it.0,
                 size: it.1.len() as u64,
@@ -268,9 +280,19 @@ mod tests {
             });
             let header = Header {
                 moment,
-                variables: vec![Variable { name: "v".into(), address: 0x7f00_0000_0000, size: 4, constant: false, code: false }],
+                variables: vec![Variable {
+                    name: "v".into(),
+                    address: 0x7f00_0000_0000,
+                    size: 4,
+                    constant: false,
+                    code: false,
+                }],
                 allocations: allocations.collect(),
-                arguments: if moment == Moment::Prologue { vec![Argument { offset: 0, bytes: vec![1, 2] }] } else { vec![] },
+                arguments: if moment == Moment::Prologue {
+                    vec![Argument { offset: 0, bytes: vec![1, 2] }]
+                } else {
+                    vec![]
+                },
                 pair: None,
             };
             let mut chunks = vec![store.put_region(&[1, 2, 3, 4]).unwrap()];
@@ -303,14 +325,19 @@ mod tests {
             store.read_region(region, &mut bytes).unwrap();
             bytes
         };
-        let pairs = moments.prologue.regions().zip(moments.epilogue.regions()).map(|(before, after)| [read(&before), read(&after)]);
+        let pairs = moments
+            .prologue
+            .regions()
+            .zip(moments.epilogue.regions())
+            .map(|(before, after)| [read(&before), read(&after)]);
         let pairs = pairs.collect();
         (moments, pairs)
     }
 
     /// Memory that changes here and there, over chunk borders too.
     fn memory(size: usize, changes: &[(usize, usize)]) -> (Vec<u8>, Vec<u8>) {
-        let before: Vec<u8> = (0..size).map(|at| if at % (3 * CHUNK as usize) < CHUNK as usize { 0 } else { (at % 251) as u8 }).collect();
+        let before: Vec<u8> =
+            (0..size).map(|at| if at % (3 * CHUNK as usize) < CHUNK as usize { 0 } else { (at % 251) as u8 }).collect();
         let mut after = before.clone();
         for (at, length) in changes {
             let start = at % size;
@@ -364,10 +391,16 @@ mod tests {
         let blob = &layout.blobs[0];
         assert_eq!((blob.address, blob.size, blob.reserved), (BASE, PAGE + 512, 2 * PAGE));
         assert_eq!(blob.annotation, Annotation::default(), "it would be all of theirs");
-        assert_eq!(blob.stretches.iter().map(|it| (it.offset, it.bytes.len())).collect::<Vec<_>>(), [(1024, 10), (PAGE - 512, 1024)]);
+        assert_eq!(
+            blob.stretches.iter().map(|it| (it.offset, it.bytes.len())).collect::<Vec<_>>(),
+            [(1024, 10), (PAGE - 512, 1024)]
+        );
         let (_, pairs) = contents(to.path());
         let [before, after] = &pairs[1];
-        assert_eq!((&before[512..516], &before[1024..1034], &before[1034..1040]), (&[1; 4][..], &[3; 10][..], &[0; 6][..]));
+        assert_eq!(
+            (&before[512..516], &before[1024..1034], &before[1034..1040]),
+            (&[1; 4][..], &[3; 10][..], &[0; 6][..])
+        );
         assert!(before[PAGE as usize - 512..] == [5; 1024] && after[PAGE as usize - 512..] == [6; 1024]);
     }
 
@@ -429,7 +462,10 @@ mod tests {
         let far = recorded(&[BASE + (2 << 40)]);
         renamed(far.path(), "9");
         let error = export(far.path(), to.path(), 42, None, Format::Diff).unwrap_err();
-        assert!(matches!(&error, RecordingError::NotUpstreams { what, .. } if what.contains("in one piece")), "{error}");
+        assert!(
+            matches!(&error, RecordingError::NotUpstreams { what, .. } if what.contains("in one piece")),
+            "{error}"
+        );
         assert_eq!(KernelRecord::load(&to.path().join("42.json")).unwrap().instances.len(), 2);
         assert!(!to.path().join("9.p.mneme").exists());
         let nothing = recorded(&[]);

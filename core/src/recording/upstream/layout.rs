@@ -47,7 +47,8 @@ pub struct FileBlock {
     /// Of an allocation: bytes that are mapped for it.
     pub reserved: u64,
     pub annotation: Annotation,
-    /// What the file says of the contents: ascending, without overlaps. In a file of kind bytes it is one stretch of all.
+    /// What the file says of the contents: ascending, without overlaps. In a file of kind bytes it is one stretch of
+    /// all.
     pub stretches: Vec<FileStretch>,
 }
 
@@ -132,7 +133,10 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     fn take(&mut self, length: u64) -> Result<Range<usize>, Unreadable> {
-        let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length)).filter(|end| *end <= self.file.len());
+        let end = usize::try_from(length)
+            .ok()
+            .and_then(|length| self.at.checked_add(length))
+            .filter(|end| *end <= self.file.len());
         let end = end.ok_or("it is cut short")?;
         let taken = self.at..end;
         self.at = end;
@@ -154,7 +158,8 @@ impl Cursor<'_> {
         Ok(std::str::from_utf8(&self.file[range]).map_err(|_| "a name in it is no text")?.to_owned())
     }
 
-    /// As many as the number in front says. Every item has a size of its own in the file, so that the file bounds the list.
+    /// As many as the number in front says. Every item has a size of its own in the file, so that the file bounds the
+    /// list.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T, Unreadable>) -> Result<Vec<T>, Unreadable> {
         let count = self.u64()?;
         let mut list = Vec::new();
@@ -285,7 +290,13 @@ mod tests {
         assert_eq!(&file[counter.stretches[0].bytes.clone()], [1, 2, 3, 4]);
         assert_eq!((out.address, out.size, out.reserved), (0x1539_4000_0000, 6, 2 << 20));
         assert_eq!(&file[out.stretches[0].bytes.clone()], b"abcdef");
-        let tolerance = Tolerance { dtype: DataType::F64, threshold: 1e-9, kind: Threshold::Relative, norm: Norm::Linf, ignore: false };
+        let tolerance = Tolerance {
+            dtype: DataType::F64,
+            threshold: 1e-9,
+            kind: Threshold::Relative,
+            norm: Norm::Linf,
+            ignore: false,
+        };
         assert_eq!(out.annotation, Annotation { tag: "out".into(), tolerance });
         assert_eq!(
             layout.arguments.iter().map(|range| &file[range.clone()]).collect::<Vec<_>>(),
@@ -299,17 +310,23 @@ mod tests {
         let layout = FileLayout::parse(&file).unwrap();
         assert_eq!(layout.kind, SnapshotKind::Diff);
         assert!(layout.globals[0].stretches.is_empty() && layout.arguments.is_empty());
-        let read: Vec<_> = layout.blobs[0].stretches.iter().map(|stretch| (stretch.offset, &file[stretch.bytes.clone()])).collect();
+        let read: Vec<_> =
+            layout.blobs[0].stretches.iter().map(|stretch| (stretch.offset, &file[stretch.bytes.clone()])).collect();
         assert_eq!(read, [(0, &b"X"[..]), (4, b"YZ")]);
         assert!(layout.blobs[0].annotation.tolerance.is_exact());
     }
 
     #[test]
     fn newer_files_begin_with_a_header() {
-        let with_header = |kind: u32, version: u32, rest: &[u8]| [&MAGIC[..], &kind.to_le_bytes(), &version.to_le_bytes(), rest].concat();
+        let with_header = |kind: u32, version: u32, rest: &[u8]| {
+            [&MAGIC[..], &kind.to_le_bytes(), &version.to_le_bytes(), rest].concat()
+        };
         assert_eq!(FileLayout::parse(&with_header(1, 0, &bytes())).unwrap().blobs.len(), 1);
         assert_eq!(FileLayout::parse(&with_header(2, 1, &diff()[13..])).unwrap().kind, SnapshotKind::Diff);
-        assert_eq!(FileLayout::parse(&with_header(1, 1, &bytes())), Err(Unreadable::Version { found: 1, supported: 0 }));
+        assert_eq!(
+            FileLayout::parse(&with_header(1, 1, &bytes())),
+            Err(Unreadable::Version { found: 1, supported: 0 })
+        );
         assert_eq!(FileLayout::parse(&with_header(2, 2, &[])), Err(Unreadable::Version { found: 2, supported: 1 }));
         assert!(matches!(FileLayout::parse(&with_header(3, 0, &[])), Err(Unreadable::Damaged(_))));
         assert!(matches!(FileLayout::parse(&MAGIC[..]), Err(Unreadable::Damaged(_))));
@@ -328,8 +345,16 @@ mod tests {
     #[test]
     fn ranges_stay_inside_and_apart() {
         let one = |size: u64, ranges: &[(u64, u64)]| {
-            let mut file =
-                [&b"MNEME_DIFF_V1"[..], &number(0), &number(1), &number(size), &number(size), &number(0x1000), &[0; 19]].concat();
+            let mut file = [
+                &b"MNEME_DIFF_V1"[..],
+                &number(0),
+                &number(1),
+                &number(size),
+                &number(size),
+                &number(0x1000),
+                &[0; 19],
+            ]
+            .concat();
             file.extend(number(ranges.len() as u64));
             for (offset, length) in ranges {
                 file.extend([number(*offset), number(*length)].concat());

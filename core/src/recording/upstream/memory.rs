@@ -10,7 +10,9 @@ use super::layout::{FileBlock, FileLayout, FileStretch, SnapshotKind, Unreadable
 use crate::hash::{ChunkId, recorded_id};
 use crate::image::elf::MappedFile;
 use crate::recording::RecordingError;
-use crate::recording::manifest::{Allocation, AllocationKind, Argument, CHUNK, Header, Moment, State, Variable, chunk_count};
+use crate::recording::manifest::{
+    Allocation, AllocationKind, Argument, CHUNK, Header, Moment, State, Variable, chunk_count,
+};
 use crate::tolerance::Tolerance;
 
 /// A parameter buffer is no larger (bytes).
@@ -93,7 +95,8 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(State, State, Chunks), 
         }
     };
     let headers = [header(Moment::Prologue, arguments), header(Moment::Epilogue, Vec::new())];
-    let mut chunks = Chunks { prologue: before.map, epilogue: after.map, path: after.path, regions, index: HashMap::new() };
+    let mut chunks =
+        Chunks { prologue: before.map, epilogue: after.map, path: after.path, regions, index: HashMap::new() };
     let [old, new] = chunks.identify();
     let [before, after] = headers;
     Ok((State { header: before, chunks: old }, State { header: after, chunks: new }, chunks))
@@ -112,12 +115,17 @@ fn allocation(block: &FileBlock) -> Allocation {
     }
 }
 
-/// The arguments, each where C would put it: the file has their sizes only, and who knows the kernel's signature corrects it.
+/// The arguments, each where C would put it: the file has their sizes only, and who knows the kernel's signature
+/// corrects it.
 fn arguments(file: &File) -> Result<Vec<Argument>, RecordingError> {
     let mut offset = 0usize;
     let mut arguments = Vec::new();
     for range in &file.layout.arguments {
-        let alignment = if range.is_empty() { 1 } else { 1 << range.len().trailing_zeros().min(if range.len() == 16 { 4 } else { 3 }) };
+        let alignment = if range.is_empty() {
+            1
+        } else {
+            1 << range.len().trailing_zeros().min(if range.len() == 16 { 4 } else { 3 })
+        };
         offset = offset.next_multiple_of(alignment);
         if offset + range.len() > MAX_PARAMETERS {
             return Err(file.damaged("its arguments are larger than any kernel's"));
@@ -203,7 +211,8 @@ impl Chunks {
             }
         }
         let ids = self.hash(&places);
-        let mut states = [(); 2].map(|()| self.regions.iter().map(|it| vec![ChunkId::ZERO; chunk_count(it.size)]).collect::<Vec<_>>());
+        let mut states = [(); 2]
+            .map(|()| self.regions.iter().map(|it| vec![ChunkId::ZERO; chunk_count(it.size)]).collect::<Vec<_>>());
         for (place, id) in places.iter().zip(ids) {
             // A chunk before comes first, and stands for the one after where nothing is said of that.
             if !place.after {
@@ -227,7 +236,9 @@ impl Chunks {
             let mut done = Vec::new();
             loop {
                 let start = next.fetch_add(CHUNKS_OF_A_THREAD, Ordering::Relaxed);
-                let Some(part) = places.get(start..(start + CHUNKS_OF_A_THREAD).min(places.len())).filter(|part| !part.is_empty()) else {
+                let Some(part) =
+                    places.get(start..(start + CHUNKS_OF_A_THREAD).min(places.len())).filter(|part| !part.is_empty())
+                else {
                     return done;
                 };
                 let ids = part.iter().map(|place| {
@@ -241,7 +252,11 @@ impl Chunks {
         let mut parts = std::thread::scope(|scope| {
             let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let own = work();
-            helpers.into_iter().flat_map(|helper| helper.join().expect("hashing does not panic")).chain(own).collect::<Vec<_>>()
+            helpers
+                .into_iter()
+                .flat_map(|helper| helper.join().expect("hashing does not panic"))
+                .chain(own)
+                .collect::<Vec<_>>()
         });
         parts.sort_unstable_by_key(|(start, _)| *start);
         parts.into_iter().flat_map(|(_, ids)| ids).collect()

@@ -1,8 +1,8 @@
 //! Recordings of the existing Mneme: its snapshot files.
 //!
-//! Where ours keep chunks in packs, an upstream snapshot holds the bytes themselves. [`layout`] finds out what is where in a file, and
-//! [`memory`] names the bytes as chunks, so that whoever reads a recording of ours reads one of these, too. [`export`](super::export)
-//! writes such files.
+//! Where ours keep chunks in packs, an upstream snapshot holds the bytes themselves. [`layout`] finds out what is where
+//! in a file, and [`memory`] names the bytes as chunks, so that whoever reads a recording of ours reads one of these,
+//! too. [`export`](super::export) writes such files.
 
 pub mod layout;
 pub mod memory;

@@ -1,7 +1,7 @@
 //! The addresses that a kernel's database names, `VAddr` and `VASize`.
 //!
-//! The existing Mneme maps all of them as memory, by one allocation, before it loads anything: what they span is what a GPU must have
-//! free, and what lies elsewhere cannot be replayed.
+//! The existing Mneme maps all of them as memory, by one allocation, before it loads anything: what they span is what a
+//! GPU must have free, and what lies elsewhere cannot be replayed.
 
 use std::ops::Range;
 use std::path::Path;

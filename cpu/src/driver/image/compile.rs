@@ -52,8 +52,8 @@ pub fn object(group: &Group) -> Result<Arc<[u8]>, CompilationError> {
 
 fn run(passes: &str, arch: &str, input: &[u8]) -> Result<Vec<u8>, CompilationError> {
     let program = install::locate(install::COMPILER).ok_or(CompilationError::NoCompiler)?;
-    // Files instead of pipes: a compiler that dies raises no SIGPIPE in the application, and an application that collects
-    // all its children's statuses by itself does no harm.
+    // Files instead of pipes: a compiler that dies raises no SIGPIPE in the application, and an application that
+    // collects all its children's statuses by itself does no harm.
     let (mut stdin, mut stdout, mut stderr) = (memory_file()?, memory_file()?, memory_file()?);
     size_limit_as_errors(|| stdin.write_all(input)).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
     let share = |file: &File| file.try_clone().map(Stdio::from).map_err(CompilationError::Run);

@@ -2,7 +2,8 @@
 
 use goblin::elf::section_header::SHT_NOBITS;
 
-/// `__fatBinC_Wrapper_t`, the fat binary and the magic numbers of both (CUDA's `fatbinary_section.h` and `fatBinary.h`).
+/// `__fatBinC_Wrapper_t`, the fat binary and the magic numbers of both (CUDA's `fatbinary_section.h` and
+/// `fatBinary.h`).
 const WRAPPER: u32 = 0x466243b1;
 const FAT_BINARY: u32 = 0xba55ed50;
 /// Text without an end within this many bytes is no PTX.
@@ -17,7 +18,8 @@ impl<'a> Container<'a> {
     /// # Safety
     /// There is a wrapper, a fat binary, an ELF image or NUL-terminated text at the address, and it stays for `'a`.
     pub unsafe fn at(address: *const u8) -> Option<Self> {
-        // SAFETY: the smallest image, a text, may be a single NUL; the magic numbers are compared only as far as bytes match.
+        // SAFETY: the smallest image, a text, may be a single NUL; the magic numbers are compared only as far as bytes
+        // match.
         let starts = |magic: [u8; 4]| (0..4).all(|index| unsafe { address.add(index).read() } == magic[index]);
         // SAFETY: (of the reads below) the magic number says which headers follow.
         unsafe {

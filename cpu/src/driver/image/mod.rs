@@ -2,8 +2,8 @@
 //!
 //! An image is a fat binary, a cubin, PTX, or a CPU code object.
 //!
-//! Machine code for a GPU cannot run, so the LLVM IR that was embedded beside it is looked up when an image is loaded and
-//! compiled by a helper process when its first kernel or variable is asked for.
+//! Machine code for a GPU cannot run, so the LLVM IR that was embedded beside it is looked up when an image is loaded
+//! and compiled by a helper process when its first kernel or variable is asked for.
 
 mod compile;
 mod container;
@@ -58,7 +58,8 @@ impl ImageKernel {
 
     pub fn entry(&self) -> Result<crate::execution::grid::KernelEntry, Status> {
         let address = self.loaded.symbol(&self.row.entry).ok_or(Status::INVALID_IMAGE)?;
-        // SAFETY: the table says that this symbol is an entry, which has this type; the object stays loaded with `self`.
+        // SAFETY: the table says that this symbol is an entry, which has this type; the object stays loaded with
+        // `self`.
         Ok(unsafe { std::mem::transmute::<usize, crate::execution::grid::KernelEntry>(address as usize) })
     }
 }
@@ -98,7 +99,9 @@ impl Image {
             );
             return Err(Status::NO_BINARY_FOR_GPU);
         }
-        Ok(Self { groups: groups.into_iter().map(|units| Group { units: Some(units), loaded: OnceLock::new() }).collect() })
+        Ok(Self {
+            groups: groups.into_iter().map(|units| Group { units: Some(units), loaded: OnceLock::new() }).collect(),
+        })
     }
 
     pub fn kernel(&self, name: &str) -> Result<ImageKernel, Status> {
@@ -127,7 +130,9 @@ impl Image {
             }
             let loaded = group.load()?;
             let found = loaded.table.variables.iter().find(|variable| variable.name == name);
-            if let Some((address, size)) = found.and_then(|variable| Some((loaded.symbol(&variable.symbol)?, variable.size))) {
+            if let Some((address, size)) =
+                found.and_then(|variable| Some((loaded.symbol(&variable.symbol)?, variable.size)))
+            {
                 return Ok((address, size));
             }
         }

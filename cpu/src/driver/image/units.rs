@@ -55,7 +55,8 @@ impl Group {
             }
             Code::Image { kernels, .. } => kernels.iter().find(|kernel| kernel.name == name)?.parameters.clone(),
         };
-        let parameters: Vec<_> = layout.into_iter().map(|(offset, size)| cpu_object::Parameter { offset, size }).collect();
+        let parameters: Vec<_> =
+            layout.into_iter().map(|(offset, size)| cpu_object::Parameter { offset, size }).collect();
         let parameter_bytes = parameters.iter().map(|parameter| parameter.offset + parameter.size).max().unwrap_or(0);
         Some(cpu_object::Kernel { parameters, parameter_bytes, ..bare_row(name) })
     }
@@ -76,11 +77,16 @@ pub fn bare_row(name: &str) -> cpu_object::Kernel {
 }
 
 fn definitions<'a>(unit: &'a Unit<'_>, kinds: &'a [SymbolKind]) -> impl Iterator<Item = &'a str> {
-    unit.table.symbols.iter().filter(|symbol| symbol.defined && kinds.contains(&symbol.kind)).map(|symbol| symbol.name.as_str())
+    unit.table
+        .symbols
+        .iter()
+        .filter(|symbol| symbol.defined && kinds.contains(&symbol.kind))
+        .map(|symbol| symbol.name.as_str())
 }
 
-/// The groups for an image: those of the ELF object that its address lies in, else what other compilers have put into the image
-/// itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the process.
+/// The groups for an image: those of the ELF object that its address lies in, else what other compilers have put into
+/// the image itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the
+/// process.
 pub fn groups_for(address: usize, image: &[u8]) -> Vec<Group> {
     let own = elf::object_at(address).map(|object| units_of(&object)).unwrap_or_default();
     if !own.is_empty() {
@@ -108,14 +114,21 @@ fn in_cubin(image: &[u8]) -> Option<Group> {
     let (_, modules) = embedded::in_cubin(image, &cubin)?;
     let modules = modules.into_iter().map(<[u8]>::to_vec).collect();
     let variables = cubin.variables.into_iter().map(|variable| variable.name).collect();
-    Some(Group { arch: cubin.architecture?.to_string(), code: Code::Image { kernels: cubin.kernels, variables, modules } })
+    Some(Group {
+        arch: cubin.architecture?.to_string(),
+        code: Code::Image { kernels: cubin.kernels, variables, modules },
+    })
 }
 
 fn units_of(object: &elf::LoadedObject) -> Vec<Arc<Unit<'static>>> {
     let Ok(file) = elf::MappedFile::open(&object.path) else { return Vec::new() };
     let Some(section) = file.section(ir_section::SECTION) else { return Vec::new() };
     let units = ir_section::decode(section);
-    units.into_iter().filter(|unit| unit.table.triple.starts_with("nvptx")).map(|unit| Arc::new(unit.into_owned())).collect()
+    units
+        .into_iter()
+        .filter(|unit| unit.table.triple.starts_with("nvptx"))
+        .map(|unit| Arc::new(unit.into_owned()))
+        .collect()
 }
 
 /// "sm_90a" → 90
@@ -125,7 +138,9 @@ fn version(arch: &str) -> u32 {
 }
 
 fn choose(mut units: Vec<Arc<Unit<'static>>>, image: &[u8]) -> Vec<Group> {
-    let Some(arch) = units.iter().map(|unit| unit.table.arch.clone()).max_by_key(|arch| version(arch)) else { return Vec::new() };
+    let Some(arch) = units.iter().map(|unit| unit.table.arch.clone()).max_by_key(|arch| version(arch)) else {
+        return Vec::new();
+    };
     units.retain(|unit| unit.table.arch == arch);
     let (linked, alone): (Vec<_>, Vec<_>) = units.into_iter().partition(|unit| unit.table.rdc);
     let named = |unit: &Unit<'_>| {
@@ -181,7 +196,11 @@ mod tests {
 
     #[test]
     fn an_image_gets_the_unit_it_was_made_from() {
-        let units = vec![unit("sm_90", false, &["one"]), unit("sm_90", false, &["one", "two"]), unit("sm_90", false, &["three"])];
+        let units = vec![
+            unit("sm_90", false, &["one"]),
+            unit("sm_90", false, &["one", "two"]),
+            unit("sm_90", false, &["three"]),
+        ];
         assert_eq!(names(&choose(units.clone(), b"..one..two..")), [vec!["one", "two"]]);
         assert_eq!(names(&choose(units.clone(), b"..one..")), [vec!["one"]]);
         assert_eq!(choose(units, b"compressed").len(), 3);

@@ -1,8 +1,8 @@
 //! Graphs under `MNEME_GRAPHS=expand`: launched node by node, so that their kernels can be recorded.
 //!
-//! An executable graph cannot be read back, so a clone of its graph is kept from its instantiation on, and changes of the
-//! executable are repeated on the clone or end its expansion. A graph with a node that no single call has the effect of
-//! (memory of its own, conditions, semaphores, …) is launched whole, and the summary says why.
+//! An executable graph cannot be read back, so a clone of its graph is kept from its instantiation on, and changes of
+//! the executable are repeated on the clone or end its expansion. A graph with a node that no single call has the
+//! effect of (memory of its own, conditions, semaphores, …) is launched whole, and the summary says why.
 
 mod steps;
 
@@ -13,7 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUlaunchAttribute, CUlaunchConfig};
 use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 
-use crate::driver::{self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate};
+use crate::driver::{
+    self, CUcontext, CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
+};
 use crate::kernels::request::{LaunchArguments, LaunchRequest};
 use crate::process::settings::settings;
 use crate::recorder;
@@ -57,7 +59,11 @@ pub fn summary() -> String {
 
 /// The nodes behind an executable graph.
 fn expansion(executable: Executable) -> Steps {
-    let clone = graphs().clones.get(&(executable as usize)).copied().unwrap_or(Err("it was made in a way that is not hooked"))?;
+    let clone = graphs()
+        .clones
+        .get(&(executable as usize))
+        .copied()
+        .unwrap_or(Err("it was made in a way that is not hooked"))?;
     if contexts::count() > 1 {
         return Err("the program has several contexts");
     }
@@ -81,7 +87,11 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
     match expansion(executable) {
         Ok(steps) => {
             graphs().expanded += 1;
-            steps.iter().map(|step| perform(step, stream_handle)).find(|status| *status != Status::SUCCESS).unwrap_or(Status::SUCCESS)
+            steps
+                .iter()
+                .map(|step| perform(step, stream_handle))
+                .find(|status| *status != Status::SUCCESS)
+                .unwrap_or(Status::SUCCESS)
         }
         Err(reason) => whole(reason),
     }
@@ -92,14 +102,31 @@ fn perform(step: &Step, handle: usize) -> Status {
     match step {
         Step::Kernel { parameters, attributes } => launch_kernel(parameters, *attributes, handle),
         // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
-        Step::Copy(copy) => gate::passing(&|| unsafe { driver::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) }),
+        Step::Copy(copy) => {
+            gate::passing(&|| unsafe { driver::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) })
+        }
         Step::Set(set) => gate::passing(&|| {
-            let (pitch, rows) = if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.elementSize as usize, 1) };
+            let (pitch, rows) =
+                if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.elementSize as usize, 1) };
             // SAFETY: as above.
             unsafe {
                 match set.elementSize {
-                    1 => driver::hooked::cuMemsetD2D8Async::call(set.dst, pitch, set.value as u8, set.width, rows, stream),
-                    2 => driver::hooked::cuMemsetD2D16Async::call(set.dst, pitch, set.value as u16, set.width, rows, stream),
+                    1 => driver::hooked::cuMemsetD2D8Async::call(
+                        set.dst,
+                        pitch,
+                        set.value as u8,
+                        set.width,
+                        rows,
+                        stream,
+                    ),
+                    2 => driver::hooked::cuMemsetD2D16Async::call(
+                        set.dst,
+                        pitch,
+                        set.value as u16,
+                        set.width,
+                        rows,
+                        stream,
+                    ),
                     _ => driver::hooked::cuMemsetD2D32Async::call(set.dst, pitch, set.value, set.width, rows, stream),
                 }
             }
@@ -134,8 +161,10 @@ fn launch_kernel(node: &CUDA_KERNEL_NODE_PARAMS, attributes: LaunchAttributes, h
         attrs: list.as_mut_ptr(),
         numAttrs: list.len() as u32,
     };
-    // SAFETY: the parameters belong to the clone's node and live as long as it; the configuration lives until the call returns.
-    let call = || unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
+    // SAFETY: the parameters belong to the clone's node and live as long as it; the configuration lives until the call
+    // returns.
+    let call =
+        || unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, node.kernelParams, node.extra) };
     let arguments = LaunchArguments::new(node.kernelParams, node.extra);
     recorder::launch(&call, LaunchRequest { function, launch, stream: handle, arguments })
 }
@@ -176,7 +205,8 @@ fn follow(executable: Executable, graph: Graph) {
     keep(executable, Some(cloned(graph)));
 }
 
-/// A clone of a graph that can be launched node by node. Of one that cannot there is none: no driver clones what has nodes for memory.
+/// A clone of a graph that can be launched node by node. Of one that cannot there is none: no driver clones what has
+/// nodes for memory.
 fn cloned(graph: Graph) -> Result<usize, &'static str> {
     if let Some(reason) = obstacle_in(graph, 0) {
         return Err(reason);
@@ -212,7 +242,12 @@ pub unsafe fn instantiate(
 
 /// # Safety
 /// The arguments are those of `cuGraphInstantiateWithFlags`.
-pub unsafe fn instantiate_with_flags(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph, _flags: c_ulonglong) -> Status {
+pub unsafe fn instantiate_with_flags(
+    call: &dyn Fn() -> Status,
+    executable: *mut Executable,
+    graph: Graph,
+    _flags: c_ulonglong,
+) -> Status {
     // SAFETY: the first two arguments mean the same.
     unsafe { made(call, executable, graph) }
 }
@@ -290,7 +325,12 @@ fn changed(call: &dyn Fn() -> Status, executable: Executable) -> Status {
 
 /// # Safety
 /// The arguments are those of a `cuGraphExec…NodeSetParams` that has three.
-pub unsafe fn change(call: &dyn Fn() -> Status, executable: Executable, _node: GraphNode, _parameters: *const c_void) -> Status {
+pub unsafe fn change(
+    call: &dyn Fn() -> Status,
+    executable: Executable,
+    _node: GraphNode,
+    _parameters: *const c_void,
+) -> Status {
     changed(call, executable)
 }
 
@@ -326,7 +366,8 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Stat
 mod tests {
     use super::*;
 
-    /// A driver with a few graphs: 1 is a kernel and a child, 2; that allocates memory; 3 is a kernel alone; 4 is nothing.
+    /// A driver with a few graphs: 1 is a kernel and a child, 2; that allocates memory; 3 is a kernel alone; 4 is
+    /// nothing.
     #[test]
     fn a_graph_that_cannot_be_launched_node_by_node_is_not_cloned_and_says_why() {
         unsafe extern "C" fn nodes(graph: Graph, out: *mut GraphNode, count: *mut usize) -> Status {
@@ -339,7 +380,11 @@ mod tests {
             // SAFETY: the caller passes a place for a number, and one for as many nodes as it says.
             unsafe {
                 if !out.is_null() {
-                    found.iter().take(*count).enumerate().for_each(|(index, node)| *out.add(index) = *node as GraphNode);
+                    found
+                        .iter()
+                        .take(*count)
+                        .enumerate()
+                        .for_each(|(index, node)| *out.add(index) = *node as GraphNode);
                 }
                 *count = found.len();
             }

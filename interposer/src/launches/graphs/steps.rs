@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use cudarc::driver::sys::{CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUgraphNodeType, CUlaunchAttributeID};
+use cudarc::driver::sys::{
+    CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMSET_NODE_PARAMS, CUgraphNodeType, CUlaunchAttributeID,
+};
 use mneme_core::launch::{Dim3, LaunchAttributes};
 
 use super::{Graph, GraphNode};
@@ -53,7 +55,8 @@ fn ordered(graph: Graph) -> Option<Vec<GraphNode>> {
     // SAFETY: the places have the lengths that are passed.
     let read = unsafe {
         driver::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count) == Status::SUCCESS
-            && (edges == 0 || driver::cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut edges) == Status::SUCCESS)
+            && (edges == 0
+                || driver::cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut edges) == Status::SUCCESS)
     };
     read.then(|| topological(&nodes, &from, &to)).flatten()
 }
@@ -127,7 +130,8 @@ fn obstacle(kind: u32) -> Option<&'static str> {
 /// The first node of a graph that is in the way of launching it node by node.
 pub fn obstacle_in(graph: Graph, depth: usize) -> Option<&'static str> {
     let mut count = 0;
-    // SAFETY: the application's graph, which the driver has just read; without a place for nodes only their number is written.
+    // SAFETY: the application's graph, which the driver has just read; without a place for nodes only their number is
+    // written.
     if unsafe { driver::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) } != Status::SUCCESS {
         return Some(UNREADABLE);
     }
@@ -170,7 +174,9 @@ fn kernel(node: GraphNode) -> Result<Step, &'static str> {
             attributes.cooperative = value[0] != 0;
         }
         value = [0; 16];
-        if driver::cuGraphKernelNodeGetAttribute(node, CLUSTER, value.as_mut_ptr().cast()) == Status::SUCCESS && value[0] > 0 {
+        if driver::cuGraphKernelNodeGetAttribute(node, CLUSTER, value.as_mut_ptr().cast()) == Status::SUCCESS
+            && value[0] > 0
+        {
             let shape = Dim3::new(value[0], value[1].max(1), value[2].max(1));
             attributes.cluster = Some(shape).filter(|shape| shape.count() > 1);
         }
@@ -186,7 +192,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_edge_leads_forward(nodes in 1usize..20, edges in proptest::collection::vec((0usize..20, 0usize..20), 0..40)) {
-            // Edges from a smaller to a larger number make no cycle; the list is reversed so that the order has to be found.
+            // Edges from a smaller to a larger number make no cycle; the list is reversed so that the order has to be
+            // found.
             let edges: Vec<_> = edges.into_iter().filter(|(from, to)| from < to && *to < nodes).collect();
             let (from, to): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
             let reversed: Vec<_> = (0..nodes).rev().collect();

@@ -1,11 +1,11 @@
 //! The arena: one reserved range of device addresses, out of which `cuMemAlloc` is served.
 //!
 //! A fixed range is what makes a recording replayable: another process can reserve it too. Physical memory is mapped in
-//! slabs, because mapping costs per call, and slabs are divided with 512-byte alignment, because applications expect small
-//! allocations to be cheap.
+//! slabs, because mapping costs per call, and slabs are divided with 512-byte alignment, because applications expect
+//! small allocations to be cheap.
 //!
-//! Invariants: every byte of the range is in exactly one of `holes` (no memory behind it), `free` (memory, unused), or a
-//! live block; `slabs` covers `free` and the blocks and nothing else. The lock is never held while memory is mapped.
+//! Invariants: every byte of the range is in exactly one of `holes` (no memory behind it), `free` (memory, unused), or
+//! a live block; `slabs` covers `free` and the blocks and nothing else. The lock is never held while memory is mapped.
 
 pub mod ranges;
 pub mod vmm;
@@ -97,7 +97,11 @@ impl Arena {
     pub fn slabs_of(&self, address: u64, bytes: u64) -> Vec<(u64, u64, u64)> {
         let state = self.lock();
         let first = state.slabs.range(..=address).next_back().map_or(address, |(start, _)| *start);
-        state.slabs.range(first..address.saturating_add(bytes)).map(|(start, slab)| (*start, slab.size, slab.handle)).collect()
+        state
+            .slabs
+            .range(first..address.saturating_add(bytes))
+            .map(|(start, slab)| (*start, slab.size, slab.handle))
+            .collect()
     }
 
     /// Allocates; `None` when the device is out of memory (after unused slabs were given back) or the range is full.
@@ -111,9 +115,9 @@ impl Arena {
         })
     }
 
-    /// What an allocation of so many bytes takes of the range. Never without a byte behind it, so that the address of its end, which
-    /// programs pass to kernels, is not an address of the next allocation: a replay may then take either for the only way to its
-    /// memory.
+    /// What an allocation of so many bytes takes of the range. Never without a byte behind it, so that the address of
+    /// its end, which programs pass to kernels, is not an address of the next allocation: a replay may then take either
+    /// for the only way to its memory.
     fn span(&self, bytes: u64) -> Option<u64> {
         bytes.checked_add(1)?.checked_next_multiple_of(self.alignment)
     }
@@ -143,8 +147,8 @@ impl Arena {
         }
     }
 
-    /// Frees what `allocate(bytes)` returned. Slabs that nothing uses any more go back to the device, but for some, which the
-    /// next allocations are likely to want.
+    /// Frees what `allocate(bytes)` returned. Slabs that nothing uses any more go back to the device, but for some,
+    /// which the next allocations are likely to want.
     pub fn free(&self, mapper: &dyn Mapper, address: u64, bytes: u64) {
         let idle = {
             let mut state = self.lock();
@@ -175,7 +179,9 @@ impl Arena {
             let slabs: Vec<(u64, u64)> = state.slabs.iter().map(|(address, slab)| (*address, slab.size)).collect();
             slabs
                 .into_iter()
-                .filter_map(|(address, size)| if state.free.contains(address, size) { state.detach(address) } else { None })
+                .filter_map(
+                    |(address, size)| if state.free.contains(address, size) { state.detach(address) } else { None },
+                )
                 .collect()
         };
         self.release(mapper, idle);
@@ -242,7 +248,10 @@ mod tests {
                 return None;
             }
             assert!(
-                self.mapped.borrow().iter().all(|(start, length)| address + size <= *start || start + length <= address),
+                self.mapped
+                    .borrow()
+                    .iter()
+                    .all(|(start, length)| address + size <= *start || start + length <= address),
                 "mapped twice"
             );
             self.mapped.borrow_mut().insert(address, size);
@@ -296,7 +305,8 @@ mod tests {
     fn whole_pages_are_shared_by_nobody() {
         let device = Device::new(4 * SLAB);
         let arena = Arena::new(BASE, 4 << 30, PAGE).with_whole_pages();
-        let blocks: Vec<u64> = [1, 1000, PAGE - 1, PAGE].iter().map(|size| arena.allocate(&device, *size).unwrap()).collect();
+        let blocks: Vec<u64> =
+            [1, 1000, PAGE - 1, PAGE].iter().map(|size| arena.allocate(&device, *size).unwrap()).collect();
         assert!(blocks.iter().all(|address| address.is_multiple_of(PAGE)), "{blocks:x?}");
         assert_eq!(blocks.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>(), [PAGE; 3]);
         for (address, size) in blocks.into_iter().zip([1, 1000, PAGE - 1, PAGE]) {
@@ -338,7 +348,10 @@ mod tests {
         arena.free(&device, small, 1);
         arena.free(&device, next, SLAB - 1);
         let wide = arena.allocate(&device, 2 * SLAB - 1).unwrap();
-        assert_eq!(arena.slabs_of(wide, 2 * SLAB - 1).iter().map(|slab| slab.0).collect::<Vec<_>>(), [BASE, BASE + SLAB]);
+        assert_eq!(
+            arena.slabs_of(wide, 2 * SLAB - 1).iter().map(|slab| slab.0).collect::<Vec<_>>(),
+            [BASE, BASE + SLAB]
+        );
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
-    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType,
-    CUmemLocation, CUmemLocationType,
+    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType,
 };
 use mneme_core::image::elf::{self, MappedFile};
 
@@ -45,8 +45,8 @@ pub fn of_address(address: u64) -> Option<&'static DeviceArena> {
     ARENAS.iter().filter_map(OnceLock::get).flatten().find(|device| device.arena.contains(address))
 }
 
-/// Whether the program says in its own symbol table that it shares memory. Its libraries do not count: frameworks have the function, and
-/// few of their users need it.
+/// Whether the program says in its own symbol table that it shares memory. Its libraries do not count: frameworks have
+/// the function, and few of their users need it.
 fn sharing_is_expected() -> bool {
     static EXPECTED: OnceLock<bool> = OnceLock::new();
     *EXPECTED.get_or_init(|| {
@@ -59,7 +59,9 @@ fn reserve(device: CUdevice) -> Option<DeviceArena> {
     if !settings().arena || (sharing_is_expected() && !settings().arena_forced) {
         return None;
     }
-    if driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)? == 0 {
+    if driver::device_attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)?
+        == 0
+    {
         crate::process::log::info!(
             "device {device} has no virtual memory management; its allocations are recorded at the vendor's addresses"
         );
@@ -149,9 +151,13 @@ impl Vmm {
         let mut handle = 0;
         let properties = self.properties();
         // SAFETY: valid pointers.
-        match unsafe { driver::hooked::cuMemCreate::call(&mut handle, size as usize, (&raw const properties).cast(), 0) } {
+        match unsafe {
+            driver::hooked::cuMemCreate::call(&mut handle, size as usize, (&raw const properties).cast(), 0)
+        } {
             Status::SUCCESS => Ok(handle),
-            status if status != Status::OUT_OF_MEMORY && self.shareable.swap(false, Ordering::Relaxed) => self.create(size),
+            status if status != Status::OUT_OF_MEMORY && self.shareable.swap(false, Ordering::Relaxed) => {
+                self.create(size)
+            }
             status => Err(status),
         }
     }
@@ -161,9 +167,13 @@ impl Vmm {
     }
 
     fn give_to(&self, accessors: &[CUdevice], flags: CUmemAccess_flags, address: u64, size: u64) -> bool {
-        let descriptors: Vec<_> = accessors.iter().map(|device| CUmemAccessDesc { location: location(*device), flags }).collect();
+        let descriptors: Vec<_> =
+            accessors.iter().map(|device| CUmemAccessDesc { location: location(*device), flags }).collect();
         // SAFETY: the range is mapped, the descriptors are valid for their count.
-        unsafe { driver::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len()) == Status::SUCCESS }
+        unsafe {
+            driver::hooked::cuMemSetAccess::call(address, size as usize, descriptors.as_ptr(), descriptors.len())
+                == Status::SUCCESS
+        }
     }
 }
 
@@ -185,7 +195,9 @@ impl DeviceArena {
         for (address, size) in self.arena.slabs() {
             if !self.mapper.give_to(&[peer], flags, address, size) {
                 let device = self.mapper.device;
-                crate::process::log::warning!("the access of device {peer} to memory of device {device} cannot be changed");
+                crate::process::log::warning!(
+                    "the access of device {peer} to memory of device {device} cannot be changed"
+                );
             }
         }
     }

@@ -57,8 +57,8 @@ fn exports() -> MutexGuard<'static, Exports> {
     EXPORTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handle to an allocation of the arena, the same one each time; `None` where the driver cannot share it, or no thread can be
-/// started.
+/// A handle to an allocation of the arena, the same one each time; `None` where the driver cannot share it, or no
+/// thread can be started.
 pub fn handle_of(live: &LiveAllocation) -> Option<CUipcMemHandle> {
     let known = exports().of_address.get(&live.address).map(|export| export.number);
     let number = match known {
@@ -84,7 +84,8 @@ pub fn forget(address: u64) {
     }
 }
 
-/// For a forked child, in which memory that its parent frees would live on: closes what belongs to the parent. Waits for nothing.
+/// For a forked child, in which memory that its parent frees would live on: closes what belongs to the parent. Waits
+/// for nothing.
 pub fn leave_to_parent() {
     if let Ok(mut exports) = EXPORTS.try_lock() {
         exports.of_address.clear();
@@ -115,8 +116,10 @@ fn descriptor(handle: u64) -> Option<Arc<OwnedFd>> {
     }
     let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
     let mut descriptor = -1i32;
-    // SAFETY: a valid place of the type that this kind of handle has; the slab holds an allocation, so the handle is alive.
-    let status = unsafe { driver::hooked::cuMemExportToShareableHandle::call((&raw mut descriptor).cast(), handle, kind, 0) };
+    // SAFETY: a valid place of the type that this kind of handle has; the slab holds an allocation, so the handle is
+    // alive.
+    let status =
+        unsafe { driver::hooked::cuMemExportToShareableHandle::call((&raw mut descriptor).cast(), handle, kind, 0) };
     if status != Status::SUCCESS || descriptor < 0 {
         return None;
     }

@@ -57,19 +57,22 @@ fn imports() -> MutexGuard<'static, BTreeMap<u64, Import>> {
 
 /// Whether an address lies in memory that was opened here.
 pub fn contains(address: u64) -> bool {
-    let within = |(start, import): (&u64, &Import)| address < import.mapping.start + import.mapping.size && address >= *start;
+    let within =
+        |(start, import): (&u64, &Import)| address < import.mapping.start + import.mapping.size && address >= *start;
     ANY.load(Ordering::Acquire) && imports().range(..=address).next_back().is_some_and(within)
 }
 
 /// Opens once more what this context has open: the allocation's address and bytes.
 pub fn reopen(handle: SharedHandle, context: usize) -> Option<(u64, u64)> {
     let mut imports = imports();
-    let (address, import) = imports.iter_mut().find(|(_, import)| import.handle == handle && import.context == context)?;
+    let (address, import) =
+        imports.iter_mut().find(|(_, import)| import.handle == handle && import.context == context)?;
     import.opened += 1;
     Some((*address, import.bytes))
 }
 
-/// Closes what was opened, when that was as often as it is closed, after a `wait` for its context; `None` for other memory.
+/// Closes what was opened, when that was as often as it is closed, after a `wait` for its context; `None` for other
+/// memory.
 pub fn close(address: u64, wait: impl FnOnce(usize) -> Status) -> Option<Status> {
     if !ANY.load(Ordering::Acquire) {
         return None;
@@ -176,7 +179,12 @@ fn receive(stream: &UnixStream) -> std::io::Result<(u64, OwnedFd)> {
     // For more than the one that is expected, so that none is lost unclosed.
     let mut space = nix::cmsg_space!([i32; 253]);
     let mut parts = [IoSliceMut::new(&mut size)];
-    let message = recvmsg::<()>(stream.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL)?;
+    let message = recvmsg::<()>(
+        stream.as_raw_fd(),
+        &mut parts,
+        Some(&mut space),
+        MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL,
+    )?;
     let mut descriptors = Vec::new();
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(received) = part {
@@ -191,8 +199,8 @@ fn receive(stream: &UnixStream) -> std::io::Result<(u64, OwnedFd)> {
 }
 
 impl ReceivedAllocation {
-    /// Maps the allocation for the current device: its address here, and its bytes. It is there until as many calls of [`close`].
-    /// Errors as of `cuIpcOpenMemHandle`.
+    /// Maps the allocation for the current device: its address here, and its bytes. It is there until as many calls of
+    /// [`close`]. Errors as of `cuIpcOpenMemHandle`.
     pub fn map(&self, context: usize) -> Result<(u64, u64), Status> {
         let mapping = Mapping::new(&self.slabs).ok_or(Status::MAP_FAILED)?;
         let SlabLayout { bytes, offset, .. } = self.layout;
@@ -267,10 +275,14 @@ impl Mapping {
 fn map(at: u64, size: u64, descriptor: &OwnedFd) -> Option<u64> {
     let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.0;
     let mut memory = 0;
-    // SAFETY: a valid place; a descriptor is passed in the pointer's place; the range is reserved and nothing is mapped there.
+    // SAFETY: a valid place; a descriptor is passed in the pointer's place; the range is reserved and nothing is mapped
+    // there.
     unsafe {
-        if driver::hooked::cuMemImportFromShareableHandle::call(&mut memory, descriptor.as_raw_fd() as usize as *mut _, kind)
-            != Status::SUCCESS
+        if driver::hooked::cuMemImportFromShareableHandle::call(
+            &mut memory,
+            descriptor.as_raw_fd() as usize as *mut _,
+            kind,
+        ) != Status::SUCCESS
         {
             return None;
         }

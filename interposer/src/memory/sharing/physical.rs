@@ -1,7 +1,7 @@
 //! Physical memory (`CUmemGenericAllocationHandle`): its handles and mappings, and who shares it.
 //!
-//! Others may write to it where it is exported, imported, or bound to a multicast object. What is mapped of such memory is marked,
-//! whichever comes first.
+//! Others may write to it where it is exported, imported, or bound to a multicast object. What is mapped of such memory
+//! is marked, whichever comes first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_uint, c_void};
@@ -27,7 +27,8 @@ type FileId = (u64, u64);
 struct Physical {
     /// The memory that a handle names: a number of ours, for several handles can name one.
     named: BTreeMap<Handle, u64>,
-    /// The memory that a descriptor names, where that is a file of its own: a GPU's descriptors are all of one device file.
+    /// The memory that a descriptor names, where that is a file of its own: a GPU's descriptors are all of one device
+    /// file.
     files: BTreeMap<FileId, u64>,
     /// How many have been numbered.
     last: u64,
@@ -109,7 +110,8 @@ pub fn unmap(addresses: Range<u64>) {
 /// Of these mappings, by their addresses, those whose memory another of them is, too.
 pub fn aliases(of: impl IntoIterator<Item = u64>) -> BTreeSet<u64> {
     let physical = physical();
-    let mut mapped: Vec<(&Mapping, u64)> = of.into_iter().filter_map(|address| Some((physical.mapped.get(&address)?, address))).collect();
+    let mut mapped: Vec<(&Mapping, u64)> =
+        of.into_iter().filter_map(|address| Some((physical.mapped.get(&address)?, address))).collect();
     mapped.sort_unstable_by_key(|(mapping, _)| (mapping.memory, mapping.part.start));
     let mut aliases = BTreeSet::new();
     // Of one memory, what reaches furthest so far.
@@ -204,7 +206,13 @@ pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, shareable: 
 
 /// # Safety
 /// The arguments are those of `cuMemExportToShareableHandle`.
-pub unsafe fn export(call: &dyn Fn() -> Status, shareable: *mut c_void, handle: Handle, kind: c_uint, _flags: u64) -> Status {
+pub unsafe fn export(
+    call: &dyn Fn() -> Status,
+    shareable: *mut c_void,
+    handle: Handle,
+    kind: c_uint,
+    _flags: u64,
+) -> Status {
     gate::passing(&|| {
         let status = call();
         if status == Status::SUCCESS {
@@ -221,7 +229,8 @@ pub unsafe fn export(call: &dyn Fn() -> Status, shareable: *mut c_void, handle: 
     })
 }
 
-/// A further handle to what is mapped at an address. Memory that the recorder serves in the place of `cuMemAlloc` has none, as there.
+/// A further handle to what is mapped at an address. Memory that the recorder serves in the place of `cuMemAlloc` has
+/// none, as there.
 ///
 /// # Safety
 /// The arguments are those of `cuMemRetainAllocationHandle`.
@@ -313,7 +322,8 @@ pub unsafe fn bind_address(
             let mapped: Vec<u64> = {
                 let mut physical = physical();
                 let first = physical.mapping(address).map_or(address, |(start, _)| start);
-                let bound: BTreeSet<u64> = physical.mapped.range(first..end).map(|(_, mapping)| mapping.memory).collect();
+                let bound: BTreeSet<u64> =
+                    physical.mapped.range(first..end).map(|(_, mapping)| mapping.memory).collect();
                 bound.into_iter().flat_map(|memory| physical.share(memory)).collect()
             };
             mapped.into_iter().for_each(|address| ALLOCATIONS.share(address));

@@ -71,9 +71,14 @@ pub fn write(
     save(&files.folder, GIVEN, &ir)?;
 
     let configuration = Configuration { passes: String::new(), ..again(runner, failing)? };
-    let bad = Experiment { replacement: Some(Rc::new(Replacement::Ir(ir.as_bytes().to_vec()))), ..Experiment::of(&configuration) };
-    let limited = |limit| Experiment { probe: Probe { codegen_passes: Some(limit), ..Probe::default() }, ..bad.clone() };
-    // With as little between the two as is known; and with none of what may be to blame, whose number changes with the IR.
+    let bad = Experiment {
+        replacement: Some(Rc::new(Replacement::Ir(ir.as_bytes().to_vec()))),
+        ..Experiment::of(&configuration)
+    };
+    let limited =
+        |limit| Experiment { probe: Probe { codegen_passes: Some(limit), ..Probe::default() }, ..bad.clone() };
+    // With as little between the two as is known; and with none of what may be to blame, whose number changes with the
+    // IR.
     let (good, without) = match (&finding.level, &finding.codegen_pass) {
         (Some(level), _) => {
             let mut good = bad.clone();
@@ -118,7 +123,8 @@ pub fn write(
     later.ptx = wrong.or(right);
     if !options.reduce.is_zero() {
         let stage = if is_assembler { Stage::Assembly } else { Stage::CodeGeneration };
-        let reduction = Reduction { failing: criterion.failing, stage, threshold: options.threshold(), without, with: bad, runner };
+        let reduction =
+            Reduction { failing: criterion.failing, stage, threshold: options.threshold(), without, with: bad, runner };
         if let Some(reduced) = reduction.run(&ir, options.reduce)? {
             save(&files.folder, REDUCED, &reduced.before)?;
             files.instructions = Some(reduced.instructions);

@@ -35,7 +35,8 @@ pub fn write(
     if culprit.is_none() && !(given.is_some() && blames_later_stage) {
         return Ok(());
     }
-    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", runner.context.recorded.id())));
+    let folder =
+        options.output.clone().unwrap_or_else(|| PathBuf::from(format!("bisect-{}", runner.context.recorded.id())));
     artifacts::clear(&folder, pass::FILES.into_iter().chain(given::FILES).chain([REDUCED, LAUNCH, script::NAME]))?;
     let mut files = Files { folder, ..Files::default() };
     if let Some(culprit) = &culprit {
@@ -52,7 +53,12 @@ pub fn write(
 }
 
 /// The kernel, its launch and its arguments.
-fn launch(runner: &ExperimentRunner<'_>, failing: &Configuration, finding: &BisectFinding, files: &Files) -> Result<(), Fatal> {
+fn launch(
+    runner: &ExperimentRunner<'_>,
+    failing: &Configuration,
+    finding: &BisectFinding,
+    files: &Files,
+) -> Result<(), Fatal> {
     let recorded = &runner.context.recorded;
     let header = &recorded.moments.prologue.header;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();

@@ -46,7 +46,8 @@ pub fn write(
     if let Some(after) = &around.after {
         save(&files.folder, AFTER, after)?;
         let changed = text::changed(&around.before, after);
-        let named = |function: &text::FunctionText<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
+        let named =
+            |function: &text::FunctionText<'_>| culprit.pass.unit.ends_with(&format!("function {}", function.name));
         if let Some((function, now)) = changed.iter().find(|(function, _)| named(function)).or(changed.first()) {
             let (diff, removed, added) = text::difference(function.text, now, ("before", "after"));
             save(&files.folder, FUNCTION_BEFORE, function.text)?;
@@ -88,7 +89,12 @@ struct Around {
     pipeline: String,
 }
 
-fn around(runner: &mut ExperimentRunner<'_>, failing: &Configuration, crash: bool, pass: &Invocation) -> Result<Option<Around>, Fatal> {
+fn around(
+    runner: &mut ExperimentRunner<'_>,
+    failing: &Configuration,
+    crash: bool,
+    pass: &Invocation,
+) -> Result<Option<Around>, Fatal> {
     let mut experiment = Experiment::of(failing);
     experiment.probe = if crash {
         // What a process knew is gone with it: the module is had from one that stops before.
@@ -121,7 +127,8 @@ pub fn again(runner: &mut ExperimentRunner<'_>, failing: &Configuration) -> Resu
     })
 }
 
-/// The pass as `opt -passes` takes it, tried: what it makes of `before` is what the pass has made of it in its pipeline.
+/// The pass as `opt -passes` takes it, tried: what it makes of `before` is what the pass has made of it in its
+/// pipeline.
 fn alone(
     runner: &mut ExperimentRunner<'_>,
     configuration: &Configuration,
@@ -142,7 +149,9 @@ fn alone(
     let equal = |ir: &str| {
         let functions = text::functions(ir);
         wanted.iter().flatten().all(|(function, now)| {
-            functions.iter().any(|found| found.name == function.name && text::comparable(found.text) == text::comparable(now))
+            functions
+                .iter()
+                .any(|found| found.name == function.name && text::comparable(found.text) == text::comparable(now))
         })
     };
     let fits = |observation: &ExperimentOutcome| match (after, observation.built()) {
@@ -161,7 +170,11 @@ fn candidates(pass: &Invocation, pipeline: &str) -> Vec<String> {
     }
     let around: &[(&str, &str)] = match pass.unit.split(' ').next() {
         Some("function") => &[("function(", ")"), ("require<globals-aa>,function(", ")")],
-        Some("loop") => &[("function(loop-mssa(", "))"), ("function(loop(", "))"), ("require<globals-aa>,function(loop-mssa(", "))")],
+        Some("loop") => &[
+            ("function(loop-mssa(", "))"),
+            ("function(loop(", "))"),
+            ("require<globals-aa>,function(loop-mssa(", "))"),
+        ],
         Some("call") => &[("cgscc(", ")"), ("require<globals-aa>,cgscc(", ")")],
         _ => &[("", "")],
     };
@@ -217,7 +230,8 @@ mod tests {
         assert_eq!(forms("inline", PIPELINE), ["inline<only-mandatory>", "inline"]);
         assert_eq!(forms("cse", PIPELINE), [""; 0]);
         assert!(
-            candidates(&pass("licm", "loop l of function f"), PIPELINE).contains(&"function(loop-mssa(licm<allowspeculation>))".into())
+            candidates(&pass("licm", "loop l of function f"), PIPELINE)
+                .contains(&"function(loop-mssa(licm<allowspeculation>))".into())
         );
         assert_eq!(candidates(&pass("globaldce", "the module"), PIPELINE), ["globaldce"]);
     }

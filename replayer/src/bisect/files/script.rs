@@ -23,7 +23,8 @@ pub fn write(
     files: &Files,
     stage: Option<&LaterStage>,
 ) -> Result<(), Fatal> {
-    let options: String = failing.llvm_options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
+    let options: String =
+        failing.llvm_options.iter().map(|option| format!(" '{}'", option.replace('\'', "'\\''"))).collect();
     let version = mneme_compiler::llvm_version();
     let major = version.split('.').next().unwrap_or_default();
     let gives_up = finding.failing == FailureKind::Crash && stage.is_some();
@@ -34,7 +35,9 @@ pub fn write(
             Some(stage) if finding.verdict == Verdict::BackEnd && stage.ptx.is_some() => compare(GOOD, BAD),
             Some(_) => String::new(),
         };
-        format!("# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{show}")
+        format!(
+            "# {FAULT} is a fault that Mneme plants on request; the programs of LLVM and NVIDIA do not have it.\n{show}"
+        )
     } else {
         match stage {
             Some(stage) => later(runner, finding, stage, major, &options),
@@ -43,7 +46,11 @@ pub fn write(
     };
     let summary = finding.summary.replace('\n', " ");
     let script = files.folder.join(NAME);
-    save(&files.folder, NAME, &format!("#!/bin/sh\n# LLVM {version}. {summary}\nset -eu\ncd \"$(dirname \"$0\")\"\n{body}"))?;
+    save(
+        &files.folder,
+        NAME,
+        &format!("#!/bin/sh\n# LLVM {version}. {summary}\nset -eu\ncd \"$(dirname \"$0\")\"\n{body}"),
+    )?;
     executable(&script)
 }
 
@@ -77,7 +84,13 @@ fn pass(finding: &BisectFinding, files: &Files, major: &str, options: &str) -> S
 }
 
 /// Code generation or the assembler, at levels with and without the fault.
-fn later(runner: &ExperimentRunner<'_>, finding: &BisectFinding, stage: &LaterStage, major: &str, llvm_options: &str) -> String {
+fn later(
+    runner: &ExperimentRunner<'_>,
+    finding: &BisectFinding,
+    stage: &LaterStage,
+    major: &str,
+    llvm_options: &str,
+) -> String {
     if runner.context.is_cpu() {
         let database = &runner.context.recorded.database;
         let database = std::path::absolute(database).unwrap_or_else(|_| database.clone());
@@ -93,7 +106,9 @@ fn later(runner: &ExperimentRunner<'_>, finding: &BisectFinding, stage: &LaterSt
     let crash = finding.failing == FailureKind::Crash;
     let word = |directive: &str| {
         let ptx = stage.ptx.as_deref().unwrap_or_default();
-        ptx.lines().find_map(|line| line.strip_prefix(directive)).map(|rest| rest.trim().split(',').next().unwrap_or_default().to_owned())
+        ptx.lines()
+            .find_map(|line| line.strip_prefix(directive))
+            .map(|rest| rest.trim().split(',').next().unwrap_or_default().to_owned())
     };
     let target = word(".target").unwrap_or_else(|| {
         let recorded = &runner.context.recorded.kernel.ours.ir_arch;
@@ -110,7 +125,8 @@ fn later(runner: &ExperimentRunner<'_>, finding: &BisectFinding, stage: &LaterSt
             run(stage.bad.assembler, "bad.cubin")
         );
     }
-    let features = word(".version").map_or_else(String::new, |version| format!(" -mattr=+ptx{}", version.replace('.', "")));
+    let features =
+        word(".version").map_or_else(String::new, |version| format!(" -mattr=+ptx{}", version.replace('.', "")));
     let run = |options: &str, output: &str| {
         format!("${{LLC:-llc-{major}}}{llvm_options} -mcpu={target}{features} {options} {GIVEN} -o {output}\n")
     };
@@ -119,11 +135,17 @@ fn later(runner: &ExperimentRunner<'_>, finding: &BisectFinding, stage: &LaterSt
         _ if crash => return run(&format!("-O{bad}"), "/dev/null"),
         Some(culprit) => {
             let limited = |limit: u64| format!("-O{bad} -opt-bisect-limit={limit}");
-            [run(&limited(culprit.from.saturating_sub(1)), "good-again.ptx"), run(&limited(culprit.pass.number), "bad-again.ptx")]
+            [
+                run(&limited(culprit.from.saturating_sub(1)), "good-again.ptx"),
+                run(&limited(culprit.pass.number), "bad-again.ptx"),
+            ]
         }
         None => [run(&format!("-O{good}"), "good-again.ptx"), run(&format!("-O{bad}"), "bad-again.ptx")],
     };
-    format!("# Code generation without the fault and with it; {GOOD} and {BAD} are what Mneme got.\n{}{}", pair[0], pair[1])
+    format!(
+        "# Code generation without the fault and with it; {GOOD} and {BAD} are what Mneme got.\n{}{}",
+        pair[0], pair[1]
+    )
 }
 
 fn executable(script: &Path) -> Result<(), Fatal> {

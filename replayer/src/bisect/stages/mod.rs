@@ -57,7 +57,8 @@ impl<B: RunExperiments> Stages<'_, B> {
         if self.criterion.failing == FailureKind::Crash {
             return self.crash(crash, finding);
         }
-        let allowances: Vec<&Field> = ALLOWANCES.iter().filter(|(.., is_set)| is_set(&self.experiment.configuration)).collect();
+        let allowances: Vec<&Field> =
+            ALLOWANCES.iter().filter(|(.., is_set)| is_set(&self.experiment.configuration)).collect();
         let mut experiments = vec![self.with_passes(Some(0)), with_least_assembly(&self.experiment)];
         for (_, take_back, _) in &allowances {
             let mut without = self.experiment.clone();
@@ -66,7 +67,11 @@ impl<B: RunExperiments> Stages<'_, B> {
         }
         self.runner.say("replaying without passes");
         let judged = self.judge(experiments)?;
-        finding.field = allowances.iter().zip(&judged[2..]).find(|(_, judged)| **judged == Judgement::Good).map(|((name, ..), _)| *name);
+        finding.field = allowances
+            .iter()
+            .zip(&judged[2..])
+            .find(|(_, judged)| **judged == Judgement::Good)
+            .map(|((name, ..), _)| *name);
 
         let total = failed.probed().map_or(0, |probed| probed.passes.len() as u64);
         if (judged[0] != Judgement::Bad || self.criterion.measures()) && total > 0 {
@@ -91,8 +96,8 @@ impl<B: RunExperiments> Stages<'_, B> {
         Ok(())
     }
 
-    /// A field of the configuration that has to be there for the failure goes before the pass that made use of it. Options of LLVM's are the
-    /// exception: they steer passes, which have to be right with any.
+    /// A field of the configuration that has to be there for the failure goes before the pass that made use of it.
+    /// Options of LLVM's are the exception: they steer passes, which have to be right with any.
     fn settle_field(&self, finding: &mut BisectFinding) {
         let Some(field) = finding.field else { return };
         if field == "llvm_options" && finding.verdict != Verdict::Unclear {
@@ -136,7 +141,8 @@ impl<B: RunExperiments> Stages<'_, B> {
         let level = level("ptx_opt", &judged, bad);
         finding.verdict = Verdict::Assembler;
         finding.given = Some(base.clone());
-        finding.summary = format!("the assembler at optimisation level {}; at level {} the same PTX is good", level.bad, level.good);
+        finding.summary =
+            format!("the assembler at optimisation level {}; at level {} the same PTX is good", level.bad, level.good);
         finding.level = Some(level);
         Ok(())
     }
@@ -145,7 +151,10 @@ impl<B: RunExperiments> Stages<'_, B> {
     fn code_generation(&mut self, base: &Experiment, finding: &mut BisectFinding) -> Result<(), Fatal> {
         finding.verdict = Verdict::BackEnd;
         finding.given = Some(base.clone());
-        let limited = |limit| Experiment { probe: Probe { codegen_passes: limit, listed: true, ..base.probe.clone() }, ..base.clone() };
+        let limited = |limit| Experiment {
+            probe: Probe { codegen_passes: limit, listed: true, ..base.probe.clone() },
+            ..base.clone()
+        };
         self.runner.say("searching the passes of code generation");
         let none = self.judge_one(limited(Some(0)))?;
         let all = self.runner.observe_one(limited(None))?;
@@ -168,7 +177,10 @@ impl<B: RunExperiments> Stages<'_, B> {
         });
         let judged = self.judge(experiments.collect())?;
         let level = level("codegen_opt", &judged, bad);
-        finding.summary = format!("code generation at level {}, by what LLVM does not leave out; level {} is good", level.bad, level.good);
+        finding.summary = format!(
+            "code generation at level {}, by what LLVM does not leave out; level {} is good",
+            level.bad, level.good
+        );
         finding.level = Some(level);
         Ok(())
     }
@@ -235,7 +247,8 @@ impl<B: RunExperiments> Stages<'_, B> {
         Ok(())
     }
 
-    /// Searches the passes up to `total`, which fails; `start` is known to be good. `None` where no number of passes is good.
+    /// Searches the passes up to `total`, which fails; `start` is known to be good. `None` where no number of passes is
+    /// good.
     fn search(
         &mut self,
         passes: Passes,
@@ -255,7 +268,9 @@ impl<B: RunExperiments> Stages<'_, B> {
             let mut fresh = false;
             if points.is_empty() {
                 // Times are not the same twice: what they say is believed when it was seen again.
-                let Some(border) = search.border().filter(|_| self.criterion.failing == FailureKind::Slow && confirmations > 0) else {
+                let Some(border) =
+                    search.border().filter(|_| self.criterion.failing == FailureKind::Slow && confirmations > 0)
+                else {
                     break;
                 };
                 (points, fresh) = (vec![border.good, border.bad], true);
@@ -282,11 +297,16 @@ impl<B: RunExperiments> Stages<'_, B> {
                 break;
             }
             // The last pass of a build is the one of its number; one that crashes tells none.
-            names.extend(seen.iter().filter_map(ExperimentOutcome::probed).filter_map(|probed| of(passes, probed).last().cloned()));
+            names.extend(
+                seen.iter()
+                    .filter_map(ExperimentOutcome::probed)
+                    .filter_map(|probed| of(passes, probed).last().cloned()),
+            );
         }
         let Some(border) = search.border() else { return Ok(None) };
         let name = names.into_iter().rfind(|pass| pass.number == border.bad);
-        let pass = name.unwrap_or_else(|| Invocation { number: border.bad, pass: "a pass".into(), unit: "something".into() });
+        let pass =
+            name.unwrap_or_else(|| Invocation { number: border.bad, pass: "a pass".into(), unit: "something".into() });
         // How many passes a build would have that crashes is not known.
         let of = (self.criterion.failing != FailureKind::Crash || all.is_some()).then_some(total);
         Ok(Some(Culprit { pass, of, from: border.good + 1 }))

@@ -40,7 +40,8 @@ impl Compiler {
             Wrong::CodegenLevel { needs, level } => ran >= needs && configuration.codegen_opt >= level,
             Wrong::AssemblerLevel { needs, level } => ran >= needs && assembler_level(configuration) >= level,
         };
-        let list = |count| (1..=count).map(|number| Invocation { number, pass: "pass".into(), unit: "unit".into() }).collect();
+        let list =
+            |count| (1..=count).map(|number| Invocation { number, pass: "pass".into(), unit: "unit".into() }).collect();
         let looked = ProbeResult { passes: list(ran), codegen_passes: list(generated), ..ProbeResult::default() };
         let status = if is_wrong { Status::FailedVerification } else { Status::Verified };
         ExperimentOutcome {
@@ -57,7 +58,9 @@ impl Compiler {
         let criterion = Criterion { failing: FailureKind::Wrong, bound: f64::INFINITY };
         let mut finding = BisectFinding::unclear(FailureKind::Wrong, "default<O3>", "default<O0>");
         assert_eq!(criterion.judge(&failed), Judgement::Bad);
-        Stages { runner: &mut self, criterion, experiment }.find(&failed, &mut finding).unwrap_or_else(|_| panic!("no bench fails here"));
+        Stages { runner: &mut self, criterion, experiment }
+            .find(&failed, &mut finding)
+            .unwrap_or_else(|_| panic!("no bench fails here"));
         finding
     }
 }

@@ -36,9 +36,15 @@ pub fn last_write(
 }
 
 /// The faults of a launch of this shape, whose memory has these regions.
-pub fn faults(configuration: &Configuration, instrumented: &Instrumented, noted: &[NotedFault], regions: &[SnapshotRegion]) -> Faults {
+pub fn faults(
+    configuration: &Configuration,
+    instrumented: &Instrumented,
+    noted: &[NotedFault],
+    regions: &[SnapshotRegion],
+) -> Faults {
     let teller = Teller { configuration, instrumented, regions };
-    // A read of a local variable has two sites where it is also out of bounds; the code's order is by line, then by number.
+    // A read of a local variable has two sites where it is also out of bounds; the code's order is by line, then by
+    // number.
     let findings = noted.iter().filter_map(|noted| teller.finding(noted)).collect();
     Faults {
         findings,

@@ -8,7 +8,14 @@ use crate::recording::snapshot::SnapshotLayout;
 
 fn site(access: Access) -> Site {
     let line = SourceLine { file: "/a/k.cu".into(), line: 7, column: 3, function: "k".into() };
-    Site { function: "k(int*)".into(), instruction: "store i32 1, ptr %p".into(), access, bytes: 4, source: vec![line], variable: None }
+    Site {
+        function: "k(int*)".into(),
+        instruction: "store i32 1, ptr %p".into(),
+        access,
+        bytes: 4,
+        source: vec![line],
+        variable: None,
+    }
 }
 
 fn faults_of(fault: Fault, detail: u64, address: u64, sites: Vec<Site>) -> Faults {

@@ -20,7 +20,8 @@ pub fn text(faults: &Faults) -> String {
         text += &format!("not watched: {access}\n");
     }
     if !faults.findings.is_empty() && !faults.has_source {
-        text += "build the program with -gline-tables-only (or -g) and record it again to see lines of the source here\n";
+        text +=
+            "build the program with -gline-tables-only (or -g) and record it again to see lines of the source here\n";
     }
     text += &match faults.findings.len() {
         0 => format!("no fault found in {} watched instructions", faults.watched),
@@ -35,9 +36,15 @@ fn paragraph(finding: &Finding) -> String {
     let times = if finding.count == 1 { "once".to_owned() } else { format!("{} times", finding.count) };
     let mut text = format!("{}: {times}\n", headline(finding.fault, site));
     for example in &finding.examples {
-        text += &format!("  by thread {} of block {}{}\n", example.thread, example.block, where_it_is(finding.fault, example));
+        text += &format!(
+            "  by thread {} of block {}{}\n",
+            example.thread,
+            example.block,
+            where_it_is(finding.fault, example)
+        );
         if let Some(other) = &example.other {
-            text += &format!("    after the {} of thread {}{}\n", other.site.access.name(), other.thread, at(&other.site));
+            text +=
+                &format!("    after the {} of thread {}{}\n", other.site.access.name(), other.thread, at(&other.site));
         }
     }
     for (index, line) in site.source.iter().enumerate() {
@@ -50,7 +57,8 @@ fn paragraph(finding: &Finding) -> String {
 /// Who wrote an address.
 pub fn last_write(write: &LastWrite) -> String {
     let value: String = write.value.iter().rev().map(|byte| format!("{byte:02x}")).collect();
-    let times = if write.writes == 1 { "the only write".to_owned() } else { format!("the last of {} writes", write.writes) };
+    let times =
+        if write.writes == 1 { "the only write".to_owned() } else { format!("the last of {} writes", write.writes) };
     let mut text = format!(
         "{times}: thread {} of block {} wrote {} bytes at {}, and left 0x{value}",
         write.thread, write.block, write.written_bytes, write.address

@@ -17,10 +17,11 @@ use crate::execute::message::StartError;
 const START_ATTEMPTS: u32 = 3;
 /// Work after which an executor gets a standby: one that is started sooner would slow down a short session's own start.
 const STANDBY_AFTER: Duration = Duration::from_secs(1);
-/// Executors started ahead where each runs one configuration. Drivers create contexts one after the other, so more gain nothing.
+/// Executors started ahead where each runs one configuration. Drivers create contexts one after the other, so more gain
+/// nothing.
 const AHEAD: usize = 3;
-/// An executor holds the recorded memory and copies of what changes; this many times the recorded memory is room enough for one
-/// at work, one that stands by and one that is on its way out.
+/// An executor holds the recorded memory and copies of what changes; this many times the recorded memory is room enough
+/// for one at work, one that stands by and one that is on its way out.
 const ROOM: u64 = 6;
 
 pub struct PoolDevice {
@@ -38,7 +39,15 @@ pub struct PoolDevice {
 
 impl PoolDevice {
     pub fn new(choice: Choice) -> Self {
-        Self { choice, standbys: Vec::new(), failed_starts: 0, ready_since: None, lost: false, description: None, crowded: false }
+        Self {
+            choice,
+            standbys: Vec::new(),
+            failed_starts: 0,
+            ready_since: None,
+            lost: false,
+            description: None,
+            crowded: false,
+        }
     }
 
     pub fn ordinal(&self) -> i32 {
@@ -113,10 +122,13 @@ impl PoolDevice {
     /// Why nothing can run here. `greeted` tells that another process could not go on where this one stops.
     pub fn unfit(&self, unfit: StartError, context: &ReplayContext, greeted: bool) -> Fatal {
         match unfit {
-            StartError::Clash(error) => {
-                Fatal { clash: !greeted, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) }
+            StartError::Clash(error) => Fatal {
+                clash: !greeted,
+                ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}"))
+            },
+            StartError::Device(error) if self.was_ready() => {
+                Fatal::new(exit::NO_DEVICE, format!("the device was lost: {error}"))
             }
-            StartError::Device(error) if self.was_ready() => Fatal::new(exit::NO_DEVICE, format!("the device was lost: {error}")),
             StartError::Device(error) => Fatal::new(exit::NO_DEVICE, self.choice.explain(&error, &context.recorded)),
         }
     }

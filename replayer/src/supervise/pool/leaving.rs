@@ -84,7 +84,12 @@ pub fn reap(leaving: &mut Vec<LeavingExecutor>) -> Vec<EndedExecutor> {
         if end.is_none() {
             child.abandon();
         }
-        gone.push(EndedExecutor { device, reason, description, how: end.map_or_else(|| "does not answer".into(), |end| end.to_string()) });
+        gone.push(EndedExecutor {
+            device,
+            reason,
+            description,
+            how: end.map_or_else(|| "does not answer".into(), |end| end.to_string()),
+        });
     }
     gone
 }

@@ -1,7 +1,8 @@
 //! The executor pool: executors at work, standing by, and leaving, on each device.
 //!
-//! A place is where one configuration runs at a time. Its executor stays until a kernel breaks it (or, where each configuration
-//! has a process of its own, until the run is over); the next one is started ahead where the device has memory for both.
+//! A place is where one configuration runs at a time. Its executor stays until a kernel breaks it (or, where each
+//! configuration has a process of its own, until the run is over); the next one is started ahead where the device has
+//! memory for both.
 
 mod device;
 mod leaving;
@@ -64,7 +65,9 @@ impl<'a> ExecutorPool<'a> {
     /// Starts an executor at each place.
     pub fn start(context: &'a ReplayContext) -> std::io::Result<Self> {
         let devices: Vec<PoolDevice> = context.devices.iter().copied().map(PoolDevice::new).collect();
-        let places = (0..context.workers).map(|at| Place { device: at % devices.len(), executor: None, running: None }).collect();
+        let places = (0..context.workers)
+            .map(|at| Place { device: at % devices.len(), executor: None, running: None })
+            .collect();
         let mut pool = Self { context, devices, places, leaving: Vec::new(), loadable: false, replaced: 0 };
         pool.fill()?;
         Ok(pool)
@@ -82,7 +85,9 @@ impl<'a> ExecutorPool<'a> {
             }
         }
         for device in 0..self.devices.len() {
-            while self.devices[device].standbys.len() < self.devices[device].wanted_standbys(self.context) && self.may_start(device) {
+            while self.devices[device].standbys.len() < self.devices[device].wanted_standbys(self.context)
+                && self.may_start(device)
+            {
                 let standby = self.devices[device].start_executor(self.context)?;
                 self.devices[device].standbys.push(standby);
             }
@@ -149,7 +154,8 @@ impl<'a> ExecutorPool<'a> {
         self.places.iter().filter_map(|place| place.running.as_ref()).chain(leaving)
     }
 
-    /// Takes all that run. Their executors, which are at work on them still, go: the next result of theirs would be nobody's.
+    /// Takes all that run. Their executors, which are at work on them still, go: the next result of theirs would be
+    /// nobody's.
     pub fn drain(&mut self) -> Vec<RunningJob> {
         let mut drained: Vec<RunningJob> = self.leaving.iter_mut().filter_map(LeavingExecutor::take_running).collect();
         for place in &mut self.places {
@@ -169,7 +175,8 @@ impl<'a> ExecutorPool<'a> {
         self.places.iter().position(|place| free(place) && meant(place))
     }
 
-    /// Runs a configuration at a free place. Gives it back where the executor has ended meanwhile, which says nothing about it.
+    /// Runs a configuration at a free place. Gives it back where the executor has ended meanwhile, which says nothing
+    /// about it.
     pub fn run(&mut self, at: usize, run: RunRequest, limit: Duration, running: RunningJob) -> Option<RunningJob> {
         let place = &mut self.places[at];
         let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
@@ -188,7 +195,8 @@ impl<'a> ExecutorPool<'a> {
         let now = Instant::now();
         for at in 0..self.places.len() {
             let Some(executor) = &mut self.places[at].executor else { continue };
-            let read = if ready.next().unwrap_or(false) { executor.progress() } else { ExecutorEvents::Reports(Vec::new()) };
+            let read =
+                if ready.next().unwrap_or(false) { executor.progress() } else { ExecutorEvents::Reports(Vec::new()) };
             let device = self.places[at].device;
             match read {
                 ExecutorEvents::Gone => events.extend(self.lose(at)),
@@ -203,8 +211,10 @@ impl<'a> ExecutorPool<'a> {
             }
         }
         for device in 0..self.devices.len() {
-            // From a copy of the list's length: a standby that goes leaves its place to the last one, whose events were read already.
-            let readable: Vec<bool> = self.devices[device].standbys.iter().map(|_| ready.next().unwrap_or(false)).collect();
+            // From a copy of the list's length: a standby that goes leaves its place to the last one, whose events were
+            // read already.
+            let readable: Vec<bool> =
+                self.devices[device].standbys.iter().map(|_| ready.next().unwrap_or(false)).collect();
             for at in (0..readable.len()).rev() {
                 let standby = &mut self.devices[device].standbys[at];
                 let goes = match if readable[at] { standby.progress() } else { ExecutorEvents::Reports(Vec::new()) } {
@@ -306,7 +316,10 @@ impl<'a> ExecutorPool<'a> {
             if self.devices[device].was_ready() {
                 return self.devices[device].failed_to_start("has not answered for minutes");
             }
-            return Err(Fatal::new(exit::NO_DEVICE, "the device does not start: its driver has not answered for minutes"));
+            return Err(Fatal::new(
+                exit::NO_DEVICE,
+                "the device does not start: its driver has not answered for minutes",
+            ));
         };
         self.devices[device].lost = true;
         self.replaced += 1;
@@ -325,7 +338,8 @@ impl<'a> ExecutorPool<'a> {
                 Reason::Dismissed => {}
                 Reason::DiedRunning(running) => {
                     let error = format!("the kernel took its process with it, which {how}");
-                    let done = RunOutcome { status: Status::RuntimeError, executed: true, error, ..RunOutcome::default() };
+                    let done =
+                        RunOutcome { status: Status::RuntimeError, executed: true, error, ..RunOutcome::default() };
                     events.push(PoolEvent::Done(Box::new((*running, done, description))));
                 }
                 Reason::DiedIdle => self.devices[device].failed_to_start(&how)?,
@@ -337,7 +351,8 @@ impl<'a> ExecutorPool<'a> {
     /// Ends all executors without waiting, for a process that is about to end.
     pub fn abandon(&mut self) {
         let working = self.places.iter_mut().filter_map(|place| place.executor.take());
-        let executors: Vec<Executor> = working.chain(self.devices.iter_mut().flat_map(|device| device.standbys.drain(..))).collect();
+        let executors: Vec<Executor> =
+            working.chain(self.devices.iter_mut().flat_map(|device| device.standbys.drain(..))).collect();
         executors.into_iter().for_each(Executor::abandon);
         self.leaving.drain(..).for_each(LeavingExecutor::abandon);
     }

@@ -27,11 +27,14 @@ impl FileSpace {
     pub(super) fn link(&mut self) {
         let mut known = self.surroundings.clone();
         Fields::new(&self.recorded).publish(&mut known);
-        let names = self.parameters.iter().map(|parameter| &parameter.name).chain(self.derived.iter().map(|(name, _)| name));
+        let names =
+            self.parameters.iter().map(|parameter| &parameter.name).chain(self.derived.iter().map(|(name, _)| name));
         names.for_each(|name| super::declare(&mut known, name));
         for constraint in &self.constraints {
-            let sides: Option<Vec<Expression>> =
-                expression::conjuncts(constraint.text()).into_iter().map(|side| self.language.read(side, &known).ok()).collect();
+            let sides: Option<Vec<Expression>> = expression::conjuncts(constraint.text())
+                .into_iter()
+                .map(|side| self.language.read(side, &known).ok())
+                .collect();
             for expression in sides.unwrap_or_else(|| vec![constraint.clone()]) {
                 let mut found = Dependencies::default();
                 self.depend(&expression, self.derived.len(), &mut found);
@@ -65,8 +68,11 @@ impl FileSpace {
     fn depend(&self, expression: &Expression, derived: usize, found: &mut Dependencies) {
         let names = expression::names(expression.text());
         // A dimension as a whole stands for all of its axes.
-        let is_meant =
-            |name: &str| names.iter().any(|named| *named == name || name.strip_prefix(*named).is_some_and(|rest| rest.starts_with('.')));
+        let is_meant = |name: &str| {
+            names
+                .iter()
+                .any(|named| *named == name || name.strip_prefix(*named).is_some_and(|rest| rest.starts_with('.')))
+        };
         for (place, parameter) in self.parameters.iter().enumerate() {
             if is_meant(&parameter.name) {
                 found.parameters.insert(place);

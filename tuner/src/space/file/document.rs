@@ -64,12 +64,14 @@ impl Document {
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let fail = |what: String| FileError::new(path, "", what);
         let text = std::fs::read_to_string(path).map_err(|error| fail(format!("it cannot be read: {error}")))?;
-        Self::parse(&text, path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))).map_err(fail)
+        Self::parse(&text, path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")))
+            .map_err(fail)
     }
 
     pub fn parse(text: &str, toml: bool) -> Result<Self, String> {
         let document: Self = if toml {
-            toml::from_str(text).map_err(|error| format!("it is no space: {}", error.to_string().trim().replace('\n', " ")))?
+            toml::from_str(text)
+                .map_err(|error| format!("it is no space: {}", error.to_string().trim().replace('\n', " ")))?
         } else {
             yaml_serde::from_str(text).map_err(|error| format!("it is no space: {error}"))?
         };

@@ -18,7 +18,12 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
     let fields = match entry {
         Value::Array(values) => return Ok((categorical(values).map_err(|what| (String::new(), what))?, None)),
         Value::Object(fields) => fields,
-        _ => return Err((String::new(), format!("{entry} is no domain; write a list of values, or a mapping with a 'type'"))),
+        _ => {
+            return Err((
+                String::new(),
+                format!("{entry} is no domain; write a list of values, or a mapping with a 'type'"),
+            ));
+        }
     };
     let mut reader = Reader { fields, resolve, used: vec!["type", "when"] };
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -127,23 +132,36 @@ impl Reader<'_> {
             passes::names().map(str::to_owned).collect()
         };
         let own_start = self.has("start");
-        let mut start = if own_start { named("start", self.list("start")?)? } else { passes::start().map(str::to_owned).collect() };
-        choice.extend(start.iter().filter(|name| !choice.contains(name)).cloned().collect::<std::collections::BTreeSet<_>>());
+        let mut start =
+            if own_start { named("start", self.list("start")?)? } else { passes::start().map(str::to_owned).collect() };
+        choice.extend(
+            start.iter().filter(|name| !choice.contains(name)).cloned().collect::<std::collections::BTreeSet<_>>(),
+        );
         let shortest = if self.has("shortest") { self.whole("shortest")? } else { 1 };
         let longest = if self.has("longest") { self.whole("longest")? } else { LONGEST.max(start.len()) as i64 };
         if shortest < 1 || longest < shortest {
             return Err((
                 "longest".into(),
-                format!("sequences of {shortest} to {longest} passes are none; 'shortest' is at least 1 and at most 'longest'"),
+                format!(
+                    "sequences of {shortest} to {longest} passes are none; 'shortest' is at least 1 and at most 'longest'"
+                ),
             ));
         }
         if !own_start {
             start.truncate(usize::try_from(longest).unwrap_or(usize::MAX));
         }
         if !(shortest..=longest).contains(&(start.len() as i64)) {
-            return Err(("start".into(), format!("it has {} passes; the parameter has {shortest} to {longest}", start.len())));
+            return Err((
+                "start".into(),
+                format!("it has {} passes; the parameter has {shortest} to {longest}", start.len()),
+            ));
         }
-        Ok(Domain::Pipeline(PassChoice { passes: choice, start, shortest: shortest as usize, longest: longest as usize }))
+        Ok(Domain::Pipeline(PassChoice {
+            passes: choice,
+            start,
+            shortest: shortest as usize,
+            longest: longest as usize,
+        }))
     }
 
     fn has(&mut self, key: &'static str) -> bool {
@@ -169,8 +187,12 @@ impl Reader<'_> {
 
     fn whole(&mut self, key: &'static str) -> Result<i64, Wrong> {
         let value = self.value(key)?;
-        let whole = value.as_i64().or_else(|| value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64));
-        whole.ok_or_else(|| (key.into(), format!("{value} is no whole number; use a real parameter, or ceil, floor or round")))
+        let whole = value
+            .as_i64()
+            .or_else(|| value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64));
+        whole.ok_or_else(|| {
+            (key.into(), format!("{value} is no whole number; use a real parameter, or ceil, floor or round"))
+        })
     }
 
     fn flag(&mut self, key: &'static str) -> Result<bool, Wrong> {

@@ -1,7 +1,7 @@
 //! Spaces as data: a YAML or TOML file with parameters, derived values and constraints.
 //!
-//! A parameter or derived value that is named as a field of a configuration (`block.x`, `passes`) is that field; others are helpers
-//! with a name. Fields that are not named stay as recorded. docs/reference/spaces.md describes the format.
+//! A parameter or derived value that is named as a field of a configuration (`block.x`, `passes`) is that field; others
+//! are helpers with a name. Fields that are not named stay as recorded. docs/reference/spaces.md describes the format.
 
 mod checker;
 mod document;
@@ -98,10 +98,15 @@ impl FileSpace {
     ///
     /// # Errors
     /// A name or a constraint that cannot be.
-    pub(super) fn of_lists(path: &Path, parameters: Vec<(String, Vec<Value>)>, constraints: Vec<String>) -> Result<Self, FileError> {
+    pub(super) fn of_lists(
+        path: &Path,
+        parameters: Vec<(String, Vec<Value>)>,
+        constraints: Vec<String>,
+    ) -> Result<Self, FileError> {
         let one = mneme_core::launch::Dim3::new(1, 1, 1);
         let recorded = Recorded { grid: one, block: one, shared_mem: 0, compiled: None };
-        let parameters = document::Ordered(parameters.into_iter().map(|(name, values)| (name, values.into())).collect());
+        let parameters =
+            document::Ordered(parameters.into_iter().map(|(name, values)| (name, values.into())).collect());
         let document = Document { parameters, constraints, ..Document::default() };
         Self::read(path, document, &Surroundings { recorded, arguments: Vec::new(), device: DeviceLimits::default() })
     }
@@ -138,8 +143,9 @@ impl FileSpace {
             let key = format!("parameters.{name}");
             check_name(name).map_err(|what| wrong(key.clone(), what))?;
             let resolve = |text: &str| evaluate_now(&language, text, &outside);
-            let (domain, when) = domains::read(entry, &resolve)
-                .map_err(|(inner, what)| wrong(if inner.is_empty() { key.clone() } else { format!("{key}.{inner}") }, what))?;
+            let (domain, when) = domains::read(entry, &resolve).map_err(|(inner, what)| {
+                wrong(if inner.is_empty() { key.clone() } else { format!("{key}.{inner}") }, what)
+            })?;
             let condition = when.as_ref().map(|text| language.read(text, &values)).transpose();
             conditions.push(condition.map_err(|error| wrong(format!("{key}.when"), error.to_string()))?);
             parameters.push(Parameter { name: name.clone(), domain, when });
@@ -156,12 +162,12 @@ impl FileSpace {
             derived.push((name.clone(), expression));
             declare(&mut values, name);
         }
-        let constraints =
-            document.constraints.iter().enumerate().map(|(place, text)| {
-                language.read(text, &values).map_err(|error| wrong(format!("constraints[{place}]"), error.to_string()))
-            });
+        let constraints = document.constraints.iter().enumerate().map(|(place, text)| {
+            language.read(text, &values).map_err(|error| wrong(format!("constraints[{place}]"), error.to_string()))
+        });
         let constraints = constraints.collect::<Result<_, _>>()?;
-        let baseline = Changes(document.baseline).apply(&recorded).and_then(|baseline| baseline.check().map(|()| baseline));
+        let baseline =
+            Changes(document.baseline).apply(&recorded).and_then(|baseline| baseline.check().map(|()| baseline));
         let baseline = baseline.map_err(|what| wrong("baseline".into(), what))?;
         let mut space = Self {
             file: path.into(),
@@ -229,7 +235,8 @@ impl FileSpace {
             }
         }
         let configuration = fields.apply(&self.recorded).map_err(|(name, what)| {
-            let key = if self.parameters.iter().any(|parameter| parameter.name == name) { "parameters" } else { "derived" };
+            let key =
+                if self.parameters.iter().any(|parameter| parameter.name == name) { "parameters" } else { "derived" };
             Trouble::Mistake(format!("{key}.{name}"), what)
         })?;
         configuration.check().map_err(Trouble::Rejected)?;
@@ -238,9 +245,12 @@ impl FileSpace {
 
     fn truth(&self, expression: &Expression, values: &mut Values) -> Result<bool, String> {
         let value = self.language.evaluate(expression, values).map_err(|error| error.to_string())?;
-        value
-            .as_bool()
-            .ok_or_else(|| format!("'{}' comes to {value}; it has to be true or false, so compare it with something", expression.text()))
+        value.as_bool().ok_or_else(|| {
+            format!(
+                "'{}' comes to {value}; it has to be true or false, so compare it with something",
+                expression.text()
+            )
+        })
     }
 }
 
@@ -253,7 +263,9 @@ fn evaluate_now(language: &Language, text: &str, values: &Values) -> Result<Valu
 /// What a value is in expressions and configurations: a sequence of passes is its pipeline.
 fn meaning(domain: &Domain, value: &Value) -> Value {
     match (domain, value) {
-        (Domain::Pipeline(_), Value::Array(sequence)) => passes::pipeline(sequence.iter().filter_map(Value::as_str)).into(),
+        (Domain::Pipeline(_), Value::Array(sequence)) => {
+            passes::pipeline(sequence.iter().filter_map(Value::as_str)).into()
+        }
         _ => value.clone(),
     }
 }
@@ -364,7 +376,8 @@ impl Space for FileSpace {
         let place = self.parameters.iter().position(|known| known.name == parameter.name);
         match place.and_then(|place| self.conditions[place].as_ref()) {
             None => true,
-            // A condition that has no truth was told of when the file was read; where it is new, the parameter does not apply.
+            // A condition that has no truth was told of when the file was read; where it is new, the parameter does not
+            // apply.
             Some(condition) => self.truth(condition, &mut self.values(point).1).unwrap_or(false),
         }
     }
@@ -384,8 +397,8 @@ impl Space for FileSpace {
         self.baseline.clone()
     }
 
-    /// Where parameters apply under a condition, the points are counted, up to a number; a greater space is said to have what it
-    /// would have without conditions.
+    /// Where parameters apply under a condition, the points are counted, up to a number; a greater space is said to
+    /// have what it would have without conditions.
     fn size(&self) -> Option<u64> {
         let most = super::count(&self.parameters)?;
         let depends = self.conditions.iter().any(Option::is_some);
@@ -393,7 +406,8 @@ impl Space for FileSpace {
     }
 
     fn describe(&self) -> Value {
-        let derived: Map<String, Value> = self.derived.iter().map(|(name, expression)| (name.clone(), expression.text().into())).collect();
+        let derived: Map<String, Value> =
+            self.derived.iter().map(|(name, expression)| (name.clone(), expression.text().into())).collect();
         json!({
             "file": self.file,
             "description": self.description,

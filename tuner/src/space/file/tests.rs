@@ -6,7 +6,8 @@ use mneme_core::launch::Dim3;
 use std::path::PathBuf;
 
 fn surroundings() -> Surroundings {
-    let recorded = Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 16, compiled: None };
+    let recorded =
+        Recorded { grid: Dim3::new(40_000, 1, 1), block: Dim3::new(256, 1, 1), shared_mem: 16, compiled: None };
     Surroundings { recorded, arguments: vec![json!(0x1000), json!(10_240_000)], device: DeviceLimits::default() }
 }
 
@@ -47,7 +48,11 @@ fn shipped_spaces_make_valid_configurations() {
             assert_eq!(configuration.shared_mem, 16);
             let threads = configuration.block.count() as u32;
             if configuration.set_launch_bounds {
-                assert!((threads..=1024).contains(&configuration.max_threads.unwrap()), "{}: {configuration:?}", file.display());
+                assert!(
+                    (threads..=1024).contains(&configuration.max_threads.unwrap()),
+                    "{}: {configuration:?}",
+                    file.display()
+                );
                 assert!(configuration.min_blocks_per_sm >= 1);
             }
         }
@@ -75,7 +80,10 @@ fn the_shipped_spaces_do_what_they_say() {
     // Without bounds there are three pipelines, specialised or not.
     assert_eq!(conditional.iter().filter(|configuration| !configuration.set_launch_bounds).count(), 6);
     let cube = configurations("unit-hypercube.yaml");
-    assert!(cube.iter().all(|configuration| configuration.grid.x as u64 <= 10_240_000u64.div_ceil(configuration.block.x.into())));
+    assert!(
+        cube.iter()
+            .all(|configuration| configuration.grid.x as u64 <= 10_240_000u64.div_ceil(configuration.block.x.into()))
+    );
     assert!(cube.iter().any(|configuration| configuration.grid.x < 1000 || configuration.block.x < 128));
 }
 
@@ -95,7 +103,8 @@ fn toml_is_read_as_well() {
 
 #[test]
 fn sequences_of_passes_become_pipelines() {
-    let text = "parameters:\n  passes: {type: pipeline, passes: [gvn, licm, 'default<O1>'], start: [gvn, licm], longest: 3}\n";
+    let text =
+        "parameters:\n  passes: {type: pipeline, passes: [gvn, licm, 'default<O1>'], start: [gvn, licm], longest: 3}\n";
     let space = space(text).unwrap();
     let point = Point::from([("passes".to_owned(), json!(["gvn", "licm", "gvn"]))]);
     assert_eq!(space.ground(&point).unwrap().passes, "function(gvn,loop-mssa(licm),gvn)");
@@ -105,21 +114,23 @@ fn sequences_of_passes_become_pipelines() {
 #[test]
 fn an_order_can_be_used_in_expressions() {
     let text = "parameters:\n  order: {type: permutation, values: [gvn, sroa, adce]}\nderived:\n  passes: '\"function(\" + join(order, \",\") + \")\"'\n";
-    let found: Vec<String> = some(space(text).unwrap(), 10).into_iter().map(|configuration| configuration.passes).collect();
+    let found: Vec<String> =
+        some(space(text).unwrap(), 10).into_iter().map(|configuration| configuration.passes).collect();
     assert_eq!(found.len(), 6);
     assert!(found.contains(&"function(adce,gvn,sroa)".to_owned()), "{found:?}");
 }
 
 #[test]
 fn configurations_without_what_does_not_apply_are_one() {
-    let text =
-        "parameters:\n  set_launch_bounds: {type: bool}\n  min_blocks_per_sm: {type: int, low: 1, high: 4, when: set_launch_bounds}\n";
+    let text = "parameters:\n  set_launch_bounds: {type: bool}\n  min_blocks_per_sm: {type: int, low: 1, high: 4, when: set_launch_bounds}\n";
     let space = space(text).unwrap();
-    let hashes: std::collections::BTreeSet<String> = walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
+    let hashes: std::collections::BTreeSet<String> =
+        walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
     assert_eq!((walk(&space).count(), hashes.len(), space.size()), (5, 5, Some(5)));
     let wide = "parameters:\n  set_launch_bounds: {type: bool}\n  min_blocks_per_sm: {type: int, low: 1, high: 4}\n";
     let space = self::space(wide).unwrap();
-    let hashes: std::collections::BTreeSet<String> = walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
+    let hashes: std::collections::BTreeSet<String> =
+        walk(&space).map(|point| space.ground(&point).unwrap().hash()).collect();
     assert_eq!((walk(&space).count(), hashes.len()), (8, 5));
 }
 
@@ -177,7 +188,8 @@ fn the_device_is_known_as_far_as_it_says() {
     );
     let space = space.unwrap();
     assert_eq!((space.size(), space.describe()["device"]["registers"].as_u64()), (Some(2), Some(4096)));
-    let error = read("parameters:\n  block.x: [32]\nconstraints: [block.x <= device.shared_mem_optin / 64]\n").err().unwrap();
+    let error =
+        read("parameters:\n  block.x: [32]\nconstraints: [block.x <= device.shared_mem_optin / 64]\n").err().unwrap();
     assert!(error.to_string().contains("constraints[0]"), "{error}");
 }
 

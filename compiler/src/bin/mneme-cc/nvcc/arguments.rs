@@ -134,12 +134,14 @@ impl NvccCommandLine {
         let mut items = Vec::new();
         let mut words = expand(arguments, 0).into_iter();
         while let Some(word) = words.next() {
-            let Some(text) = word.to_str().and_then(|text| text.strip_prefix('-')).filter(|text| !text.is_empty()) else {
+            let Some(text) = word.to_str().and_then(|text| text.strip_prefix('-')).filter(|text| !text.is_empty())
+            else {
                 items.push(Item::Input(word));
                 continue;
             };
             let text = text.strip_prefix('-').unwrap_or(text).to_owned();
-            let (name, joined) = text.split_once('=').map_or((text.as_str(), None), |(name, value)| (name, Some(OsString::from(value))));
+            let (name, joined) =
+                text.split_once('=').map_or((text.as_str(), None), |(name, value)| (name, Some(OsString::from(value))));
             let short = |table: &[(&str, &str)]| {
                 table.iter().find(|(long, short)| *long == name || *short == name).map(|(_, short)| (*short).to_owned())
             };
@@ -193,9 +195,9 @@ impl NvccCommandLine {
     fn is_cuda(&self, path: &OsStr) -> bool {
         match self.last("x").and_then(OsStr::to_str) {
             // Objects and libraries stay what they are whatever -x says.
-            Some("cu") => {
-                !Path::new(path).extension().is_some_and(|extension| ["o", "a", "so", "obj", "lib"].iter().any(|known| extension == *known))
-            }
+            Some("cu") => !Path::new(path)
+                .extension()
+                .is_some_and(|extension| ["o", "a", "so", "obj", "lib"].iter().any(|known| extension == *known)),
             Some(_) => false,
             None => Path::new(path).extension().is_some_and(|extension| extension == "cu"),
         }
@@ -235,7 +237,9 @@ impl NvccCommandLine {
             let value = value.unwrap_or_default();
             let is_true = value != "false";
             match name {
-                "D" | "U" | "I" => pieces(value).iter().for_each(|piece| joined(&format!("-{name}"), OsStr::new(piece))),
+                "D" | "U" | "I" => {
+                    pieces(value).iter().for_each(|piece| joined(&format!("-{name}"), OsStr::new(piece)))
+                }
                 "isystem" | "include" => pieces(value).iter().for_each(|piece| {
                     joined(&format!("-{name}"), OsStr::new(""));
                     joined("", OsStr::new(piece));
@@ -282,7 +286,9 @@ impl NvccCommandLine {
             match item {
                 Item::Option(name, value, _) if name == "x" && value.as_deref() == Some(OsStr::new("cu")) => {}
                 Item::Option(_, _, words) => arguments.extend(words.iter().cloned()),
-                Item::Input(path) if self.is_cuda(path) => arguments.extend(objects.next().map(|object| object.as_os_str().to_owned())),
+                Item::Input(path) if self.is_cuda(path) => {
+                    arguments.extend(objects.next().map(|object| object.as_os_str().to_owned()))
+                }
                 Item::Input(path) => arguments.push(path.clone()),
             }
         }
@@ -307,7 +313,9 @@ fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
         let option = word.to_str().unwrap_or_default().trim_start_matches('-');
         let file = match option.split_once('=') {
             Some(("optf" | "options-file", file)) => Some(OsString::from(file)),
-            _ if word.as_bytes().starts_with(b"-") && matches!(option, "optf" | "options-file") => words.next().cloned(),
+            _ if word.as_bytes().starts_with(b"-") && matches!(option, "optf" | "options-file") => {
+                words.next().cloned()
+            }
             _ => None,
         };
         match file.filter(|_| depth < DEEPEST).and_then(|file| std::fs::read(file).ok()) {
@@ -411,9 +419,15 @@ mod tests {
     #[test]
     fn one_command_becomes_compiles_and_a_link() {
         let parsed = parse("-arch=sm_90 -O3 a.cu main.cpp b.cu -o app -Llib -lx -Xlinker -rpath,y");
-        assert_eq!(joined(parsed.compile_arguments(Path::new("a.cu"), Path::new("/t/0.o"))), "-arch=sm_90 -O3 -c -x cu a.cu -o /t/0.o");
+        assert_eq!(
+            joined(parsed.compile_arguments(Path::new("a.cu"), Path::new("/t/0.o"))),
+            "-arch=sm_90 -O3 -c -x cu a.cu -o /t/0.o"
+        );
         let objects = [PathBuf::from("/t/0.o"), PathBuf::from("/t/1.o")];
-        assert_eq!(joined(parsed.link_arguments(&objects)), "-arch=sm_90 -O3 /t/0.o main.cpp /t/1.o -o app -Llib -lx -Xlinker -rpath,y");
+        assert_eq!(
+            joined(parsed.link_arguments(&objects)),
+            "-arch=sm_90 -O3 /t/0.o main.cpp /t/1.o -o app -Llib -lx -Xlinker -rpath,y"
+        );
         assert_eq!(joined(parse("-x cu a.cpp -o app").link_arguments(&objects[..1])), "/t/0.o -o app");
     }
 }

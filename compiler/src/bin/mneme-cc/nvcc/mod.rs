@@ -2,8 +2,8 @@
 //!
 //! The user's command runs first; clang then compiles the device code under the same options.
 //!
-//! The object stays nvcc's but for the section. The architectures and the toolkit are those that nvcc itself names when it is
-//! asked what it would do (`--dryrun`).
+//! The object stays nvcc's but for the section. The architectures and the toolkit are those that nvcc itself names when
+//! it is asked what it would do (`--dryrun`).
 
 mod arguments;
 
@@ -40,7 +40,8 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
             Ok(status)
         }
         NvccAction::CompileAndLink => {
-            let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
+            let folder =
+                tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
             let device = Device::of(compiler, arguments);
             let mut objects = Vec::new();
             for (index, source) in sources.into_iter().enumerate() {
@@ -93,9 +94,17 @@ impl Device {
             if !words.next().is_some_and(|program| program.trim_matches('"').ends_with("cicc")) {
                 continue;
             }
-            let arch = words.by_ref().skip_while(|word| *word != "-arch").nth(1).and_then(|arch| arch.strip_prefix("compute_"));
-            let Some(number) = arch.and_then(|arch| arch.trim_end_matches(char::is_alphabetic).parse::<u32>().ok()) else { continue };
-            let arch = if number > NEWEST { format!("sm_{NEWEST}") } else { format!("sm_{}", arch.unwrap_or_default()) };
+            let arch = words
+                .by_ref()
+                .skip_while(|word| *word != "-arch")
+                .nth(1)
+                .and_then(|arch| arch.strip_prefix("compute_"));
+            let Some(number) = arch.and_then(|arch| arch.trim_end_matches(char::is_alphabetic).parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let arch =
+                if number > NEWEST { format!("sm_{NEWEST}") } else { format!("sm_{}", arch.unwrap_or_default()) };
             if !device.archs.contains(&arch) {
                 device.archs.push(arch);
             }
@@ -128,7 +137,8 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
             let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
             let unit = format!("{:016x}", line.identity(source));
             let compiled = device.compiled.get(arch);
-            let origin = UnitOrigin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable(), compiled };
+            let origin =
+                UnitOrigin { arch, unit: &unit, source: &path.to_string_lossy(), rdc: line.relocatable(), compiled };
             let table = describe(&renamed.bitcode, &origin)?;
             if table.symbols.iter().any(|symbol| symbol.defined) {
                 records.extend(ir_section::encode(&table, &renamed.bitcode)?);
@@ -144,7 +154,10 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
         if records.is_empty() { Ok(()) } else { elf::append(object, &records) }
     };
     if let Err(error) = whole() {
-        eprintln!("mneme-cc: warning: {} gets no LLVM IR, its kernels replay from their machine code only: {error:#}", object.display());
+        eprintln!(
+            "mneme-cc: warning: {} gets no LLVM IR, its kernels replay from their machine code only: {error:#}",
+            object.display()
+        );
     }
 }
 
@@ -167,12 +180,25 @@ fn device_ir(device: &Device, line: &NvccCommandLine, source: &Path, arch: &str)
         command.args([OsStr::new("-isystem"), cccl.as_os_str()]);
     }
     command.args(["--cuda-device-only", "--no-offload-arch=all"]).arg(format!("--offload-arch={arch}"));
-    command.args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names", "-w", "-Qunused-arguments"]);
+    command.args([
+        "-emit-llvm",
+        "-c",
+        "-O3",
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-fno-discard-value-names",
+        "-w",
+        "-Qunused-arguments",
+    ]);
     if line.relocatable() {
         command.args(["-fgpu-rdc".into(), "-Xclang".into(), format!("-cuid={:016x}", line.identity(source))]);
     }
     command.args(["-x", "cuda"]).arg(source).arg("-o").arg(&output);
-    let run = command.env(ACTIVE, "1").stdin(Stdio::null()).output().with_context(|| format!("{} cannot be run", clang.display()))?;
+    let run = command
+        .env(ACTIVE, "1")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("{} cannot be run", clang.display()))?;
     if !run.status.success() {
         let words = String::from_utf8_lossy(&run.stderr).into_owned();
         bail!("{}", words.lines().find(|line| line.contains("error")).unwrap_or("clang gives no reason").trim());
@@ -205,7 +231,10 @@ mod tests {
         let device = Device::parse(text);
         assert_eq!(device.archs, ["sm_80", "sm_90a", "sm_90"]);
         let compiled = &device.compiled["sm_80"];
-        assert_eq!((compiled.level.as_str(), compiled.ptx_opt, compiled.ptxas_options.join(" ")), ("3", 3, "-maxrregcount=32".into()));
+        assert_eq!(
+            (compiled.level.as_str(), compiled.ptx_opt, compiled.ptxas_options.join(" ")),
+            ("3", 3, "-maxrregcount=32".into())
+        );
         assert_eq!(device.toolkit, Path::new("/usr/local/cuda/bin/.."));
         assert_eq!(Device::parse("nvcc fatal: nonsense"), Device::default());
     }
