@@ -70,8 +70,8 @@ pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
     super::functions(module)
         .into_iter()
         .filter(|function| !function.is_declaration())
-        // SAFETY: the value is a live function.
         .filter(|function| {
+            // SAFETY: the value is a live function.
             annotated.contains(function) || unsafe { LLVMGetFunctionCallConv(function.raw()) } == PTX_KERNEL
         })
         .collect()

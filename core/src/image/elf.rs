@@ -73,10 +73,10 @@ pub fn loaded_objects() -> Vec<LoadedObject> {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, out: *mut libc::c_void) -> libc::c_int {
         // SAFETY: dl_iterate_phdr passes a valid info and the pointer that it was given, the vector below.
         let (info, out) = unsafe { (&*info, &mut *out.cast::<Vec<LoadedObject>>()) };
-        // SAFETY: dlpi_name is a NUL-terminated string (empty for the executable).
         let name = if info.dlpi_name.is_null() {
             &[][..]
         } else {
+            // SAFETY: dlpi_name is a NUL-terminated string (empty for the executable).
             unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) }.to_bytes()
         };
         let path = if name.is_empty() && out.is_empty() {

@@ -6,7 +6,7 @@
 //! 2. the rules of `<static-hash>.tolerances.json` beside the recording,
 //! 3. what the application said of the allocation when it was recorded,
 //! 4. not at all, for memory that other processes or devices could write to while it was recorded, unless an argument
-//!   leads into it,
+//!    leads into it,
 //! 5. the configuration's `tolerance`, then `--tolerance …` without a buffer, then `--rtol` and `--atol`,
 //! 6. equal bits.
 //!

@@ -101,8 +101,8 @@ fn perform(step: &Step, handle: usize) -> Status {
     let stream = handle as CUstream;
     match step {
         Step::Kernel { parameters, attributes } => launch_kernel(parameters, *attributes, handle),
-        // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
         Step::Copy(copy) => {
+            // SAFETY: the parameters are those of a node that the driver has accepted; the stream is the application's.
             gate::passing(&|| unsafe { driver::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) })
         }
         Step::Set(set) => gate::passing(&|| {
