@@ -329,13 +329,13 @@ mod tests {
     fn the_schema_in_the_docs_is_that_of_the_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/protocol.schema.json");
         let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        if std::env::var_os("MNEME_UPDATE_DOCS").is_some() {
             std::fs::write(path, &text).unwrap();
         }
         assert_eq!(
             std::fs::read_to_string(path).unwrap_or_default(),
             text,
-            "run this test with UPDATE_SCHEMA=1 to write {path} anew"
+            "run this test with MNEME_UPDATE_DOCS=1 to write {path} anew"
         );
     }
 }
