@@ -109,12 +109,8 @@ fn a_session_is_confirmed_and_can_be_simulated() {
         let baseline = read(&all, "baseline.json");
         assert_eq!(winner["config"]["block"], baseline["config"]["block"], "{summary}");
     }
-    // How to take a winner over is said of one.
-    assert_eq!(
-        outcome.stderr.contains("An application built with Proteus"),
-        verdict.starts_with("confirmed"),
-        "{outcome}"
-    );
+    // How to take a winner over is left out by `--quiet`, whatever the times were.
+    assert!(!outcome.stderr.contains("An application built with Proteus"), "{outcome}");
 
     let simulated = work.path().join("simulated");
     let simulate = ["--sampler", "tpe", "--trials", "9", "--objective", "time", "block.x", "--simulate"];
