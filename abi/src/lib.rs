@@ -12,3 +12,17 @@
 //! ```
 
 pub mod cuda;
+mod declare;
+pub mod hip;
+
+/// A declared function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
+    pub name: &'static str,
+    /// Version from which this variant is the one meant by its base name: as `cuGetProcAddress` counts for CUDA (12000
+    /// is 12.0), that of the symbol for HIP (402 is 4.2).
+    pub since: i32,
+    /// Name and type of each argument, as declared.
+    pub arguments: &'static [(&'static str, &'static str)],
+}

@@ -4,17 +4,7 @@ pub mod driver;
 pub mod status;
 pub mod types;
 
-/// A declared function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Function {
-    /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
-    pub name: &'static str,
-    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 =
-    /// 12.0).
-    pub since: i32,
-    /// Name and type of each argument, as declared.
-    pub arguments: &'static [(&'static str, &'static str)],
-}
+pub use crate::Function;
 
 /// How a function treats stream 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

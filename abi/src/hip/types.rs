@@ -1,0 +1,162 @@
+//! Types of HIP's runtime, those of the driver under their names there where they are laid out alike.
+
+use std::ffi::CStr;
+
+pub use crate::cuda::types::*;
+
+/// `dim3`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dimensions {
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+}
+
+/// `hipExtent`: width in bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+/// `hipPitchedPtr`: pitch and sizes in bytes, but for the number of rows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PitchedPointer {
+    pub address: CUdeviceptr,
+    pub pitch: usize,
+    pub width: usize,
+    pub rows: usize,
+}
+
+/// `__CudaFatBinaryWrapper` as clang writes it for HIP: what `__hipRegisterFatBinary` is given.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FatBinaryWrapper {
+    /// [`WRAPPER_MAGIC`].
+    pub magic: u32,
+    pub version: u32,
+    /// A clang offload bundle, plain or compressed.
+    pub binary: *const c_void,
+    pub unused: *const c_void,
+}
+
+/// "HIPF", read as a little endian number.
+pub const WRAPPER_MAGIC: u32 = 0x4849_5046;
+
+/// The functions that compiled programs call before `main`. They return no status.
+pub mod registration {
+    use super::*;
+
+    /// `__hipRegisterFatBinary`: gives the handle of the code.
+    pub type RegisterFatBinary = unsafe extern "C" fn(*const FatBinaryWrapper) -> *mut *mut c_void;
+    /// `__hipUnregisterFatBinary`.
+    pub type UnregisterFatBinary = unsafe extern "C" fn(*mut *mut c_void);
+    /// `__hipRegisterFunction`: handle, host address, host name, device name, limit of threads, and five that are null.
+    pub type RegisterFunction = unsafe extern "C" fn(
+        *mut *mut c_void,
+        *const c_void,
+        *mut c_char,
+        *const c_char,
+        c_uint,
+        *mut c_void,
+        *mut c_void,
+        *mut c_void,
+        *mut c_void,
+        *mut c_int,
+    );
+    /// `__hipRegisterVar`: handle, host address, host name, device name, external, bytes, constant, global.
+    pub type RegisterVariable =
+        unsafe extern "C" fn(*mut *mut c_void, *mut c_void, *mut c_char, *const c_char, c_int, usize, c_int, c_int);
+    /// `__hipRegisterManagedVar`: handle, place of its address, initial value, name, bytes, alignment.
+    pub type RegisterManagedVariable =
+        unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut c_void, *const c_char, usize, c_uint);
+}
+
+/// HIP's name of a status (`hipErrorInvalidValue`), `None` for a number that it does not know. The numbers are the
+/// driver's.
+pub fn error_name(status: Status) -> Option<&'static CStr> {
+    ERRORS.iter().find(|(number, _)| *number == status.0).map(|(_, name)| *name)
+}
+
+/// `hipError_t` of HIP 6.4.
+const ERRORS: &[(u32, &CStr)] = &[
+    (0, c"hipSuccess"),
+    (1, c"hipErrorInvalidValue"),
+    (2, c"hipErrorOutOfMemory"),
+    (3, c"hipErrorNotInitialized"),
+    (4, c"hipErrorDeinitialized"),
+    (5, c"hipErrorProfilerDisabled"),
+    (6, c"hipErrorProfilerNotInitialized"),
+    (7, c"hipErrorProfilerAlreadyStarted"),
+    (8, c"hipErrorProfilerAlreadyStopped"),
+    (9, c"hipErrorInvalidConfiguration"),
+    (12, c"hipErrorInvalidPitchValue"),
+    (13, c"hipErrorInvalidSymbol"),
+    (17, c"hipErrorInvalidDevicePointer"),
+    (21, c"hipErrorInvalidMemcpyDirection"),
+    (35, c"hipErrorInsufficientDriver"),
+    (52, c"hipErrorMissingConfiguration"),
+    (53, c"hipErrorPriorLaunchFailure"),
+    (98, c"hipErrorInvalidDeviceFunction"),
+    (100, c"hipErrorNoDevice"),
+    (101, c"hipErrorInvalidDevice"),
+    (200, c"hipErrorInvalidImage"),
+    (201, c"hipErrorInvalidContext"),
+    (202, c"hipErrorContextAlreadyCurrent"),
+    (205, c"hipErrorMapFailed"),
+    (206, c"hipErrorUnmapFailed"),
+    (207, c"hipErrorArrayIsMapped"),
+    (208, c"hipErrorAlreadyMapped"),
+    (209, c"hipErrorNoBinaryForGpu"),
+    (210, c"hipErrorAlreadyAcquired"),
+    (211, c"hipErrorNotMapped"),
+    (212, c"hipErrorNotMappedAsArray"),
+    (213, c"hipErrorNotMappedAsPointer"),
+    (214, c"hipErrorECCNotCorrectable"),
+    (215, c"hipErrorUnsupportedLimit"),
+    (216, c"hipErrorContextAlreadyInUse"),
+    (217, c"hipErrorPeerAccessUnsupported"),
+    (218, c"hipErrorInvalidKernelFile"),
+    (219, c"hipErrorInvalidGraphicsContext"),
+    (300, c"hipErrorInvalidSource"),
+    (301, c"hipErrorFileNotFound"),
+    (302, c"hipErrorSharedObjectSymbolNotFound"),
+    (303, c"hipErrorSharedObjectInitFailed"),
+    (304, c"hipErrorOperatingSystem"),
+    (400, c"hipErrorInvalidHandle"),
+    (401, c"hipErrorIllegalState"),
+    (500, c"hipErrorNotFound"),
+    (600, c"hipErrorNotReady"),
+    (700, c"hipErrorIllegalAddress"),
+    (701, c"hipErrorLaunchOutOfResources"),
+    (702, c"hipErrorLaunchTimeOut"),
+    (704, c"hipErrorPeerAccessAlreadyEnabled"),
+    (705, c"hipErrorPeerAccessNotEnabled"),
+    (708, c"hipErrorSetOnActiveProcess"),
+    (709, c"hipErrorContextIsDestroyed"),
+    (710, c"hipErrorAssert"),
+    (712, c"hipErrorHostMemoryAlreadyRegistered"),
+    (713, c"hipErrorHostMemoryNotRegistered"),
+    (719, c"hipErrorLaunchFailure"),
+    (720, c"hipErrorCooperativeLaunchTooLarge"),
+    (801, c"hipErrorNotSupported"),
+    (900, c"hipErrorStreamCaptureUnsupported"),
+    (901, c"hipErrorStreamCaptureInvalidated"),
+    (902, c"hipErrorStreamCaptureMerge"),
+    (903, c"hipErrorStreamCaptureUnmatched"),
+    (904, c"hipErrorStreamCaptureUnjoined"),
+    (905, c"hipErrorStreamCaptureIsolation"),
+    (906, c"hipErrorStreamCaptureImplicit"),
+    (907, c"hipErrorCapturedEvent"),
+    (908, c"hipErrorStreamCaptureWrongThread"),
+    (910, c"hipErrorGraphExecUpdateFailure"),
+    (911, c"hipErrorInvalidChannelDescriptor"),
+    (912, c"hipErrorInvalidTexture"),
+    (999, c"hipErrorUnknown"),
+    (1052, c"hipErrorRuntimeMemory"),
+    (1053, c"hipErrorRuntimeOther"),
+];
