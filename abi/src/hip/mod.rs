@@ -164,6 +164,21 @@ equivalents! {
     hipGraphLaunch cuGraphLaunch;
     hipGraphUpload cuGraphUpload;
     hipGraphNodeSetEnabled cuGraphNodeSetEnabled;
+    hipDrvLaunchKernelEx cuLaunchKernelEx;
+    hipMemsetD2D8 cuMemsetD2D8_v2;
+    hipMemsetD2D8Async cuMemsetD2D8Async;
+    hipMemsetD2D16 cuMemsetD2D16_v2;
+    hipMemsetD2D16Async cuMemsetD2D16Async;
+    hipMemsetD2D32 cuMemsetD2D32_v2;
+    hipMemsetD2D32Async cuMemsetD2D32Async;
+    hipMemcpyBatchAsync cuMemcpyBatchAsync;
+    hipMemcpy3DBatchAsync cuMemcpy3DBatchAsync;
+    hipLibraryLoadData cuLibraryLoadData;
+    hipLibraryLoadFromFile cuLibraryLoadFromFile;
+    hipLibraryUnload cuLibraryUnload;
+    hipLibraryGetKernel cuLibraryGetKernel;
+    hipLibraryGetKernelCount cuLibraryGetKernelCount;
+    hipKernelGetFunction cuKernelGetFunction;
 }
 
 /// HIP's function that means what `driver` does, with the same arguments: `hipMemCreate` for `cuMemCreate`.

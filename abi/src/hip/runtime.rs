@@ -3,7 +3,7 @@
 //! An entry is written as in [`cuda::driver`](crate::cuda::driver), and is made into a macro of its name likewise.
 //! `since` is the version of the symbol in libamdhip64 (402 is `hip_4.2`, the oldest), behind it that of the form for
 //! the per-thread default stream (`_spt`). Names and types are those of `hip_runtime_api.h` and `hip_ext.h` of HIP 5.2
-//! and 6.4. A function that means the same as one of the driver has its arguments, see
+//! and 6.4, and of the runtime itself for newer ones. A function that means the same as one of the driver has its arguments, see
 //! [`equivalent`](super::equivalent). Structures that are only passed on, and graphs, are `c_void`.
 //!
 //! Textures, surfaces, mipmapped arrays, OpenGL and hiprtc are left out: nothing of ours calls, hooks or serves them.
@@ -604,4 +604,49 @@ declare! { ($)
     506 hipArrayGetInfo(desc: *mut c_void, extent: *mut Extent, flags: *mut c_uint, array: CUarray);
     506 hipArrayGetDescriptor(p_array_descriptor: *mut c_void, array: CUarray);
     506 hipArray3DGetDescriptor(p_array_descriptor: *mut c_void, array: CUarray);
+
+    // Of ROCm 6.5 to 7.2, as the runtime's own table of functions declares them
+    605 hipLaunchKernelExC(configuration: *const c_void, function: *const c_void, parameters: *mut *mut c_void);
+    605 hipDrvLaunchKernelEx(
+        configuration: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void,
+        extra: *mut *mut c_void
+    );
+    700 hipMemGetHandleForAddressRange(
+        handle: *mut c_void, address: CUdeviceptr, bytes: usize, kind: c_uint, flags: c_ulonglong
+    );
+    700 hipMemsetD2D8(dst: CUdeviceptr, pitch: usize, value: c_uchar, width: usize, height: usize);
+    700 hipMemsetD2D8Async(
+        dst: CUdeviceptr, pitch: usize, value: c_uchar, width: usize, height: usize, stream: CUstream
+    );
+    700 hipMemsetD2D16(dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize, height: usize);
+    700 hipMemsetD2D16Async(
+        dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize, height: usize, stream: CUstream
+    );
+    700 hipMemsetD2D32(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize);
+    700 hipMemsetD2D32Async(
+        dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize, height: usize, stream: CUstream
+    );
+    700 hipStreamGetAttribute(stream: CUstream, attribute: c_uint, value: *mut c_void);
+    700 hipStreamSetAttribute(stream: CUstream, attribute: c_uint, value: *const c_void);
+    701 hipMemcpyBatchAsync(
+        dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize, attributes: *mut c_void,
+        indices: *mut usize, attribute_count: usize, failed: *mut usize, stream: CUstream
+    );
+    701 hipMemcpy3DBatchAsync(
+        count: usize, operations: *mut c_void, failed: *mut usize, flags: c_ulonglong, stream: CUstream
+    );
+    701 hipMemcpy3DPeer(copy: *mut c_void);
+    701 hipMemcpy3DPeerAsync(copy: *mut c_void, stream: CUstream);
+    702 hipLibraryLoadData(
+        library: *mut CUlibrary, image: *const c_void, jit_options: *mut c_void, jit_values: *mut *mut c_void,
+        jit_count: c_uint, options: *mut c_void, values: *mut *mut c_void, count: c_uint
+    );
+    702 hipLibraryLoadFromFile(
+        library: *mut CUlibrary, file: *const c_char, jit_options: *mut c_void, jit_values: *mut *mut c_void,
+        jit_count: c_uint, options: *mut c_void, values: *mut *mut c_void, count: c_uint
+    );
+    702 hipLibraryUnload(library: CUlibrary);
+    702 hipLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char);
+    702 hipLibraryGetKernelCount(count: *mut c_uint, library: CUlibrary);
+    702 hipKernelGetFunction(function: *mut CUfunction, kernel: CUkernel);
 }
