@@ -223,6 +223,14 @@ impl KernelRecord {
         }
     }
 
+    /// One instance, or all where none is named.
+    pub fn chosen(&self, path: &Path, id: Option<&str>) -> Result<Vec<(&str, &Instance)>, RecordingError> {
+        match id {
+            Some(_) => self.instance(path, id).map(|found| vec![found]),
+            None => Ok(self.instances.iter().map(|(id, instance)| (id.as_str(), instance)).collect()),
+        }
+    }
+
     fn known(&self) -> String {
         match self.instances.len() {
             0 => "none".into(),
@@ -328,35 +336,7 @@ pub fn set_occurrences(folder: &Path, static_hash: u64, id: &str, occurrences: u
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn kernel() -> KernelRecord {
-        KernelRecord {
-            static_hash: 42,
-            arena_address: "0x0000100000000000".into(),
-            arena_size: 1 << 41,
-            kernel_name: "_Z1kv".into(),
-            demangled_name: "k()".into(),
-            modules: vec!["RecordedIR_42.bc".into()],
-            binary_blobs: vec![],
-            arg_names: vec![],
-            specializations: vec![],
-            instances: BTreeMap::new(),
-            ours: KernelDetails { format: VERSION, ..KernelDetails::default() },
-        }
-    }
-
-    fn instance() -> Instance {
-        Instance {
-            prologue: "DeviceState.prologue.42.7.mneme".into(),
-            epilogue: "DeviceState.epilogue.42.7.mneme".into(),
-            block_dims: Dim3::new(256, 1, 1),
-            grid_dims: Dim3::new(4, 1, 1),
-            shared_mem: 0,
-            args: vec![1],
-            occurrences: 1,
-            ours: InstanceDetails::default(),
-        }
-    }
+    use crate::recording::fixture::{instance, kernel};
 
     #[test]
     fn keys_are_upstreams() {

@@ -75,44 +75,17 @@ impl<'a> Draft<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::launch::Dim3;
-    use crate::recording::database::{InstanceDetails, KernelDetails, VERSION};
+    use crate::recording::fixture::{self, instance};
     use crate::recording::manifest::{Allocation, AllocationKind, Argument, Header, Moment, pair};
     use crate::recording::store::StoreWriter;
     use crate::recording::{Moments, check};
 
     const NAMES: [&str; 2] = ["DeviceState.prologue.42.7.mneme", "DeviceState.epilogue.42.7.mneme"];
 
+    /// One whose code need not be there.
     fn kernel() -> KernelRecord {
-        KernelRecord {
-            static_hash: 42,
-            arena_address: "0x0000100000000000".into(),
-            arena_size: 1 << 41,
-            kernel_name: "k".into(),
-            demangled_name: "k".into(),
-            modules: vec![],
-            binary_blobs: vec![],
-            arg_names: vec![],
-            specializations: vec![],
-            instances: BTreeMap::new(),
-            ours: KernelDetails { format: VERSION, ..KernelDetails::default() },
-        }
-    }
-
-    fn instance() -> Instance {
-        Instance {
-            prologue: NAMES[0].into(),
-            epilogue: NAMES[1].into(),
-            block_dims: Dim3::default(),
-            grid_dims: Dim3::default(),
-            shared_mem: 0,
-            args: vec![],
-            occurrences: 1,
-            ours: InstanceDetails::default(),
-        }
+        KernelRecord { modules: vec![], ..fixture::kernel() }
     }
 
     /// Memory of a writer, before and after.

@@ -35,13 +35,8 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
     let lock = database::lock(folder)?;
     let path = folder.join(format!("{static_hash}.json"));
     let mut record = KernelRecord::load(&path)?;
-    let doomed: Vec<(String, Instance)> = match instance {
-        Some(id) => {
-            let (id, found) = record.instance(&path, Some(id))?;
-            vec![(id.to_owned(), found.clone())]
-        }
-        None => record.instances.clone().into_iter().collect(),
-    };
+    let doomed: Vec<(String, Instance)> =
+        record.chosen(&path, instance)?.into_iter().map(|(id, found)| (id.to_owned(), found.clone())).collect();
     for (id, _) in &doomed {
         record.instances.remove(id);
     }
@@ -75,18 +70,12 @@ pub fn copy(
 ) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
-    let chosen: Vec<(String, Instance)> = match instance {
-        Some(id) => {
-            let (id, found) = record.instance(&path, Some(id))?;
-            vec![(id.to_owned(), found.clone())]
-        }
-        None => record.instances.clone().into_iter().collect(),
-    };
+    let chosen = record.chosen(&path, instance)?;
     create_private_folder(to)?;
     let mut bytes = 0;
     let mut drafts = Vec::new();
     let mut own = None;
-    for (id, instance) in &chosen {
+    for &(id, instance) in &chosen {
         let names = [&instance.prologue, &instance.epilogue];
         let mut draft = Draft::new(to);
         let mut addresses = None;

@@ -14,6 +14,8 @@ pub mod draft;
 mod encoding;
 pub mod error;
 pub mod export;
+#[cfg(test)]
+mod fixture;
 pub mod housekeeping;
 pub mod leads;
 pub mod manifest;

@@ -68,13 +68,6 @@ pub fn export(
 ) -> Result<HousekeepingOutcome, RecordingError> {
     let path = from.join(format!("{static_hash}.json"));
     let record = KernelRecord::load(&path)?;
-    let chosen: Vec<(String, Instance)> = match instance {
-        Some(id) => {
-            let (id, found) = record.instance(&path, Some(id))?;
-            vec![(id.to_owned(), found.clone())]
-        }
-        None => record.instances.clone().into_iter().collect(),
-    };
     if record.modules.iter().any(|name| CodeKind::of(name) != CodeKind::Bitcode || !name.ends_with(".bc"))
         || record.modules.is_empty()
     {
@@ -85,18 +78,18 @@ pub fn export(
     let there = to.join(record.file_name());
     let known = load_or_begin(to, &record)?.instances;
     let mut outcome = HousekeepingOutcome::default();
-    for (id, instance) in chosen {
+    for (id, instance) in record.chosen(&path, instance)? {
         outcome.instances += 1;
-        if known.contains_key(&id) {
+        if known.contains_key(id) {
             continue;
         }
-        let (draft, span) = write_instance(from, to, &path, &record, &instance, format)?;
+        let (draft, span) = write_instance(from, to, &path, &record, instance, format)?;
         let rules = Rules::load(&path)?;
         if !rules.rules.is_empty() {
             rules.save(&there)?;
         }
         let original: Vec<String> = instance.ours.original.iter().map(|code| code.file.clone()).collect();
-        let published = draft.publish(&record, &id, instance, |there| {
+        let published = draft.publish(&record, id, instance.clone(), |there| {
             span::include(to, there, span)?;
             for name in record.modules.iter().chain(&original) {
                 let contents = std::fs::read(from.join(name)).map_err(RecordingError::io(from.join(name)))?;
@@ -231,34 +224,24 @@ fn annotation(allocation: &Allocation) -> Annotation {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
-    use crate::launch::Dim3;
-    use crate::recording::database::{InstanceDetails, KernelDetails, add_instance};
-    use crate::recording::housekeeping;
+    use crate::recording::database::{KernelDetails, add_instance};
     use crate::recording::manifest::{Argument, CHUNK, Header, Moment, State, Variable};
     use crate::recording::store::StoreWriter;
     use crate::recording::upstream::layout::{FileLayout, SnapshotKind};
+    use crate::recording::{fixture, housekeeping};
     use crate::tolerance::{DataType, Tolerance};
 
     const BASE: u64 = 0x1000_0000_0000;
 
     fn kernel() -> KernelRecord {
         KernelRecord {
-            static_hash: 42,
             arena_address: format!("{BASE:#018x}"),
             arena_size: 1 << 31,
-            kernel_name: "_Z1kv".into(),
-            demangled_name: "k()".into(),
-            modules: vec!["RecordedIR_42.bc".into()],
-            binary_blobs: vec![],
-            arg_names: vec![],
-            specializations: vec![],
-            instances: BTreeMap::new(),
             ours: KernelDetails::default(),
+            ..fixture::kernel()
         }
     }
 
@@ -303,16 +286,7 @@ mod tests {
         }
         store.finish().unwrap();
         std::fs::write(folder.join("RecordedIR_42.bc"), "IR").unwrap();
-        let instance = Instance {
-            prologue: "p.mneme".into(),
-            epilogue: "e.mneme".into(),
-            block_dims: Dim3::default(),
-            grid_dims: Dim3::default(),
-            shared_mem: 0,
-            args: vec![],
-            occurrences: 1,
-            ours: InstanceDetails::default(),
-        };
+        let instance = Instance { prologue: "p.mneme".into(), epilogue: "e.mneme".into(), ..fixture::instance() };
         add_instance(folder, &kernel(), "7", instance).unwrap();
     }
 
