@@ -43,6 +43,13 @@ impl Application {
         self.command[0].to_string_lossy().into_owned()
     }
 
+    /// Refuses a program that could not be started.
+    pub fn check(&self) -> Result<(), CommandError> {
+        let path = resolve(&self.command[0]);
+        nix::unistd::access(&path, nix::unistd::AccessFlags::X_OK)
+            .map_err(|error| CommandError::Start { path, source: error.into() })
+    }
+
     /// Runs it under the recorder to its end. `settings` are the recorder's environment variables.
     pub fn run(
         &self,

@@ -57,6 +57,8 @@ pub struct RecordOptions {
 /// Runs the application; returns only if that fails.
 pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
+    // Before there is a folder that nobody wants.
+    options.application.check()?;
     let summaries_file = SummaryFile::open()?;
     let format = epilogue_format(options)?;
     let mut staging = None;

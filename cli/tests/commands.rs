@@ -341,10 +341,11 @@ fn record_passes_everything_on_to_the_application() {
     }
     outcome(mneme(&["record", "-rdb", text(&folder), "--no-such-option", "true"]), exit::BAD_USAGE);
 
-    let mut command = mneme(&["record", "-rdb", text(&folder), "--", "/nonexistent/app"]);
+    let unwanted = home.path().join("unwanted");
+    let mut command = mneme(&["record", "-rdb", text(&unwanted), "--", "/nonexistent/app"]);
     command.env("MNEME_HOME", home.path());
     let (_, stderr) = outcome(command, 127);
-    assert!(stderr.contains("/nonexistent/app"), "{stderr}");
+    assert!(stderr.contains("/nonexistent/app") && !unwanted.exists(), "{stderr}");
 }
 
 #[test]
