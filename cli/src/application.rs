@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use clap::Args;
-use mneme_core::image::elf::{MappedFile, needs};
+use mneme_core::image::elf::{MappedFile, Needs, needs};
 use mneme_core::install;
 use mneme_core::summary::Mode;
 
@@ -58,11 +58,12 @@ impl Application {
         summaries: &SummaryFile,
     ) -> Result<ExitStatus, CommandError> {
         variables::check()?;
-        let (device, for_want_of_a_gpu) = choose(self.device)?;
         let program = resolve(&self.command[0]);
+        let needs = MappedFile::open(&program).map(|file| needs(file.bytes())).unwrap_or_default();
+        let (device, for_want_of_a_gpu) = choose(self.device, &needs)?;
         let mut libraries = vec![siblings::find(install::RECORDER)?];
         if device == DeviceChoice::Cpu {
-            refuse_static_runtime(&program)?;
+            refuse_static_runtime(&program, &needs)?;
             libraries.push(siblings::find(install::CPU_DEVICE)?);
             let doing = if mode == Mode::Profile { "profiling" } else { "recording" };
             mneme_core::remark!(
@@ -183,9 +184,7 @@ fn resolve(name: &OsStr) -> PathBuf {
 }
 
 /// The CPU device stands in for the shared CUDA runtime; one that is linked into the program would look for a GPU.
-fn refuse_static_runtime(application: &Path) -> Result<(), CommandError> {
-    let Ok(file) = MappedFile::open(application) else { return Ok(()) };
-    let needs = needs(file.bytes());
+fn refuse_static_runtime(application: &Path, needs: &Needs) -> Result<(), CommandError> {
     let has_shared_runtime = needs
         .libraries
         .iter()
@@ -219,8 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn programs_without_device_code_are_not_refused() {
-        assert!(refuse_static_runtime(&std::env::current_exe().unwrap()).is_ok());
-        assert!(refuse_static_runtime(Path::new("/nonexistent")).is_ok());
+    fn programs_with_device_code_have_to_load_their_runtime() {
+        let refuses = |device_code, libraries: &[&str]| {
+            let libraries = libraries.iter().map(ToString::to_string).collect();
+            refuse_static_runtime(Path::new("app"), &Needs { libraries, device_code }).is_err()
+        };
+        assert!(refuses(true, &["libc.so.6"]) && !refuses(false, &["libc.so.6"]));
+        assert!(!refuses(true, &["libcudart.so.12"]) && !refuses(true, &["libamdhip64.so.6"]));
     }
 }

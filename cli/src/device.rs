@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
+use mneme_core::image::elf::Needs;
 
 use crate::error::CommandError;
 
@@ -12,6 +13,8 @@ pub enum DeviceChoice {
     Cpu,
     /// An NVIDIA GPU
     Cuda,
+    /// An AMD GPU
+    Hip,
 }
 
 impl DeviceChoice {
@@ -20,27 +23,56 @@ impl DeviceChoice {
         match self {
             Self::Cpu => "cpu",
             Self::Cuda => "cuda",
+            Self::Hip => "hip",
         }
     }
 }
 
-/// The device to use, and whether it is so for want of a GPU: what the user asked for, else `MNEME_DEVICE`, else a GPU
-/// where there is one. A GPU that was asked for and cannot be there is an error: the application would only fail later.
-pub fn choose(option: Option<DeviceChoice>) -> Result<(DeviceChoice, bool), CommandError> {
+/// The device to use for a program, and whether it is so for want of a GPU: what the user asked for, else
+/// `MNEME_DEVICE`, else the GPU that the program is linked for where there is one. A GPU that was asked for and cannot
+/// be there is an error: the application would only fail later.
+pub fn choose(option: Option<DeviceChoice>, program: &Needs) -> Result<(DeviceChoice, bool), CommandError> {
     let variable = std::env::var("MNEME_DEVICE").unwrap_or_default();
     let from_environment = match variable.as_str() {
         "" | "auto" => None,
-        "cpu" => Some(DeviceChoice::Cpu),
-        "cuda" => Some(DeviceChoice::Cuda),
-        other => return Err(CommandError::Usage(format!("MNEME_DEVICE is '{other}'; it has to be cpu or cuda"))),
+        text => Some(
+            DeviceChoice::from_str(text, false)
+                .map_err(|_| CommandError::Usage(format!("MNEME_DEVICE is '{text}'; it has to be cpu, cuda or hip")))?,
+        ),
     };
-    let device = option.or(from_environment);
-    match device {
-        Some(DeviceChoice::Cuda) => require_gpu(Path::new("/dev"), has_driver()).map(|()| (DeviceChoice::Cuda, false)),
+    let folder = Path::new("/dev");
+    match option.or(from_environment) {
+        Some(DeviceChoice::Cuda) => require_gpu(folder, has_driver()).map(|()| (DeviceChoice::Cuda, false)),
+        Some(DeviceChoice::Hip) => require_amd_gpu(folder).map(|()| (DeviceChoice::Hip, false)),
         Some(DeviceChoice::Cpu) => Ok((DeviceChoice::Cpu, false)),
-        None if has_gpu(Path::new("/dev")) && has_driver() => Ok((DeviceChoice::Cuda, false)),
-        None => Ok((DeviceChoice::Cpu, true)),
+        None => {
+            let found = by_program(program, || has_gpu(folder) && has_driver(), || has_amd_gpu(folder));
+            Ok((found.unwrap_or(DeviceChoice::Cpu), found.is_none()))
+        }
     }
+}
+
+/// The GPU for a program. One that links neither vendor's library may still load it: a script, for one.
+fn by_program(program: &Needs, has_nvidia: impl Fn() -> bool, has_amd: impl Fn() -> bool) -> Option<DeviceChoice> {
+    let is_hip = program.libraries.iter().any(|library| library.starts_with("libamdhip64."));
+    if is_hip {
+        return has_amd().then_some(DeviceChoice::Hip);
+    }
+    if has_nvidia() { Some(DeviceChoice::Cuda) } else { has_amd().then_some(DeviceChoice::Hip) }
+}
+
+/// Whether AMD's kernel driver is there.
+fn has_amd_gpu(folder: &Path) -> bool {
+    folder.join("kfd").exists()
+}
+
+fn require_amd_gpu(folder: &Path) -> Result<(), CommandError> {
+    if has_amd_gpu(folder) {
+        return Ok(());
+    }
+    Err(CommandError::NoDevice(
+        "no AMD GPU on this machine (/dev/kfd is missing); install AMD's driver, or record with --device cpu".into(),
+    ))
 }
 
 /// Refuses a machine without NVIDIA's kernel driver or its library. Asks less than [`has_gpu`]: to refuse wrongly what
@@ -88,6 +120,26 @@ mod tests {
         std::fs::write(folder.path().join("nvidiactl"), "").unwrap();
         assert!(sentence(false).unwrap_err().1.contains("libcuda.so.1"));
         assert_eq!(sentence(true), Ok(()));
+    }
+
+    #[test]
+    fn a_program_gets_the_gpu_that_it_is_linked_for() {
+        let program = |library: &str| Needs { libraries: vec![library.into()], ..Needs::default() };
+        let choice = |library, nvidia: bool, amd: bool| by_program(&program(library), || nvidia, || amd);
+        assert_eq!(choice("libamdhip64.so.6", true, true), Some(DeviceChoice::Hip));
+        assert_eq!(choice("libamdhip64.so.6", true, false), None, "NVIDIA's GPU is of no use to it");
+        assert_eq!(choice("libcudart.so.12", true, true), Some(DeviceChoice::Cuda));
+        assert_eq!(choice("libc.so.6", false, true), Some(DeviceChoice::Hip));
+        assert_eq!(choice("libc.so.6", false, false), None);
+    }
+
+    #[test]
+    fn an_amd_gpu_that_is_asked_for_has_to_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = require_amd_gpu(folder.path()).unwrap_err();
+        assert!(error.exit_status() == mneme_core::exit::NO_DEVICE && error.to_string().contains("/dev/kfd"));
+        std::fs::write(folder.path().join("kfd"), "").unwrap();
+        assert!(require_amd_gpu(folder.path()).is_ok());
     }
 
     #[test]
