@@ -8,6 +8,7 @@
 pub mod architecture;
 pub mod bitcode;
 pub mod bundle;
+pub mod code_object;
 pub mod cpu_object;
 pub mod cubin;
 pub mod elf;
