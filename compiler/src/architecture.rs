@@ -139,6 +139,11 @@ impl CodegenArchitecture {
         Self::for_module(&cpu, module)
     }
 
+    /// Whether the IR was compiled with a feature.
+    pub fn has_feature(&self, name: &str) -> bool {
+        setting(&self.features, name) == Some(true)
+    }
+
     /// Lanes of a wave or warp.
     pub fn wavefront_size(&self) -> u32 {
         match (self.vendor, Processor::parse(&self.cpu)) {

@@ -5,6 +5,7 @@
 //! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its
 //! input.
 
+pub mod amd_hardware;
 pub mod architecture;
 pub mod bitcode;
 pub mod bundle;
