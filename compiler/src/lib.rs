@@ -43,6 +43,7 @@ use inkwell::targets::TargetMachine;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::DEFAULT_PASSES;
+use mneme_core::image::architecture::Processor;
 use mneme_core::image::{code_object, cubin, ptx};
 
 use architecture::CodegenArchitecture;
@@ -237,18 +238,12 @@ fn build_ptx(request: &BuildRequest<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Re
 
 fn build_cubin(request: &BuildRequest<'_>, cubin: &[u8]) -> Result<Artifact, BuildError> {
     const CODE: &str = "machine code";
+    if code_object::is_code_object(cubin) {
+        return build_code_object(request, cubin);
+    }
     gpu(request, CODE)?;
     refuse_ir_fields(request, CODE)?;
-    let configuration = request.configuration;
-    for (field, changed) in [
-        ("maxnreg", configuration.maxnreg > 0),
-        ("ptx_opt", configuration.ptx_opt.is_some()),
-        ("ptxas_options", configuration.ptxas_options.is_some()),
-    ] {
-        if changed {
-            return Err(BuildError::NeedsIr { code: CODE, field });
-        }
-    }
+    refuse_assembly_fields(request, CODE)?;
     let kernels = cubin::parse(cubin).map(|cubin| cubin.kernels).unwrap_or_default();
     let kernel = kernels.iter().find(|kernel| kernel.name == request.kernel).ok_or_else(|| BuildError::NoKernel {
         code: CODE,
@@ -260,6 +255,50 @@ fn build_cubin(request: &BuildRequest<'_>, cubin: &[u8]) -> Result<Artifact, Bui
         check_signature(request, &kernel.parameters)?;
     }
     Ok(artifact(request, cubin.to_vec(), ImageKind::Cubin, None, "none: machine code as given".into()))
+}
+
+/// Machine code of an AMD GPU.
+fn build_code_object(request: &BuildRequest<'_>, image: &[u8]) -> Result<Artifact, BuildError> {
+    const CODE: &str = "machine code";
+    let refused = |message: String| Err(BuildError::Configuration { message });
+    refuse_ir_fields(request, CODE)?;
+    refuse_assembly_fields(request, CODE)?;
+    let Some(object) = code_object::parse(image) else {
+        return refused("the code object is damaged, or of a version before 4".into());
+    };
+    match request.target {
+        Target::Cpu { .. } => gpu(request, CODE).map(|_| ())?,
+        Target::Nvptx { arch } | Target::Amdgpu { arch } => {
+            let fits = Processor::parse(arch).is_some_and(|device| object.processor.machine_code_runs_on(&device));
+            if !fits {
+                return refused(format!("the machine code is for {} and the device is {arch}", object.processor));
+            }
+        }
+    }
+    let kernel =
+        object.kernels.iter().find(|kernel| kernel.name == request.kernel).ok_or_else(|| BuildError::NoKernel {
+            code: CODE,
+            kernel: request.kernel.into(),
+            found: object.kernels.iter().map(|kernel| kernel.name.clone()).collect(),
+        })?;
+    let parameters: Vec<(u32, u32)> = kernel.explicit().map(|argument| (argument.offset, argument.size)).collect();
+    check_signature(request, &parameters)?;
+    Ok(artifact(request, image.to_vec(), ImageKind::CodeObject, None, "none: machine code as given".into()))
+}
+
+/// Fields that ask for something that an assembler does.
+fn refuse_assembly_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
+    let configuration = request.configuration;
+    for (field, changed) in [
+        ("maxnreg", configuration.maxnreg > 0),
+        ("ptx_opt", configuration.ptx_opt.is_some()),
+        ("ptxas_options", configuration.ptxas_options.is_some()),
+    ] {
+        if changed {
+            return Err(BuildError::NeedsIr { code, field });
+        }
+    }
+    Ok(())
 }
 
 /// Code from elsewhere is launched with the recorded parameter buffer; `found` are offsets and sizes, bytes.
@@ -291,10 +330,8 @@ fn gpu<'a>(request: &BuildRequest<'a>, code: &'static str) -> Result<&'a str, Bu
 
 /// What only NVIDIA's GPUs have, or is not there yet for AMD's.
 fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
-    let configuration = request.configuration;
     for (field, set) in [
-        ("ptx_opt", configuration.ptx_opt.is_some()),
-        ("ptxas_options", configuration.ptxas_options.is_some()),
+        ("ptxas_options", request.configuration.ptxas_options.as_ref().is_some_and(|words| !words.is_empty())),
         ("looking for faults (--check)", request.instrument == Some(Instrument::Faults)),
         ("watching writes (--wrote)", request.instrument == Some(Instrument::Writes)),
     ] {

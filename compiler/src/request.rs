@@ -80,7 +80,7 @@ pub enum InputCode<'a> {
     Loaded(&'a Preloaded),
     /// PTX text.
     Ptx(&'a str),
-    /// Machine code of an NVIDIA GPU, an ELF object.
+    /// Machine code of a GPU, an ELF object.
     Cubin(&'a [u8]),
 }
 

@@ -89,5 +89,7 @@ unsafe fn node(module: &Module<'_>, values: &[LLVMValueRef]) -> LLVMMetadataRef 
 
 fn kind(module: &Module<'_>, name: &str) -> u32 {
     // SAFETY: the context is alive; LLVM reads `len` bytes.
-    unsafe { LLVMGetMDKindIDInContext(LLVMGetModuleContext(module.as_mut_ptr()), name.as_ptr().cast(), name.len() as u32) }
+    unsafe {
+        LLVMGetMDKindIDInContext(LLVMGetModuleContext(module.as_mut_ptr()), name.as_ptr().cast(), name.len() as u32)
+    }
 }

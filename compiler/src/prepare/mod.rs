@@ -55,8 +55,7 @@ pub fn specialise(
     }
     let configuration = request.configuration;
     let mut done = Specialised::default();
-    let visible =
-        variables::place(module, request.recorded.variables, !matches!(request.target, Target::Nvptx { .. }));
+    let visible = variables::place(module, request.recorded.variables, !matches!(request.target, Target::Nvptx { .. }));
     if configuration.fast_math {
         fast_math::allow(module, architecture.vendor)?;
     }

@@ -204,6 +204,22 @@ pub fn parse(image: &[u8]) -> Option<CodeObject> {
     Some(CodeObject { processor, version, kernels, variables })
 }
 
+/// Variables of a code object whose initial values hold addresses of code or of variables.
+pub fn holding_addresses(image: &[u8]) -> Vec<String> {
+    let (Some(_), Ok(elf)) = (parse(image), Elf::parse(image)) else { return Vec::new() };
+    let mut places: Vec<u64> = elf.dynrelas.iter().map(|relocation| relocation.r_offset).collect();
+    places.sort_unstable();
+    let holds = |symbol: &Sym| {
+        let first = places.partition_point(|place| *place < symbol.st_value);
+        places.get(first).is_some_and(|place| *place - symbol.st_value < symbol.st_size)
+    };
+    let named = elf.dynsyms.iter().filter_map(|symbol| Some((elf.dynstrtab.get_at(symbol.st_name)?, symbol)));
+    named
+        .filter(|(name, symbol)| variable(&elf, name, symbol).is_some() && holds(symbol))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
 /// The processor of `e_flags`, from version 4 on.
 fn processor(flags: u32) -> Option<Processor> {
     let (_, name) = PROCESSORS.iter().find(|(number, _)| *number == flags & 0xff)?;
