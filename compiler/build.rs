@@ -13,7 +13,9 @@ const PREFIX: &str = "/usr/lib/llvm-19";
 /// out: only parts of LLVM that we do not use refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
 /// Our own C++ beside LLVM's C interface.
-const SHIM: [&str; 3] = ["src/llvm/llvm.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
+const SHIM: [&str; 4] = ["src/llvm/llvm.cpp", "src/llvm/lld.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
+/// lld's archives, which refer to LLVM's. Debian has them in `liblld-19-dev`.
+const LLD: [&str; 2] = ["lldELF", "lldCommon"];
 /// Of the feature `planted-faults`.
 const FAULTS: &str = "src/llvm/faults.cpp";
 const HEADERS: [&str; 2] = ["src/llvm/faults.h", "src/llvm/revise.h"];
@@ -29,7 +31,17 @@ fn main() {
         config.display()
     );
     compile_shim(&ask(&config, &["--includedir"]));
-    println!("cargo:rustc-link-search=native={}", ask(&config, &["--libdir"]));
+    let libraries = ask(&config, &["--libdir"]);
+    println!("cargo:rustc-link-search=native={libraries}");
+    for library in LLD {
+        let archive = Path::new(&libraries).join(format!("lib{library}.a"));
+        assert!(
+            archive.is_file(),
+            "{} does not exist: install lld {MAJOR}'s development files (liblld-{MAJOR}-dev; scripts/setup does)",
+            archive.display()
+        );
+        println!("cargo:rustc-link-lib=static:-bundle={library}");
+    }
     for library in
         ask(&config, &["--link-static", "--libs"]).split_whitespace().filter_map(|flag| flag.strip_prefix("-l"))
     {

@@ -4,6 +4,7 @@ use inkwell::OptimizationLevel;
 use inkwell::attributes::AttributeLoc;
 use inkwell::module::Module;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
+use mneme_core::image::architecture::{Processor, Vendor};
 use std::sync::Once;
 
 use crate::error::BuildError;
@@ -17,11 +18,12 @@ const PTX_ISA: std::ops::RangeInclusive<u32> = 78..=85;
 /// What the back end is told to emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodegenArchitecture {
-    /// 90 of "sm_90".
+    pub vendor: Vendor,
+    /// 90 of "sm_90"; 0 of other vendors' GPUs.
     pub number: u32,
-    /// PTX target, e.g. "sm_90" or "sm_90a".
+    /// LLVM's name, e.g. "sm_90", "sm_90a" or "gfx90a".
     pub cpu: String,
-    /// LLVM target feature for the PTX ISA version.
+    /// LLVM target features: for the PTX ISA version, or those that the IR was compiled with.
     pub features: String,
     /// What the assembler is told to assemble for: the device's own architecture.
     pub device: String,
@@ -32,8 +34,11 @@ pub struct CodegenArchitecture {
 impl CodegenArchitecture {
     /// `device` is the device's architecture ("sm_90"), `ir` what the IR was compiled for ("sm_90a", "+ptx83,+sm_90a").
     pub fn choose(device: &str, ir: Option<(&str, &str)>) -> Result<Self, BuildError> {
+        if let Some(processor) = Processor::parse(device) {
+            return Self::choose_amd(&processor, ir);
+        }
         let number = number(device).ok_or_else(|| BuildError::Configuration {
-            message: format!("'{device}' is no NVIDIA architecture; sm_90 is one"),
+            message: format!("'{device}' is no architecture of a GPU; sm_90 and gfx90a are some"),
         })?;
         let specific = ir.and_then(|(cpu, _)| cpu.strip_suffix('a')).is_some_and(|base| base == device);
         let emitted = number.min(NEWEST);
@@ -41,6 +46,7 @@ impl CodegenArchitecture {
         let wanted = ir.and_then(|(_, features)| isa(features)).unwrap_or(0);
         let least = if suffix.is_empty() { *PTX_ISA.start() } else { 80 };
         Ok(Self {
+            vendor: Vendor::Nvidia,
             number: emitted,
             cpu: format!("sm_{emitted}{suffix}"),
             features: format!("+ptx{}", wanted.clamp(least, *PTX_ISA.end())),
@@ -49,30 +55,111 @@ impl CodegenArchitecture {
         })
     }
 
-    /// For the code of `module`.
-    pub fn for_module(device: &str, module: &Module<'_>) -> Result<Self, BuildError> {
-        let compiled_for = module.get_functions().find_map(|function| {
-            let attribute = |name| {
-                Some(
-                    function
-                        .get_string_attribute(AttributeLoc::Function, name)?
-                        .get_string_value()
-                        .to_string_lossy()
-                        .into_owned(),
-                )
-            };
-            Some((attribute("target-cpu")?, attribute("target-features").unwrap_or_default()))
+    /// The front end has put the processor into the IR (sizes of waves, the device library's answers, instructions), so
+    /// that the back end has no choice.
+    fn choose_amd(device: &Processor, ir: Option<(&str, &str)>) -> Result<Self, BuildError> {
+        let Some((cpu, features)) = ir else {
+            return Ok(Self::amd(&device.name, &settings(device), device));
+        };
+        let compiled_for = Processor::parse(cpu).map(|name| Processor {
+            xnack: setting(features, "xnack"),
+            sramecc: setting(features, "sramecc"),
+            ..name
         });
-        let chosen =
-            Self::choose(device, compiled_for.as_ref().map(|(cpu, features)| (cpu.as_str(), features.as_str())))?;
-        Ok(Self { fuses: contraction::is_fast(module), ..chosen })
+        // What a device does not tell cannot be compared.
+        let fits = |code: Processor| {
+            let known = |code: Option<bool>, device: Option<bool>| code.filter(|_| device.is_some());
+            let (xnack, sramecc) = (known(code.xnack, device.xnack), known(code.sramecc, device.sramecc));
+            Processor { xnack, sramecc, ..code }.machine_code_runs_on(device)
+        };
+        match compiled_for {
+            Some(code) if fits(code.clone()) => Ok(Self::amd(cpu, features, device)),
+            code => {
+                let code = code.map_or_else(|| cpu.to_owned(), |code| code.to_string());
+                Err(BuildError::Configuration {
+                    message: format!(
+                        "the IR is for {code} and the device is {device}, and IR for an AMD processor is for no other; \
+                         record a program that was built with --offload-arch={device}"
+                    ),
+                })
+            }
+        }
     }
 
-    /// LLVM's NVPTX target machine at code generation level `level` (0 to 3).
+    fn amd(cpu: &str, features: &str, device: &Processor) -> Self {
+        Self {
+            vendor: Vendor::Amd,
+            number: 0,
+            cpu: cpu.to_owned(),
+            features: features.to_owned(),
+            device: device.to_string(),
+            // HIP's default lets only those be fused that are marked.
+            fuses: false,
+        }
+    }
+
+    /// For the code of `module`.
+    pub fn of(target: &crate::Target, module: &Module<'_>) -> Result<Self, BuildError> {
+        match target {
+            crate::Target::Nvptx { arch } | crate::Target::Amdgpu { arch } => Self::for_module(arch, module),
+            crate::Target::Cpu { arch } => Self::for_cpu(arch, module),
+        }
+    }
+
+    /// For the code of `module`, on the GPU `device`.
+    pub fn for_module(device: &str, module: &Module<'_>) -> Result<Self, BuildError> {
+        let compiled_for = compiled_for(module);
+        let ir = compiled_for.as_ref().map(|(cpu, features)| (cpu.as_str(), features.as_str()));
+        let chosen = Self::choose(device, ir.filter(|_| agrees(device, module)))?;
+        let triple = module.get_triple();
+        let triple = triple.as_str().to_string_lossy();
+        match Vendor::of_triple(&triple) {
+            Some(vendor) if vendor != chosen.vendor => Err(BuildError::Configuration {
+                message: format!(
+                    "the IR is for {} GPUs ({triple}) and the device is {device}, one of {}'s; replay it on a GPU of \
+                     {}'s or on the CPU device",
+                    vendor.name(),
+                    chosen.vendor.name(),
+                    vendor.name(),
+                ),
+            }),
+            _ if chosen.vendor == Vendor::Amd => Ok(chosen),
+            _ => Ok(Self { fuses: contraction::is_fast(module), ..chosen }),
+        }
+    }
+
+    /// For the code of `module` on the CPU device, whose pipelines run as for the GPU `arch`; IR for an AMD processor
+    /// knows its own.
+    pub fn for_cpu(arch: &str, module: &Module<'_>) -> Result<Self, BuildError> {
+        let triple = module.get_triple();
+        if Vendor::of_triple(&triple.as_str().to_string_lossy()) != Some(Vendor::Amd) {
+            return Self::for_module(arch, module);
+        }
+        let cpu = compiled_for(module).map_or_else(|| arch.to_owned(), |(cpu, _)| cpu);
+        Self::for_module(&cpu, module)
+    }
+
+    /// Whether the IR was compiled with a feature.
+    pub fn has_feature(&self, name: &str) -> bool {
+        setting(&self.features, name) == Some(true)
+    }
+
+    /// Lanes of a wave or warp.
+    pub fn wavefront_size(&self) -> u32 {
+        match (self.vendor, Processor::parse(&self.cpu)) {
+            (Vendor::Amd, Some(processor)) => wavefront_size(&self.features, &processor),
+            _ => 32,
+        }
+    }
+
+    /// LLVM's target machine at code generation level `level` (0 to 3).
     pub fn machine(&self, level: u8) -> Result<TargetMachine, BuildError> {
         initialise();
         let failed = |message: String| BuildError::Codegen { target: self.cpu.clone(), message };
-        let triple = TargetTriple::create("nvptx64-nvidia-cuda");
+        let triple = TargetTriple::create(match self.vendor {
+            Vendor::Nvidia => "nvptx64-nvidia-cuda",
+            Vendor::Amd => "amdgcn-amd-amdhsa",
+        });
         let target = Target::from_triple(&triple).map_err(|error| failed(error.to_string()))?;
         let level = match level {
             0 => OptimizationLevel::None,
@@ -80,11 +167,65 @@ impl CodegenArchitecture {
             2 => OptimizationLevel::Default,
             _ => OptimizationLevel::Aggressive,
         };
+        // LLVM would go on with a processor that it does not know as with its least one.
+        if self.vendor == Vendor::Amd && !crate::llvm::knows_processor(&triple, &self.cpu) {
+            return Err(BuildError::Configuration {
+                message: format!("LLVM {} does not know the processor {}", crate::llvm_version(), self.cpu),
+            });
+        }
         let machine = target
             .create_target_machine(&triple, &self.cpu, &self.features, level, RelocMode::Default, CodeModel::Default)
             .ok_or_else(|| failed("LLVM has no such target machine".into()))?;
         crate::llvm::fuse(&machine, self.fuses);
         Ok(machine)
+    }
+}
+
+/// The processor and features that the functions of a module were compiled for.
+fn compiled_for(module: &Module<'_>) -> Option<(String, String)> {
+    module.get_functions().find_map(|function| {
+        let attribute = |name| {
+            Some(
+                function
+                    .get_string_attribute(AttributeLoc::Function, name)?
+                    .get_string_value()
+                    .to_string_lossy()
+                    .into_owned(),
+            )
+        };
+        Some((attribute("target-cpu")?, attribute("target-features").unwrap_or_default()))
+    })
+}
+
+/// Whether a module is for GPUs of the same vendor as the device, as far as it says.
+fn agrees(device: &str, module: &Module<'_>) -> bool {
+    let triple = module.get_triple();
+    let vendor = Vendor::of_triple(&triple.as_str().to_string_lossy());
+    vendor.is_none() || vendor == Vendor::of_architecture(device)
+}
+
+/// What features say of one: "+xnack", "-xnack", or nothing.
+fn setting(features: &str, name: &str) -> Option<bool> {
+    features.split(',').find_map(|feature| match feature.split_at_checked(1)? {
+        ("+", found) if found == name => Some(true),
+        ("-", found) if found == name => Some(false),
+        _ => None,
+    })
+}
+
+/// A processor's settings as features.
+fn settings(processor: &Processor) -> String {
+    let settings = [("sramecc", processor.sramecc), ("xnack", processor.xnack)];
+    let words = settings.into_iter().filter_map(|(name, on)| Some(format!("{}{name}", if on? { '+' } else { '-' })));
+    words.collect::<Vec<_>>().join(",")
+}
+
+/// Lanes of a wave of code with these features.
+pub fn wavefront_size(features: &str, processor: &Processor) -> u32 {
+    match (setting(features, "wavefrontsize64"), setting(features, "wavefrontsize32")) {
+        (Some(true), _) => 64,
+        (_, Some(true)) => 32,
+        _ => processor.wavefront_size(),
     }
 }
 
@@ -94,6 +235,7 @@ pub fn initialise() {
     ONCE.call_once(|| {
         let everything = InitializationConfig::default();
         Target::initialize_nvptx(&everything);
+        Target::initialize_amd_gpu(&everything);
         Target::initialize_x86(&everything);
         crate::llvm::end_without_memory();
         crate::llvm::as_for_devices();
@@ -127,6 +269,58 @@ mod tests {
         assert_eq!(choose("sm_90", Some(("sm_90a", "+ptx99,+sm_90a"))), expect("sm_90a", "+ptx85", "sm_90a"));
         assert_eq!(choose("sm_100", Some(("sm_90", ""))), expect("sm_90", "+ptx78", "sm_100"));
         assert_eq!(choose("sm_80", Some(("sm_90a", ""))), expect("sm_80", "+ptx78", "sm_80"));
-        assert!(CodegenArchitecture::choose("gfx90a", None).is_err());
+        assert!(CodegenArchitecture::choose("cpu", None).is_err());
+    }
+
+    #[test]
+    fn code_for_an_amd_processor_is_for_it_alone() {
+        let choose = |device, ir| CodegenArchitecture::choose(device, ir).map_err(|error| error.to_string());
+        let chosen = choose("gfx90a:sramecc+:xnack-", Some(("gfx90a", "+dpp,+wavefrontsize64"))).unwrap();
+        assert_eq!((chosen.vendor, &*chosen.cpu, &*chosen.features), (Vendor::Amd, "gfx90a", "+dpp,+wavefrontsize64"));
+        assert_eq!((chosen.wavefront_size(), &*chosen.device), (64, "gfx90a:sramecc+:xnack-"));
+        assert!(choose("gfx90a", Some(("gfx90a", "+xnack"))).is_ok(), "a device that does not tell");
+        assert!(choose("gfx906:sramecc+:xnack-", Some(("gfx9-generic", ""))).is_ok());
+        for (device, ir, part) in [
+            ("gfx90a:sramecc+:xnack-", ("gfx90a", "+xnack"), "gfx90a:xnack+"),
+            ("gfx1100", ("gfx1030", ""), "gfx1030"),
+            ("gfx90a", ("sm_90", "+ptx83"), "sm_90"),
+        ] {
+            let refused = choose(device, Some(ir)).unwrap_err();
+            assert!(refused.contains(&format!("the IR is for {part} and the device is {device},")), "{refused}");
+        }
+        let wave = |device, features| choose(device, Some((device, features))).unwrap().wavefront_size();
+        assert_eq!((wave("gfx1030", ""), wave("gfx1030", "+wavefrontsize64"), wave("gfx1100", "+dpp")), (32, 64, 32));
+    }
+
+    #[test]
+    fn processors_that_llvm_does_not_know_are_refused() {
+        let machine = |device| CodegenArchitecture::choose(device, None).unwrap().machine(3);
+        for known in
+            ["gfx906", "gfx908", "gfx90a", "gfx940", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic"]
+        {
+            assert!(machine(known).is_ok(), "{known}");
+        }
+        let refused = machine("gfx950").unwrap_err().to_string();
+        assert!(refused.contains("does not know the processor gfx950"), "{refused}");
+    }
+
+    #[test]
+    fn a_vendors_ir_is_for_its_own_gpus() {
+        let context = inkwell::context::Context::create();
+        let module = |triple: &str| {
+            let module = context.create_module("m");
+            module.set_triple(&TargetTriple::create(triple));
+            module
+        };
+        let refused =
+            |device, triple| CodegenArchitecture::for_module(device, &module(triple)).unwrap_err().to_string();
+        let nvidia = refused("gfx90a", "nvptx64-nvidia-cuda");
+        assert!(
+            nvidia.contains("the IR is for NVIDIA GPUs (nvptx64-nvidia-cuda) and the device is gfx90a"),
+            "{nvidia}"
+        );
+        let amd = refused("sm_90", "amdgcn-amd-amdhsa");
+        assert!(amd.contains("the IR is for AMD GPUs (amdgcn-amd-amdhsa) and the device is sm_90"), "{amd}");
+        assert!(CodegenArchitecture::for_module("gfx90a", &module("amdgcn-amd-amdhsa")).is_ok());
     }
 }

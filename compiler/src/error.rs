@@ -35,6 +35,8 @@ pub enum BuildError {
     Codegen { target: String, message: String },
     #[error("the kernel cannot be instrumented (a defect of Mneme): {message}")]
     Instrument { message: String },
+    #[error("the kernel's code cannot be linked: {message}")]
+    LinkCode { message: String },
     #[error("{assembler} rejected the PTX: {message}")]
     Assemble { assembler: String, message: String },
     #[error("the kernel cannot run on the CPU device: {0}")]

@@ -8,11 +8,13 @@
 
 pub mod architecture;
 pub mod assembler;
+mod code_version;
 pub mod cpu;
 pub mod error;
 pub mod instrument;
 pub mod interface;
 pub mod ir;
+mod linker;
 mod llvm;
 pub mod pipeline;
 mod preloaded;
@@ -41,7 +43,8 @@ use inkwell::targets::TargetMachine;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
 use mneme_core::compile_options::CompileOptions;
 use mneme_core::configuration::DEFAULT_PASSES;
-use mneme_core::image::{cubin, ptx};
+use mneme_core::image::architecture::Processor;
+use mneme_core::image::{code_object, cubin, ptx};
 
 use architecture::CodegenArchitecture;
 use assembler::{Assembler, AssemblerOptions};
@@ -123,9 +126,12 @@ fn build_ir<'ctx>(
     for options in [own_options, &configuration.llvm_options] {
         llvm::set_options(options).map_err(|message| BuildError::Options { message })?;
     }
-    let (Target::Nvptx { arch } | Target::Cpu { arch }) = request.target;
     let clock = start(request, Stage::Specialise);
-    let mut architecture = CodegenArchitecture::for_module(arch, &module)?;
+    let mut architecture = CodegenArchitecture::of(request.target, &module)?;
+    if matches!(request.target, Target::Amdgpu { .. }) {
+        refuse_foreign_fields(request)?;
+        code_version::check(&module)?;
+    }
     if let Some(fuses) = request.recorded.compiled.and_then(CompileOptions::fuses) {
         architecture.fuses = fuses;
     }
@@ -188,6 +194,14 @@ fn build_ir<'ctx>(
             artifact.times.codegen = codegen;
             artifact
         }
+        Target::Amdgpu { .. } => {
+            let (object, isa) = emit_object(request, &module, &machine, &architecture, diagnostics, &mut ask)?;
+            let codegen = clock.elapsed().as_secs_f64();
+            hooks.read_text(BuildText::Isa, isa.as_deref());
+            let mut artifact = link_code(request, &object)?;
+            (artifact.times.codegen, artifact.isa) = (codegen, isa);
+            artifact
+        }
         Target::Cpu { .. } => {
             let image = cpu::lower(module, &cpu::LowerOptions::new(configuration.codegen_opt), &mut ask)?;
             let mut artifact = artifact(request, image, ImageKind::CpuObject, None, maker(request.target));
@@ -224,18 +238,12 @@ fn build_ptx(request: &BuildRequest<'_>, ptx: &str, hooks: &mut Hooks<'_>) -> Re
 
 fn build_cubin(request: &BuildRequest<'_>, cubin: &[u8]) -> Result<Artifact, BuildError> {
     const CODE: &str = "machine code";
+    if code_object::is_code_object(cubin) {
+        return build_code_object(request, cubin);
+    }
     gpu(request, CODE)?;
     refuse_ir_fields(request, CODE)?;
-    let configuration = request.configuration;
-    for (field, changed) in [
-        ("maxnreg", configuration.maxnreg > 0),
-        ("ptx_opt", configuration.ptx_opt.is_some()),
-        ("ptxas_options", configuration.ptxas_options.is_some()),
-    ] {
-        if changed {
-            return Err(BuildError::NeedsIr { code: CODE, field });
-        }
-    }
+    refuse_assembly_fields(request, CODE)?;
     let kernels = cubin::parse(cubin).map(|cubin| cubin.kernels).unwrap_or_default();
     let kernel = kernels.iter().find(|kernel| kernel.name == request.kernel).ok_or_else(|| BuildError::NoKernel {
         code: CODE,
@@ -247,6 +255,50 @@ fn build_cubin(request: &BuildRequest<'_>, cubin: &[u8]) -> Result<Artifact, Bui
         check_signature(request, &kernel.parameters)?;
     }
     Ok(artifact(request, cubin.to_vec(), ImageKind::Cubin, None, "none: machine code as given".into()))
+}
+
+/// Machine code of an AMD GPU.
+fn build_code_object(request: &BuildRequest<'_>, image: &[u8]) -> Result<Artifact, BuildError> {
+    const CODE: &str = "machine code";
+    let refused = |message: String| Err(BuildError::Configuration { message });
+    refuse_ir_fields(request, CODE)?;
+    refuse_assembly_fields(request, CODE)?;
+    let Some(object) = code_object::parse(image) else {
+        return refused("the code object is damaged, or of a version before 4".into());
+    };
+    match request.target {
+        Target::Cpu { .. } => gpu(request, CODE).map(|_| ())?,
+        Target::Nvptx { arch } | Target::Amdgpu { arch } => {
+            let fits = Processor::parse(arch).is_some_and(|device| object.processor.machine_code_runs_on(&device));
+            if !fits {
+                return refused(format!("the machine code is for {} and the device is {arch}", object.processor));
+            }
+        }
+    }
+    let kernel =
+        object.kernels.iter().find(|kernel| kernel.name == request.kernel).ok_or_else(|| BuildError::NoKernel {
+            code: CODE,
+            kernel: request.kernel.into(),
+            found: object.kernels.iter().map(|kernel| kernel.name.clone()).collect(),
+        })?;
+    let parameters: Vec<(u32, u32)> = kernel.explicit().map(|argument| (argument.offset, argument.size)).collect();
+    check_signature(request, &parameters)?;
+    Ok(artifact(request, image.to_vec(), ImageKind::CodeObject, None, "none: machine code as given".into()))
+}
+
+/// Fields that ask for something that an assembler does.
+fn refuse_assembly_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
+    let configuration = request.configuration;
+    for (field, changed) in [
+        ("maxnreg", configuration.maxnreg > 0),
+        ("ptx_opt", configuration.ptx_opt.is_some()),
+        ("ptxas_options", configuration.ptxas_options.is_some()),
+    ] {
+        if changed {
+            return Err(BuildError::NeedsIr { code, field });
+        }
+    }
+    Ok(())
 }
 
 /// Code from elsewhere is launched with the recorded parameter buffer; `found` are offsets and sizes, bytes.
@@ -262,12 +314,36 @@ fn check_signature(request: &BuildRequest<'_>, found: &[(u32, u32)]) -> Result<(
 fn gpu<'a>(request: &BuildRequest<'a>, code: &'static str) -> Result<&'a str, BuildError> {
     match request.target {
         Target::Nvptx { arch } => Ok(arch),
+        Target::Amdgpu { arch } => Err(BuildError::Configuration {
+            message: format!(
+                "the kernel's code is {code} for NVIDIA GPUs and the device is {arch}, one of AMD's; \
+                 build the program with mneme-cc for it"
+            ),
+        }),
         Target::Cpu { .. } => Err(BuildError::Configuration {
             message: format!(
                 "the CPU device runs LLVM IR, and the kernel's code is {code}; replay it on a GPU, or build the program with mneme-cc"
             ),
         }),
     }
+}
+
+/// What only NVIDIA's GPUs have, or is not there yet for AMD's.
+fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
+    for (field, set) in [
+        ("ptxas_options", request.configuration.ptxas_options.as_ref().is_some_and(|words| !words.is_empty())),
+        ("looking for faults (--check)", request.instrument == Some(Instrument::Faults)),
+        ("watching writes (--wrote)", request.instrument == Some(Instrument::Writes)),
+    ] {
+        if set {
+            let device = request.target.arch();
+            let remedy = if request.instrument.is_some() { "; use --device cpu for it" } else { "; leave it out" };
+            return Err(BuildError::Configuration {
+                message: format!("{field} is not there for AMD GPUs, and the device is {device}{remedy}"),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Fields that ask for something that only IR can give.
@@ -329,6 +405,7 @@ fn artifact(
         entry: request.kernel.to_owned(),
         shared_is_static: false,
         ptx,
+        isa: None,
         ir_before: None,
         ir: None,
         pipeline: None,
@@ -362,7 +439,7 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = ir::read::load(&context, &diagnostics, modules, false)?;
-    let architecture = CodegenArchitecture::for_module(arch, &module)?;
+    let architecture = CodegenArchitecture::for_cpu(arch, &module)?;
     let machine = architecture.machine(codegen_opt)?;
     prepare::whole(&module, &architecture);
     let mut nobody = ProgressObserver { progress: None, other: None };
@@ -381,6 +458,7 @@ pub fn warm_up() {
 pub fn maker(target: &Target) -> String {
     match target {
         Target::Nvptx { .. } => Assembler::find().name(),
+        Target::Amdgpu { .. } => linker::name(),
         Target::Cpu { .. } => {
             format!("LLVM {}, stores in step: {}", llvm_version(), cpu::Lockstep::from_environment().name())
         }
@@ -391,6 +469,67 @@ pub fn maker(target: &Target) -> String {
 pub fn llvm_version() -> String {
     let (major, minor, patch) = inkwell::support::get_llvm_version();
     format!("{major}.{minor}.{patch}")
+}
+
+/// The relocatable object, and the instructions as text where they are asked for.
+fn emit_object(
+    request: &BuildRequest<'_>,
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    architecture: &CodegenArchitecture,
+    diagnostics: &Diagnostics<'_>,
+    gate: PassGate<'_>,
+) -> Result<(Vec<u8>, Option<String>), BuildError> {
+    let failed = |message: String| BuildError::Codegen { target: architecture.cpu.clone(), message };
+    // Code generation uses a module up.
+    let copy = request.keep.isa.then(|| module.clone());
+    let mut ran: Vec<bool> = Vec::new();
+    let mut noted = |pass: &str, unit: &str| {
+        ran.push(gate(pass, unit));
+        ran[ran.len() - 1]
+    };
+    let object = llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, &mut noted).map_err(failed)?;
+    if let Some(message) = diagnostics.take() {
+        return Err(failed(message));
+    }
+    // The same passes as for the object.
+    let mut answers = ran.into_iter();
+    let mut again = |_: &str, _: &str| answers.next().unwrap_or(true);
+    let isa = copy
+        .map(|copy| llvm::emit(&copy, machine, LLVMCodeGenFileType::LLVMAssemblyFile, &mut again))
+        .transpose()
+        .map_err(failed)?;
+    Ok((object, isa.map(|text| String::from_utf8_lossy(&text).into_owned())))
+}
+
+/// The code object of a relocatable one.
+fn link_code(request: &BuildRequest<'_>, object: &[u8]) -> Result<Artifact, BuildError> {
+    if request.keep.until == Some(Stage::CodeGeneration) {
+        return Ok(artifact(request, Vec::new(), ImageKind::CodeObject, None, String::new()));
+    }
+    let clock = start(request, Stage::Assembly);
+    let image = linker::link(object)?;
+    let configuration = request.configuration;
+    if configuration.maxnreg > 0 {
+        check_registers(&image, request.kernel, configuration.maxnreg)?;
+    }
+    let mut artifact = artifact(request, image, ImageKind::CodeObject, None, maker(request.target));
+    artifact.times.assemble = clock.elapsed().as_secs_f64();
+    Ok(artifact)
+}
+
+/// LLVM leaves a limit out that it cannot keep.
+fn check_registers(image: &[u8], kernel: &str, limit: u32) -> Result<(), BuildError> {
+    let kernels = code_object::parse(image).map(|code| code.kernels).unwrap_or_default();
+    match kernels.iter().find(|found| found.name == kernel) {
+        Some(found) if found.vgprs > limit => Err(BuildError::Configuration {
+            message: format!(
+                "maxnreg is {limit}, and the code takes {} vector registers all the same: LLVM has no code with fewer",
+                found.vgprs
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn emit_ptx(

@@ -80,7 +80,7 @@ pub enum InputCode<'a> {
     Loaded(&'a Preloaded),
     /// PTX text.
     Ptx(&'a str),
-    /// Machine code of an NVIDIA GPU, an ELF object.
+    /// Machine code of a GPU, an ELF object.
     Cubin(&'a [u8]),
 }
 
@@ -108,6 +108,8 @@ pub struct Keep {
     pub before: bool,
     /// The IR after it, in [`Artifact::ir`].
     pub after: bool,
+    /// The instructions of an AMD GPU as text, in [`Artifact::isa`].
+    pub isa: bool,
     /// What stands behind the pipeline's name, in [`Artifact::pipeline`].
     pub pipeline: bool,
     /// The last stage, [`Stage::Pipeline`] or [`Stage::CodeGeneration`]: the artifact has no image then.
@@ -122,6 +124,8 @@ pub enum BuildText {
     /// The IR after it.
     Ir,
     Ptx,
+    /// Instructions of an AMD GPU.
+    Isa,
 }
 
 /// The texts that a build has come to, as far as they were asked for.
@@ -130,6 +134,7 @@ pub struct BuildTexts {
     pub ir_before: Option<String>,
     pub ir: Option<String>,
     pub ptx: Option<String>,
+    pub isa: Option<String>,
 }
 
 impl BuildTexts {
@@ -138,12 +143,13 @@ impl BuildTexts {
             BuildText::IrBefore => &mut self.ir_before,
             BuildText::Ir => &mut self.ir,
             BuildText::Ptx => &mut self.ptx,
+            BuildText::Isa => &mut self.isa,
         } = Some(contents);
     }
 
     /// Bytes.
     pub fn size(&self) -> usize {
-        [&self.ir_before, &self.ir, &self.ptx].into_iter().flatten().map(String::len).sum()
+        [&self.ir_before, &self.ir, &self.ptx, &self.isa].into_iter().flatten().map(String::len).sum()
     }
 }
 
@@ -172,8 +178,11 @@ pub struct Artifact {
     pub entry: String,
     /// Whether the dynamic shared memory of the launch is part of the code, so that a launch must ask for none.
     pub shared_is_static: bool,
-    /// PTX text the image was assembled from; `None` for the CPU device and for code that was machine code already.
+    /// PTX text the image was assembled from; `None` for targets that have none and for code that was machine code
+    /// already.
     pub ptx: Option<String>,
+    /// The instructions of an AMD GPU as text, where asked for.
+    pub isa: Option<String>,
     /// IR text before and after the pipeline, where asked for.
     pub ir_before: Option<String>,
     pub ir: Option<String>,

@@ -1,5 +1,6 @@
 //! The targets that code is generated for, and the forms of their code.
 
+use mneme_core::image::architecture::Vendor;
 use serde::{Deserialize, Serialize};
 
 /// What to generate code for.
@@ -7,8 +8,27 @@ use serde::{Deserialize, Serialize};
 pub enum Target {
     /// An NVIDIA GPU; `arch` is the *device's* architecture ("sm_90"), which may be newer than the IR's.
     Nvptx { arch: String },
-    /// The CPU device; pipelines run as for the NVIDIA GPU `arch`.
+    /// An AMD GPU; `arch` is the device's processor with its features ("gfx90a:sramecc+:xnack-").
+    Amdgpu { arch: String },
+    /// The CPU device; pipelines run as for the GPU `arch`.
     Cpu { arch: String },
+}
+
+impl Target {
+    /// The architecture of the GPU that passes run for.
+    pub fn arch(&self) -> &str {
+        let (Self::Nvptx { arch } | Self::Amdgpu { arch } | Self::Cpu { arch }) = self;
+        arch
+    }
+
+    /// The GPU of an architecture that a device has told: "sm_90", "gfx90a:sramecc+:xnack-".
+    pub fn gpu(arch: &str) -> Self {
+        let arch = arch.to_owned();
+        match Vendor::of_architecture(&arch) {
+            Some(Vendor::Amd) => Self::Amdgpu { arch },
+            _ => Self::Nvptx { arch },
+        }
+    }
 }
 
 /// The form of an image.
@@ -18,6 +38,8 @@ pub enum ImageKind {
     Cubin,
     /// PTX text, NUL-terminated, for the driver to compile: no assembler was found on this machine.
     Ptx,
+    /// Code object of an AMD GPU, an ELF shared object.
+    CodeObject,
     /// An object for the CPU device, see docs/how-it-works/cpu-device.md.
     CpuObject,
 }

@@ -29,8 +29,7 @@ pub fn preload(
     let context: &'static Context = Box::leak(Box::new(Context::create()));
     let diagnostics = Diagnostics::collect(context);
     let module = ir::read::load(context, &diagnostics, modules, false)?;
-    let (Target::Nvptx { arch } | Target::Cpu { arch }) = target;
-    let machine = CodegenArchitecture::for_module(arch, &module)?.machine(3)?;
+    let machine = CodegenArchitecture::of(target, &module)?.machine(3)?;
     prepare::reduce(&module, kernel, variables, &machine)?;
     Ok(Preloaded::new(context, module))
 }

@@ -55,6 +55,7 @@ impl CompileOptions {
             "fast" | "4" => "3",
             level => level,
         };
+        let is_hip = words.windows(2).any(|pair| pair[0] == "-x" && pair[1].starts_with("hip"));
         let llvm_options = words
             .iter()
             .zip(words.iter().skip(1))
@@ -62,9 +63,9 @@ impl CompileOptions {
             .map(|(_, option)| option.clone());
         Self {
             level: level.to_owned(),
-            // CUDA's default.
-            contract: last("-ffp-contract=").unwrap_or("fast").to_owned(),
-            llvm_options: llvm_options.filter(|option| option != USUAL).collect(),
+            // CUDA's default, and HIP's.
+            contract: last("-ffp-contract=").unwrap_or(if is_hip { "fast-honor-pragmas" } else { "fast" }).to_owned(),
+            llvm_options: llvm_options.filter(|option| !USUAL.contains(&option.as_str())).collect(),
             ptx_opt: 3,
             ptxas_options: Vec::new(),
         }
@@ -132,7 +133,7 @@ impl CompileOptions {
 }
 
 /// What clang tells LLVM for every device compilation.
-const USUAL: &str = "-enable-memcpyopt-without-libcalls";
+const USUAL: [&str; 2] = ["-enable-memcpyopt-without-libcalls", "-amdgpu-internalize-symbols"];
 
 /// The option of ptxas that limits registers, which has two spellings.
 const LIMITS: [&str; 2] = ["-maxrregcount", "--maxrregcount"];
@@ -170,6 +171,8 @@ mod tests {
             ("-cc1 -O0 -Ofast -ffp-contract=fast", "default<O3>", 3, true),
             ("-cc1 -Os -ffp-contract=off", "default<Os>", 2, false),
             ("-cc1 -Oz -ffp-contract=fast-honor-pragmas", "default<Oz>", 2, false),
+            ("-cc1 -O3 -mllvm -amdgpu-internalize-symbols -x hip a.hip", "default<O3>", 3, false),
+            ("-cc1 -O3 -ffp-contract=fast -x hip a.hip", "default<O3>", 3, true),
         ] {
             let found = of(line);
             assert_eq!(

@@ -5,12 +5,12 @@
 //! which sees declarations only. It finds its buffers through one variable that the replayer fills in; [`layout`] is
 //! the contract.
 
-mod accesses;
-mod emitter;
+pub(crate) mod accesses;
+pub(crate) mod emitter;
 mod faults;
 pub mod layout;
 mod locals;
-mod objects;
+pub(crate) mod objects;
 mod sites;
 mod writes;
 

@@ -17,12 +17,28 @@ pub fn kind(name: &str) -> u32 {
     unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
 }
 
-/// The type of the aggregate that `parameter` passes by value.
+/// The type of the aggregate that `parameter` passes by value, behind a pointer: `byval` on NVIDIA's GPUs, `byref` on
+/// AMD's, where code must not write it.
 pub fn by_value(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
-    // SAFETY: the function is alive; LLVM returns null where there is no such attribute.
+    ["byval", "byref"].into_iter().find_map(|name| {
+        // SAFETY: the function is alive; LLVM returns null where there is no such attribute.
+        unsafe {
+            let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind(name));
+            (!attribute.is_null()).then(|| LLVMGetTypeAttributeValue(attribute))
+        }
+    })
+}
+
+/// Takes a string attribute off a function.
+pub fn remove_string(function: Value<'_>, name: &str) {
+    // SAFETY: the function is alive; LLVM reads `len` bytes.
     unsafe {
-        let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind("byval"));
-        (!attribute.is_null()).then(|| LLVMGetTypeAttributeValue(attribute))
+        LLVMRemoveStringAttributeAtIndex(
+            function.raw(),
+            llvm_sys::LLVMAttributeFunctionIndex,
+            name.as_ptr().cast(),
+            name.len() as u32,
+        );
     }
 }
 

@@ -21,8 +21,10 @@ use std::ffi::{CStr, CString};
 
 use inkwell::module::Module;
 use llvm_sys::core::{
-    LLVMDisposeMessage, LLVMGetFirstFunction, LLVMGetFirstGlobal, LLVMGetFirstGlobalAlias, LLVMGetNamedFunction,
-    LLVMGetNamedGlobal, LLVMGetNextFunction, LLVMGetNextGlobal, LLVMGetNextGlobalAlias, LLVMPrintModuleToString,
+    LLVMConstIntGetZExtValue, LLVMDisposeMessage, LLVMGetFirstFunction, LLVMGetFirstGlobal, LLVMGetFirstGlobalAlias,
+    LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext, LLVMGetModuleFlag, LLVMGetNamedFunction,
+    LLVMGetNamedGlobal, LLVMGetNextFunction, LLVMGetNextGlobal, LLVMGetNextGlobalAlias, LLVMIsAConstantInt,
+    LLVMMetadataAsValue, LLVMPrintModuleToString,
 };
 use llvm_sys::prelude::LLVMValueRef;
 
@@ -64,6 +66,26 @@ pub fn variable<'m>(module: &'m Module<'_>, name: &str) -> Option<Value<'m>> {
     let name = CString::new(name).ok()?;
     // SAFETY: the module is alive and the name NUL-terminated.
     Value::new(unsafe { LLVMGetNamedGlobal(module.as_mut_ptr(), name.as_ptr()) })
+}
+
+/// An integer module flag.
+pub fn flag(module: &Module<'_>, key: &str) -> Option<u64> {
+    // SAFETY: LLVM reads `len` bytes of the key; the flag's value, if it is a constant, is its only operand.
+    unsafe {
+        let metadata = LLVMGetModuleFlag(module.as_mut_ptr(), key.as_ptr().cast(), key.len());
+        if metadata.is_null() {
+            return None;
+        }
+        let value = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), metadata);
+        if LLVMGetMDNodeNumOperands(value) != 1 {
+            return None;
+        }
+        let mut operand = std::ptr::null_mut();
+        LLVMGetMDNodeOperands(value, &mut operand);
+        Value::new(operand)
+            .filter(|value| !LLVMIsAConstantInt(value.raw()).is_null())
+            .map(|value| LLVMConstIntGetZExtValue(value.raw()))
+    }
 }
 
 /// The module as text. Unlike inkwell's, it keeps bytes that are not UTF-8 from being undefined behaviour.

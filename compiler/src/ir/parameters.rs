@@ -1,7 +1,7 @@
 //! The layout of a kernel's parameter buffer.
 //!
-//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space and the driver's launch
-//! call expects.
+//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space and AMDGPU the explicit part
+//! of the kernarg segment, and as the drivers' launch calls expect.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
@@ -12,6 +12,8 @@ use mneme_core::image::ir_section::Argument;
 
 use super::{Value, attributes};
 
+/// The kind of an aggregate that is passed by value, however the IR passes it.
+const BY_VALUE: &str = "byval";
 /// Pointers in an aggregate beyond which it is left alone.
 const MOST_POINTERS: usize = 64;
 
@@ -25,7 +27,8 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
         .map(|(index, parameter)| {
             let (kind, size, alignment) = layout(module, kernel, index as u32, parameter);
             offset = offset.next_multiple_of(alignment.max(1));
-            let pointers = attributes::by_value(kernel, index as u32).and_then(|ty| pointers(module, ty));
+            let aggregate = attributes::by_value(kernel, index as u32).or_else(|| direct_aggregate(parameter));
+            let pointers = aggregate.and_then(|ty| pointers(module, ty));
             let pointers = pointers.map(|pointers| pointers.into_iter().map(|(offset, _)| offset as u32).collect());
             let argument =
                 Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
@@ -44,11 +47,19 @@ fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'
             let declared = LLVMGetEnumAttributeAtIndex(kernel.raw(), index + 1, attributes::kind("align"));
             let declared = if declared.is_null() { 0 } else { LLVMGetEnumAttributeValue(declared) };
             let natural = u64::from(LLVMABIAlignmentOfType(data, ty));
-            return ("byval".into(), LLVMABISizeOfType(data, ty), if declared == 0 { natural } else { declared });
+            return (BY_VALUE.into(), LLVMABISizeOfType(data, ty), if declared == 0 { natural } else { declared });
         }
         let ty = parameter.ty();
-        (spelling(ty), LLVMABISizeOfType(data, ty), u64::from(LLVMABIAlignmentOfType(data, ty)))
+        let kind = if direct_aggregate(parameter).is_some() { BY_VALUE.into() } else { spelling(ty) };
+        (kind, LLVMABISizeOfType(data, ty), u64::from(LLVMABIAlignmentOfType(data, ty)))
     }
+}
+
+/// The type of an aggregate that is passed as a value itself, as clang has it on AMD's GPUs for those with pointers.
+pub fn direct_aggregate(parameter: Value<'_>) -> Option<LLVMTypeRef> {
+    // SAFETY: the type of a live value.
+    let kind = unsafe { LLVMGetTypeKind(parameter.ty()) };
+    matches!(kind, LLVMTypeKind::LLVMStructTypeKind | LLVMTypeKind::LLVMArrayTypeKind).then(|| parameter.ty())
 }
 
 /// How LLVM prints a type: "ptr", "i32", "float", "[2 x i64]".

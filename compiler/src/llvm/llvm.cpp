@@ -22,6 +22,8 @@
 #include "llvm/IR/Module.h"
 #include "llvm/IR/OptBisect.h"
 #include "llvm/IR/PassInstrumentation.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/StandardInstrumentations.h"
 #include "llvm/Support/CBindingWrapping.h"
@@ -259,12 +261,24 @@ void mneme_llvm_keep_loops(LLVMModuleRef M) {
 }
 
 /// What clang tells LLVM for every device compilation: copies of memory are optimised though there is no library to
-/// call.
+/// call, and what no kernel of an AMD GPU's program needs from elsewhere is its own.
 void mneme_llvm_as_for_devices() {
   StringMap<cl::Option *> &Options = cl::getRegisteredOptions();
-  auto Found = Options.find("enable-memcpyopt-without-libcalls");
-  if (Found != Options.end())
-    static_cast<cl::opt<bool> *>(Found->second)->setValue(true);
+  for (StringRef Name : {"enable-memcpyopt-without-libcalls", "amdgpu-internalize-symbols"}) {
+    auto Found = Options.find(Name);
+    if (Found != Options.end())
+      static_cast<cl::opt<bool> *>(Found->second)->setValue(true);
+  }
+}
+
+/// Whether the back end of a triple knows a processor.
+bool mneme_llvm_knows_processor(const char *TheTriple, const char *Processor) {
+  std::string Message;
+  const Target *T = TargetRegistry::lookupTarget(TheTriple, Message);
+  if (!T)
+    return false;
+  std::unique_ptr<MCSubtargetInfo> Info(T->createMCSubtargetInfo(TheTriple, "", ""));
+  return Info && Info->isCPUStringValid(Processor);
 }
 
 /// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).

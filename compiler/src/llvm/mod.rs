@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use inkwell::module::Module;
-use inkwell::targets::TargetMachine;
+use inkwell::targets::{TargetMachine, TargetTriple};
 use llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart};
 use llvm_sys::prelude::{LLVMMemoryBufferRef, LLVMModuleRef, LLVMValueRef};
 use llvm_sys::target_machine::{LLVMCodeGenFileType, LLVMTargetMachineRef};
@@ -53,10 +53,12 @@ unsafe extern "C" {
     fn mneme_llvm_fuse(machine: LLVMTargetMachineRef, everywhere: bool);
     fn mneme_llvm_keep_loops(module: LLVMModuleRef);
     fn mneme_llvm_as_for_devices();
+    fn mneme_llvm_knows_processor(triple: *const c_char, processor: *const c_char) -> bool;
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
     fn mneme_llvm_pass_names() -> *mut c_char;
     fn mneme_llvm_forward_pointers(function: LLVMValueRef);
+    fn mneme_lld_link(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_location(instruction: LLVMValueRef) -> *mut c_char;
 }
 
@@ -203,6 +205,29 @@ fn refusal(option: &str, message: &str) -> String {
 pub fn keep_loops(module: &Module<'_>) {
     // SAFETY: the module is alive.
     unsafe { mneme_llvm_keep_loops(module.as_mut_ptr()) }
+}
+
+/// Whether the back end of a triple that is initialised knows a processor.
+pub fn knows_processor(triple: &TargetTriple, processor: &str) -> bool {
+    let Ok(processor) = CString::new(processor) else { return false };
+    // SAFETY: both texts are NUL-terminated and live for the length of the call.
+    unsafe { mneme_llvm_knows_processor(triple.as_ptr(), processor.as_ptr()) }
+}
+
+/// Runs lld for ELF, with its name for the first word; one call at a time.
+///
+/// # Errors
+/// What lld says.
+pub fn link(words: &[&str]) -> Result<(), String> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let words: Vec<CString> = words
+        .iter()
+        .map(|word| CString::new(*word).map_err(|_| "a word contains a NUL character".to_owned()))
+        .collect::<Result<_, _>>()?;
+    let raw: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    // SAFETY: the words are NUL-terminated and live for the length of the call; no other one runs.
+    take(unsafe { mneme_lld_link(raw.len() as c_int, raw.as_ptr()) }).map_or(Ok(()), Err)
 }
 
 /// Sets LLVM's options to what clang sets them to for every device compilation.

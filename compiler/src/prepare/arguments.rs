@@ -5,12 +5,16 @@
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
-use llvm_sys::prelude::LLVMTypeRef;
+use llvm_sys::prelude::{LLVMBuilderRef, LLVMTypeRef};
+use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType};
 use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
 use mneme_core::configuration::Specialize;
 use mneme_core::recording::manifest::Argument;
 
 use crate::ir::{Value, attributes, parameters};
+
+/// Elements of an array in an aggregate that are folded.
+const MOST_ELEMENTS: u64 = 256;
 
 /// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay:
 /// their values mean nothing outside this recording.
@@ -33,6 +37,8 @@ pub fn fold(
         };
         let folded = if let Some(ty) = attributes::by_value(kernel, index) {
             aggregate(module, kernel, parameter, ty, bytes)
+        } else if parameters::direct_aggregate(parameter).is_some() {
+            parts(module, kernel, parameter, bytes)
         } else if layout.specialisable() {
             let mut word = [0; 8];
             word[..size].copy_from_slice(bytes);
@@ -71,8 +77,13 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
 /// constant; else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
 fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: LLVMTypeRef, bytes: &[u8]) -> bool {
     let Some(pointers) = parameters::pointers(module, ty).filter(|_| !bytes.is_empty()) else { return false };
-    let constant = constant(module, bytes);
-    if pointers.is_empty() && only_read(parameter) {
+    // In constant memory, where AMD's are, nothing writes it; and it has no pointers.
+    let is_constant = parameter.space() != 0;
+    if is_constant && !pointers.is_empty() {
+        return false;
+    }
+    let constant = constant(module, bytes, parameter.space());
+    if is_constant || (pointers.is_empty() && only_read(parameter)) {
         parameter.replace_uses_with(constant);
         return true;
     }
@@ -103,13 +114,85 @@ fn aggregate(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, ty: L
     true
 }
 
-/// A constant with these bytes, as a generic pointer.
-fn constant<'m>(module: &'m Module<'_>, bytes: &[u8]) -> Value<'m> {
+/// Replaces the numbers in an aggregate that is passed as a value itself; its pointers stay.
+fn parts(module: &Module<'_>, kernel: Value<'_>, parameter: Value<'_>, bytes: &[u8]) -> bool {
+    let users = parameter.users();
+    // SAFETY: the kernel is defined, so that its entry block has a first instruction, before which nothing uses the
+    // parameter; the operands that change keep their type.
+    unsafe {
+        let builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr()));
+        LLVMPositionBuilderBefore(builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel.raw())));
+        let whole = folded(module, builder, parameter, bytes);
+        LLVMDisposeBuilder(builder);
+        if whole == parameter {
+            return false;
+        }
+        for user in users {
+            for index in 0..LLVMGetNumOperands(user.raw()) as u32 {
+                if LLVMGetOperand(user.raw(), index) == parameter.raw() {
+                    LLVMSetOperand(user.raw(), index, whole.raw());
+                }
+            }
+        }
+    }
+    true
+}
+
+/// The value with its numbers replaced by those that the bytes hold.
+fn folded<'m>(module: &Module<'_>, builder: LLVMBuilderRef, value: Value<'m>, bytes: &[u8]) -> Value<'m> {
+    // SAFETY: the builder stands where the live value may be used; indices are below the number of elements.
+    unsafe {
+        let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
+        let ty = value.ty();
+        let elements = match LLVMGetTypeKind(ty) {
+            LLVMTypeKind::LLVMStructTypeKind => LLVMCountStructElementTypes(ty),
+            LLVMTypeKind::LLVMArrayTypeKind => LLVMGetArrayLength2(ty).min(MOST_ELEMENTS) as u32,
+            _ => 0,
+        };
+        (0..elements).fold(value, |whole, index| {
+            let (element, offset) = match LLVMGetTypeKind(ty) {
+                LLVMTypeKind::LLVMStructTypeKind => {
+                    (LLVMStructGetTypeAtIndex(ty, index), LLVMOffsetOfElement(data, ty, index))
+                }
+                _ => {
+                    let element = LLVMGetElementType(ty);
+                    (element, u64::from(index) * LLVMABISizeOfType(data, element))
+                }
+            };
+            let size = LLVMStoreSizeOfType(data, element) as usize;
+            let Some(bytes) = bytes.get(offset as usize..).and_then(|bytes| bytes.get(..size)) else { return whole };
+            let old = match LLVMGetTypeKind(element) {
+                LLVMTypeKind::LLVMPointerTypeKind => return whole,
+                LLVMTypeKind::LLVMStructTypeKind | LLVMTypeKind::LLVMArrayTypeKind => {
+                    LLVMBuildExtractValue(builder, value.raw(), index, c"".as_ptr())
+                }
+                // The type alone matters.
+                _ => LLVMGetUndef(element),
+            };
+            let Some(old) = Value::new(old) else { return whole };
+            let mut word = [0; 8];
+            let new = if old.as_instruction().is_some() {
+                Some(folded(module, builder, old, bytes)).filter(|new| *new != old)
+            } else if size <= word.len() {
+                word[..size].copy_from_slice(bytes);
+                scalar(old, u64::from_le_bytes(word))
+            } else {
+                None
+            };
+            let inserted = |new: Value<'_>| LLVMBuildInsertValue(builder, whole.raw(), new.raw(), index, c"".as_ptr());
+            new.and_then(|new| Value::new(inserted(new))).unwrap_or(whole)
+        })
+    }
+}
+
+/// A constant with these bytes, as a pointer to the address space: generic, or AMD's constant memory.
+fn constant<'m>(module: &'m Module<'_>, bytes: &[u8], space: u32) -> Value<'m> {
     // SAFETY: the bytes are copied; the global belongs to the live module.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let value = LLVMConstStringInContext2(context, bytes.as_ptr().cast(), bytes.len(), 1);
-        let global = LLVMAddGlobal(module.as_mut_ptr(), LLVMTypeOf(value), c"mneme_folded".as_ptr());
+        let name = c"mneme_folded".as_ptr();
+        let global = LLVMAddGlobalInAddressSpace(module.as_mut_ptr(), LLVMTypeOf(value), name, space);
         LLVMSetInitializer(global, value);
         LLVMSetGlobalConstant(global, 1);
         LLVMSetLinkage(global, LLVMLinkage::LLVMInternalLinkage);

@@ -1,27 +1,73 @@
 //! Launch bounds: what the back end may assume about block size and occupancy.
+//!
+//! On AMD's GPUs the bound of a block is the attribute `amdgpu-flat-work-group-size`, that of registers
+//! `amdgpu-num-vgpr`. For blocks on a multiprocessor there is `amdgpu-waves-per-eu`: so many waves are to fit on each of
+//! its SIMD units that all waves of these blocks do. (The second argument of HIP's `__launch_bounds__` is this number of
+//! waves itself.)
+
+use std::ffi::CString;
 
 use inkwell::module::Module;
 use mneme_core::configuration::Configuration;
+use mneme_core::image::amd_hardware::Hardware;
+use mneme_core::image::architecture::{Processor, Vendor};
 
-use crate::ir::{Value, annotations};
+use crate::architecture::CodegenArchitecture;
+use crate::ir::{Value, annotations, attributes};
+
+const BLOCK: &str = "amdgpu-flat-work-group-size";
+const WAVES: &str = "amdgpu-waves-per-eu";
+const BLOCKS: &str = "amdgpu-max-num-workgroups";
+const REGISTERS: &str = "amdgpu-num-vgpr";
 
 /// Replaces the source's launch bounds by the configuration's. Without `max_threads` the bound is the block itself.
-pub fn set(module: &Module<'_>, kernel: Value<'_>, configuration: &Configuration) {
+pub fn set(module: &Module<'_>, kernel: Value<'_>, configuration: &Configuration, architecture: &CodegenArchitecture) {
+    let threads =
+        configuration.max_threads.filter(|threads| *threads > 0).unwrap_or(configuration.block.count() as u32);
+    let blocks = configuration.min_blocks_per_sm;
+    if architecture.vendor == Vendor::Amd {
+        for name in [BLOCK, WAVES, BLOCKS, REGISTERS] {
+            attributes::remove_string(kernel, name);
+        }
+        set_string(kernel, BLOCK, &format!("1,{threads}"));
+        if blocks > 0 {
+            set_string(kernel, WAVES, &waves(architecture, threads, blocks).to_string());
+        }
+        return;
+    }
     annotations::clear(
         module,
         kernel,
         &["maxntidx", "maxntidy", "maxntidz", "reqntidx", "reqntidy", "reqntidz", "minctasm", "maxnreg"],
     );
-    let threads =
-        configuration.max_threads.filter(|threads| *threads > 0).unwrap_or(configuration.block.count() as u32);
     annotations::add(module, kernel, "maxntidx", threads);
-    if configuration.min_blocks_per_sm > 0 {
-        annotations::add(module, kernel, "minctasm", configuration.min_blocks_per_sm);
+    if blocks > 0 {
+        annotations::add(module, kernel, "minctasm", blocks);
     }
 }
 
+/// Waves on a SIMD unit when a multiprocessor holds `blocks` blocks of `threads`.
+fn waves(architecture: &CodegenArchitecture, threads: u32, blocks: u32) -> u32 {
+    let size = architecture.wavefront_size();
+    let processor = Processor::parse(&architecture.cpu).unwrap_or_default();
+    let hardware = Hardware::of(&processor, size, architecture.has_feature("cumode"));
+    let waves = threads.max(1).div_ceil(size).saturating_mul(blocks).div_ceil(hardware.simds);
+    waves.clamp(1, hardware.most_waves)
+}
+
 /// Replaces the source's limit on registers.
-pub fn limit_registers(module: &Module<'_>, kernel: Value<'_>, registers: u32) {
+pub fn limit_registers(module: &Module<'_>, kernel: Value<'_>, registers: u32, architecture: &CodegenArchitecture) {
+    if architecture.vendor == Vendor::Amd {
+        // Where accumulation registers are of the same file, LLVM counts the limit for each kind.
+        let limit = if architecture.has_feature("gfx90a-insts") { registers / 2 } else { registers };
+        set_string(kernel, REGISTERS, &limit.max(1).to_string());
+        return;
+    }
     annotations::clear(module, kernel, &["maxnreg"]);
     annotations::add(module, kernel, "maxnreg", registers);
+}
+
+fn set_string(kernel: Value<'_>, name: &str, value: &str) {
+    let text = |text: &str| CString::new(text).expect("the text has no NUL");
+    attributes::set_string(kernel, &text(name), &text(value));
 }

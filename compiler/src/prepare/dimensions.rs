@@ -1,23 +1,34 @@
 //! Folding of grid and block dimensions into the code.
 //!
-//! Sizes become constants, indices get ranges.
+//! Sizes become constants, indices get ranges. AMD's code reads sizes from memory: see [`super::launch_memory`].
 
 use inkwell::module::Module;
 use llvm_sys::core::{
-    LLVMConstInt, LLVMGetMDKindIDInContext, LLVMGetModuleContext, LLVMMDNodeInContext2, LLVMMetadataAsValue,
-    LLVMSetMetadata, LLVMValueAsMetadata,
+    LLVMConstInt, LLVMGetMDKindIDInContext, LLVMGetModuleContext, LLVMGlobalSetMetadata, LLVMInt32TypeInContext,
+    LLVMMDNodeInContext2, LLVMMetadataAsValue, LLVMSetMetadata, LLVMValueAsMetadata,
 };
+use llvm_sys::prelude::{LLVMMetadataRef, LLVMValueRef};
+use mneme_core::image::architecture::Vendor;
 use mneme_core::launch::Dim3;
 
+use super::launch_memory;
+use crate::architecture::CodegenArchitecture;
 use crate::ir::{self, Value};
 
-pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
-    for (size, index, dimensions) in [("ntid", "tid", block), ("nctaid", "ctaid", grid)] {
+pub fn fold(module: &Module<'_>, kernel: Value<'_>, grid: Dim3, block: Dim3, architecture: &CodegenArchitecture) {
+    let pairs = [("tid", "workitem", block), ("ctaid", "workgroup", grid)];
+    for (nvidia, amd, dimensions) in pairs {
         for (axis, count) in ["x", "y", "z"].into_iter().zip(dimensions.as_array()) {
-            for call in reads(module, size, axis) {
-                replace(call, count);
+            let index = match architecture.vendor {
+                Vendor::Nvidia => format!("llvm.nvvm.read.ptx.sreg.{nvidia}.{axis}"),
+                Vendor::Amd => format!("llvm.amdgcn.{amd}.id.{axis}"),
+            };
+            if architecture.vendor == Vendor::Nvidia {
+                for call in calls(module, &format!("llvm.nvvm.read.ptx.sreg.n{nvidia}.{axis}")) {
+                    replace(call, count);
+                }
             }
-            for call in reads(module, index, axis) {
+            for call in calls(module, &index) {
                 if count == 1 {
                     replace(call, 0);
                 } else {
@@ -26,13 +37,15 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
             }
         }
     }
+    if architecture.vendor == Vendor::Amd {
+        launch_memory::fold(module, grid, block);
+        require(module, kernel, block);
+    }
 }
 
-/// Calls that read a special register.
-fn reads<'m>(module: &'m Module<'_>, register: &str, axis: &str) -> Vec<Value<'m>> {
-    let Some(intrinsic) = ir::function(module, &format!("llvm.nvvm.read.ptx.sreg.{register}.{axis}")) else {
-        return Vec::new();
-    };
+/// Calls of an intrinsic.
+pub(super) fn calls<'m>(module: &'m Module<'_>, name: &str) -> Vec<Value<'m>> {
+    let Some(intrinsic) = ir::function(module, name) else { return Vec::new() };
     intrinsic.users().into_iter().filter(|user| user.is_call() && user.callee() == Some(intrinsic)).collect()
 }
 
@@ -46,12 +59,37 @@ fn replace(call: Value<'_>, number: u32) {
 
 /// States that the call's result is below `limit`.
 fn bound(module: &Module<'_>, call: Value<'_>, limit: u32) {
-    let kind = "range";
     // SAFETY: `!range` on an integer call is a pair of constants of its type, lower bound included, upper excluded.
     unsafe {
-        let context = LLVMGetModuleContext(module.as_mut_ptr());
-        let mut pair = [0, u64::from(limit)].map(|number| LLVMValueAsMetadata(LLVMConstInt(call.ty(), number, 0)));
-        let node = LLVMMetadataAsValue(context, LLVMMDNodeInContext2(context, pair.as_mut_ptr(), pair.len()));
-        LLVMSetMetadata(call.raw(), LLVMGetMDKindIDInContext(context, kind.as_ptr().cast(), kind.len() as u32), node);
+        let pair = [0, u64::from(limit)].map(|number| LLVMConstInt(call.ty(), number, 0));
+        let range = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), node(module, &pair));
+        LLVMSetMetadata(call.raw(), kind(module, "range"), range);
+    }
+}
+
+/// States the size of block that the code is for, which the driver then holds launches to.
+fn require(module: &Module<'_>, kernel: Value<'_>, block: Dim3) {
+    // SAFETY: the context is the module's.
+    unsafe {
+        let number = LLVMInt32TypeInContext(LLVMGetModuleContext(module.as_mut_ptr()));
+        let sizes = block.as_array().map(|size| LLVMConstInt(number, u64::from(size), 0));
+        LLVMGlobalSetMetadata(kernel.raw(), kind(module, "reqd_work_group_size"), node(module, &sizes));
+    }
+}
+
+/// # Safety
+/// The values are constants of the module's context.
+unsafe fn node(module: &Module<'_>, values: &[LLVMValueRef]) -> LLVMMetadataRef {
+    // SAFETY: by the contract.
+    unsafe {
+        let mut parts: Vec<_> = values.iter().map(|value| LLVMValueAsMetadata(*value)).collect();
+        LLVMMDNodeInContext2(LLVMGetModuleContext(module.as_mut_ptr()), parts.as_mut_ptr(), parts.len())
+    }
+}
+
+fn kind(module: &Module<'_>, name: &str) -> u32 {
+    // SAFETY: the context is alive; LLVM reads `len` bytes.
+    unsafe {
+        LLVMGetMDKindIDInContext(LLVMGetModuleContext(module.as_mut_ptr()), name.as_ptr().cast(), name.len() as u32)
     }
 }

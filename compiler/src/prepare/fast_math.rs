@@ -4,7 +4,8 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use llvm_sys::LLVMFastMathAll;
 use llvm_sys::LLVMLinkage;
-use llvm_sys::core::{LLVMCanValueUseFastMathFlags, LLVMSetFastMathFlags};
+use llvm_sys::core::{LLVMCanValueUseFastMathFlags, LLVMConstInt, LLVMSetFastMathFlags, LLVMSetInitializer};
+use mneme_core::image::architecture::Vendor;
 
 use crate::error::BuildError;
 use crate::ir::{self, Value, attributes};
@@ -14,21 +15,34 @@ const APPROXIMATED: &[&str] = &["sinf", "cosf", "tanf", "expf", "exp2f", "exp10f
 const APPROXIMATIONS: &str = include_str!("fast_math.ll");
 const PREFIX: &str = "mneme_fast.";
 
-/// What the code generator goes by: `div.approx` and `sqrt.approx`, contraction, denormals flushed to zero.
+/// What the code generator goes by: approximate division and roots, contraction.
 const ATTRIBUTES: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     (c"unsafe-fp-math", c"true"),
     (c"no-nans-fp-math", c"true"),
     (c"no-infs-fp-math", c"true"),
     (c"no-signed-zeros-fp-math", c"true"),
     (c"approx-func-fp-math", c"true"),
-    (c"denormal-fp-math-f32", c"preserve-sign,preserve-sign"),
 ];
+/// Denormals flushed to zero, without which NVIDIA's approximations are slow; AMD's hardware does not need it.
+const FLUSH: (&std::ffi::CStr, &std::ffi::CStr) = (c"denormal-fp-math-f32", c"preserve-sign,preserve-sign");
+/// Constants that AMD's device library asks whether it may approximate, and whether there are only finite numbers.
+const PERMISSIONS: [&str; 2] = ["__oclc_unsafe_math_opt", "__oclc_finite_only_opt"];
 
 /// Allows every floating-point operation of the module what `-ffast-math` allows.
-pub fn allow(module: &Module<'_>) -> Result<(), BuildError> {
+pub fn allow(module: &Module<'_>, vendor: Vendor) -> Result<(), BuildError> {
     approximate(module)?;
+    for permission in PERMISSIONS.into_iter().filter_map(|name| ir::variable(module, name)) {
+        // SAFETY: the library's constants are numbers.
+        if let Some(yes) = Value::new(unsafe { LLVMConstInt(permission.content_type(), 1, 0) })
+            && !permission.is_declaration()
+        {
+            // SAFETY: the initial value has the variable's type.
+            unsafe { LLVMSetInitializer(permission.raw(), yes.raw()) };
+        }
+    }
+    let flush = (vendor == Vendor::Nvidia).then_some(&FLUSH);
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
-        for (name, value) in ATTRIBUTES {
+        for (name, value) in ATTRIBUTES.iter().chain(flush) {
             attributes::set_string(function, name, value);
         }
         for instruction in function.instructions() {

@@ -8,6 +8,7 @@ mod bounds;
 mod dimensions;
 mod facts;
 mod fast_math;
+mod launch_memory;
 mod provenance;
 mod prune;
 mod pure_virtual;
@@ -49,32 +50,32 @@ pub fn specialise(
     let kernel = ir::kernel(module, request.kernel)?;
     check_signature(module, kernel, request.recorded.signature)?;
     prune::drop_used_lists(module);
-    if matches!(request.target, Target::Nvptx { .. }) {
+    if !matches!(request.target, Target::Cpu { .. }) {
         pure_virtual::define(module)?;
     }
     let configuration = request.configuration;
     let mut done = Specialised::default();
-    let visible = variables::place(module, request.recorded.variables, matches!(request.target, Target::Cpu { .. }));
+    let visible = variables::place(module, request.recorded.variables, !matches!(request.target, Target::Nvptx { .. }));
     if configuration.fast_math {
-        fast_math::allow(module)?;
+        fast_math::allow(module, architecture.vendor)?;
     }
     reflect::resolve(module, architecture, configuration.fast_math);
     arguments::fold(module, kernel, &configuration.specialize, request.recorded.arguments, &mut done.log);
     if configuration.specialize == Specialize::All {
-        done.shared_is_static = shared::make_static(module, kernel, configuration.shared_mem);
+        done.shared_is_static = shared::make_static(module, kernel, configuration.shared_mem, architecture.vendor);
         if done.shared_is_static {
             done.log.push(format!("{} bytes of dynamic shared memory are static", configuration.shared_mem));
         }
     }
     if configuration.specialize_dims {
-        dimensions::fold(module, configuration.grid, configuration.block);
+        dimensions::fold(module, kernel, configuration.grid, configuration.block, architecture);
     }
     // Instrumented code takes more registers than the block may have where nobody tells how large it is.
     if configuration.set_launch_bounds || request.instrument.is_some() {
-        bounds::set(module, kernel, configuration);
+        bounds::set(module, kernel, configuration, architecture);
     }
     if configuration.maxnreg > 0 {
-        bounds::limit_registers(module, kernel, configuration.maxnreg);
+        bounds::limit_registers(module, kernel, configuration.maxnreg, architecture);
     }
     // The recorded IR is that of higher levels.
     if request

@@ -29,6 +29,10 @@ pub fn is_closed(module: &Module<'_>, kernel: &str, machine: &TargetMachine) -> 
     functions.all(|function| function.instructions().into_iter().all(|instruction| harmless(kernel, instruction)))
 }
 
+/// Pointers to what a launch on an AMD GPU is told.
+const LAUNCH: [&str; 3] =
+    ["llvm.amdgcn.implicitarg.ptr", "llvm.amdgcn.dispatch.ptr", "llvm.amdgcn.kernarg.segment.ptr"];
+
 /// Whether `instruction` makes no pointer out of something else.
 fn harmless(kernel: Value<'_>, instruction: Value<'_>) -> bool {
     match instruction.opcode() {
@@ -39,7 +43,8 @@ fn harmless(kernel: Value<'_>, instruction: Value<'_>) -> bool {
         }
         LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => match instruction.callee() {
             Some(callee) if !callee.is_declaration() => true,
-            Some(_) => !holds_pointer(instruction.ty()),
+            // What the launch is told is no recorded memory; a pointer that is loaded from it is a pointer loaded.
+            Some(callee) => !holds_pointer(instruction.ty()) || LAUNCH.contains(&callee.name().as_str()),
             // Inline PTX may do its own with the addresses that it is given; a call through a pointer is one of these
             // too.
             None => instruction.inline_assembly().is_some() && !holds_pointer(instruction.ty()),

@@ -6,10 +6,7 @@
 //! pipeline and the CPU device need the answers too.
 
 use inkwell::module::Module;
-use llvm_sys::core::{
-    LLVMConstInt, LLVMConstIntGetZExtValue, LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext,
-    LLVMGetModuleFlag, LLVMIsAConstantInt, LLVMMetadataAsValue,
-};
+use llvm_sys::core::LLVMConstInt;
 
 use crate::architecture::CodegenArchitecture;
 use crate::ir::{self, Value};
@@ -17,7 +14,7 @@ use crate::ir::{self, Value};
 /// Replaces each call by its answer; what is unknown is 0, as for LLVM. `flush` says that denormals are flushed to zero
 /// whatever the module was compiled for.
 pub fn resolve(module: &Module<'_>, architecture: &CodegenArchitecture, flush: bool) {
-    let flush = if flush { 1 } else { flag(module, "nvvm-reflect-ftz").unwrap_or(0) };
+    let flush = if flush { 1 } else { ir::flag(module, "nvvm-reflect-ftz").unwrap_or(0) };
     for name in ["__nvvm_reflect", "__nvvm_reflect_ocl"] {
         let Some(reflect) = ir::function(module, name) else { continue };
         for call in reflect.users() {
@@ -47,24 +44,4 @@ fn question(argument: Value<'_>) -> Option<String> {
     let bytes = value.initializer()?.as_bytes()?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8(bytes[..end].to_vec()).ok()
-}
-
-/// An integer module flag.
-fn flag(module: &Module<'_>, key: &str) -> Option<u64> {
-    // SAFETY: LLVM reads `len` bytes of the key; the flag's value, if it is a constant, is its only operand.
-    unsafe {
-        let metadata = LLVMGetModuleFlag(module.as_mut_ptr(), key.as_ptr().cast(), key.len());
-        if metadata.is_null() {
-            return None;
-        }
-        let value = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), metadata);
-        if LLVMGetMDNodeNumOperands(value) != 1 {
-            return None;
-        }
-        let mut operand = std::ptr::null_mut();
-        LLVMGetMDNodeOperands(value, &mut operand);
-        Value::new(operand)
-            .filter(|value| !LLVMIsAConstantInt(value.raw()).is_null())
-            .map(|value| LLVMConstIntGetZExtValue(value.raw()))
-    }
 }

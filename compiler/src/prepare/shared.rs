@@ -6,24 +6,32 @@ use inkwell::module::Module;
 use llvm_sys::core::*;
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use llvm_sys::{LLVMLinkage, LLVMThreadLocalMode};
+use mneme_core::image::architecture::Vendor;
 
+use super::launch_memory::asks_for_shared;
 use crate::ir::{self, Value, reach};
 
-/// NVPTX address space of shared memory.
+/// Address space of shared memory, NVPTX's and AMDGPU's.
 const SHARED: u32 = 3;
-/// Static shared memory that a kernel may have on every device, bytes; dynamic memory may be more.
-const MOST_STATIC: u64 = 48 * 1024;
+/// Static shared memory that a kernel may have on every device of a vendor, bytes; NVIDIA's may have more dynamic memory.
+fn most_static(vendor: Vendor) -> u64 {
+    match vendor {
+        Vendor::Nvidia => 48 << 10,
+        Vendor::Amd => 64 << 10,
+    }
+}
 
 /// Gives all arrays of dynamic shared memory (they share one address) a common definition of `bytes`. False where that
 /// cannot be done: there is none, it is too large, or the kernel asks the hardware for its size.
-pub fn make_static(module: &Module<'_>, kernel: Value<'_>, bytes: u32) -> bool {
+pub fn make_static(module: &Module<'_>, kernel: Value<'_>, bytes: u32, vendor: Vendor) -> bool {
     let reached = reach::closure([kernel]);
     let (dynamic, fixed): (Vec<Value<'_>>, Vec<Value<'_>>) = ir::variables(module)
         .into_iter()
         .filter(|variable| variable.space() == SHARED && reached.contains(variable))
         .partition(|variable| variable.is_declaration());
     let fixed: u64 = fixed.into_iter().map(|variable| size(module, variable)).sum();
-    if bytes == 0 || dynamic.is_empty() || fixed + u64::from(bytes) > MOST_STATIC || asks_for_size(&reached) {
+    let too_large = fixed + u64::from(bytes) > most_static(vendor);
+    if bytes == 0 || dynamic.is_empty() || too_large || asks_for_size(&reached) || asks_for_shared(module) {
         return false;
     }
     // SAFETY: the module is alive; the global gets the address space of those that it replaces, so that types agree.
@@ -50,7 +58,7 @@ fn size(module: &Module<'_>, variable: Value<'_>) -> u64 {
     unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), variable.content_type()) }
 }
 
-/// Whether a function reads `%dynamic_smem_size` or `%total_smem_size`, which inline PTX alone can.
+/// Whether a function reads `%dynamic_smem_size` or `%total_smem_size` of NVIDIA's GPUs, which inline PTX alone can.
 fn asks_for_size(reached: &std::collections::HashSet<Value<'_>>) -> bool {
     let functions = reached.iter().filter(|value| value.as_function().is_some() && !value.is_declaration());
     let mut calls = functions.flat_map(|function| function.instructions()).filter(|instruction| instruction.is_call());

@@ -2,7 +2,7 @@
 //!
 //! A pointer to a `__device__` variable may be anywhere in recorded memory, so a replay must have the variable at its
 //! recorded address: the code refers to that address as a constant, and the replayer maps memory there. Constant
-//! memory cannot be mapped at will on a GPU; those variables stay in the module, and the replayer fills them by name.
+//! memory cannot be mapped at will on NVIDIA's GPUs; those variables stay in the module, and the replayer fills them by name.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMLinkage;
@@ -11,7 +11,7 @@ use mneme_core::recording::manifest::Variable;
 
 use crate::ir::{self, Value};
 
-/// NVPTX address space of `__shared__` and of `__constant__` variables.
+/// Address spaces of `__shared__` and of `__constant__` variables, NVPTX's and AMDGPU's.
 const SHARED: u32 = 3;
 const CONSTANT: u32 = 4;
 
@@ -21,7 +21,8 @@ pub fn device_symbol(name: &str) -> String {
     name.replace(['.', '@'], "_$_")
 }
 
-/// Makes the recorded variables absolute, constant ones too if `everything`. Returns those that stay in the module and
+/// Makes the recorded variables absolute, constant ones too if `everything` (on the CPU device and on AMD's GPUs, whose
+/// constant memory is memory like any other). Returns those that stay in the module and
 /// must remain visible: the constant ones otherwise, and tables of functions, from which the replayer fills what is at
 /// the recorded address.
 pub fn place<'m>(module: &'m Module<'_>, recorded: &[Variable], everything: bool) -> Vec<Value<'m>> {

@@ -9,7 +9,7 @@ mod group_guard;
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 use std::time::{Duration, Instant};
@@ -41,6 +41,11 @@ impl TransientFile {
     /// For programs that run while this process does.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// For this process alone.
+    pub fn descriptor(&self) -> std::os::fd::RawFd {
+        self.file.as_raw_fd()
     }
 
     /// For a program's standard output or error.

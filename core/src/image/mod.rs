@@ -5,9 +5,11 @@
 //! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its
 //! input.
 
+pub mod amd_hardware;
 pub mod architecture;
 pub mod bitcode;
 pub mod bundle;
+pub mod code_object;
 pub mod cpu_object;
 pub mod cubin;
 pub mod elf;

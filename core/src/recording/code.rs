@@ -13,6 +13,8 @@ pub enum CodeKind {
     Ptx,
     /// `RecordedCubin_<static>.cubin`.
     Cubin,
+    /// A code object of an AMD GPU: `RecordedCodeObject_<static>.hsaco`.
+    CodeObject,
     /// A code object of the CPU device, `.o`; only as an application's own code.
     CpuObject,
 }
@@ -28,6 +30,7 @@ impl CodeKind {
             Self::Bitcode => "bc",
             Self::Ptx => "ptx",
             Self::Cubin => "cubin",
+            Self::CodeObject => "hsaco",
             Self::CpuObject => "o",
         };
         format!("{ORIGINAL}{checksum:016x}.{extension}")
@@ -38,6 +41,7 @@ impl CodeKind {
         match Path::new(file).extension().and_then(|extension| extension.to_str()) {
             Some("ptx") => Self::Ptx,
             Some("cubin") => Self::Cubin,
+            Some("hsaco") => Self::CodeObject,
             Some("o") => Self::CpuObject,
             _ => Self::Bitcode,
         }

@@ -72,6 +72,7 @@ fn run(
         pipeline: spec.probe.expanded,
         until: spec.probe.until,
         after: inputs.keep.after || spec.keep_ir,
+        isa: inputs.keep.isa,
     };
     request.external = inputs.external;
     request.instrument = spec.instrument;
@@ -100,7 +101,7 @@ fn run(
         shared_is_static: artifact.shared_is_static,
         assembler: artifact.assembler,
         spills: artifact.spills,
-        texts: BuildTexts { ir_before: artifact.ir_before, ir: artifact.ir, ptx: artifact.ptx },
+        texts: BuildTexts { ir_before: artifact.ir_before, ir: artifact.ir, ptx: artifact.ptx, isa: artifact.isa },
         instrumented: artifact.instrumented,
         log: artifact.log,
         looked: spec.probe.looked(passes, codegen, artifact.pipeline, inventory),

@@ -2,8 +2,8 @@
 
 use mneme_compiler::Target;
 use mneme_core::hash::checksum;
-use mneme_core::image::architecture::Architecture;
-use mneme_core::image::{cpu_object, cubin, ptx};
+use mneme_core::image::architecture::{Architecture, Processor};
+use mneme_core::image::{code_object, cpu_object, cubin, ptx};
 use mneme_core::recording::CodeKind;
 use mneme_core::recording::database::CodeFile;
 use mneme_core::result::Status;
@@ -67,6 +67,12 @@ fn read(recorded: &RecordedInstance, target: &Target) -> Result<(Vec<u8>, CodeKi
 fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
     let device = match target {
         Target::Cpu { .. } => return kind == CodeKind::CpuObject,
+        Target::Amdgpu { arch } => {
+            let object = code_object::parse(code).filter(|_| kind == CodeKind::CodeObject);
+            return object
+                .zip(Processor::parse(arch))
+                .is_some_and(|(object, device)| object.processor.machine_code_runs_on(&device));
+        }
         Target::Nvptx { arch } => Architecture::parse(arch).map_or(u32::MAX, |device| device.number),
     };
     match kind {
@@ -78,7 +84,7 @@ fn runs_on(code: &[u8], kind: CodeKind, kernel: &str, target: &Target) -> bool {
             let closure = ptx::PtxModule::parse(&text).closure(kernel);
             closure.and_then(|closure| closure.target).is_some_and(|target| target.ptx_compiles_for(device))
         }
-        CodeKind::Bitcode | CodeKind::CpuObject => false,
+        CodeKind::Bitcode | CodeKind::CpuObject | CodeKind::CodeObject => false,
     }
 }
 
@@ -109,6 +115,7 @@ fn immovable(recorded: &RecordedInstance, code: &[u8], kind: CodeKind) -> Option
             variables.into_iter().filter(|variable| variable.holds_addresses).map(|variable| variable.name).collect()
         }
         CodeKind::CpuObject => cpu_object::holding_addresses(code),
+        CodeKind::CodeObject => code_object::holding_addresses(code),
         CodeKind::Bitcode => Vec::new(),
     };
     let found = own().find(|variable| holding.contains(&variable.name))?;

@@ -21,6 +21,7 @@ pub enum Replacement {
     /// LLVM assembly or bitcode.
     Ir(#[serde(serialize_with = "to_base64", deserialize_with = "from_base64")] Vec<u8>),
     Ptx(String),
+    /// Machine code of a GPU, NVIDIA's or AMD's.
     Cubin(#[serde(serialize_with = "to_base64", deserialize_with = "from_base64")] Vec<u8>),
 }
 
@@ -83,7 +84,7 @@ impl Replacement {
         match kind {
             CodeKind::Bitcode => Ok(Self::Ir(bytes)),
             CodeKind::Ptx => String::from_utf8(bytes).map(Self::Ptx).map_err(|_| "the PTX is not text".into()),
-            CodeKind::Cubin => Ok(Self::Cubin(bytes)),
+            CodeKind::Cubin | CodeKind::CodeObject => Ok(Self::Cubin(bytes)),
             CodeKind::CpuObject => Err("a code object of the CPU device replaces no other code".into()),
         }
     }
@@ -112,7 +113,7 @@ impl Replacement {
         }
         let bytes = recorded.modules()?.remove(0);
         Ok(Some(match kind {
-            CodeKind::Cubin => Self::Cubin(bytes),
+            CodeKind::Cubin | CodeKind::CodeObject => Self::Cubin(bytes),
             _ => {
                 let damaged =
                     |_| RecordingError::Damaged { path: recorded.folder.join(name), what: "it is no PTX".into() };

@@ -229,7 +229,7 @@ impl Arguments {
         ReplaySettings {
             code: code.file(),
             external: code.external(),
-            keep: Keep { before: all, after: all || output_ll.is_some(), ..Keep::default() },
+            keep: Keep { before: all, after: all || output_ll.is_some(), isa: all, ..Keep::default() },
             texts: all || output_ll.is_some() || output_ptx.is_some(),
             survey: repeat.is_some(),
             dump: dump_diff.clone(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use mneme_compiler::Target;
 use mneme_core::device::{Description, cuda};
+use mneme_core::image::architecture::Vendor;
 use mneme_core::install;
 use mneme_core::recording::database::KernelDetails;
 
@@ -61,7 +62,10 @@ impl Choice {
     pub fn expected_target(self, recorded: &KernelDetails) -> Option<Target> {
         match self {
             Self::Cpu(_) => Some(Target::Cpu { arch: ir_arch(recorded) }),
-            Self::Cuda(_) => recorded.device_arch.starts_with("sm_").then(|| nvptx(&recorded.device_arch, recorded)),
+            Self::Cuda(_) => {
+                let is_gpu = Vendor::of_architecture(&recorded.device_arch).is_some();
+                is_gpu.then(|| gpu(&recorded.device_arch, recorded))
+            }
         }
     }
 
@@ -69,7 +73,7 @@ impl Choice {
     pub fn target(self, device: &Description, recorded: &KernelDetails) -> Target {
         match self {
             Self::Cpu(_) => Target::Cpu { arch: ir_arch(recorded) },
-            Self::Cuda(_) => nvptx(&device.arch, recorded),
+            Self::Cuda(_) => gpu(&device.arch, recorded),
         }
     }
 
@@ -87,13 +91,14 @@ impl Choice {
 }
 
 fn ir_arch(recorded: &KernelDetails) -> String {
-    if recorded.ir_arch.starts_with("sm_") { recorded.ir_arch.clone() } else { DEFAULT_ARCH.into() }
+    let is_gpu = Vendor::of_architecture(&recorded.ir_arch).is_some();
+    if is_gpu { recorded.ir_arch.clone() } else { DEFAULT_ARCH.into() }
 }
 
 /// IR for an architecture's own features (`sm_90a`) is compiled for these where the device has them.
-fn nvptx(device_arch: &str, recorded: &KernelDetails) -> Target {
-    let special = recorded.ir_arch.strip_suffix('a') == Some(device_arch);
-    Target::Nvptx { arch: if special { recorded.ir_arch.clone() } else { device_arch.to_owned() } }
+fn gpu(device_arch: &str, recorded: &KernelDetails) -> Target {
+    let special = recorded.ir_arch.strip_suffix('a') == Some(device_arch) && device_arch.starts_with("sm_");
+    Target::gpu(if special { &recorded.ir_arch } else { device_arch })
 }
 
 #[cfg(test)]
@@ -125,6 +130,12 @@ mod tests {
         assert_eq!(gpu.target(&device("sm_90"), &recorded("sm_80", "sm_80")), nvptx("sm_90"));
         assert_eq!(gpu.target(&device("sm_90"), &recorded("sm_90", "sm_90a")), nvptx("sm_90a"));
         assert_eq!(gpu.expected_target(&recorded("cpu", "sm_90")), None);
+        let amd = |arch: &str| Target::Amdgpu { arch: arch.into() };
+        let full = "gfx90a:sramecc+:xnack-";
+        assert_eq!(gpu.target(&device(full), &recorded(full, "gfx90a")), amd(full));
+        assert_eq!(gpu.expected_target(&recorded(full, "gfx90a")), Some(amd(full)));
+        let on_cpu = Choice::Cpu(0).target(&device("cpu"), &recorded("cpu", "gfx90a"));
+        assert_eq!(on_cpu, Target::Cpu { arch: "gfx90a".into() });
         assert_eq!(
             Choice::Cpu(0).expected_target(&recorded("sm_80", "sm_80")),
             Some(Target::Cpu { arch: "sm_80".into() })

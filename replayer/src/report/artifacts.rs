@@ -1,4 +1,4 @@
-//! Artifacts of a build: IR, PTX, machine code, its disassembly, the build's log.
+//! Artifacts of a build: IR, PTX or ISA text, machine code, its disassembly, the build's log.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,6 +6,7 @@ use std::process::Command;
 use mneme_compiler::BuildTexts;
 use mneme_compiler::assembler::toolkits;
 use mneme_core::exit;
+use mneme_core::image::code_object;
 
 use crate::build::replacement::ReplacementFile;
 use crate::build::{BuildOutcome, Built};
@@ -20,9 +21,11 @@ const AFTER: &str = "after.ll";
 const PTX: &str = "kernel.ptx";
 const CUBIN: &str = "kernel.cubin";
 const SASS: &str = "kernel.sass";
+const ISA: &str = "kernel.s";
+const CODE_OBJECT: &str = "kernel.hsaco";
 const CPU_OBJECT: &str = "kernel.o";
 const LOG: &str = "build.log";
-const ALL: [&str; 7] = [BEFORE, AFTER, PTX, CUBIN, SASS, CPU_OBJECT, LOG];
+const ALL: [&str; 9] = [BEFORE, AFTER, PTX, CUBIN, SASS, ISA, CODE_OBJECT, CPU_OBJECT, LOG];
 
 /// Makes the folder ready for the files of a build. `code` is in the kernel's place.
 ///
@@ -61,7 +64,7 @@ pub fn write_all(folder: &Path, outcome: Option<&BuildOutcome>, cpu: bool) -> Re
     let path = |name: &str| folder.join(name);
     if let Some(outcome) = outcome {
         let texts = texts(outcome);
-        for (name, text) in [(BEFORE, &texts.ir_before), (AFTER, &texts.ir), (PTX, &texts.ptx)] {
+        for (name, text) in [(BEFORE, &texts.ir_before), (AFTER, &texts.ir), (PTX, &texts.ptx), (ISA, &texts.isa)] {
             if let Some(text) = text {
                 write(&path(name), text.as_bytes())?;
             }
@@ -76,9 +79,17 @@ pub fn write_all(folder: &Path, outcome: Option<&BuildOutcome>, cpu: bool) -> Re
         }
         Some(Ok((built, image))) => {
             if image.starts_with(ELF) {
-                let object = path(if cpu { CPU_OBJECT } else { CUBIN });
+                let is_amd = code_object::is_code_object(image);
+                let object = path(if cpu {
+                    CPU_OBJECT
+                } else if is_amd {
+                    CODE_OBJECT
+                } else {
+                    CUBIN
+                });
                 write(&object, image)?;
-                if !cpu {
+                // The text of an AMD GPU's instructions comes from the compiler.
+                if !cpu && !is_amd {
                     disassemble(&object, &path(SASS))?;
                 }
             }

@@ -19,8 +19,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// but where it is the one process for everything.
 pub fn name(context: &ReplayContext) -> String {
     // The name depends on the kind alone.
-    let arch = String::new();
-    let target = if context.is_cpu() { Target::Cpu { arch } } else { Target::Nvptx { arch } };
+    let target = context.devices[0].expected_target(&context.recorded.kernel.ours);
+    let target = target.unwrap_or_else(|| Target::gpu(""));
     if context.isolation == Isolation::None {
         return mneme_compiler::maker(&target);
     }

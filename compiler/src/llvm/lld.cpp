@@ -1,0 +1,28 @@
+// lld's driver for ELF, which links AMD GPUs' relocatable objects to code objects in this process.
+//
+// Called from llvm.rs. lld keeps state while it works, which `destroy` takes down: one link at a time.
+
+#include <string>
+#include <vector>
+
+#include "lld/Common/CommonLinkerContext.h"
+#include "lld/Common/Driver.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include "revise.h"
+
+LLD_HAS_DRIVER(elf)
+
+extern "C" {
+
+/// Links; null, or what lld says is wrong (to be freed). `Words` begin with the name that lld gives itself.
+char *mneme_lld_link(int Count, const char *const *Words) {
+  std::string Said;
+  llvm::raw_string_ostream Stream(Said);
+  std::vector<const char *> Arguments(Words, Words + Count);
+  bool Linked = lld::elf::link(Arguments, Stream, Stream, /*exitEarly=*/false, /*disableOutput=*/false);
+  lld::CommonLinkerContext::destroy();
+  return Linked ? nullptr : mneme::copy(Said);
+}
+
+} // extern "C"

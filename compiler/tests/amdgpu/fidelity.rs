@@ -1,0 +1,97 @@
+//! The application's own code: metadata and machine code are clang's.
+
+use mneme_core::image::architecture::Processor;
+use mneme_core::image::code_object::{self, Kernel};
+use mneme_core::image::elf;
+
+use crate::clang::{Program, build_for, kernel_of, usual};
+
+/// Names of arguments are kept in recorded IR alone.
+fn nameless(kernel: &Kernel) -> Kernel {
+    let mut kernel = kernel.clone();
+    kernel.arguments.iter_mut().for_each(|argument| argument.name.clear());
+    kernel
+}
+
+fn compare(program: Program<'_>) {
+    let theirs = code_object::parse(&program.code_object()).expect("clang makes a code object");
+    assert_eq!(theirs.version, program.version);
+    assert!(theirs.kernels.len() >= 3);
+    let ir = program.ir();
+    for expected in &theirs.kernels {
+        let artifact = build_for(&[&ir], &expected.name, program.arch, &usual()).unwrap();
+        let (ours, kernel) = kernel_of(&artifact.image, &expected.name);
+        let what = format!("{} of {program:?}", expected.name);
+        assert_eq!((&ours.processor, ours.version), (&theirs.processor, theirs.version), "{what}");
+        assert_eq!(nameless(&kernel), nameless(expected), "{what}");
+        assert_eq!(ours.kernels.len(), 1, "{what}: the others are pruned");
+    }
+}
+
+fn installed(arch: &str) {
+    for version in [4, 5] {
+        compare(Program { file: "kernels.hip", arch, version, flags: &[] });
+    }
+}
+
+#[test]
+fn gfx906_is_clangs() {
+    installed("gfx906");
+}
+
+#[test]
+fn gfx908_is_clangs() {
+    installed("gfx908");
+}
+
+#[test]
+fn gfx90a_is_clangs() {
+    installed("gfx90a");
+}
+
+#[test]
+fn gfx940_is_clangs() {
+    installed("gfx940");
+}
+
+#[test]
+fn gfx1030_is_clangs() {
+    installed("gfx1030");
+}
+
+#[test]
+fn processors_without_an_installed_library_are_clangs() {
+    for arch in ["gfx942", "gfx1100", "gfx1201"] {
+        for version in [4, 5, 6] {
+            compare(Program { file: "bare.hip", arch, version, flags: &[] });
+        }
+    }
+}
+
+#[test]
+fn features_and_sizes_of_waves_come_from_the_ir() {
+    let xnack = Program { file: "bare.hip", arch: "gfx90a:sramecc+:xnack-", version: 5, flags: &[] };
+    compare(xnack);
+    let artifact = build_for(&[&xnack.ir()], "scale", "gfx90a:sramecc+:xnack-", &usual()).unwrap();
+    let (object, _) = kernel_of(&artifact.image, "scale");
+    assert_eq!(object.processor, Processor { name: "gfx90a".into(), xnack: Some(false), sramecc: Some(true) });
+    let wide = Program { file: "bare.hip", arch: "gfx1030", version: 5, flags: &["-mwavefrontsize64"] };
+    compare(wide);
+    let (_, kernel) = kernel_of(&build_for(&[&wide.ir()], "scale", "gfx1030", &usual()).unwrap().image, "scale");
+    assert_eq!(kernel.wavefront_size, 64);
+}
+
+#[test]
+fn machine_code_is_clangs() {
+    // One kernel in its program: with others, the code is in another order.
+    let program = Program { file: "kernels.hip", arch: "gfx90a", version: 5, flags: &[] };
+    let code = |image: &[u8]| elf::section(image, ".text").expect("it has code").to_vec();
+    let whole = code(&program.code_object());
+    let ir = program.ir();
+    for kernel in ["scale", "by_value", "reduce", "bounded"] {
+        let artifact = build_for(&[&ir], kernel, "gfx90a", &usual()).unwrap();
+        let (_, found) = kernel_of(&artifact.image, kernel);
+        let ours = &code(&artifact.image)[..found.code_size as usize];
+        assert!(whole.windows(ours.len()).any(|theirs| theirs == ours), "{kernel}");
+    }
+}
