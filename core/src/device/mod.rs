@@ -9,9 +9,11 @@ pub mod cupti;
 mod error;
 pub mod gpu;
 pub mod hip;
+mod interface;
 mod limits;
 
 pub use error::DeviceError;
+pub use interface::Interface;
 pub use limits::DeviceLimits;
 
 use serde::{Deserialize, Serialize};
