@@ -19,18 +19,18 @@ pub const LIBRARIES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libam
 /// Names the library to load, for tests.
 pub const LIBRARY_VARIABLE: &str = "MNEME_HIP_LIBRARY";
 
-/// The library to load: of the names above the one that the linker finds, else the newest.
-pub fn library() -> PathBuf {
-    if let Some(named) = std::env::var_os(LIBRARY_VARIABLE).filter(|named| !named.is_empty()) {
-        return named.into();
-    }
-    let found = LIBRARIES.iter().find(|name| VendorLibrary::load(Path::new(name)).is_ok());
-    found.unwrap_or(&LIBRARIES[0]).into()
+/// The library to load: the one that is named by the variable, or the newest of the names above that can be loaded.
+pub fn library() -> Option<PathBuf> {
+    named().or_else(|| LIBRARIES.iter().map(PathBuf::from).find(|name| VendorLibrary::load(name).is_ok()))
 }
 
-/// Whether AMD's kernel driver offers a GPU in this folder of devices.
+fn named() -> Option<PathBuf> {
+    std::env::var_os(LIBRARY_VARIABLE).filter(|named| !named.is_empty()).map(Into::into)
+}
+
+/// Whether AMD's kernel driver is there, in this folder of devices; a library that is named may need none.
 pub fn is_offered(devices: &Path) -> bool {
-    devices.join("kfd").exists()
+    named().is_some() || devices.join("kfd").exists()
 }
 
 /// Loads the library and opens device `ordinal`, which is then current on this thread.

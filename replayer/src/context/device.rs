@@ -84,7 +84,8 @@ impl Choice {
     pub fn library(self) -> Result<PathBuf, String> {
         match self {
             Self::Cuda(_) | Self::Gpu(_) => Ok(cuda::LIBRARY.into()),
-            Self::Hip(_) => Ok(hip::library()),
+            // The error that names the file is that of the newest.
+            Self::Hip(_) => Ok(hip::library().unwrap_or_else(|| hip::LIBRARIES[0].into())),
             Self::Cpu(_) => install::locate(install::CPU_DEVICE).ok_or_else(|| {
                 format!("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)
             }),
