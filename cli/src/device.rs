@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
+use mneme_core::device::hip;
 use mneme_core::image::elf::Needs;
 
 use crate::error::CommandError;
@@ -46,7 +47,7 @@ pub fn choose(option: Option<DeviceChoice>, program: &Needs) -> Result<(DeviceCh
         Some(DeviceChoice::Hip) => require_amd_gpu(folder).map(|()| (DeviceChoice::Hip, false)),
         Some(DeviceChoice::Cpu) => Ok((DeviceChoice::Cpu, false)),
         None => {
-            let found = by_program(program, || has_gpu(folder) && has_driver(), || has_amd_gpu(folder));
+            let found = by_program(program, || has_gpu(folder) && has_driver(), || hip::is_offered(folder));
             Ok((found.unwrap_or(DeviceChoice::Cpu), found.is_none()))
         }
     }
@@ -61,13 +62,8 @@ fn by_program(program: &Needs, has_nvidia: impl Fn() -> bool, has_amd: impl Fn()
     if has_nvidia() { Some(DeviceChoice::Cuda) } else { has_amd().then_some(DeviceChoice::Hip) }
 }
 
-/// Whether AMD's kernel driver is there.
-fn has_amd_gpu(folder: &Path) -> bool {
-    folder.join("kfd").exists()
-}
-
 fn require_amd_gpu(folder: &Path) -> Result<(), CommandError> {
-    if has_amd_gpu(folder) {
+    if hip::is_offered(folder) {
         return Ok(());
     }
     Err(CommandError::NoDevice(

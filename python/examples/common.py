@@ -13,7 +13,7 @@ def arguments(description: str, trials: Optional[int] = None) -> argparse.Namesp
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--record-db", required=True, help="the .json of the recorded kernel")
     parser.add_argument("--record-id", required=True, help="the dynamic hash of the instance")
-    parser.add_argument("--device", help="cpu, cuda, or numbers of GPUs [default: as recorded]")
+    parser.add_argument("--device", help="cpu, cuda, hip, or numbers of GPUs [default: as recorded]")
     if trials is not None:
         parser.add_argument("--trials", type=int, default=trials, help=f"configurations to try [default: {trials}]")
     return parser.parse_args()

@@ -37,7 +37,7 @@ class AsyncReplayExecutor:
     num_workers
         Configurations that may run at a time, one GPU each; ``None`` leaves it to the engine.
     device
-        ``"cpu"``, ``"cuda"``, a GPU's number or a list of them; as recorded by default.
+        ``"cpu"``, ``"cuda"``, ``"hip"``, a GPU's number or a list of them; as recorded by default.
     timeout
         Seconds for a build, and for all runs of a configuration.
     options

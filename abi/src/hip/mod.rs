@@ -1,5 +1,6 @@
 //! HIP for AMD GPUs: its functions, types, and which functions of the CUDA driver they are.
 
+pub mod properties;
 pub mod runtime;
 pub mod types;
 

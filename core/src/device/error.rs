@@ -18,3 +18,13 @@ pub enum DeviceError {
     #[error("{name}: {text} ({function})")]
     Call { function: &'static str, code: u32, name: String, text: String },
 }
+
+impl DeviceError {
+    /// Whether a launch, or what a launch had to be allowed before, was refused: nothing has run.
+    pub fn is_refused_launch(&self) -> bool {
+        const LAUNCHES: [&str; 3] = ["cuLaunch", "cuFunc", "hipModuleLaunch"];
+        const LIMITS: [&str; 2] = ["cuCtxSetLimit", "hipDeviceSetLimit"];
+        matches!(self, Self::Call { function, .. }
+            if LAUNCHES.iter().any(|start| function.starts_with(start)) || LIMITS.contains(function))
+    }
+}

@@ -1,15 +1,19 @@
 //! Devices that kernels are replayed on.
 //!
 //! [`Device`] is what a replay needs of one, and no more: memory at addresses of our choice, modules, launches timed by
-//! the device. [`cuda`] implements it over any library with the CUDA driver's ABI, NVIDIA's or the CPU device's, so
-//! that both are driven by the same code.
+//! the device. [`gpu`] implements it over a vendor's library: [`cuda`] is any with the CUDA driver's ABI, NVIDIA's or the
+//! CPU device's, [`hip`] is AMD's, so that all are driven by the same code.
 
 pub mod cuda;
 pub mod cupti;
 mod error;
+pub mod gpu;
+pub mod hip;
+mod interface;
 mod limits;
 
 pub use error::DeviceError;
+pub use interface::Interface;
 pub use limits::DeviceLimits;
 
 use serde::{Deserialize, Serialize};

@@ -30,10 +30,10 @@ pub fn restart_on_the_cpu_device_if_needed() {
     let wanted = std::env::var("MNEME_DEVICE").unwrap_or_default();
     let choice = match wanted.as_str() {
         "cpu" => Some(true),
-        "cuda" => Some(false),
+        "cuda" | "hip" => Some(false),
         "" | "auto" => None,
         other => {
-            log::warning!("MNEME_DEVICE is '{other}', which is neither cpu nor cuda; it is ignored");
+            log::warning!("MNEME_DEVICE is '{other}', which is none of cpu, cuda and hip; it is ignored");
             None
         }
     };

@@ -52,7 +52,7 @@ pub struct CommonOptions {
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
 
-    /// Where to replay: cpu, cuda, or the numbers of GPUs, as in 0,1 [default: as recorded]
+    /// Where to replay: cpu, cuda, hip, or the numbers of GPUs, as in 0,1 [default: as recorded]
     #[arg(long, value_name = "DEVICE", value_parser = Choice::parse, value_delimiter = ',')]
     pub device: Vec<Choice>,
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mneme_compiler::Target;
-use mneme_core::device::{Description, cuda};
+use mneme_core::device::{Description, Interface, cuda, hip};
 use mneme_core::image::architecture::Vendor;
 use mneme_core::install;
 use mneme_core::recording::database::KernelDetails;
@@ -20,23 +20,57 @@ pub enum Choice {
     Cpu(i32),
     /// An NVIDIA GPU by its number.
     Cuda(i32),
+    /// An AMD GPU by its number.
+    Hip(i32),
+    /// A GPU of the vendor that the recorded code is for, by its number.
+    Gpu(i32),
 }
 
 impl Choice {
-    /// Reads `cpu`, `cpu:N`, `cuda`, `cuda:N` or `N`.
+    /// Reads `cpu`, `cuda` or `hip`, each with `:N` or without, or `N`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let ordinal = |text: &str| text.parse().ok().filter(|ordinal| *ordinal >= 0);
         let (kind, number): (fn(i32) -> Self, _) = match text.split_once(':').unwrap_or((text, "0")) {
             ("cpu", number) => (Self::Cpu, number),
             ("cuda", number) => (Self::Cuda, number),
-            _ => (Self::Cuda, text),
+            ("hip", number) => (Self::Hip, number),
+            _ => (Self::Gpu, text),
         };
-        ordinal(number).map(kind).ok_or_else(|| format!("'{text}' is no device; use cpu, cuda or the number of a GPU"))
+        let unknown = || format!("'{text}' is no device; use cpu, cuda, hip or the number of a GPU");
+        ordinal(number).map(kind).ok_or_else(unknown)
     }
 
     /// The kind of device that the recording was made on.
     pub fn recorded(recorded: &RecordedInstance) -> Self {
-        if recorded.recorded_on_cpu() { Self::Cpu(0) } else { Self::Cuda(0) }
+        if recorded.recorded_on_cpu() { Self::Cpu(0) } else { Self::Gpu(0).of(&recorded.kernel.ours) }
+    }
+
+    /// The same, with the vendor of a GPU that was given by its number only.
+    pub fn of(self, recorded: &KernelDetails) -> Self {
+        match self {
+            Self::Gpu(ordinal) if is_for_amd(recorded) => Self::Hip(ordinal),
+            Self::Gpu(ordinal) => Self::Cuda(ordinal),
+            named => named,
+        }
+    }
+
+    /// Why the recorded code cannot run there, in one sentence with the remedy.
+    pub fn misfit(self, recorded: &KernelDetails) -> Option<String> {
+        let (asked, own, vendor) = match (self, is_for_amd(recorded)) {
+            (Self::Cuda(_), true) => ("cuda", "hip", "AMD's"),
+            (Self::Hip(_), false) => ("hip", "cuda", "NVIDIA's"),
+            _ => return None,
+        };
+        Some(format!(
+            "--device {asked} cannot run code for {vendor} GPUs, which was recorded; use --device {own} or cpu"
+        ))
+    }
+
+    pub fn interface(self) -> Interface {
+        match self {
+            Self::Hip(_) => Interface::Hip,
+            Self::Cpu(_) | Self::Cuda(_) | Self::Gpu(_) => Interface::Cuda,
+        }
     }
 
     pub fn is_cpu(self) -> bool {
@@ -44,14 +78,16 @@ impl Choice {
     }
 
     pub fn ordinal(self) -> i32 {
-        let (Self::Cpu(ordinal) | Self::Cuda(ordinal)) = self;
+        let (Self::Cpu(ordinal) | Self::Cuda(ordinal) | Self::Hip(ordinal) | Self::Gpu(ordinal)) = self;
         ordinal
     }
 
     /// The library that has the driver's functions; a sentence where it is missing.
     pub fn library(self) -> Result<PathBuf, String> {
         match self {
-            Self::Cuda(_) => Ok(cuda::LIBRARY.into()),
+            Self::Cuda(_) | Self::Gpu(_) => Ok(cuda::LIBRARY.into()),
+            // The error that names the file is that of the newest.
+            Self::Hip(_) => Ok(hip::library().unwrap_or_else(|| hip::LIBRARIES[0].into())),
             Self::Cpu(_) => install::locate(install::CPU_DEVICE).ok_or_else(|| {
                 format!("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)
             }),
@@ -62,7 +98,7 @@ impl Choice {
     pub fn expected_target(self, recorded: &KernelDetails) -> Option<Target> {
         match self {
             Self::Cpu(_) => Some(Target::Cpu { arch: ir_arch(recorded) }),
-            Self::Cuda(_) => {
+            Self::Cuda(_) | Self::Gpu(_) | Self::Hip(_) => {
                 let is_gpu = Vendor::of_architecture(&recorded.device_arch).is_some();
                 is_gpu.then(|| gpu(&recorded.device_arch, recorded))
             }
@@ -73,7 +109,7 @@ impl Choice {
     pub fn target(self, device: &Description, recorded: &KernelDetails) -> Target {
         match self {
             Self::Cpu(_) => Target::Cpu { arch: ir_arch(recorded) },
-            Self::Cuda(_) => gpu(&device.arch, recorded),
+            Self::Cuda(_) | Self::Gpu(_) | Self::Hip(_) => gpu(&device.arch, recorded),
         }
     }
 
@@ -81,13 +117,19 @@ impl Choice {
     pub fn explain(self, error: &str, recorded: &RecordedInstance) -> String {
         match self {
             Self::Cpu(_) => error.to_owned(),
-            Self::Cuda(_) => {
+            Self::Cuda(_) | Self::Gpu(_) | Self::Hip(_) => {
                 let recorded = &recorded.kernel.ours.device;
                 let recorded = if recorded.is_empty() { "a GPU" } else { recorded };
                 format!("cannot replay what was recorded on {recorded}: {error}; --device cpu replays it without a GPU")
             }
         }
     }
+}
+
+/// Whether the recorded code is for AMD's GPUs.
+fn is_for_amd(recorded: &KernelDetails) -> bool {
+    // The IR tells also where the recording was made on the CPU device.
+    [&recorded.ir_arch, &recorded.device_arch].iter().any(|arch| Vendor::of_architecture(arch) == Some(Vendor::Amd))
 }
 
 fn ir_arch(recorded: &KernelDetails) -> String {
@@ -106,14 +148,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_named_in_five_ways() {
+    fn devices_are_named_in_seven_ways() {
         assert_eq!(Choice::parse("cpu"), Ok(Choice::Cpu(0)));
         assert_eq!(Choice::parse("cpu:1"), Ok(Choice::Cpu(1)));
         assert_eq!(Choice::parse("cuda"), Ok(Choice::Cuda(0)));
         assert_eq!(Choice::parse("cuda:2"), Ok(Choice::Cuda(2)));
-        assert_eq!(Choice::parse("3"), Ok(Choice::Cuda(3)));
-        for wrong in ["", "gpu", "-1", "cuda:", "cuda:x", "cpu:", "cpu:-1", "gpu:1"] {
+        assert_eq!(Choice::parse("hip"), Ok(Choice::Hip(0)));
+        assert_eq!(Choice::parse("hip:1"), Ok(Choice::Hip(1)));
+        assert_eq!(Choice::parse("3"), Ok(Choice::Gpu(3)));
+        for wrong in ["", "gpu", "-1", "cuda:", "cuda:x", "cpu:", "cpu:-1", "gpu:1", "hip:"] {
             assert!(Choice::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_a_gpu_of_the_recorded_code_s_vendor_and_another_vendor_s_is_refused() {
+        let of = |device: &str, ir: &str| KernelDetails {
+            device_arch: device.into(),
+            ir_arch: ir.into(),
+            ..KernelDetails::default()
+        };
+        let (amd, nvidia) = (of("cpu", "gfx90a"), of("sm_90", "sm_80"));
+        assert_eq!(Choice::Gpu(2).of(&amd), Choice::Hip(2));
+        assert_eq!(Choice::Gpu(2).of(&nvidia), Choice::Cuda(2));
+        assert_eq!(Choice::Gpu(0).of(&of("gfx90a:sramecc+:xnack-", "")), Choice::Hip(0));
+        let refused =
+            |choice: Choice, recorded| choice.misfit(recorded).is_some_and(|text| text.contains("use --device"));
+        assert!(refused(Choice::Cuda(0), &amd) && refused(Choice::Hip(0), &nvidia));
+        for (choice, recorded) in [(Choice::Cpu(0), &amd), (Choice::Hip(0), &amd), (Choice::Cuda(0), &nvidia)] {
+            assert_eq!(choice.misfit(recorded), None);
         }
     }
 

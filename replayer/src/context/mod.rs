@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mneme_compiler::Keep;
 use mneme_compiler::pipeline::External;
-use mneme_core::device::Timer;
+use mneme_core::device::{Interface, Timer};
 use mneme_core::exit;
 
 use self::device::Choice;
@@ -70,15 +70,25 @@ impl ReplayContext {
         let recorded = RecordedInstance::open(&database, settings.id.as_deref())?;
         let (replacement, unbuilt) = replacement(&settings, &recorded)?;
         let modules = if replacement.is_some() { Vec::new() } else { recorded.modules()? };
-        let devices = if settings.devices.is_empty() { vec![Choice::recorded(&recorded)] } else { settings.devices };
+        let mut devices =
+            if settings.devices.is_empty() { vec![Choice::recorded(&recorded)] } else { settings.devices };
+        for device in &mut devices {
+            *device = device.of(&recorded.kernel.ours);
+        }
         if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
             return Err(Fatal::new(
                 exit::BAD_USAGE,
                 "--device names the CPU device and a GPU; replay on them one by one",
             ));
         }
+        if let Some(error) = devices.iter().find_map(|device| device.misfit(&recorded.kernel.ours)) {
+            return Err(Fatal::new(exit::BAD_USAGE, error));
+        }
         if devices[0].is_cpu() && settings.timer == Timer::Cupti {
             return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times GPUs; leave --timer out on the CPU device"));
+        }
+        if devices[0].interface() == Interface::Hip && settings.timer == Timer::Cupti {
+            return Err(Fatal::new(exit::BAD_USAGE, "CUPTI times NVIDIA's GPUs; leave --timer out on AMD's"));
         }
         let library = devices[0].library().map_err(|error| Fatal::new(exit::NO_DEVICE, error))?;
         let layout = SnapshotLayout::of(&recorded)?;

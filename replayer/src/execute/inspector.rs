@@ -4,7 +4,7 @@
 //!
 //! A GPU hashes all memory in place (reading a chunk back over the bus costs a hundred times what hashing it does) and
 //! restores it from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is
-//! compared directly.
+//! compared directly. AMD's GPUs run no PTX either: memory is read back from them.
 
 use mneme_core::device::{Device, DeviceError};
 use mneme_core::tolerance::Norm;

@@ -24,16 +24,11 @@ pub fn launch_once(
         Err(error) => {
             // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which
             // shows in that memory cannot be put back.
-            done.broken = done.executed || (!was_refused(&error) && memory.restore().is_err());
-            done.executed |= !was_refused(&error);
+            done.broken = done.executed || (!error.is_refused_launch() && memory.restore().is_err());
+            done.executed |= !error.is_refused_launch();
             Err(error)
         }
     }
-}
-
-/// Whether the driver said no before anything ran.
-pub fn was_refused(error: &DeviceError) -> bool {
-    matches!(error, DeviceError::Call { function, .. } if function.starts_with("cuLaunch") || function.starts_with("cuFunc") || *function == "cuCtxSetLimit")
 }
 
 /// Notes that memory could not be read or put back: the context is lost.

@@ -13,6 +13,7 @@ use mneme_core::tolerance::Threshold;
 use mneme_core::tolerance::measure::Errors;
 use rayon::prelude::*;
 
+use super::ExecutorPlan;
 use super::inspector::{self, Checker, Inspector};
 use super::kernels::CheckMode;
 use super::pieces::Piece;
@@ -60,8 +61,9 @@ fn spans(stretches: impl IntoIterator<Item = (u64, u64)>, page: u64) -> Vec<(u64
 impl<'a> ResidentMemory<'a> {
     /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is
     /// decoded.
-    pub fn map(device: &'a dyn Device, snapshot: &'a Snapshot, absolute_constants: bool) -> Result<Self, DeviceError> {
-        let inspector = if absolute_constants { Inspector::Host } else { Inspector::Device(Checker::new(device)?) };
+    pub fn map(device: &'a dyn Device, plan: &ExecutorPlan<'a>) -> Result<Self, DeviceError> {
+        let (snapshot, absolute_constants) = (plan.snapshot, plan.absolute_constants);
+        let inspector = if plan.is_nvidia() { Inspector::Device(Checker::new(device)?) } else { Inspector::Host };
         let mut memory = Self { device, snapshot, absolute_constants, pieces: Vec::new(), inspector, flusher: None };
         let stretches = || memory.mapped_regions().map(|(_, region)| (region.address, region.size));
         for (start, size) in spans(stretches(), RESERVATION) {

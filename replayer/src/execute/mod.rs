@@ -26,9 +26,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 
-use mneme_core::device::cuda::Cuda;
 use mneme_core::device::cupti::Cupti;
-use mneme_core::device::{Description, Device, DeviceError, Timer};
+use mneme_core::device::gpu::Gpu;
+use mneme_core::device::{Description, Device, DeviceError, Interface, Timer};
 
 use self::memory::ResidentMemory;
 use self::message::{ExecutorReport, ExecutorRequest, StartError};
@@ -40,7 +40,8 @@ use crate::verify::tolerances::Bounds;
 
 /// What an executor is given when it is forked.
 pub struct ExecutorPlan<'a> {
-    /// The driver's library.
+    pub interface: Interface,
+    /// The library that has it.
     pub library: PathBuf,
     pub ordinal: i32,
     pub timer: Timer,
@@ -56,13 +57,20 @@ pub struct ExecutorPlan<'a> {
     pub quiet: bool,
 }
 
-fn open(plan: &ExecutorPlan<'_>) -> Result<Cuda, DeviceError> {
+impl ExecutorPlan<'_> {
+    /// Kernels in PTX and NVIDIA's other libraries work there.
+    fn is_nvidia(&self) -> bool {
+        self.interface == Interface::Cuda && !self.absolute_constants
+    }
+}
+
+fn open(plan: &ExecutorPlan<'_>) -> Result<Gpu, DeviceError> {
     if plan.timer == Timer::Events {
-        return Cuda::open(&plan.library, plan.ordinal);
+        return plan.interface.open(&plan.library, plan.ordinal);
     }
     let failed = |message| DeviceError::Library { library: "CUPTI".into(), message };
     let cupti = Cupti::start(&mneme_compiler::assembler::toolkits()).map_err(failed)?;
-    let mut device = Cuda::open(&plan.library, plan.ordinal)?;
+    let mut device = plan.interface.open(&plan.library, plan.ordinal)?;
     device.time_with(cupti);
     Ok(device)
 }
@@ -108,7 +116,7 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
     }
     frame::write(supervisor, &ExecutorReport::Device(device.description().clone(), confined), &[])?;
     let failed = |error| unfit(plan, Some(&device), &error);
-    let mut memory = ResidentMemory::map(&device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+    let mut memory = ResidentMemory::map(&device, plan).map_err(failed)?;
     let mut runner = Runner::new(&device, plan);
     while let Some((order, image)) = frame::read::<ExecutorRequest>(supervisor)? {
         match order {
@@ -134,7 +142,7 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
 
 /// An executor in this very process: for profilers and debuggers, which follow one process best.
 pub struct InProcessExecutor<'a> {
-    device: &'a Cuda,
+    device: &'a Gpu,
     memory: ResidentMemory<'a>,
     runner: Runner<'a>,
 }
@@ -144,14 +152,14 @@ impl<'a> InProcessExecutor<'a> {
     pub fn open(plan: ExecutorPlan<'a>) -> Result<Self, StartError> {
         // Both last as long as the process.
         let plan: &'a ExecutorPlan<'a> = Box::leak(Box::new(plan));
-        let reason = |device: Option<&Cuda>, error| match unfit(plan, device, &error) {
+        let reason = |device: Option<&Gpu>, error| match unfit(plan, device, &error) {
             Stop::Unfit(reason) => reason,
             Stop::Stream => StartError::Device(error.to_string()),
         };
         let device = open(plan).map_err(|error| reason(None, error))?;
-        let device: &'a Cuda = Box::leak(Box::new(device));
+        let device: &'a Gpu = Box::leak(Box::new(device));
         let failed = |error| reason(Some(device), error);
-        let mut memory = ResidentMemory::map(device, plan.snapshot, plan.absolute_constants).map_err(failed)?;
+        let mut memory = ResidentMemory::map(device, plan).map_err(failed)?;
         memory.upload().map_err(failed)?;
         Ok(Self { device, memory, runner: Runner::new(device, plan) })
     }
@@ -174,7 +182,7 @@ fn show_what_was_printed() {
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
-fn unfit(plan: &ExecutorPlan<'_>, device: Option<&Cuda>, error: &DeviceError) -> Stop {
+fn unfit(plan: &ExecutorPlan<'_>, device: Option<&Gpu>, error: &DeviceError) -> Stop {
     Stop::Unfit(match error {
         DeviceError::Clash { .. } => StartError::Clash(error.to_string()),
         DeviceError::OutOfMemory { .. } => {

@@ -12,7 +12,7 @@ use mneme_core::hash::chunk_id;
 use mneme_core::launch::{Launch, Limits};
 use mneme_core::result::{Metrics, Status};
 
-use super::launch::{launch_once, repaired, was_refused};
+use super::launch::{launch_once, repaired};
 use super::memory::{MemoryVerdict, ResidentMemory};
 use super::message::{RunOutcome, RunRequest, VARIES};
 use super::nvml::Nvml;
@@ -40,7 +40,7 @@ pub struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub fn new(device: &'a dyn Device, plan: &'a ExecutorPlan<'a>) -> Self {
-        let starting = device.bus_id().filter(|_| !plan.absolute_constants).map(|bus_id| {
+        let starting = device.bus_id().filter(|_| plan.is_nvidia()).map(|bus_id| {
             let (sender, receiver) = channel();
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
@@ -67,7 +67,7 @@ impl<'a> Runner<'a> {
             }
         };
         if let Err(error) = self.launches(memory, order, module, file.as_ref(), &mut done) {
-            (done.status, done.error) = if was_refused(&error) {
+            (done.status, done.error) = if error.is_refused_launch() {
                 (Status::InvalidLaunch, format!("the launch was refused: {error}"))
             } else {
                 (Status::RuntimeError, format!("the kernel failed: {error}"))

@@ -50,6 +50,7 @@ impl<'a> SingleProcess<'a> {
         decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error.to_string()))?;
         let choice = context.devices[0];
         let plan = ExecutorPlan {
+            interface: choice.interface(),
             library: context.library.clone(),
             ordinal: choice.ordinal(),
             timer: context.timer,

@@ -161,14 +161,18 @@ impl<'de> Deserialize<'de> for Range {
 /// Accepts what `mneme-replay --device` accepts.
 pub fn device(text: &str) -> Result<String, String> {
     let is_device = |name: &str| {
-        let number = name.strip_prefix("cuda:").or(name.strip_prefix("cpu:")).unwrap_or(name);
-        ["cpu", "cuda"].contains(&name) || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        const KINDS: [&str; 3] = ["cpu", "cuda", "hip"];
+        let number = match name.split_once(':') {
+            Some((kind, number)) if KINDS.contains(&kind) => number,
+            _ => name,
+        };
+        KINDS.contains(&name) || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let of_cpu = text.split(',').filter(|name| name.starts_with("cpu")).count();
     if text.split(',').all(is_device) && (of_cpu == 0 || of_cpu == text.split(',').count()) {
         Ok(text.into())
     } else {
-        Err("use cpu, cuda or the numbers of GPUs, as in 0,1".into())
+        Err("use cpu, cuda, hip or the numbers of GPUs, as in 0,1".into())
     }
 }
 
@@ -213,10 +217,10 @@ mod tests {
 
     #[test]
     fn devices_are_kinds_or_lists_of_numbers() {
-        for right in ["cpu", "cuda", "0", "0,1,7", "cuda:1", "cpu,cpu:1"] {
+        for right in ["cpu", "cuda", "0", "0,1,7", "cuda:1", "cpu,cpu:1", "hip", "hip:1"] {
             assert_eq!(device(right).unwrap(), right);
         }
-        for wrong in ["gpu", "", "0,", "cpu,0", "-1", "cpu:", "cpu:x"] {
+        for wrong in ["gpu", "", "0,", "cpu,0", "-1", "cpu:", "cpu:x", "hip:", "gpu:1"] {
             assert!(device(wrong).is_err(), "{wrong}");
         }
     }

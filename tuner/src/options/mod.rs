@@ -208,7 +208,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// Device to replay on: cpu, cuda, or the numbers of GPUs, as in 0,1 [default: as recorded]
+    /// Device to replay on: cpu, cuda, hip, or the numbers of GPUs, as in 0,1 [default: as recorded]
     #[arg(long, value_parser = choices::device, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "merge::text")]
     pub device: Option<String>,

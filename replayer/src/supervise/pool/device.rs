@@ -73,6 +73,7 @@ impl PoolDevice {
 
     pub fn start_executor(&self, context: &ReplayContext) -> std::io::Result<Executor> {
         Executor::start(&ExecutorPlan {
+            interface: self.choice.interface(),
             library: context.library.clone(),
             ordinal: self.choice.ordinal(),
             timer: context.timer,

@@ -1,0 +1,133 @@
+//! What HIP says of a device, in the two layouts that its libraries have.
+
+use super::types::*;
+
+/// Declares a structure laid out as in C, and where its fields are.
+macro_rules! properties {
+    ($(#[$attribute:meta])* $name:ident { $($field:ident: $type:ty,)* }) => {
+        $(#[$attribute])*
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        #[allow(non_snake_case, reason = "fields are named as in the header")]
+        pub struct $name {
+            $(pub $field: $type,)*
+        }
+
+        impl $name {
+            /// Each field and its offset.
+            pub const FIELDS: &[(&str, usize)] = &[$((stringify!($field), std::mem::offset_of!($name, $field)),)*];
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                // SAFETY: numbers, characters and pointers, for all of which zeros are valid.
+                unsafe { std::mem::zeroed() }
+            }
+        }
+    };
+}
+
+properties! {
+    /// `hipDeviceProp_t` of ROCm 5 and before: what `hipGetDeviceProperties` fills as a symbol, and
+    /// `hipGetDevicePropertiesR0000` in later libraries. Flags of the architecture are one word.
+    PropertiesR0000 {
+        name: [c_char; 256], totalGlobalMem: usize, sharedMemPerBlock: usize, regsPerBlock: c_int, warpSize: c_int,
+        maxThreadsPerBlock: c_int, maxThreadsDim: [c_int; 3], maxGridSize: [c_int; 3], clockRate: c_int,
+        memoryClockRate: c_int, memoryBusWidth: c_int, totalConstMem: usize, major: c_int, minor: c_int,
+        multiProcessorCount: c_int, l2CacheSize: c_int, maxThreadsPerMultiProcessor: c_int, computeMode: c_int,
+        clockInstructionRate: c_int, arch: u32, concurrentKernels: c_int, pciDomainID: c_int, pciBusID: c_int,
+        pciDeviceID: c_int, maxSharedMemoryPerMultiProcessor: usize, isMultiGpuBoard: c_int, canMapHostMemory: c_int,
+        gcnArch: c_int, gcnArchName: [c_char; 256], integrated: c_int, cooperativeLaunch: c_int,
+        cooperativeMultiDeviceLaunch: c_int, maxTexture1DLinear: c_int, maxTexture1D: c_int, maxTexture2D: [c_int; 2],
+        maxTexture3D: [c_int; 3], hdpMemFlushCntl: *mut c_uint, hdpRegFlushCntl: *mut c_uint, memPitch: usize,
+        textureAlignment: usize, texturePitchAlignment: usize, kernelExecTimeoutEnabled: c_int, ECCEnabled: c_int,
+        tccDriver: c_int, cooperativeMultiDeviceUnmatchedFunc: c_int, cooperativeMultiDeviceUnmatchedGridDim: c_int,
+        cooperativeMultiDeviceUnmatchedBlockDim: c_int, cooperativeMultiDeviceUnmatchedSharedMem: c_int,
+        isLargeBar: c_int, asicRevision: c_int, managedMemory: c_int, directManagedMemAccessFromHost: c_int,
+        concurrentManagedAccess: c_int, pageableMemoryAccess: c_int, pageableMemoryAccessUsesHostPageTables: c_int,
+    }
+}
+
+properties! {
+    /// `hipDeviceProp_t` of ROCm 6 and later: what `hipGetDevicePropertiesR0600` fills, which programs compiled by them
+    /// call for `hipGetDeviceProperties`.
+    PropertiesR0600 {
+        name: [c_char; 256], uuid: CUuuid, luid: [c_char; 8], luidDeviceNodeMask: c_uint, totalGlobalMem: usize,
+        sharedMemPerBlock: usize, regsPerBlock: c_int, warpSize: c_int, memPitch: usize, maxThreadsPerBlock: c_int,
+        maxThreadsDim: [c_int; 3], maxGridSize: [c_int; 3], clockRate: c_int, totalConstMem: usize, major: c_int,
+        minor: c_int, textureAlignment: usize, texturePitchAlignment: usize, deviceOverlap: c_int,
+        multiProcessorCount: c_int, kernelExecTimeoutEnabled: c_int, integrated: c_int, canMapHostMemory: c_int,
+        computeMode: c_int, maxTexture1D: c_int, maxTexture1DMipmap: c_int, maxTexture1DLinear: c_int,
+        maxTexture2D: [c_int; 2], maxTexture2DMipmap: [c_int; 2], maxTexture2DLinear: [c_int; 3],
+        maxTexture2DGather: [c_int; 2], maxTexture3D: [c_int; 3], maxTexture3DAlt: [c_int; 3],
+        maxTextureCubemap: c_int, maxTexture1DLayered: [c_int; 2], maxTexture2DLayered: [c_int; 3],
+        maxTextureCubemapLayered: [c_int; 2], maxSurface1D: c_int, maxSurface2D: [c_int; 2], maxSurface3D: [c_int; 3],
+        maxSurface1DLayered: [c_int; 2], maxSurface2DLayered: [c_int; 3], maxSurfaceCubemap: c_int,
+        maxSurfaceCubemapLayered: [c_int; 2], surfaceAlignment: usize, concurrentKernels: c_int, ECCEnabled: c_int,
+        pciBusID: c_int, pciDeviceID: c_int, pciDomainID: c_int, tccDriver: c_int, asyncEngineCount: c_int,
+        unifiedAddressing: c_int, memoryClockRate: c_int, memoryBusWidth: c_int, l2CacheSize: c_int,
+        persistingL2CacheMaxSize: c_int, maxThreadsPerMultiProcessor: c_int, streamPrioritiesSupported: c_int,
+        globalL1CacheSupported: c_int, localL1CacheSupported: c_int, sharedMemPerMultiprocessor: usize,
+        regsPerMultiprocessor: c_int, managedMemory: c_int, isMultiGpuBoard: c_int, multiGpuBoardGroupID: c_int,
+        hostNativeAtomicSupported: c_int, singleToDoublePrecisionPerfRatio: c_int, pageableMemoryAccess: c_int,
+        concurrentManagedAccess: c_int, computePreemptionSupported: c_int, canUseHostPointerForRegisteredMem: c_int,
+        cooperativeLaunch: c_int, cooperativeMultiDeviceLaunch: c_int, sharedMemPerBlockOptin: usize,
+        pageableMemoryAccessUsesHostPageTables: c_int, directManagedMemAccessFromHost: c_int,
+        maxBlocksPerMultiProcessor: c_int, accessPolicyMaxWindowSize: c_int, reservedSharedMemPerBlock: usize,
+        hostRegisterSupported: c_int, sparseHipArraySupported: c_int, hostRegisterReadOnlySupported: c_int,
+        timelineSemaphoreInteropSupported: c_int, memoryPoolsSupported: c_int, gpuDirectRDMASupported: c_int,
+        gpuDirectRDMAFlushWritesOptions: c_uint, gpuDirectRDMAWritesOrdering: c_int,
+        memoryPoolSupportedHandleTypes: c_uint, deferredMappingHipArraySupported: c_int, ipcEventSupported: c_int,
+        clusterLaunch: c_int, unifiedFunctionPointers: c_int, reserved: [c_int; 63], hipReserved: [c_int; 32],
+        gcnArchName: [c_char; 256], maxSharedMemoryPerMultiProcessor: usize, clockInstructionRate: c_int, arch: u32,
+        hdpMemFlushCntl: *mut c_uint, hdpRegFlushCntl: *mut c_uint, cooperativeMultiDeviceUnmatchedFunc: c_int,
+        cooperativeMultiDeviceUnmatchedGridDim: c_int, cooperativeMultiDeviceUnmatchedBlockDim: c_int,
+        cooperativeMultiDeviceUnmatchedSharedMem: c_int, isLargeBar: c_int, asicRevision: c_int,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Whether the structure of the headers in `include` is as declared.
+    fn compare(include: &Path, structure: &str, guard: &str, fields: &[(&str, usize)], size: usize) {
+        let folder = std::env::temp_dir().join(format!("mneme-hip-properties-{}-{size}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut source = format!(
+            "#define __HIP_PLATFORM_AMD__ 1\n#include <stddef.h>\n#include <hip/hip_version.h>\n\
+             #include <hip/hip_runtime_api.h>\n#if {guard}\n_Static_assert(sizeof({structure}) == {size}, \"size\");\n"
+        );
+        for (field, offset) in fields {
+            writeln!(source, "_Static_assert(offsetof({structure}, {field}) == {offset}, \"{field}\");").unwrap();
+        }
+        std::fs::write(folder.join("layout.c"), source + "#endif\n").unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=gnu11", "-w", "-fsyntax-only", "-I"]).arg(include).arg(folder.join("layout.c"));
+        let output = compiler.output().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    #[test]
+    fn structures_are_as_in_the_headers() {
+        let others = std::env::var_os("MNEME_TEST_HIP_INCLUDE").map(Into::into);
+        let folders = others.into_iter().chain(["/usr/include".into(), "/opt/rocm/include".into()]);
+        let folders: Vec<std::path::PathBuf> =
+            folders.filter(|folder: &std::path::PathBuf| folder.join("hip/hip_runtime_api.h").exists()).collect();
+        if folders.is_empty() {
+            println!("skipped: HIP's headers are not installed");
+        }
+        for folder in folders {
+            type Old = PropertiesR0000;
+            type New = PropertiesR0600;
+            let (old, new) = (size_of::<Old>(), size_of::<New>());
+            compare(&folder, "hipDeviceProp_t", "HIP_VERSION_MAJOR < 6", Old::FIELDS, old);
+            compare(&folder, "hipDeviceProp_t", "HIP_VERSION_MAJOR >= 6", New::FIELDS, new);
+        }
+    }
+}
