@@ -113,8 +113,8 @@ fn communicates(instruction: Value<'_>, communicating: &HashSet<Value<'_>>) -> b
         },
         LLVMCall => match instruction.callee() {
             Some(callee) => communicating.contains(&callee),
-            // Whatever it calls.
-            None => true,
+            // Whatever it calls; assembly that is left has no instructions.
+            None => edit::called_value(instruction).and_then(edit::inline_asm).is_none(),
         },
         _ => false,
     }

@@ -9,8 +9,8 @@ use llvm_sys::prelude::LLVMValueRef;
 use super::Value;
 
 const NAME: &std::ffi::CStr = c"nvvm.annotations";
-/// `CallingConv::PTX_Kernel`.
-const PTX_KERNEL: u32 = 71;
+/// `CallingConv::PTX_Kernel` and `CallingConv::AMDGPU_KERNEL`.
+const KERNEL_CONVENTIONS: [u32; 2] = [71, 91];
 
 struct Entry<'m> {
     /// The metadata node, as a value.
@@ -60,7 +60,7 @@ fn string(value: Value<'_>) -> Option<String> {
     }
 }
 
-/// The module's kernels: annotated ones and those of the PTX kernel calling convention, definitions only.
+/// The module's kernels: annotated ones and those of a kernel calling convention, definitions only.
 pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
     let annotated: Vec<Value<'_>> = entries(module)
         .into_iter()
@@ -72,7 +72,7 @@ pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
         .filter(|function| !function.is_declaration())
         .filter(|function| {
             // SAFETY: the value is a live function.
-            annotated.contains(function) || unsafe { LLVMGetFunctionCallConv(function.raw()) } == PTX_KERNEL
+            annotated.contains(function) || KERNEL_CONVENTIONS.contains(&unsafe { LLVMGetFunctionCallConv(function.raw()) })
         })
         .collect()
 }

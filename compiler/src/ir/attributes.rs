@@ -19,9 +19,19 @@ pub fn kind(name: &str) -> u32 {
 
 /// The type of the aggregate that `parameter` passes by value.
 pub fn by_value(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
+    aggregate(function, parameter, "byval")
+}
+
+/// The type of the aggregate that lies in a kernel's parameter buffer and that `parameter` points at, as AMD's GPUs
+/// have it.
+pub fn by_reference(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
+    aggregate(function, parameter, "byref")
+}
+
+fn aggregate(function: Value<'_>, parameter: u32, name: &str) -> Option<LLVMTypeRef> {
     // SAFETY: the function is alive; LLVM returns null where there is no such attribute.
     unsafe {
-        let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind("byval"));
+        let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind(name));
         (!attribute.is_null()).then(|| LLVMGetTypeAttributeValue(attribute))
     }
 }

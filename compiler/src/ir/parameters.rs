@@ -1,7 +1,7 @@
 //! The layout of a kernel's parameter buffer.
 //!
-//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space and the driver's launch
-//! call expects.
+//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space, AMDGPU its kernel argument
+//! segment, and as the driver's launch call expects.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
@@ -25,7 +25,7 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
         .map(|(index, parameter)| {
             let (kind, size, alignment) = layout(module, kernel, index as u32, parameter);
             offset = offset.next_multiple_of(alignment.max(1));
-            let pointers = attributes::by_value(kernel, index as u32).and_then(|ty| pointers(module, ty));
+            let pointers = passed_aggregate(kernel, index as u32, parameter).and_then(|ty| pointers(module, ty));
             let pointers = pointers.map(|pointers| pointers.into_iter().map(|(offset, _)| offset as u32).collect());
             let argument =
                 Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
@@ -35,12 +35,21 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
         .collect()
 }
 
+/// The type of the aggregate that a parameter passes, in whichever form.
+fn passed_aggregate(kernel: Value<'_>, index: u32, parameter: Value<'_>) -> Option<LLVMTypeRef> {
+    // SAFETY: the type of a live value.
+    let is_structure = || unsafe { LLVMGetTypeKind(parameter.ty()) } == LLVMTypeKind::LLVMStructTypeKind;
+    attributes::by_value(kernel, index)
+        .or_else(|| attributes::by_reference(kernel, index))
+        .or_else(|| is_structure().then(|| parameter.ty()))
+}
+
 /// Kind, size and alignment (bytes) of one parameter.
 fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'_>) -> (String, u64, u64) {
     // SAFETY: the module and the function are alive; attribute index 1 is the first parameter.
     unsafe {
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
-        if let Some(ty) = attributes::by_value(kernel, index) {
+        if let Some(ty) = passed_aggregate(kernel, index, parameter) {
             let declared = LLVMGetEnumAttributeAtIndex(kernel.raw(), index + 1, attributes::kind("align"));
             let declared = if declared.is_null() { 0 } else { LLVMGetEnumAttributeValue(declared) };
             let natural = u64::from(LLVMABIAlignmentOfType(data, ty));

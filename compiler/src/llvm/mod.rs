@@ -52,6 +52,7 @@ unsafe extern "C" {
     fn mneme_llvm_trap_unreachable(machine: LLVMTargetMachineRef);
     fn mneme_llvm_fuse(machine: LLVMTargetMachineRef, everywhere: bool);
     fn mneme_llvm_keep_loops(module: LLVMModuleRef);
+    fn mneme_llvm_widen_scopes(module: LLVMModuleRef);
     fn mneme_llvm_as_for_devices();
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
     fn mneme_llvm_end_without_memory();
@@ -203,6 +204,12 @@ fn refusal(option: &str, message: &str) -> String {
 pub fn keep_loops(module: &Module<'_>) {
     // SAFETY: the module is alive.
     unsafe { mneme_llvm_keep_loops(module.as_mut_ptr()) }
+}
+
+/// Makes atomic accesses and fences hold for every thread: x86 orders nothing for a scope that it does not know.
+pub fn widen_scopes(module: &Module<'_>) {
+    // SAFETY: the module is alive.
+    unsafe { mneme_llvm_widen_scopes(module.as_mut_ptr()) }
 }
 
 /// Sets LLVM's options to what clang sets them to for every device compilation.
