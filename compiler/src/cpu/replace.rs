@@ -3,7 +3,7 @@
 //! They are calls of intrinsics and of the device library's builtins, and inline assembly; the functions have the same
 //! types.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use inkwell::module::Module;
 
@@ -94,20 +94,21 @@ fn code_object_version(module: &Module<'_>) -> Option<u64> {
 fn active_lanes<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
     for (read, result) in [("llvm.read_register.i64", "i64"), ("llvm.read_register.i32", "i32")] {
         let Some(function) = ir::function(module, read) else { continue };
-        let calls: Vec<Value<'_>> = function.users();
-        let is_known = |call: &Value<'_>| {
-            let register = edit::named_register(*call);
-            register.is_some_and(|name| name == "exec" || (name == "exec_lo" && result == "i32"))
-        };
-        if !calls.iter().all(is_known) {
-            replaced.unsupported.insert(function, format!("a register read by name (`{read}`)"));
-            continue;
+        let mut calls: BTreeMap<String, Vec<Value<'_>>> = BTreeMap::new();
+        for call in function.users() {
+            calls.entry(edit::named_register(call).unwrap_or_default()).or_default().push(call);
         }
-        let Some(body) = amdgcn::active_lanes(result) else { continue };
-        let signature = Signature { name: format!("__mneme_cpu.exec.{result}"), result: result.into(), parameters: vec![] };
-        let new = edit::replace_calls(module, &calls, &signature.name);
-        replaced.definitions.push_str(&signature.define(&body));
-        replaced.collective.extend(new);
+        for (register, calls) in calls {
+            let Some(body) = amdgcn::active_lanes(&register, result) else {
+                replaced.unsupported.insert(function, format!("the register `{register}`"));
+                continue;
+            };
+            let name = format!("__mneme_cpu.{register}.{result}");
+            let new = edit::replace_calls(module, &calls, &name);
+            let signature = Signature { name, result: result.into(), parameters: Vec::new() };
+            replaced.definitions.push_str(&signature.define(&body));
+            replaced.collective.extend(new);
+        }
     }
 }
 

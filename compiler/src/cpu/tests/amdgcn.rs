@@ -89,6 +89,7 @@ fn adhoc() {
             let object = object(&bitcode, pipeline, &processor);
             let table = table(&object);
             eprintln!("{} {pipeline}: {} kernels, refused {:?}", path.display(), table.kernels.len(), table.refused);
+            if let Some(out) = std::env::var_os("MNEME_TEST_OUT") { std::fs::write(Path::new(&out).join(format!("{}.{}.o", path.file_name().unwrap().to_str().unwrap(), &pipeline[8..10])), &object).unwrap(); }
             for k in &table.kernels { eprintln!("  {k:?}"); }
             eprintln!("  {:?}", table.variables);
             for name in undefined(&object) {

@@ -120,10 +120,20 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
     Some(())
 }
 
-/// The active lanes of the wave, for reads of the register `exec`.
-pub fn active_lanes(result: &str) -> Option<Body> {
+/// The active lanes of the wave, for reads of a register that has them.
+pub fn active_lanes(register: &str, result: &str) -> Option<Body> {
     let mut body = Body::default();
-    ballot("1", result, &mut body)?;
+    let mask = body.value("call i64 @__mneme_cpu.ballot(i32 1)");
+    let mask = match (register, result) {
+        ("exec", "i64") => mask,
+        ("exec" | "exec_lo", "i32") => body.value(format!("trunc i64 {mask} to i32")),
+        ("exec_hi", "i32") => {
+            let high = body.value(format!("lshr i64 {mask}, 32"));
+            body.value(format!("trunc i64 {high} to i32"))
+        }
+        _ => return None,
+    };
+    body.ret(result, mask);
     body.collective = true;
     Some(body)
 }
