@@ -46,7 +46,7 @@ fn refused(instruction: Value<'_>) -> Option<String> {
     // SAFETY: live instructions, asked for what their opcode says they have.
     unsafe {
         match edit::opcode(instruction) {
-            LLVMAlloca if holds_narrow(LLVMGetAllocatedType(instruction.raw())) => in_memory(),
+            LLVMAlloca if is_aggregate(LLVMGetAllocatedType(instruction.raw())) => in_memory(),
             LLVMGetElementPtr if holds_narrow(LLVMGetGEPSourceElementType(instruction.raw())) => in_memory(),
             LLVMLoad if is_unusual(instruction, instruction.ty()) => in_memory(),
             LLVMStore => {
@@ -110,15 +110,18 @@ fn holds_narrow(ty: LLVMTypeRef) -> bool {
     unsafe {
         match LLVMGetTypeKind(ty) {
             LLVMTypeKind::LLVMPointerTypeKind => narrow(ty).is_some(),
-            LLVMTypeKind::LLVMArrayTypeKind | LLVMTypeKind::LLVMVectorTypeKind => {
-                holds_narrow(LLVMGetElementType(ty))
-            }
+            LLVMTypeKind::LLVMArrayTypeKind | LLVMTypeKind::LLVMVectorTypeKind => holds_narrow(LLVMGetElementType(ty)),
             LLVMTypeKind::LLVMStructTypeKind => {
                 (0..LLVMCountStructElementTypes(ty)).any(|index| holds_narrow(LLVMStructGetTypeAtIndex(ty, index)))
             }
             _ => false,
         }
     }
+}
+
+/// Whether a type is not itself a 32-bit pointer and has one.
+fn is_aggregate(ty: LLVMTypeRef) -> bool {
+    narrow(ty).is_none() && holds_narrow(ty)
 }
 
 /// Whether an access moves 32-bit pointers in another way than one at a time and not atomically.
@@ -128,7 +131,7 @@ fn holds_narrow(ty: LLVMTypeRef) -> bool {
 unsafe fn is_unusual(access: Value<'_>, ty: LLVMTypeRef) -> bool {
     // SAFETY: by the contract above.
     let ordering = unsafe { LLVMGetOrdering(access.raw()) };
-    holds_narrow(ty) && (narrow(ty).is_none() || ordering != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic)
+    is_aggregate(ty) || (narrow(ty).is_some() && ordering != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic)
 }
 
 /// Keeps numbers and memory as they are on the GPU, and puts variables on the CPU's stack. The module is for the CPU by

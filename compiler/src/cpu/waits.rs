@@ -274,6 +274,6 @@ impl Graph {
 
 /// Functions whose result memory does not change.
 fn is_pure(name: &str) -> bool {
-    name == "__mneme_cpu_thread"
+    ["__mneme_cpu_thread", "__mneme_cpu_implicit_arguments", "__mneme_cpu_dispatch_packet"].contains(&name)
         || (name.starts_with("llvm.") && !name.starts_with("llvm.masked") && !name.starts_with("llvm.mem"))
 }

@@ -72,7 +72,8 @@ pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
         .filter(|function| !function.is_declaration())
         .filter(|function| {
             // SAFETY: the value is a live function.
-            annotated.contains(function) || KERNEL_CONVENTIONS.contains(&unsafe { LLVMGetFunctionCallConv(function.raw()) })
+            annotated.contains(function)
+                || KERNEL_CONVENTIONS.contains(&unsafe { LLVMGetFunctionCallConv(function.raw()) })
         })
         .collect()
 }

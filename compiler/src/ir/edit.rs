@@ -202,7 +202,14 @@ pub fn module_flag(module: &Module<'_>, name: &str) -> Option<u64> {
         if flag.is_null() {
             return None;
         }
-        constant(Value::new(LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), flag))?)
+        // Metadata that is a constant counts as a node of one operand.
+        let node = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), flag);
+        if LLVMGetMDNodeNumOperands(node) != 1 {
+            return None;
+        }
+        let mut value = std::ptr::null_mut();
+        LLVMGetMDNodeOperands(node, &mut value);
+        constant(Value::new(value)?)
     }
 }
 

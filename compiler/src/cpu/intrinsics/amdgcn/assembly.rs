@@ -24,9 +24,8 @@ pub fn translate(text: &str, constraints: &str, signature: &Signature) -> Result
         .filter(|constraint| !constraint.is_empty() && !constraint.starts_with('~'))
         .partition(|constraint| constraint.starts_with('='));
     // What an empty text leaves in a register is what came in there.
-    let tied: Vec<Option<usize>> = (0..outputs.len())
-        .map(|output| inputs.iter().position(|input| input.parse() == Ok(output)))
-        .collect();
+    let tied: Vec<Option<usize>> =
+        (0..outputs.len()).map(|output| inputs.iter().position(|input| input.parse() == Ok(output))).collect();
     let result = signature.result.as_str();
     match (result, &tied[..]) {
         ("void", []) => body.ret("void", ""),

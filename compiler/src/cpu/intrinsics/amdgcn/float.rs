@@ -178,9 +178,8 @@ fn class(ty: &str, body: &mut Body) -> Option<String> {
 /// The middle one of three; the least that is a number where one is not.
 fn median(ty: &str, body: &mut Body) -> Option<String> {
     let kind = suffix(ty)?;
-    let mut two = |which: &str, a: &str, b: &str| {
-        body.value(format!("call {ty} @llvm.{which}num.{kind}({ty} {a}, {ty} {b})"))
-    };
+    let mut two =
+        |which: &str, a: &str, b: &str| body.value(format!("call {ty} @llvm.{which}num.{kind}({ty} {a}, {ty} {b})"));
     let (less, more) = (two("min", "%a0", "%a1"), two("max", "%a0", "%a1"));
     let bounded = two("min", &more, "%a2");
     let middle = two("max", &less, &bounded);

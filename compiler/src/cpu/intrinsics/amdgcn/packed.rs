@@ -10,8 +10,7 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
         ["cvt", "pkrtz"] => {
             let mut half = |argument: &str| {
                 let wide = body.value(format!("fpext float {argument} to double"));
-                let bits =
-                    body.value(format!("call i16 @__mneme_cpu.narrow16(double {wide}, i32 1, i64 10, i64 15)"));
+                let bits = body.value(format!("call i16 @__mneme_cpu.narrow16(double {wide}, i32 1, i64 10, i64 15)"));
                 body.value(format!("bitcast i16 {bits} to half"))
             };
             let (low, high) = (half("%a0"), half("%a1"));

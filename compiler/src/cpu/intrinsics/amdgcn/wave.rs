@@ -54,16 +54,11 @@ pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<
         }
         // What lanes get that get nothing is undefined.
         ["mov", "dpp", ..] => by_word(result, &[operand()?], body, |body, words| {
-            body.value(format!(
-                "call i32 @__mneme_cpu.dpp(i32 0, i32 {}, i32 %a1, i32 %a2, i32 %a3, i1 %a4)",
-                words[0]
-            ))
+            body.value(format!("call i32 @__mneme_cpu.dpp(i32 0, i32 {}, i32 %a1, i32 %a2, i32 %a3, i1 %a4)", words[0]))
         })?,
         ["update", "dpp", ..] => by_word(result, &[operand()?, (result, "%a1")], body, |body, words| {
             let [old, value] = words else { return String::new() };
-            body.value(format!(
-                "call i32 @__mneme_cpu.dpp(i32 {old}, i32 {value}, i32 %a2, i32 %a3, i32 %a4, i1 %a5)"
-            ))
+            body.value(format!("call i32 @__mneme_cpu.dpp(i32 {old}, i32 {value}, i32 %a2, i32 %a3, i32 %a4, i1 %a5)"))
         })?,
         ["mov", "dpp8", ..] => by_word(result, &[operand()?], body, |body, words| {
             body.value(format!("call i32 @__mneme_cpu.dpp8(i32 {}, i32 %a1)", words[0]))
