@@ -19,9 +19,18 @@ pub fn cut(module: &Module<'_>) {
     }
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
         let name = function.name();
-        if purpose(&name).is_some() && edit::has_uses(function) {
-            undefine(module, function, &name);
+        let name = original(&name);
+        if purpose(name).is_some() && edit::has_uses(function) {
+            undefine(module, function, name);
         }
+    }
+}
+
+/// The name that a local function had before modules with equal ones were linked.
+fn original(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((base, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
     }
 }
 
@@ -36,6 +45,8 @@ fn undefine(module: &Module<'_>, function: Value<'_>, name: &str) {
 enum Purpose {
     /// A part of a message, by the device's function for it.
     Message(&'static str),
+    /// The beginning of one to the standard output, which takes nothing.
+    Output,
     /// Known to all modules.
     Assertion,
     Nobody(&'static str),
@@ -45,6 +56,7 @@ fn purpose(name: &str) -> Option<Purpose> {
     if let Some(part) = name.strip_prefix("__ockl_printf_").or_else(|| name.strip_prefix("__ockl_fprintf_")) {
         return Some(match part {
             "begin" => Purpose::Message("__mneme_cpu_ockl_printf_begin"),
+            "stdout_begin" => Purpose::Output,
             "stderr_begin" => Purpose::Message("__mneme_cpu_ockl_fprintf_stderr_begin"),
             "append_args" => Purpose::Message("__mneme_cpu_ockl_printf_append_args"),
             "append_string_n" => Purpose::Message("__mneme_cpu_ockl_printf_append_string_n"),
@@ -57,6 +69,8 @@ fn purpose(name: &str) -> Option<Purpose> {
             Purpose::Nobody("device-side `malloc`")
         }
         "free" | "__hip_free" | "__ockl_dm_dealloc" => Purpose::Nobody("device-side `free`"),
+        // The compiler's other way to print (`-mprintf-kind=buffered`).
+        "__printf_alloc" => Purpose::Nobody("a buffered `printf`"),
         _ if name.starts_with("__ockl_hostcall") || name.starts_with("__ockl_call_host") => {
             Purpose::Nobody("a call of the host")
         }
@@ -74,6 +88,12 @@ pub fn meaning(name: &str, signature: &Signature) -> Option<Meaning> {
     match purpose(name)? {
         Purpose::Assertion => None,
         Purpose::Nobody(construct) => Some(Meaning::Unsupported(format!("{construct} (`{name}`)"))),
+        Purpose::Output => {
+            let mut body = Body::default();
+            let message = body.value("call i64 @__mneme_cpu_ockl_printf_begin(i64 0)");
+            body.ret(&signature.result, message);
+            Some(Meaning::Defined(body))
+        }
         Purpose::Message(import) => {
             let mut body = Body::default();
             let arguments: Vec<String> =

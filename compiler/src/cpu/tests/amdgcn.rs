@@ -288,9 +288,11 @@ fn data_parallel_primitives_read_the_lanes_that_they_name() {
         .into_iter()
         .chain([0x140, 0x141, 0x142, 0x143, 0x153, 0x15f, 0x161, 0x16a])
     {
-        for (rows, banks) in [(15, 15), (10, 15), (15, 5), (1, 8)] {
-            cases.extend([false, true].map(|zero| (control, rows, banks, zero)));
-        }
+        cases.extend([false, true].map(|zero| (control, 15, 15, zero)));
+    }
+    for (rows, banks) in [(10, 15), (15, 5), (1, 8)] {
+        cases
+            .extend([(0x1b, false), (0x111, true), (0x142, false)].map(|(control, zero)| (control, rows, banks, zero)));
     }
     let mut text = String::from(
         "declare i32 @llvm.amdgcn.workitem.id.x()
@@ -842,6 +844,68 @@ fn loops_that_wait_yield_and_volatile_stores_to_shared_memory_keep_lanes_in_step
     let volatile = "volatile int *v = s; v[t] = n + t; v[t] += v[t ^ 1]; bins[t] = v[t];";
     assert!(!installed || imports(volatile, "__mneme_cpu_converge") == [true, true]);
     assert!(!installed || imports("s[t] = n + t; bins[t] = s[t ^ 1];", "__mneme_cpu_converge") == [false, false]);
+}
+
+#[test]
+fn wave_operations_are_called_from_as_many_places_as_the_source_has() {
+    // The device tells the lanes that are together by where they call from.
+    let text = r#"
+        declare i32 @llvm.amdgcn.workitem.id.x()
+        declare i64 @llvm.amdgcn.ballot.i64(i1)
+        define amdgpu_kernel void @run(ptr addrspace(1) %out, i32 %n) #0 {
+          %t = call i32 @llvm.amdgcn.workitem.id.x()
+          %place = getelementptr i64, ptr addrspace(1) %out, i32 %t
+          %low = icmp ult i32 %t, %n
+          br i1 %low, label %yes, label %no
+        yes:
+          %a = call i64 @llvm.amdgcn.ballot.i64(i1 true)
+          br label %join
+        no:
+          %b = call i64 @llvm.amdgcn.ballot.i64(i1 true)
+          br label %join
+        join:
+          %v = phi i64 [ %a, %yes ], [ %b, %no ]
+          store i64 %v, ptr addrspace(1) %place
+          switch i32 %n, label %other [ i32 1, label %one
+            i32 2, label %two ]
+        one:
+          store i64 1, ptr addrspace(1) %out
+          br label %last
+        two:
+          store i64 2, ptr addrspace(1) %place
+          br label %last
+        other:
+          br label %last
+        last:
+          %c = call i64 @llvm.amdgcn.ballot.i64(i1 %low)
+          ret void
+        }"#;
+    let object = object_of_text(text, "gfx90a");
+    let elf = goblin::elf::Elf::parse(&object).unwrap();
+    let name = |index: usize| elf.strtab.get_at(elf.syms.get(index).unwrap().st_name);
+    let relocations = elf.shdr_relocs.iter().flat_map(|(_, relocations)| relocations.iter());
+    assert_eq!(relocations.filter(|found| name(found.r_sym) == Some("__mneme_cpu_wave_ballot")).count(), 3);
+}
+
+#[test]
+fn functions_of_the_library_are_known_in_modules_that_were_linked() {
+    let text = r#"
+        define internal i64 @__ockl_printf_begin(i64 %v) { ret i64 1 }
+        define internal i64 @__ockl_printf_begin.12(i64 %v) { ret i64 2 }
+        define internal i64 @__ockl_fprintf_stdout_begin() { ret i64 3 }
+        define amdgpu_kernel void @run(ptr addrspace(1) %out) #0 {
+          %a = call i64 @__ockl_printf_begin(i64 0)
+          %b = call i64 @__ockl_printf_begin.12(i64 0)
+          %c = call i64 @__ockl_fprintf_stdout_begin()
+          %ab = mul i64 %a, %b
+          %abc = mul i64 %ab, %c
+          store i64 %abc, ptr addrspace(1) %out
+          ret void
+        }"#;
+    let program = Program::link(&object_of_text(text, "gfx90a"));
+    let mut out = [0u64];
+    program.launch("run", 1, 64, Parameters::default().pointer(out.as_mut_ptr()).get());
+    assert_eq!((out, program.printed()), ([343], "out".repeat(3 * 64)));
 }
 
 #[test]
