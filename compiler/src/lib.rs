@@ -136,6 +136,9 @@ fn build_ir<'ctx>(
         architecture.fuses = fuses;
     }
     let machine = architecture.machine(configuration.codegen_opt)?;
+    if matches!(request.target, Target::Cpu { .. }) {
+        cpu::library::cut(&module);
+    }
     let mut specialised = prepare::specialise(&module, request, &architecture, &machine)?;
     let specialise = clock.elapsed().as_secs_f64();
     if let Some(revise) = hooks.revise.take() {
@@ -442,6 +445,7 @@ pub fn build_cpu_object(modules: &[&[u8]], pipeline: &str, arch: &str, codegen_o
     let architecture = CodegenArchitecture::for_cpu(arch, &module)?;
     let machine = architecture.machine(codegen_opt)?;
     prepare::whole(&module, &architecture);
+    cpu::library::cut(&module);
     let mut nobody = ProgressObserver { progress: None, other: None };
     pipeline::run(&module, pipeline, &machine, &diagnostics, &mut nobody, false)?;
     Ok(cpu::lower(module, &cpu::LowerOptions::new(codegen_opt), &mut |_, _| true)?)

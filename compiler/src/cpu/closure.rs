@@ -11,7 +11,7 @@ use crate::ir::{self, Value, annotations};
 use super::replace::Replaced;
 use crate::ir::edit;
 
-/// Address space of shared memory in NVPTX.
+/// Address space of shared memory, the same for all GPUs.
 pub const SHARED: u32 = 3;
 
 /// One kernel and what it reaches.

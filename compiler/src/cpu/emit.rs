@@ -102,6 +102,10 @@ pub fn seal(module: &Module<'_>, table: &Table) {
             LLVMSetFunctionCallConv(function.raw(), 0);
             LLVMSetComdat(function.raw(), std::ptr::null_mut());
         }
+        for call in function.instructions().into_iter().filter(|instruction| instruction.is_call()) {
+            // SAFETY: a live call; functions are all of the C calling convention by now.
+            unsafe { LLVMSetInstructionCallConv(call.raw(), 0) };
+        }
         let name = function.name();
         if !table.kernels.iter().any(|kernel| kernel.entry == name) {
             function.set_linkage(LLVMLinkage::LLVMInternalLinkage);

@@ -7,10 +7,11 @@ use llvm_sys::core::*;
 use llvm_sys::{LLVMLinkage, LLVMUnnamedAddr};
 use mneme_core::image::cpu_object;
 
-use crate::ir::{Value, annotations, parameters};
+use crate::ir::{Value, annotations, attributes, parameters};
 
 use super::closure::KernelClosure;
 use super::shared::SharedMemoryLayout;
+use super::wave;
 use crate::ir::edit;
 
 const PREFIX: &str = "__mneme_cpu_kernel.";
@@ -19,6 +20,7 @@ const PREFIX: &str = "__mneme_cpu_kernel.";
 pub struct EntryLayout {
     pub parameters: Vec<cpu_object::Parameter>,
     pub max_threads: u32,
+    pub warp_size: u32,
 }
 
 impl EntryLayout {
@@ -27,7 +29,7 @@ impl EntryLayout {
             .into_iter()
             .map(|argument| cpu_object::Parameter { offset: argument.offset, size: argument.size })
             .collect();
-        EntryLayout { parameters, max_threads: launch_bound(module, kernel) }
+        EntryLayout { parameters, max_threads: launch_bound(module, kernel), warp_size: wave::size(module, kernel) }
     }
 
     fn bytes(&self) -> u32 {
@@ -35,8 +37,12 @@ impl EntryLayout {
     }
 }
 
-/// Threads of a block the kernel was compiled for at most: annotations up to LLVM 20, an attribute after.
+/// Threads of a block the kernel was compiled for at most: annotations up to LLVM 20, an attribute after; AMD's have
+/// the least and the most number in theirs.
 fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
+    if let Some(range) = edit::string_attribute(kernel, "amdgpu-flat-work-group-size") {
+        return range.split(',').nth(1).and_then(|most| most.trim().parse().ok()).unwrap_or(0);
+    }
     let annotated: Vec<u64> =
         ["maxntidx", "maxntidy", "maxntidz"].iter().filter_map(|key| annotations::get(module, kernel, key)).collect();
     let extents: Vec<u64> = if annotated.is_empty() {
@@ -76,7 +82,8 @@ pub fn define(
             let byte = LLVMInt8TypeInContext(context);
             let place = LLVMBuildInBoundsGEP2(builder, byte, buffer, offset.as_mut_ptr(), 1, c"".as_ptr());
             if is_by_value(kernel.function, i) {
-                arguments.push(place);
+                // AMD's segment of arguments has an address space of its own.
+                arguments.push(LLVMBuildPointerCast(builder, place, *ty, c"".as_ptr()));
             } else {
                 let value = LLVMBuildLoad2(builder, *ty, place, c"".as_ptr());
                 LLVMSetAlignment(value, 1);
@@ -114,15 +121,14 @@ pub fn define(
         static_shared: extent.static_bytes as u32,
         collective: kernel.collective,
         max_threads: interface.max_threads,
+        warp_size: interface.warp_size,
     }
 }
 
+/// Whether a parameter is where its argument is in the buffer.
 fn is_by_value(kernel: Value<'_>, index: usize) -> bool {
-    // SAFETY: a live function and the index of one of its parameters.
-    unsafe {
-        let kind = LLVMGetEnumAttributeKindForName(c"byval".as_ptr(), 5);
-        !LLVMGetEnumAttributeAtIndex(kernel.raw(), index as u32 + 1, kind).is_null()
-    }
+    let index = index as u32;
+    attributes::by_value(kernel, index).is_some()
 }
 
 /// Takes a refused kernel out, so that what it needs is not looked for; where something else names it, a trap stands

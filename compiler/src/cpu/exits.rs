@@ -1,4 +1,4 @@
-//! Lowering of PTX `exit`, which ends a thread inside the kernel.
+//! Lowering of PTX `exit` and of its like, which end a thread inside the kernel.
 //!
 //! It is a return, once the code is part of the kernel itself.
 
@@ -76,7 +76,7 @@ fn ends_thread(instruction: Value<'_>) -> bool {
     let Some(callee) = edit::called_value(instruction) else { return false };
     match edit::inline_asm(callee) {
         Some((text, _)) => text.trim_end_matches([';', ' ', '\n', '\t']).trim() == "exit",
-        None => callee.name() == "llvm.nvvm.exit",
+        None => ["llvm.nvvm.exit", "llvm.amdgcn.endpgm"].contains(&&*callee.name()),
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! docs/how-it-works/cpu-device.md describes the code object.
 //!
-//! The module comes in as its pipeline left it, for NVPTX. What only a GPU has is replaced by functions over the CPU
-//! device's imports (`intrinsics`, `ptx`); lanes that rely on it run in step (`lockstep`); each kernel is examined for
-//! what it reaches (`closure`); shared memory becomes offsets (`shared`); kernels get entries (`entry`); loops that may
-//! wait for other threads yield (`waits`); x86 code is generated (`emit`).
+//! The module comes in as its pipeline left it, for NVPTX or AMDGCN. What only a GPU has is replaced by functions over
+//! the CPU device's imports (`intrinsics`, `ptx`, `library`); lanes that rely on it run in step (`lockstep`); each kernel
+//! is examined for what it reaches (`closure`); shared memory becomes offsets (`shared`); pointers get the CPU's width
+//! (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); x86 code is
+//! generated (`emit`).
 
 mod closure;
 mod emit;
@@ -13,18 +14,21 @@ mod entry;
 mod exits;
 mod hazards;
 mod intrinsics;
+pub mod library;
 mod lockstep;
+mod narrow;
 mod operations;
 mod ptx;
 mod replace;
 mod shared;
 mod variables;
 mod waits;
+mod wave;
 
 use inkwell::module::Module;
 use mneme_core::image::cpu_object::{self, Refusal, Table};
 
-use crate::llvm::PassGate;
+use crate::llvm::{self, PassGate};
 
 use entry::EntryLayout;
 pub use lockstep::Lockstep;
@@ -64,7 +68,12 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<
     let extents = shared::lower(&module, &kernels);
 
     hazards::guard(&module);
+    let is_amdgcn = is_amdgcn(&module);
     emit::retarget(&module, &machine);
+    if is_amdgcn {
+        narrow::lower(&module);
+        llvm::widen_scopes(&module);
+    }
     let mut table = Table { version: cpu_object::VERSION, variables: variables::list(&module), ..Table::default() };
     for ((kernel, interface), extent) in kernels.iter().zip(interfaces).zip(extents) {
         if let Some(reason) = &kernel.refusal {
@@ -79,6 +88,11 @@ pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<
     emit::inline(&module, &machine)?;
     waits::insert(&module)?;
     emit::object(&module, &machine, &table, gate)
+}
+
+/// Whether a module is code for AMD's GPUs.
+fn is_amdgcn(module: &Module<'_>) -> bool {
+    module.get_triple().as_str().to_bytes().starts_with(b"amdgcn")
 }
 
 #[cfg(test)]

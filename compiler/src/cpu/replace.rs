@@ -1,18 +1,17 @@
 //! Replacement of calls that only a GPU has by functions that run on the CPU.
 //!
-//! They are calls of intrinsics and of the device library's builtins, and inline PTX; the functions have the same
+//! They are calls of intrinsics and of the device library's builtins, and inline assembly; the functions have the same
 //! types.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use inkwell::module::Module;
 
-use crate::ir::{self, Value};
+use crate::ir::{self, Value, annotations, edit};
 
-use super::intrinsics::{self, Meaning};
+use super::intrinsics::{self, Meaning, amdgcn};
 use super::operations::text::Signature;
-use super::{LowerError, emit, ptx};
-use crate::ir::edit;
+use super::{LowerError, emit, is_amdgcn, narrow, ptx, wave};
 
 /// What the replacement left to know.
 #[derive(Default)]
@@ -40,6 +39,9 @@ define ptr addrspace(3) @__mneme_cpu.reserved() alwaysinline nounwind {
 pub fn replace<'m>(module: &'m Module<'_>) -> Result<Replaced<'m>, LowerError> {
     let mut replaced = Replaced::default();
     inline_assembly(module, &mut replaced);
+    if is_amdgcn(module) {
+        amdgcn(module, &mut replaced);
+    }
     for function in ir::functions(module) {
         if function.is_declaration() && edit::has_uses(function) {
             declared_function(module, function, &mut replaced);
@@ -52,14 +54,74 @@ pub fn replace<'m>(module: &'m Module<'_>) -> Result<Replaced<'m>, LowerError> {
     Ok(replaced)
 }
 
+/// What concerns modules for AMD's GPUs alone.
+fn amdgcn<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
+    let (wave_size, is_common) = wave::of_module(module);
+    replaced.definitions.push_str(&amdgcn::runtime(wave_size));
+    replaced.unsupported.extend(narrow::refusals(module));
+    if !is_common {
+        let both = annotations::kernels(module).into_iter().map(|kernel| (kernel, "waves of two sizes".to_owned()));
+        replaced.unsupported.extend(both);
+    }
+    let named = |name: &str| ir::function(module, name).filter(|function| edit::has_uses(*function));
+    if code_object_version(module).is_some_and(|version| version < HIDDEN_ARGUMENTS_VERSION) {
+        let hidden = named("llvm.amdgcn.implicitarg.ptr");
+        let reason = "hidden arguments of a code object before version 5";
+        replaced.unsupported.extend(hidden.map(|function| (function, reason.to_owned())));
+    }
+    // The register's number is an operand of each call.
+    if let Some(function) = named("llvm.amdgcn.s.getreg") {
+        let register = |call: Value<'_>| edit::constant(*call.call_arguments().first()?);
+        let is_place = |call: Value<'_>| register(call).is_some_and(|number| PLACES.contains(&(number & 63)));
+        if !function.users().into_iter().all(is_place) {
+            replaced.unsupported.insert(function, "a hardware register (`llvm.amdgcn.s.getreg`)".into());
+        }
+    }
+    active_lanes(module, replaced);
+}
+
+/// The version from which on hidden arguments lie where the device has them.
+const HIDDEN_ARGUMENTS_VERSION: u64 = 500;
+/// The registers HW_ID, HW_ID1, HW_ID2 and XCC_ID tell where on the GPU a wave runs.
+const PLACES: [u64; 4] = [4, 23, 24, 20];
+
+/// What the module was compiled for, a hundred to a version; `None` where it does not say.
+fn code_object_version(module: &Module<'_>) -> Option<u64> {
+    ["amdhsa_code_object_version", "amdgpu_code_object_version"].iter().find_map(|flag| edit::module_flag(module, flag))
+}
+
+/// Reads of the register that says which lanes are active become calls of a function without an operand.
+fn active_lanes<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
+    for (read, result) in [("llvm.read_register.i64", "i64"), ("llvm.read_register.i32", "i32")] {
+        let Some(function) = ir::function(module, read) else { continue };
+        let mut calls: BTreeMap<String, Vec<Value<'_>>> = BTreeMap::new();
+        for call in function.users() {
+            calls.entry(edit::named_register(call).unwrap_or_default()).or_default().push(call);
+        }
+        for (register, calls) in calls {
+            let Some(body) = amdgcn::active_lanes(&register, result) else {
+                replaced.unsupported.insert(function, format!("the register `{register}`"));
+                continue;
+            };
+            let name = format!("__mneme_cpu.{register}.{result}");
+            let new = edit::replace_calls(module, &calls, &name);
+            let signature = Signature { name, result: result.into(), parameters: Vec::new() };
+            replaced.definitions.push_str(&signature.define(&body));
+            replaced.collective.extend(new);
+        }
+    }
+}
+
 fn declared_function<'m>(module: &'m Module<'_>, function: Value<'m>, replaced: &mut Replaced<'m>) {
     let name = function.name();
-    if replaced.collective.contains(&function) || name.starts_with(ptx::PREFIX) {
+    let is_known = replaced.collective.contains(&function) || replaced.unsupported.contains_key(&function);
+    if is_known || name.starts_with(ptx::PREFIX) {
         return;
     }
     let new_name = format!("__mneme_cpu.{name}");
     let signature = signature(new_name, function.content_type());
-    match intrinsics::meaning(&name, &signature) {
+    let own = is_amdgcn(module).then(|| amdgcn::meaning(&name, &signature)).flatten();
+    match own.unwrap_or_else(|| intrinsics::meaning(&name, &signature)) {
         Meaning::Native => {}
         Meaning::Unsupported(reason) => {
             replaced.unsupported.insert(function, reason);
@@ -85,7 +147,8 @@ fn inline_assembly<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
             let new = *known.entry(key.clone()).or_insert_with_key(|(text, constraints, _)| {
                 let signature = signature(format!("{}{}", ptx::PREFIX, replaced.definitions.len()), ty);
                 let new = edit::declare(module, &signature.name, ty);
-                match ptx::translate(text, constraints, &signature) {
+                let translate = if is_amdgcn(module) { amdgcn::assembly::translate } else { ptx::translate };
+                match translate(text, constraints, &signature) {
                     Ok(body) => {
                         if body.collective {
                             replaced.collective.insert(new);

@@ -8,13 +8,16 @@ use mneme_core::image::cpu_object::Variable;
 
 use crate::ir::{self, Value, reach};
 
-/// Address spaces of NVPTX.
+/// Address spaces, the same for all GPUs.
 const GENERIC: u32 = 0;
 const GLOBAL: u32 = 1;
 const CONSTANT: u32 = 4;
 
 /// clang's stand-ins for CUDA's built-in variables: unoptimised code takes their address, and nothing reads them.
 const BUILTIN: [&str; 4] = ["threadIdx", "blockIdx", "blockDim", "gridDim"];
+
+/// Constants that configure ROCm's device library, clang's mark of a translation unit, and LLVM's own lists.
+const INTERNAL: [&str; 3] = ["__oclc_", "__hip_cuid_", "llvm."];
 
 /// Gives the built-in variables storage, so that they have an address.
 pub fn define_builtin(module: &Module<'_>) {
@@ -39,6 +42,7 @@ pub fn list(module: &Module<'_>) -> Vec<Variable> {
         .into_iter()
         .filter(|variable| !variable.is_declaration() && variable.linkage() != LLVMLinkage::LLVMPrivateLinkage)
         .filter(|variable| matches!(variable.space(), GLOBAL | CONSTANT) || is_table(*variable))
+        .filter(|variable| !INTERNAL.iter().any(|prefix| variable.name().starts_with(prefix)))
         .map(|variable| {
             // SAFETY: a live variable of a sized type, and its module.
             let size =

@@ -113,8 +113,8 @@ fn communicates(instruction: Value<'_>, communicating: &HashSet<Value<'_>>) -> b
         },
         LLVMCall => match instruction.callee() {
             Some(callee) => communicating.contains(&callee),
-            // Whatever it calls.
-            None => true,
+            // Whatever it calls; assembly that is left has no instructions.
+            None => edit::called_value(instruction).and_then(edit::inline_asm).is_none(),
         },
         _ => false,
     }
@@ -274,6 +274,6 @@ impl Graph {
 
 /// Functions whose result memory does not change.
 fn is_pure(name: &str) -> bool {
-    name == "__mneme_cpu_thread"
+    ["__mneme_cpu_thread", "__mneme_cpu_implicit_arguments", "__mneme_cpu_dispatch_packet"].contains(&name)
         || (name.starts_with("llvm.") && !name.starts_with("llvm.masked") && !name.starts_with("llvm.mem"))
 }

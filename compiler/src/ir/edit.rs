@@ -188,6 +188,68 @@ pub fn add_string_attribute(module: &Module<'_>, function: Value<'_>, name: &str
     }
 }
 
+/// The number that a constant is.
+pub fn constant(value: Value<'_>) -> Option<u64> {
+    // SAFETY: a checked cast of a live value.
+    unsafe { (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw())) }
+}
+
+/// A flag of the module that is a number.
+pub fn module_flag(module: &Module<'_>, name: &str) -> Option<u64> {
+    // SAFETY: the module is alive; LLVM reads `len` bytes and returns null where there is no such flag.
+    unsafe {
+        let flag = LLVMGetModuleFlag(module.as_mut_ptr(), name.as_ptr().cast(), name.len());
+        if flag.is_null() {
+            return None;
+        }
+        // Metadata that is a constant counts as a node of one operand.
+        let node = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), flag);
+        if LLVMGetMDNodeNumOperands(node) != 1 {
+            return None;
+        }
+        let mut value = std::ptr::null_mut();
+        LLVMGetMDNodeOperands(node, &mut value);
+        constant(Value::new(value)?)
+    }
+}
+
+/// The register that a call of `llvm.read_register` names.
+pub fn named_register(call: Value<'_>) -> Option<String> {
+    // SAFETY: a live call; its operand is a metadata node with a string, or the answer is null.
+    unsafe {
+        let node = call.call_arguments().first()?.raw();
+        if LLVMIsAMDNode(node).is_null() || LLVMGetMDNodeNumOperands(node) != 1 {
+            return None;
+        }
+        let mut name = std::ptr::null_mut();
+        LLVMGetMDNodeOperands(node, &mut name);
+        let mut length = 0;
+        let text = LLVMGetMDString(name, &mut length);
+        (!text.is_null()).then(|| {
+            String::from_utf8_lossy(std::slice::from_raw_parts(text.cast::<u8>(), length as usize)).into_owned()
+        })
+    }
+}
+
+/// Replaces calls by calls of a new function of the same result that takes nothing; the function, if there were any.
+pub fn replace_calls<'m>(module: &'m Module<'_>, calls: &[Value<'m>], name: &str) -> Option<Value<'m>> {
+    let first = calls.first()?;
+    // SAFETY: live calls, whose types belong to the module's context; none is used after it is erased.
+    unsafe {
+        let ty = LLVMFunctionType(first.ty(), std::ptr::null_mut(), 0, 0);
+        let function = declare(module, name, ty);
+        let builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr()));
+        for call in calls {
+            LLVMPositionBuilderBefore(builder, call.raw());
+            let new = LLVMBuildCall2(builder, ty, function.raw(), std::ptr::null_mut(), 0, c"".as_ptr());
+            LLVMReplaceAllUsesWith(call.raw(), new);
+            LLVMInstructionEraseFromParent(call.raw());
+        }
+        LLVMDisposeBuilder(builder);
+        Some(function)
+    }
+}
+
 fn attribute_kind(name: &str) -> u32 {
     // SAFETY: LLVM reads `name.len()` bytes.
     unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }

@@ -27,8 +27,7 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
         .map(|(index, parameter)| {
             let (kind, size, alignment) = layout(module, kernel, index as u32, parameter);
             offset = offset.next_multiple_of(alignment.max(1));
-            let aggregate = attributes::by_value(kernel, index as u32).or_else(|| direct_aggregate(parameter));
-            let pointers = aggregate.and_then(|ty| pointers(module, ty));
+            let pointers = passed_aggregate(kernel, index as u32, parameter).and_then(|ty| pointers(module, ty));
             let pointers = pointers.map(|pointers| pointers.into_iter().map(|(offset, _)| offset as u32).collect());
             let argument =
                 Argument { name: parameter.name(), kind, offset: offset as u32, size: size as u32, pointers };
@@ -38,20 +37,24 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<Argument> {
         .collect()
 }
 
+/// The type of the aggregate that a parameter passes, in whichever form.
+fn passed_aggregate(kernel: Value<'_>, index: u32, parameter: Value<'_>) -> Option<LLVMTypeRef> {
+    attributes::by_value(kernel, index).or_else(|| direct_aggregate(parameter))
+}
+
 /// Kind, size and alignment (bytes) of one parameter.
 fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'_>) -> (String, u64, u64) {
     // SAFETY: the module and the function are alive; attribute index 1 is the first parameter.
     unsafe {
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
-        if let Some(ty) = attributes::by_value(kernel, index) {
+        if let Some(ty) = passed_aggregate(kernel, index, parameter) {
             let declared = LLVMGetEnumAttributeAtIndex(kernel.raw(), index + 1, attributes::kind("align"));
             let declared = if declared.is_null() { 0 } else { LLVMGetEnumAttributeValue(declared) };
             let natural = u64::from(LLVMABIAlignmentOfType(data, ty));
             return (BY_VALUE.into(), LLVMABISizeOfType(data, ty), if declared == 0 { natural } else { declared });
         }
         let ty = parameter.ty();
-        let kind = if direct_aggregate(parameter).is_some() { BY_VALUE.into() } else { spelling(ty) };
-        (kind, LLVMABISizeOfType(data, ty), u64::from(LLVMABIAlignmentOfType(data, ty)))
+        (spelling(ty), LLVMABISizeOfType(data, ty), u64::from(LLVMABIAlignmentOfType(data, ty)))
     }
 }
 

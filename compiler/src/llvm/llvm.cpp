@@ -228,6 +228,26 @@ void mneme_llvm_fuse(LLVMTargetMachineRef T, bool Everywhere) {
   reinterpret_cast<TargetMachine *>(T)->Options.AllowFPOpFusion = Everywhere ? FPOpFusion::Fast : FPOpFusion::Standard;
 }
 
+/// Makes atomic accesses and fences hold for every thread, whichever scope they name.
+void mneme_llvm_widen_scopes(LLVMModuleRef M) {
+  for (Function &F : *unwrap(M))
+    for (Instruction &I : instructions(F)) {
+      if (auto *Load = dyn_cast<LoadInst>(&I)) {
+        if (Load->isAtomic())
+          Load->setSyncScopeID(SyncScope::System);
+      } else if (auto *Store = dyn_cast<StoreInst>(&I)) {
+        if (Store->isAtomic())
+          Store->setSyncScopeID(SyncScope::System);
+      } else if (auto *Update = dyn_cast<AtomicRMWInst>(&I)) {
+        Update->setSyncScopeID(SyncScope::System);
+      } else if (auto *Exchange = dyn_cast<AtomicCmpXchgInst>(&I)) {
+        Exchange->setSyncScopeID(SyncScope::System);
+      } else if (auto *Fence = dyn_cast<FenceInst>(&I)) {
+        Fence->setSyncScopeID(SyncScope::System);
+      }
+    }
+}
+
 /// Marks loops as clang's front end does at -O1: neither LLVM nor the assembler is to unroll them, but where the source
 /// asks for it.
 void mneme_llvm_keep_loops(LLVMModuleRef M) {

@@ -52,6 +52,7 @@ unsafe extern "C" {
     fn mneme_llvm_trap_unreachable(machine: LLVMTargetMachineRef);
     fn mneme_llvm_fuse(machine: LLVMTargetMachineRef, everywhere: bool);
     fn mneme_llvm_keep_loops(module: LLVMModuleRef);
+    fn mneme_llvm_widen_scopes(module: LLVMModuleRef);
     fn mneme_llvm_as_for_devices();
     fn mneme_llvm_knows_processor(triple: *const c_char, processor: *const c_char) -> bool;
     fn mneme_llvm_options(count: c_int, words: *const *const c_char) -> *mut c_char;
@@ -228,6 +229,12 @@ pub fn link(words: &[&str]) -> Result<(), String> {
     let raw: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     // SAFETY: the words are NUL-terminated and live for the length of the call; no other one runs.
     take(unsafe { mneme_lld_link(raw.len() as c_int, raw.as_ptr()) }).map_or(Ok(()), Err)
+}
+
+/// Makes atomic accesses and fences hold for every thread: x86 orders nothing for a scope that it does not know.
+pub fn widen_scopes(module: &Module<'_>) {
+    // SAFETY: the module is alive.
+    unsafe { mneme_llvm_widen_scopes(module.as_mut_ptr()) }
 }
 
 /// Sets LLVM's options to what clang sets them to for every device compilation.

@@ -2,8 +2,9 @@
 //!
 //! Each intrinsic that a module declares becomes a call of an always-inlined function of the same type, whose body is
 //! written here as LLVM assembly: by family, from the parts of its name, because NVVM has more than a thousand
-//! intrinsics and few ideas.
+//! intrinsics and few ideas. Those of AMD's GPUs are in `amdgcn`.
 
+pub mod amdgcn;
 mod half;
 mod memory;
 mod warp;

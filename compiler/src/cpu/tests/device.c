@@ -16,7 +16,11 @@ struct context {
 static _Thread_local struct context context;
 static _Alignas(128) uint8_t shared[1 << 16];
 static pthread_barrier_t block_barrier, warp_barriers[32];
-static uint64_t exchange[32][32];
+static uint64_t exchange[32][64];
+static uint32_t warp_size;
+static uint8_t hidden_arguments[256], dispatch_packet[64];
+static char printed[1 << 16], taken[1 << 16];
+static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t block_predicates[1024];
 
 void *__mneme_cpu_thread(void) { return &context; }
@@ -94,6 +98,63 @@ uint32_t __mneme_cpu_redux(uint32_t kind, uint32_t mask, uint32_t value) {
     return result;
 }
 
+// Of whole waves: every lane comes to each of these.
+uint64_t __mneme_cpu_wave_ballot(uint32_t predicate) {
+    publish(predicate != 0);
+    uint64_t ballot = 0;
+    for (uint32_t i = 0; i < warp_size; i++) ballot |= exchange[context.warp][i] << i;
+    release();
+    return ballot;
+}
+
+uint64_t __mneme_cpu_wave_exchange(uint32_t value, uint32_t source) {
+    publish(value);
+    uint64_t result = source < warp_size ? exchange[context.warp][source] | 1ull << 32 : 0;
+    release();
+    return result;
+}
+
+uint64_t __mneme_cpu_wave_permute(uint32_t value, uint32_t destination) {
+    publish((uint64_t)destination << 32 | value);
+    uint64_t result = 0;
+    for (uint32_t i = 0; i < warp_size; i++) {
+        uint64_t sent = exchange[context.warp][i];
+        if (sent >> 32 == context.lane) result = (uint32_t)sent | 1ull << 32;
+    }
+    release();
+    return result;
+}
+
+const uint8_t *__mneme_cpu_implicit_arguments(void) { return hidden_arguments; }
+const uint8_t *__mneme_cpu_dispatch_packet(void) { return dispatch_packet; }
+
+// Messages are told as they are passed: what the device makes of them is its own.
+static void tell(const char *text, size_t length) {
+    pthread_mutex_lock(&printing);
+    strncat(printed, text, length);
+    pthread_mutex_unlock(&printing);
+}
+uint64_t __mneme_cpu_ockl_printf_begin(uint64_t version) { tell("out", 3); return 7; }
+uint64_t __mneme_cpu_ockl_fprintf_stderr_begin(void) { tell("err", 3); return 7; }
+uint64_t __mneme_cpu_ockl_printf_append_args(uint64_t message, uint32_t count, uint64_t a0, uint64_t a1, uint64_t a2,
+                                             uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint32_t last) {
+    uint64_t values[] = {a0, a1, a2, a3, a4, a5, a6};
+    char text[256];
+    for (uint32_t i = 0; i < count; i++) tell(text, snprintf(text, sizeof text, " %#llx", (unsigned long long)values[i]));
+    if (last) tell(".", 1);
+    return message;
+}
+uint64_t __mneme_cpu_ockl_printf_append_string_n(uint64_t message, const char *string, uint64_t length, uint32_t last) {
+    tell(" '", 2), tell(string, strnlen(string, length)), tell("'", 1);
+    if (last) tell(".", 1);
+    return message;
+}
+const char *test_printed(void) {
+    memcpy(taken, printed, sizeof taken);
+    printed[0] = 0;
+    return taken;
+}
+
 uint32_t __mneme_cpu_activemask(void) { return -1; }
 int32_t __mneme_cpu_printf(const char *format, const void *arguments) { return 0; }
 void __mneme_cpu_assert(const char *message, const char *file, uint32_t line, const char *function) { abort(); }
@@ -137,15 +198,22 @@ static void *run_thread(void *argument) {
 }
 
 // A grid of one-dimensional blocks, one after another; whole warps only.
-void test_launch(void (*entry)(const void *), const void *parameters, uint32_t blocks, uint32_t threads, uint32_t shared_bytes) {
+void test_launch(void (*entry)(const void *), const void *parameters, uint32_t blocks, uint32_t threads, uint32_t shared_bytes,
+                 uint32_t lanes) {
+    warp_size = lanes;
+    uint32_t counts[] = {blocks, 1, 1}, sizes[] = {blocks * threads, 1, 1};
+    uint16_t extents[] = {threads, 1, 1};
+    memcpy(hidden_arguments, counts, sizeof counts), memcpy(hidden_arguments + 12, extents, sizeof extents);
+    memcpy(dispatch_packet + 4, extents, sizeof extents), memcpy(dispatch_packet + 12, sizes, sizeof sizes);
+    memcpy(dispatch_packet + 40, &parameters, sizeof parameters);
     pthread_t *handles = calloc(threads, sizeof *handles);
     struct launch *launches = calloc(threads, sizeof *launches);
     pthread_barrier_init(&block_barrier, NULL, threads);
-    for (uint32_t w = 0; w < threads / 32; w++) pthread_barrier_init(&warp_barriers[w], NULL, 32);
+    for (uint32_t w = 0; w < threads / lanes; w++) pthread_barrier_init(&warp_barriers[w], NULL, lanes);
     for (uint32_t b = 0; b < blocks; b++) {
         for (uint32_t t = 0; t < threads; t++) {
             launches[t] = (struct launch){entry, parameters,
-                {{t, 0, 0}, {threads, 1, 1}, {b, 0, 0}, {blocks, 1, 1}, t % 32, t / 32, 0, shared_bytes, shared}};
+                {{t, 0, 0}, {threads, 1, 1}, {b, 0, 0}, {blocks, 1, 1}, t % lanes, t / lanes, 0, shared_bytes, shared}};
             pthread_create(&handles[t], NULL, run_thread, &launches[t]);
         }
         for (uint32_t t = 0; t < threads; t++) pthread_join(handles[t], NULL);

@@ -17,6 +17,7 @@ use mneme_core::image::cpu_object::{SECTION, Table};
 use super::{Lockstep, LowerOptions, lower};
 use run::{Parameters, Program};
 
+mod amdgcn;
 mod arithmetic;
 pub mod run;
 

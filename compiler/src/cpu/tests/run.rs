@@ -32,6 +32,16 @@ impl Program {
         Program { library, table: super::table(object), _folder: folder }
     }
 
+    /// What the kernels have printed since they were last asked.
+    pub fn printed(&self) -> String {
+        type Take = unsafe extern "C" fn() -> *const std::ffi::c_char;
+        // SAFETY: device.c returns a string that lives until the next call.
+        unsafe {
+            let take: Symbol<'_, Take> = self.library.get(b"test_printed").unwrap();
+            std::ffi::CStr::from_ptr(take()).to_string_lossy().into_owned()
+        }
+    }
+
     /// Launches the only kernel whose name contains `name`.
     pub fn launch(&self, name: &str, blocks: u32, threads: u32, parameters: &[u8]) {
         let mut rows = self.table.kernels.iter().filter(|kernel| kernel.name.contains(name));
@@ -39,12 +49,12 @@ impl Program {
         assert!(rows.next().is_none(), "{name} is ambiguous");
         assert_eq!(row.parameter_bytes as usize, parameters.len(), "{name}");
         type Entry = unsafe extern "C" fn(*const c_void);
-        type Launch = unsafe extern "C" fn(Entry, *const c_void, u32, u32, u32);
+        type Launch = unsafe extern "C" fn(Entry, *const c_void, u32, u32, u32, u32);
         // SAFETY: both have the types that the contract and device.c give them; the buffer outlives the launch.
         unsafe {
             let launch: Symbol<'_, Launch> = self.library.get(b"test_launch").unwrap();
             let entry: Symbol<'_, Entry> = self.library.get(row.entry.as_bytes()).unwrap();
-            launch(*entry, parameters.as_ptr().cast(), blocks, threads, row.dynamic_shared_offset);
+            launch(*entry, parameters.as_ptr().cast(), blocks, threads, row.dynamic_shared_offset, row.warp_size);
         }
     }
 }

@@ -1,0 +1,22 @@
+//! Atomics that have intrinsics of their own, and questions about addresses.
+
+use crate::cpu::intrinsics::memory;
+use crate::cpu::operations::text::{Body, Signature};
+
+pub fn define(parts: &[&str], signature: &Signature, body: &mut Body) -> Option<()> {
+    let result = signature.result.as_str();
+    let pointer = signature.parameters.first()?.as_str();
+    match parts {
+        ["is", "shared"] => memory::define(&["isspacep", "shared"], signature, body),
+        ["is", "private"] => memory::define(&["isspacep", "local"], signature, body),
+        ["flat" | "global", "atomic", operation @ ("fadd" | "fmin" | "fmax"), ..]
+        | ["ds", operation @ ("fadd" | "fmin" | "fmax"), ..]
+            if signature.parameters.get(1).map(String::as_str) == Some(result) =>
+        {
+            let old = body.value(format!("atomicrmw {operation} {pointer} %a0, {result} %a1 monotonic"));
+            body.ret(result, old);
+            Some(())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,267 @@
+//! Pointers and variables of AMD's GPUs whose address is 32 bits wide there and 64 on the CPU.
+//!
+//! They are those to shared memory and to a thread's own variables. As numbers and in memory they stay 32 bits wide:
+//! offsets in shared memory, low halves of addresses on the stack.
+
+use std::collections::HashMap;
+
+use inkwell::module::Module;
+use llvm_sys::LLVMOpcode::{
+    LLVMAlloca, LLVMAtomicCmpXchg, LLVMAtomicRMW, LLVMGetElementPtr, LLVMIntToPtr, LLVMLoad, LLVMPtrToInt, LLVMStore,
+};
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+use llvm_sys::{LLVMAtomicOrdering, LLVMTypeKind};
+
+use crate::ir::{self, Value, edit};
+
+use super::closure::SHARED;
+
+/// Address space of a thread's own variables.
+const PRIVATE: u32 = 5;
+/// Address spaces of AMD's GPUs that the CPU device has: generic, global, shared, constant, private.
+const KNOWN: [u32; 5] = [0, 1, SHARED, 4, PRIVATE];
+
+/// Functions that do with such pointers what cannot be kept, with the construct's name.
+pub fn refusals<'m>(module: &'m Module<'_>) -> HashMap<Value<'m>, String> {
+    let mut found = HashMap::new();
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        let parameters = function.parameters().into_iter().find_map(|parameter| refused_parameter(parameter));
+        let construct = parameters.or_else(|| function.instructions().into_iter().find_map(refused));
+        if let Some(construct) = construct {
+            found.insert(function, construct);
+        }
+    }
+    found
+}
+
+fn refused_parameter(parameter: Value<'_>) -> Option<String> {
+    foreign(parameter.ty())
+}
+
+fn refused(instruction: Value<'_>) -> Option<String> {
+    if let Some(reason) = foreign(instruction.ty()) {
+        return Some(reason);
+    }
+    // SAFETY: live instructions, asked for what their opcode says they have.
+    unsafe {
+        match edit::opcode(instruction) {
+            LLVMAlloca if is_aggregate(LLVMGetAllocatedType(instruction.raw())) => in_memory(),
+            LLVMGetElementPtr if holds_narrow(LLVMGetGEPSourceElementType(instruction.raw())) => in_memory(),
+            LLVMLoad if is_unusual(instruction, instruction.ty()) => in_memory(),
+            LLVMStore => {
+                let value = instruction.operands().first().copied()?;
+                if is_unusual(instruction, value.ty()) { in_memory() } else { None }
+            }
+            LLVMAtomicRMW | LLVMAtomicCmpXchg => {
+                let value = instruction.operands().get(1).copied()?;
+                if holds_narrow(value.ty()) { in_memory() } else { None }
+            }
+            LLVMPtrToInt | LLVMIntToPtr
+                if is_vector(instruction.ty())
+                    && (holds_narrow(instruction.ty())
+                        || instruction.operands().first().is_some_and(|operand| holds_narrow(operand.ty()))) =>
+            {
+                Some("vectors of 32-bit pointers as numbers".into())
+            }
+            _ => instruction.operands().into_iter().find_map(absolute),
+        }
+    }
+}
+
+fn in_memory() -> Option<String> {
+    Some("an aggregate of 32-bit pointers in memory".into())
+}
+
+/// A pointer of an address space that the device does not have.
+fn foreign(ty: LLVMTypeRef) -> Option<String> {
+    // SAFETY: the type of a live value.
+    unsafe {
+        let is_pointer = LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind;
+        let space = if is_pointer { LLVMGetPointerAddressSpace(ty) } else { 0 };
+        (!KNOWN.contains(&space)).then(|| format!("a pointer of address space {space}"))
+    }
+}
+
+/// A number that is made a 32-bit pointer in a constant.
+fn absolute(operand: Value<'_>) -> Option<String> {
+    (edit::is_constant_expression(operand) && edit::opcode(operand) == LLVMIntToPtr && narrow(operand.ty()).is_some())
+        .then(|| "an absolute address of shared or private memory".into())
+}
+
+/// The space of a 32-bit pointer's type.
+fn narrow(ty: LLVMTypeRef) -> Option<u32> {
+    // SAFETY: the type of a live value.
+    unsafe {
+        (LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind)
+            .then(|| LLVMGetPointerAddressSpace(ty))
+            .filter(|space| matches!(*space, SHARED | PRIVATE))
+    }
+}
+
+fn is_vector(ty: LLVMTypeRef) -> bool {
+    // SAFETY: the type of a live value.
+    unsafe { LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMVectorTypeKind }
+}
+
+/// Whether a type is or has a 32-bit pointer.
+fn holds_narrow(ty: LLVMTypeRef) -> bool {
+    // SAFETY: a live type; indices are below its element count.
+    unsafe {
+        match LLVMGetTypeKind(ty) {
+            LLVMTypeKind::LLVMPointerTypeKind => narrow(ty).is_some(),
+            LLVMTypeKind::LLVMArrayTypeKind | LLVMTypeKind::LLVMVectorTypeKind => holds_narrow(LLVMGetElementType(ty)),
+            LLVMTypeKind::LLVMStructTypeKind => {
+                (0..LLVMCountStructElementTypes(ty)).any(|index| holds_narrow(LLVMStructGetTypeAtIndex(ty, index)))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a type is not itself a 32-bit pointer and has one.
+fn is_aggregate(ty: LLVMTypeRef) -> bool {
+    narrow(ty).is_none() && holds_narrow(ty)
+}
+
+/// Whether an access moves 32-bit pointers in another way than one at a time and not atomically.
+///
+/// # Safety
+/// `access` is a load or a store of a value of type `ty`.
+unsafe fn is_unusual(access: Value<'_>, ty: LLVMTypeRef) -> bool {
+    // SAFETY: by the contract above.
+    let ordering = unsafe { LLVMGetOrdering(access.raw()) };
+    is_aggregate(ty) || (narrow(ty).is_some() && ordering != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic)
+}
+
+/// Keeps numbers and memory as they are on the GPU, and puts variables on the CPU's stack. The module is for the CPU by
+/// now, and nothing is left that [`refusals`] names.
+pub fn lower(module: &Module<'_>) {
+    // SAFETY: the builder lives for this function only.
+    let builder = unsafe { LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())) };
+    for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
+        for instruction in function.instructions() {
+            // SAFETY: the builder is moved to a live instruction; what an instruction is replaced by has its type.
+            unsafe {
+                LLVMPositionBuilderBefore(builder, instruction.raw());
+                let operands = instruction.operands();
+                let new = match edit::opcode(instruction) {
+                    LLVMAlloca => variable(module, builder, instruction),
+                    LLVMPtrToInt => narrow(operands[0].ty()).map(|space| {
+                        let number = number(module, builder, space, operands[0].raw());
+                        LLVMBuildIntCast2(builder, number, instruction.ty(), 0, c"".as_ptr())
+                    }),
+                    LLVMIntToPtr => narrow(instruction.ty()).map(|space| {
+                        let word = LLVMInt32TypeInContext(LLVMGetModuleContext(module.as_mut_ptr()));
+                        let number = LLVMBuildIntCast2(builder, operands[0].raw(), word, 0, c"".as_ptr());
+                        pointer(module, builder, space, number)
+                    }),
+                    LLVMLoad => narrow(instruction.ty()).map(|space| {
+                        let word = LLVMInt32TypeInContext(LLVMGetModuleContext(module.as_mut_ptr()));
+                        let load = LLVMBuildLoad2(builder, word, operands[0].raw(), c"".as_ptr());
+                        LLVMSetAlignment(load, LLVMGetAlignment(instruction.raw()).min(4));
+                        LLVMSetVolatile(load, LLVMGetVolatile(instruction.raw()));
+                        pointer(module, builder, space, load)
+                    }),
+                    LLVMStore => {
+                        if let Some(space) = narrow(operands[0].ty()) {
+                            let number = number(module, builder, space, operands[0].raw());
+                            let store = LLVMBuildStore(builder, number, operands[1].raw());
+                            LLVMSetAlignment(store, LLVMGetAlignment(instruction.raw()).min(4));
+                            LLVMSetVolatile(store, LLVMGetVolatile(instruction.raw()));
+                            LLVMInstructionEraseFromParent(instruction.raw());
+                        }
+                        None
+                    }
+                    _ => None,
+                };
+                if let Some(new) = new {
+                    LLVMReplaceAllUsesWith(instruction.raw(), new);
+                    LLVMInstructionEraseFromParent(instruction.raw());
+                }
+            }
+        }
+    }
+    // SAFETY: made above, not used again.
+    unsafe { LLVMDisposeBuilder(builder) };
+}
+
+/// A variable on the CPU's stack in place of one in private memory, and its lifetime.
+///
+/// # Safety
+/// The builder is positioned before `instruction`, an alloca.
+unsafe fn variable(module: &Module<'_>, builder: LLVMBuilderRef, instruction: Value<'_>) -> Option<LLVMValueRef> {
+    // SAFETY: by the contract above; the calls that are replaced have a length and the variable as their operands.
+    unsafe {
+        narrow(instruction.ty())?;
+        let ty = LLVMGetAllocatedType(instruction.raw());
+        let count = LLVMGetOperand(instruction.raw(), 0);
+        let alloca = LLVMBuildArrayAlloca(builder, ty, count, c"".as_ptr());
+        LLVMSetAlignment(alloca, LLVMGetAlignment(instruction.raw()));
+        let cast = LLVMBuildAddrSpaceCast(builder, alloca, instruction.ty(), c"".as_ptr());
+        for user in instruction.users().into_iter().filter(|user| user.is_call()) {
+            let name = user.callee().map(Value::name).unwrap_or_default();
+            let Some(lifetime) = name.strip_suffix(".p5").filter(|name| name.starts_with("llvm.lifetime.")) else {
+                continue;
+            };
+            let context = LLVMGetModuleContext(module.as_mut_ptr());
+            let mut parameters = [LLVMInt64TypeInContext(context), LLVMTypeOf(alloca)];
+            let ty = LLVMFunctionType(LLVMVoidTypeInContext(context), parameters.as_mut_ptr(), 2, 0);
+            let function = edit::declare(module, &format!("{lifetime}.p0"), ty);
+            let before = LLVMCreateBuilderInContext(context);
+            LLVMPositionBuilderBefore(before, user.raw());
+            let mut arguments = [LLVMGetOperand(user.raw(), 0), alloca];
+            LLVMBuildCall2(before, ty, function.raw(), arguments.as_mut_ptr(), 2, c"".as_ptr());
+            LLVMDisposeBuilder(before);
+            LLVMInstructionEraseFromParent(user.raw());
+        }
+        Some(cast)
+    }
+}
+
+fn kind(space: u32) -> &'static str {
+    if space == SHARED { "shared" } else { "private" }
+}
+
+/// The number that a pointer is on the GPU.
+///
+/// # Safety
+/// The builder is positioned; the pointer is one of that space.
+unsafe fn number(module: &Module<'_>, builder: LLVMBuilderRef, space: u32, pointer: LLVMValueRef) -> LLVMValueRef {
+    // SAFETY: by the contract above.
+    unsafe {
+        let word = LLVMInt32TypeInContext(LLVMGetModuleContext(module.as_mut_ptr()));
+        call(module, builder, &format!("__mneme_cpu.{}_to_int", kind(space)), pointer, word)
+    }
+}
+
+/// The pointer that a number is on the GPU.
+///
+/// # Safety
+/// The builder is positioned; the number has 32 bits.
+unsafe fn pointer(module: &Module<'_>, builder: LLVMBuilderRef, space: u32, number: LLVMValueRef) -> LLVMValueRef {
+    // SAFETY: by the contract above.
+    unsafe {
+        let ty = LLVMPointerTypeInContext(LLVMGetModuleContext(module.as_mut_ptr()), space);
+        call(module, builder, &format!("__mneme_cpu.int_to_{}", kind(space)), number, ty)
+    }
+}
+
+/// # Safety
+/// The builder is positioned; the value and the type belong to the module's context.
+unsafe fn call(
+    module: &Module<'_>,
+    builder: LLVMBuilderRef,
+    name: &str,
+    value: LLVMValueRef,
+    result: LLVMTypeRef,
+) -> LLVMValueRef {
+    // SAFETY: by the contract above.
+    unsafe {
+        let mut parameter = [LLVMTypeOf(value)];
+        let ty = LLVMFunctionType(result, parameter.as_mut_ptr(), 1, 0);
+        let function = edit::declare(module, name, ty);
+        let mut argument = [value];
+        LLVMBuildCall2(builder, ty, function.raw(), argument.as_mut_ptr(), 1, c"".as_ptr())
+    }
+}
