@@ -34,6 +34,13 @@ pub struct Kernel {
     /// Launch bound (threads of a block) the kernel was compiled with, 0 = none.
     #[serde(default)]
     pub max_threads: u32,
+    /// Lanes of a warp: 32, or 64 for some of AMD's processors.
+    #[serde(default = "warp_size_of_cuda")]
+    pub warp_size: u32,
+}
+
+fn warp_size_of_cuda() -> u32 {
+    32
 }
 
 /// One kernel parameter in the parameter buffer; offset and size in bytes.

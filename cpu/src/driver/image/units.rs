@@ -73,6 +73,7 @@ pub fn bare_row(name: &str) -> cpu_object::Kernel {
         static_shared: 0,
         collective: false,
         max_threads: 0,
+        warp_size: 32,
     }
 }
 
