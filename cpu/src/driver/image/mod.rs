@@ -36,9 +36,15 @@ pub struct ImageKernel {
     loaded: Arc<ResidentObject>,
     row: cpu_object::Kernel,
     refusal: Option<String>,
+    of_amd: bool,
 }
 
 impl ImageKernel {
+    /// Whether its IR was made for an AMD processor; not known of a code object that is loaded as it is.
+    pub fn is_of_amd(&self) -> bool {
+        self.of_amd
+    }
+
     pub fn row(&self) -> &cpu_object::Kernel {
         &self.row
     }
@@ -110,17 +116,18 @@ impl Image {
                 continue;
             }
             let loaded = group.load()?;
+            let of_amd = group.units.as_ref().is_some_and(|units| units.arch.starts_with("gfx"));
             if let Some(row) = loaded.table.kernels.iter().find(|row| row.name == name) {
                 // Objects from files are untrusted.
                 if ![32, 64].contains(&row.warp_size) {
                     return Err(Status::INVALID_IMAGE);
                 }
-                return Ok(ImageKernel { row: row.clone(), refusal: None, loaded });
+                return Ok(ImageKernel { row: row.clone(), refusal: None, loaded, of_amd });
             }
             if let Some(refused) = loaded.table.refused.iter().find(|refused| refused.kernel == name) {
                 let row = group.units.as_ref().and_then(|units| units.row_without_code(name));
                 let row = row.unwrap_or_else(|| units::bare_row(name));
-                return Ok(ImageKernel { row, refusal: Some(refused.reason.clone()), loaded });
+                return Ok(ImageKernel { row, refusal: Some(refused.reason.clone()), loaded, of_amd });
             }
         }
         Err(Status::NOT_FOUND)
