@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use mneme_core::image::architecture::Processor;
+
 use super::image;
 
 /// What is claimed where nothing else is known.
@@ -13,7 +15,9 @@ pub fn name() -> &'static str {
     NAME.get_or_init(|| {
         let wanted = std::env::var("MNEME_CPU_GFX").ok().filter(|wanted| !wanted.is_empty());
         match wanted {
-            Some(wanted) if version(&wanted).is_some() => return wanted,
+            Some(wanted) if Processor::parse(&wanted).is_some_and(|processor| processor.name == wanted) => {
+                return wanted;
+            }
             Some(other) => crate::say!("MNEME_CPU_GFX is '{other}', which is no AMD processor (gfx90a is one)"),
             None => {}
         }
@@ -40,7 +44,7 @@ pub fn version(architecture: &str) -> Option<(u32, u32, u32)> {
 
 /// Lanes of a wave, where code does not say otherwise.
 pub fn wave_size() -> u32 {
-    version(name()).map_or(64, |(major, ..)| if major >= 10 { 32 } else { 64 })
+    Processor::parse(name()).map_or(64, |processor| processor.wavefront_size())
 }
 
 #[cfg(test)]

@@ -241,7 +241,7 @@ pub fn peer_attribute(out: Out<i32>, attribute: u32, from: i32, to: i32) -> Stat
 
 /// `hipGetDeviceProperties` by the name that `hipGetProcAddress` is asked for.
 pub fn properties_function(version: i32) -> &'static str {
-    if version >= 60_000_000 || (version < 1000 && version >= 600) || (version == 0 && release::major() >= 6) {
+    if version >= 60_000_000 || (600..1000).contains(&version) || (version == 0 && release::major() >= 6) {
         "hipGetDevicePropertiesR0600"
     } else {
         "hipGetDevicePropertiesR0000"

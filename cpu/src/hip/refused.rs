@@ -25,6 +25,7 @@ macro_rules! refused {
 }
 
 refused! {
+    hipRegisterTracerCallback, hipTexRefGetArray, hipTexRefGetBorderColor, hipTexRefGetMipMappedArray,
     hipArray3DCreate, hipArray3DGetDescriptor, hipArrayCreate, hipArrayDestroy, hipArrayGetDescriptor,
     hipArrayGetInfo, hipBindTexture, hipBindTexture2D, hipBindTextureToArray, hipBindTextureToMipmappedArray,
     hipConfigureCall, hipCreateSurfaceObject, hipCreateTextureObject, hipDestroyExternalMemory,
@@ -99,6 +100,8 @@ macro_rules! refused_compilation {
 }
 
 refused_compilation! {
+    hiprtcGetBitcode, hiprtcGetBitcodeSize, hiprtcLinkAddData, hiprtcLinkAddFile, hiprtcLinkComplete, hiprtcLinkCreate,
+    hiprtcLinkDestroy,
     hiprtcAddNameExpression, hiprtcCompileProgram, hiprtcCreateProgram, hiprtcDestroyProgram, hiprtcGetCode,
     hiprtcGetCodeSize, hiprtcGetLoweredName, hiprtcGetProgramLog, hiprtcGetProgramLogSize, hiprtcVersion,
 }

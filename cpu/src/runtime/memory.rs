@@ -57,8 +57,11 @@ pub fn line(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Copy3d, Statu
     Ok(Copy3d::line(destination(to), source(from), bytes))
 }
 
+/// What kind of memory an address is of.
+pub type EndOf = fn(u64) -> CopyEnd;
+
 /// What a direction says of the source and of the destination.
-pub fn ends(kind: u32) -> Result<(fn(u64) -> CopyEnd, fn(u64) -> CopyEnd), Status> {
+pub fn ends(kind: u32) -> Result<(EndOf, EndOf), Status> {
     Ok(match kind {
         HOST_TO_HOST => (CopyEnd::Host, CopyEnd::Host),
         HOST_TO_DEVICE => (CopyEnd::Host, CopyEnd::Device),

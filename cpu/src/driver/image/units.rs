@@ -6,6 +6,7 @@ use std::sync::Arc;
 use goblin::elf::Elf;
 use goblin::elf::header::EM_AMDGPU;
 use goblin::elf::sym::STT_OBJECT;
+use mneme_core::image::architecture::Vendor;
 use mneme_core::image::fatbin::{self, FatbinKind};
 use mneme_core::image::ir_section::{self, SymbolKind, Unit};
 use mneme_core::image::{bundle, cpu_object, cubin, elf, embedded};
@@ -112,50 +113,24 @@ fn definitions<'a>(unit: &'a Unit<'_>, kinds: &'a [SymbolKind]) -> impl Iterator
 }
 
 /// Whose code an image holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vendor {
-    Nvidia,
-    Amd,
+fn vendor_of(image: &[u8]) -> Vendor {
+    let is_bundle = image.starts_with(bundle::MAGIC) || image.starts_with(bundle::COMPRESSED_MAGIC);
+    if is_bundle || is_code_object(image) { Vendor::Amd } else { Vendor::Nvidia }
 }
 
-impl Vendor {
-    fn of_image(image: &[u8]) -> Self {
-        let is_bundle = image.starts_with(bundle::MAGIC) || image.starts_with(bundle::COMPRESSED_MAGIC);
-        if is_bundle || is_code_object(image) { Self::Amd } else { Self::Nvidia }
+/// The groups of units that an image was made from, of the architecture that the device has for the vendor's programs.
+fn fitting(vendor: Vendor, units: Vec<Arc<Unit<'static>>>, image: &[u8]) -> Result<Vec<Group>, NoCode> {
+    if units.is_empty() {
+        return Err(NoCode::NoIr);
     }
-
-    /// How the triples of its IR begin.
-    fn triple(self) -> &'static str {
-        match self {
-            Self::Nvidia => "nvptx",
-            Self::Amd => "amdgcn",
-        }
+    if vendor == Vendor::Nvidia {
+        return Ok(choose(units, image));
     }
-
-    /// What compilers have put into the image itself.
-    fn in_image(self, image: &[u8]) -> Result<Vec<Group>, NoCode> {
-        match self {
-            Self::Nvidia => Ok(in_image(image).into_iter().collect()),
-            Self::Amd => in_code_objects(image),
-        }
+    let (fitting, others): (Vec<_>, Vec<_>) = units.into_iter().partition(|unit| unit.table.arch == processor::name());
+    if fitting.is_empty() {
+        return Err(NoCode::OtherProcessor(list(others.iter().map(|unit| unit.table.arch.clone()))));
     }
-
-    fn choose(self, units: Vec<Arc<Unit<'static>>>, image: &[u8]) -> Result<Vec<Group>, NoCode> {
-        if units.is_empty() {
-            return Err(NoCode::NoIr);
-        }
-        match self {
-            Self::Nvidia => Ok(choose(units, image)),
-            Self::Amd => {
-                let (fitting, others): (Vec<_>, Vec<_>) =
-                    units.into_iter().partition(|unit| unit.table.arch == processor::name());
-                if fitting.is_empty() {
-                    return Err(NoCode::OtherProcessor(list(others.iter().map(|unit| unit.table.arch.clone()))));
-                }
-                Ok(choose(fitting, image))
-            }
-        }
-    }
+    Ok(choose(fitting, image))
 }
 
 /// Different names, with commas.
@@ -178,17 +153,21 @@ pub fn amd_architectures() -> Vec<String> {
 /// The groups for an image: those of the ELF object that its address lies in, else what compilers have put into the
 /// image itself. For an image elsewhere (read from a file, copied to the heap) those of every object of the process.
 pub fn groups_for(address: usize, image: &[u8]) -> Result<Vec<Group>, NoCode> {
-    let vendor = Vendor::of_image(image);
+    let vendor = vendor_of(image);
     let plain = bundle::plain(image);
     let image = plain.as_deref().unwrap_or(image);
     let own = elf::object_at(address).map(|object| units_of(&object, vendor)).unwrap_or_default();
     if !own.is_empty() {
-        return vendor.choose(own, image);
+        return fitting(vendor, own, image);
     }
-    match vendor.in_image(image)? {
-        groups if !groups.is_empty() => Ok(groups),
-        _ => vendor.choose(elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect(), image),
+    let inside = match vendor {
+        Vendor::Nvidia => in_image(image).into_iter().collect(),
+        Vendor::Amd => in_code_objects(image)?,
+    };
+    if !inside.is_empty() {
+        return Ok(inside);
     }
+    fitting(vendor, elf::loaded_objects().iter().flat_map(|object| units_of(object, vendor)).collect(), image)
 }
 
 /// The IR in the machine code of an image, of the newest architecture where there are several.
@@ -224,14 +203,14 @@ fn in_code_objects(image: &[u8]) -> Result<Vec<Group>, NoCode> {
         .flat_map(|section| decoded(section, Vendor::Amd))
         .collect();
     if !units.is_empty() {
-        return Vendor::Amd.choose(units, image);
+        return fitting(Vendor::Amd, units, image);
     }
     let with_ir = objects.into_iter().filter(|(_, object)| !embedded::in_code_object(object).is_empty());
-    let (fitting, others): (Vec<_>, Vec<_>) = with_ir.partition(|(name, _)| *name == processor::name());
-    if fitting.is_empty() && !others.is_empty() {
+    let (own, others): (Vec<_>, Vec<_>) = with_ir.partition(|(name, _)| *name == processor::name());
+    if own.is_empty() && !others.is_empty() {
         return Err(NoCode::OtherProcessor(list(others.iter().map(|(name, _)| (*name).to_owned()))));
     }
-    Ok(fitting.into_iter().flat_map(|(_, object)| of_proteus(object)).collect())
+    Ok(own.into_iter().flat_map(|(_, object)| of_proteus(object)).collect())
 }
 
 /// A group for each of Proteus's modules: it defines the kernels that the name of its section has, or any where it has
@@ -272,7 +251,7 @@ fn units_of(object: &elf::LoadedObject, vendor: Vendor) -> Vec<Arc<Unit<'static>
 
 fn decoded(section: &[u8], vendor: Vendor) -> Vec<Arc<Unit<'static>>> {
     let units = ir_section::decode(section).into_iter();
-    let meant = units.filter(|unit| unit.table.triple.starts_with(vendor.triple()));
+    let meant = units.filter(|unit| Vendor::of_triple(&unit.table.triple) == Some(vendor));
     meant.map(|unit| Arc::new(unit.into_owned())).collect()
 }
 
@@ -361,17 +340,19 @@ mod tests {
         assert!(decoded(&ir_section::encode(&unit("sm_90", false, &[]).table, b"BC").unwrap(), Vendor::Amd).is_empty());
         // The tests' own program has no IR.
         assert_eq!((processor::name(), processor::wave_size()), ("gfx90a", 64));
-        let groups = Vendor::Amd.choose(vec![amd("gfx942", &["one"]), amd("gfx90a", &["one", "two"])], b"..one..two..");
+        let groups =
+            fitting(Vendor::Amd, vec![amd("gfx942", &["one"]), amd("gfx90a", &["one", "two"])], b"..one..two..");
         let groups = groups.unwrap();
         assert_eq!((groups[0].arch.as_str(), names(&groups)), ("gfx90a", vec![vec!["one", "two"]]));
-        let reason = Vendor::Amd.choose(vec![amd("gfx942", &["one"]), amd("gfx1100", &["one"])], b"one").err().unwrap();
+        let reason =
+            fitting(Vendor::Amd, vec![amd("gfx942", &["one"]), amd("gfx1100", &["one"])], b"one").err().unwrap();
         assert_eq!(
             reason.to_string(),
             "the program's LLVM IR is for gfx1100, gfx942, and the CPU device stands in for gfx90a; MNEME_CPU_GFX names another one"
         );
         assert!(matches!(groups_for(0, bundle::MAGIC), Err(NoCode::NoIr)));
         let image = std::fs::read("/proc/self/exe").unwrap();
-        assert_eq!((Vendor::of_image(&image), Vendor::of_image(b"CCOB")), (Vendor::Nvidia, Vendor::Amd));
+        assert_eq!((vendor_of(&image), vendor_of(b"CCOB")), (Vendor::Nvidia, Vendor::Amd));
     }
 
     #[test]
